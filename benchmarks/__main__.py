@@ -38,7 +38,10 @@ def main() -> int:
         console.width = 120  # else the table is folded to 80 columns
     folder = Path(tempfile.mkdtemp(prefix="rollouts-bench-"))
     console.print(f"logs of this run: {folder / 'logs'}", soft_wrap=True)
-    if options.idle:
+    if options.analyses:
+        title = f"{options.analyses:,} background analyses, a measurement each 30 s"
+        results = Results(title=title, settings={"analyses": options.analyses, "samples": options.samples})
+    elif options.idle:
         results = Results(title=f"{options.idle:,} idle Rollouts of 2 pods", settings={"idle": options.idle})
     else:
         results = Results(
@@ -55,10 +58,10 @@ def main() -> int:
     if not measured:
         return 2
     show(results, console)
-    report = REPORTS / ("bench-idle.json" if options.idle else "bench.json")
+    report = REPORTS / f"bench{'-analyses' if options.analyses else '-idle' if options.idle else ''}.json"
     results.save(report)
     console.print(f"written: {report.relative_to(ROOT)}")
-    if not options.idle:
+    if not options.idle and not options.analyses:
         # The docs show the whole benchmark only.
         pictures = [report.with_suffix(".png"), *([] if options.quick else [PICTURE_OF_THE_DOCS])]
         draw(results, *pictures)
@@ -83,7 +86,9 @@ def _measure(results: Results, options: argparse.Namespace, console: Console, fo
         Progress(*columns, console=console, refresh_per_second=2, disable=not console.is_terminal) as progress,
         launch.started(folder) as plane,
     ):
-        if options.idle:
+        if options.analyses:
+            asyncio.run(phases.analyse(plane, results, progress, count=options.analyses, samples=options.samples))
+        elif options.idle:
             asyncio.run(phases.idle(plane, results, progress, count=options.idle))
         else:
             argo = phases.Argo(*options.argo) if options.argo else None
@@ -98,6 +103,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, metavar="N", help="rounds of the reaction times; default 100")
     parser.add_argument("--quick", action="store_true", help="100 Rollouts and 20 samples, unless said otherwise")
     parser.add_argument("--idle", type=int, metavar="N", help="instead: the memory and the start with N idle Rollouts")
+    parser.add_argument(
+        "--analyses",
+        type=int,
+        metavar="N",
+        help="instead: N Rollouts with a background analysis each, and queries that hang",
+    )
     parser.add_argument(
         "--argo",
         nargs=2,

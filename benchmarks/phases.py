@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
 
 from rich.progress import Progress
 
-from benchmarks import floor, latency, startup, workloads
-from benchmarks.api import Api, connected, for_each
-from benchmarks.audit import Audit
+from benchmarks import analyses, floor, latency, metric_server, startup, workloads
+from benchmarks.api import connected
 from benchmarks.figures import Results, percentile
-from benchmarks.process import Controller, cpu_s, running, running_argo
+from benchmarks.process import Controller, running, running_argo
+from benchmarks.scene import QUIET_S, QUIET_WITHIN_S, Scene, scene_of
 from benchmarks.workloads import ARGO_ROLLOUTS, DEPLOYMENTS, ROLLOUTS, Course, Workload
-from tests.lab.chart import CONTROLLER_USER, install_chart, wait_established
+from tests.lab.chart import wait_established
 from tests.lab.control_plane import ControlPlane
 
-QUIET_S = 7.0  # counters in status are written at most 5 s late
-QUIET_WITHIN_S = 300.0
 IDLE_S = 30.0
 STARTS = 5
 START_LIMIT_S = 300.0
-
-_Bar: TypeAlias = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,47 +37,12 @@ class Argo:
     crds: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What every phase needs.
-
-    Args:
-        kubeconfig: of the chart's ServiceAccount: the controller has no other rights.
-    """
-
-    plane: ControlPlane
-    api: Api
-    audit: Audit
-    kubeconfig: Path
-    results: Results
-    progress: Progress
-
-    @property
-    def logs(self) -> Path:
-        """Folder of the programs' logs."""
-        return Path(self.plane.folder, "logs")
-
-    def control_plane_cpu_s(self) -> float:
-        """CPU of etcd, kube-apiserver, kube-controller-manager, kwok and the idle scheduler since they started."""
-        return sum(cpu_s(each) for each in self.plane.process_ids.values())
-
-    @contextmanager
-    def bar(self, title: str, total: int) -> Iterator[_Bar]:
-        """A progress bar, or a line at the end where there is no terminal; what it yields takes the number that is done."""
-        task = self.progress.add_task(title, total=total)
-        began_s = time.monotonic()
-        yield lambda done: self.progress.update(task, completed=done)
-        self.progress.update(task, completed=total)
-        if not self.progress.console.is_terminal:
-            print(f"{title}: {total} in {time.monotonic() - began_s:.1f} s", flush=True)
-
-
 async def compare(
     plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int, argo: Argo | None
 ) -> None:
     """N Deployments, then N Rollouts, then how fast the controller reacts on the quiet cluster; then how fast Argo does."""
     async with connected(plane) as api:
-        scene = await _scene(plane, api, results, progress)
+        scene = await scene_of(plane, api, results, progress)
         await _start_ups(scene)
         deployments = await _floor(scene, count=count)
         with running(scene.kubeconfig, log_folder=scene.logs) as controller:
@@ -98,16 +56,27 @@ async def compare(
             await _argo(scene, argo, count=count, samples=samples)
 
 
+async def analyse(plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int) -> None:
+    """N Rollouts with a background analysis each, and a Prometheus on loopback."""
+    async with connected(plane) as api, metric_server.serving() as metrics:
+        scene = await scene_of(plane, api, results, progress)
+        flags = (f"--prometheus-url={metrics.url}",)
+        with running(scene.kubeconfig, log_folder=scene.logs, arguments=flags) as controller:
+            await controller.wait_until_ready(deadline_s=START_LIMIT_S)
+            async with controller.staying_alive():
+                await analyses.measure(scene, controller, metrics, count=count, samples=samples)
+
+
 async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
     """N idle Rollouts: what they cost a running controller, and what a new one needs to be ready."""
     async with connected(plane) as api:
-        scene = await _scene(plane, api, results, progress)
+        scene = await scene_of(plane, api, results, progress)
         with running(scene.kubeconfig, log_folder=scene.logs) as controller:
             await controller.wait_until_ready(deadline_s=START_LIMIT_S)
             empty_mib = controller.rss_mib()
             async with controller.staying_alive():
                 course = await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
-                await _quiet(scene, "quiet", within_s=3 * QUIET_WITHIN_S)
+                await scene.quiet("quiet", within_s=3 * QUIET_WITHIN_S)
             results.add(f"creating {count:,} Rollouts", course.wall_s, "s")
             results.add("RSS of the controller that created them", controller.rss_mib(), "MiB", limit=600)
             results.add("memory an idle Rollout", (controller.rss_mib() - empty_mib) * 1024 / count, "KiB")
@@ -115,7 +84,7 @@ async def idle(plane: ControlPlane, results: Results, progress: Progress, *, cou
         with running(scene.kubeconfig, log_folder=scene.logs) as controller, scene.bar("starting again", 1):
             ready_s = await controller.wait_until_ready(deadline_s=START_LIMIT_S)
             # Ready is when everything is listed; after it every Rollout is looked at once.
-            await _quiet(scene, "looking at each once", within_s=QUIET_WITHIN_S)
+            await scene.quiet("looking at each once", within_s=QUIET_WITHIN_S)
             results.add(f"start to ready with {count:,} Rollouts", ready_s, "s", limit=60)
             results.add("CPU of start and a look at each", controller.cpu_s(), "s")
             results.add(f"RSS with {count:,} idle Rollouts", controller.rss_mib(), "MiB", limit=600, peer="11-14 GB")
@@ -124,12 +93,6 @@ async def idle(plane: ControlPlane, results: Results, progress: Progress, *, cou
             results.add("writes of a start", load.writes + load.events, "writes", limit=0)
             results.requests["start"] = dict(load.kinds)
             await _idle(scene, controller)
-
-
-async def _scene(plane: ControlPlane, api: Api, results: Results, progress: Progress) -> Scene:
-    kubeconfig = await asyncio.to_thread(install_chart, plane)
-    audit = Audit(plane, user=CONTROLLER_USER)
-    return Scene(plane=plane, api=api, audit=audit, kubeconfig=kubeconfig, results=results, progress=progress)
 
 
 async def _start_ups(scene: Scene) -> None:
@@ -155,12 +118,12 @@ async def _floor(scene: Scene, *, count: int) -> Course:
 async def _updates(scene: Scene, controller: Controller, *, floor: Course, count: int) -> None:
     empty_mib = controller.rss_mib()
     await _create(scene, ROLLOUTS, "bench-rollouts", count=count)
-    await _quiet(scene, "quiet")
+    await scene.quiet("quiet")
     created_mib = controller.rss_mib()
     mark, own_s, before_s = scene.audit.mark(), controller.cpu_s(), scene.control_plane_cpu_s()
     course = await _update(scene, ROLLOUTS, "bench-rollouts", count=count)
     used_ms = (scene.control_plane_cpu_s() - before_s) * 1000
-    await _quiet(scene, "quiet")
+    await scene.quiet("quiet")
     own_s = controller.cpu_s() - own_s
     load = scene.audit.load(since=mark)
     add = scene.results.add
@@ -195,7 +158,7 @@ async def _idle(scene: Scene, controller: Controller) -> None:
 
 async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> None:
     before_mib, mark = controller.rss_mib(), scene.audit.mark()
-    await _add_namespace(scene, "bench-latency")
+    await scene.add_namespace("bench-latency")
     with scene.bar("one Rollout in motion", samples) as done:
         times = await latency.measure(scene.api, "bench-latency", rounds=samples, on_done=done)
     _add_reactions(scene, times, limits={"step": (12, 30), "abort": (36, None)}, peers={"step": "12", "abort": "36"})
@@ -208,7 +171,7 @@ async def _reactions(scene: Scene, controller: Controller, *, samples: int) -> N
 
 
 async def _abort_floor(scene: Scene, *, samples: int) -> None:
-    await _add_namespace(scene, "bench-floor")
+    await scene.add_namespace("bench-floor")
     with scene.bar("the same without a controller", samples) as done:
         taken_s = await floor.measure(scene.api, "bench-floor", rounds=samples, on_done=done)
     floor_ms, ours_ms = (percentile(each, 50) * 1000 for each in (taken_s, scene.results.series["abort"]))
@@ -230,7 +193,7 @@ async def _argo(scene: Scene, argo: Argo, *, count: int, samples: int) -> None:
         add(f"{title}wall time", course.wall_s, "s")
         add(f"{title}controller CPU a Rollout", (controller.cpu_s() - own_s) / count * 1000, "ms")
         add(f"{title}peak RSS", controller.peak_rss_mib(), "MiB")
-        await _add_namespace(scene, "bench-argo-latency")
+        await scene.add_namespace("bench-argo-latency")
         with scene.bar("one Rollout of Argo's in motion", samples) as done:
             times = await latency.measure(
                 scene.api, "bench-argo-latency", rounds=samples, on_done=done, subject=latency.ARGO
@@ -259,7 +222,7 @@ def _add_reactions(
 
 
 async def _create(scene: Scene, workload: Workload, namespace: str, *, count: int) -> Course:
-    await _add_namespace(scene, namespace)
+    await scene.add_namespace(namespace)
     with scene.bar(f"creating {workload.title}", count) as done:
         return await workloads.create(scene.api, workload, namespace, count=count, on_done=done)
 
@@ -269,13 +232,3 @@ async def _update(scene: Scene, workload: Workload, namespace: str, *, count: in
         return await workloads.update(
             scene.api, workload, namespace, count=count, image="app:2", generation=2, on_done=done
         )
-
-
-async def _add_namespace(scene: Scene, name: str) -> None:
-    await for_each([name], lambda one: scene.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": one}}))
-    await asyncio.to_thread(scene.plane.wait_for_default_account, name)
-
-
-async def _quiet(scene: Scene, title: str, *, within_s: float = QUIET_WITHIN_S) -> None:
-    with scene.bar(title, 1):
-        await scene.audit.quiet(for_s=QUIET_S, deadline_s=within_s)

@@ -84,6 +84,7 @@ def _escaped(name: str) -> str:
 
 ROLLOUT = Kind("rollouts.dev", "v1alpha1", "Rollout", "rollouts")
 TRAFFIC_PROVIDER = Kind("rollouts.dev", "v1alpha1", "TrafficProvider", "trafficproviders", namespaced=False)
+METRIC_PROVIDER = Kind("rollouts.dev", "v1alpha1", "MetricProvider", "metricproviders", namespaced=False)
 ANALYSIS_TEMPLATE = Kind("rollouts.dev", "v1alpha1", "AnalysisTemplate", "analysistemplates")
 CLUSTER_ANALYSIS_TEMPLATE = Kind(
     "rollouts.dev", "v1alpha1", "ClusterAnalysisTemplate", "clusteranalysistemplates", namespaced=False
@@ -94,6 +95,8 @@ SERVICE = Kind("", "v1", "Service", "services")
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 POD = Kind("", "v1", "Pod", "pods")
 EVENT = Kind("events.k8s.io", "v1", "Event", "events")
+SECRET = Kind("", "v1", "Secret", "secrets")
+JOB = Kind("batch", "v1", "Job", "jobs")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 

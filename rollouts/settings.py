@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import socket
@@ -20,10 +21,18 @@ ProxyModeSetting: TypeAlias = Literal["auto", "iptables", "nftables", "ipvs", "o
 
 DrainQueries: TypeAlias = Literal["own", "any"]
 
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 DEFAULT_LEASE_NAME = "rollouts-controller"
 DEFAULT_METRICS_ADDRESS = ":8080"
 WORKERS_MAX = 1024
+MEASUREMENTS_MAX = 1024
+METRICS_CREDENTIALS = Path("/etc/rollouts/metrics")
+JOB_SERVICE_ACCOUNT = "rollouts-job-metrics"
+HTTPS_PORT = 443
+ANY_HOST = "*"
 
+_HOST_PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -39,6 +48,34 @@ def own_identity() -> str:
     """A name for this process that no other process ever has."""
     # The host name is not enough: a container that restarts in its Pod keeps it, and must not take over its old lease.
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSettings:
+    """What an administrator may configure about the metrics of analyses.
+
+    Args:
+        ca_file: certificates of authorities that are believed besides the public ones, PEM; None for none.
+        credentials: the only folder from which files that MetricProviders name are read.
+        tenant_hosts: hosts that templates may name besides declared servers, `a.example` or `*.example`; `*` for all public
+            ones; () for none.
+        tenant_ports: ports of these hosts.
+        tenant_http: these hosts may be asked without TLS, too.
+        refused_networks: networks that templates may not name besides: the cluster's own, where they are public.
+        jobs: whether the source `job` may create Jobs.
+        job_service_account: the ServiceAccount of all of them.
+        at_once: measurements that may be taken at the same time.
+    """
+
+    ca_file: Path | None = None
+    credentials: Path = METRICS_CREDENTIALS
+    tenant_hosts: tuple[str, ...] = ()
+    tenant_ports: tuple[int, ...] = (HTTPS_PORT,)
+    tenant_http: bool = False
+    refused_networks: tuple[Network, ...] = ()
+    jobs: bool = False
+    job_service_account: str = JOB_SERVICE_ACCOUNT
+    at_once: int = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +99,7 @@ class Settings:
         prometheus_url: URL of Prometheus' HTTP API; "" for none.
         drain_queries: which series the queries of drain probes may read: those of their `own` namespace, or `any`.
         identity: the name of this process as holder of the Lease.
+        metrics: what analyses may ask, and with what.
     """
 
     kubeconfig: Path | None = None
@@ -82,6 +120,7 @@ class Settings:
     prometheus_url: str = ""
     drain_queries: DrainQueries = "own"
     identity: str = field(default_factory=own_identity)
+    metrics: MetricSettings = field(default_factory=MetricSettings)
 
 
 def parse_settings(  # noqa: PLR0913 - one for each flag
@@ -103,6 +142,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     settle_times: Sequence[str] = (),
     prometheus_url: str = "",
     drain_queries: str = "own",
+    metrics: MetricSettings | None = None,
 ) -> Settings:
     """Settings from the text of flags.
 
@@ -136,7 +176,61 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         settle_times=tuple(settle_times),
         prometheus_url=prometheus_url,
         drain_queries=_drain_queries(drain_queries),
+        metrics=metrics or MetricSettings(),
     )
+
+
+def parse_metric_settings(  # noqa: PLR0913 - one for each flag
+    *,
+    ca_file: str | None = None,
+    credentials: str = str(METRICS_CREDENTIALS),
+    tenant_hosts: Sequence[str] = (),
+    tenant_ports: Sequence[int] = (),
+    tenant_http: bool = False,
+    refused_networks: Sequence[str] = (),
+    jobs: bool = False,
+    job_service_account: str = JOB_SERVICE_ACCOUNT,
+    at_once: int = 64,
+) -> MetricSettings:
+    """Settings from the text of flags.
+
+    Raises: SettingsInvalid for the first flag that cannot be used, naming it and the remedy.
+    """
+    if not credentials.startswith("/"):
+        raise SettingsInvalid(f"--metrics-credentials: {credentials!r} is not the absolute path of a folder")
+    for host in tenant_hosts:
+        if not _HOST_PATTERN.fullmatch(host):
+            raise SettingsInvalid(
+                f"--tenant-metrics: {host!r} is not a host such as a.example, *.example, or * for all"
+            )
+    for port in tenant_ports:
+        if not 0 < port < 65_536:
+            raise SettingsInvalid(f"--tenant-metrics-port: {port} is not between 1 and 65535")
+    if not tenant_hosts and (tenant_ports or tenant_http):
+        raise SettingsInvalid("--tenant-metrics: is missing; without it templates may name declared servers only")
+    _check_name("--job-service-account", job_service_account)
+    if job_service_account == "default":
+        raise SettingsInvalid("--job-service-account: default is what all pods have; give Jobs an account of their own")
+    if not 1 <= at_once <= MEASUREMENTS_MAX:
+        raise SettingsInvalid(f"--measurements: {at_once} is not between 1 and {MEASUREMENTS_MAX}")
+    return MetricSettings(
+        ca_file=Path(ca_file) if ca_file else None,
+        credentials=Path(credentials),
+        tenant_hosts=tuple(dict.fromkeys(tenant_hosts)),
+        tenant_ports=tuple(dict.fromkeys(tenant_ports)) or (HTTPS_PORT,),
+        tenant_http=tenant_http,
+        refused_networks=tuple(map(_network, refused_networks)),
+        jobs=jobs,
+        job_service_account=job_service_account,
+        at_once=at_once,
+    )
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as exc:
+        raise SettingsInvalid(f"--metrics-refused-network: {text!r} is not a network such as 203.0.113.0/24") from exc
 
 
 def parse_address(text: str) -> Address | None:

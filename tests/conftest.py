@@ -13,26 +13,39 @@ import structlog
 
 pytest_plugins = ["tests.lab.pytest_plugin"]
 
-_END_TO_END = Path(__file__).parent / "e2e"
+_TESTS = Path(__file__).parent
+WAITING = (
+    _TESTS / "e2e",
+    _TESTS / "packaging",
+    _TESTS / "contract",
+    _TESTS / "cli" / "test_the_demo_keeps_its_promises.py",
+    _TESTS / "cli" / "test_commands_on_a_cluster.py",
+)
+"""Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under pytest-xdist each worker begins with its part of the end-to-end tests.
+    """Under pytest-xdist half of the workers begin with what waits, each with its part; the other half computes meanwhile.
 
-    They wait for most of their time; behind the others, which compute, the last of them would be waited for alone. pytest-xdist
-    gives each worker one stretch of the list to begin with.
+    Behind the others, the last of them would be waited for alone. pytest-xdist gives each worker one stretch of the list to begin
+    with, and a worker that has nothing left takes from the end of another's.
     """
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers == 1:
         return
-    waiting = [item for item in items if _END_TO_END in item.path.parents]
-    others = iter([item for item in items if _END_TO_END not in item.path.parents])
+    waiting = [item for item in items if _waits(item)]
+    others = iter([item for item in items if not _waits(item)])
+    parts = (workers + 1) // 2
     ordered: list[pytest.Item] = []
     for number in range(workers):
-        first = waiting[number::workers]
+        first = waiting[number::parts] if number < parts else []
         stretch = (len(items) - len(ordered)) // (workers - number)
         ordered += [*first, *islice(others, max(0, stretch - len(first)))]
     items[:] = [*ordered, *others]
+
+
+def _waits(item: pytest.Item) -> bool:
+    return any(each == item.path or each in item.path.parents for each in WAITING)
 
 
 def pytest_collection_finish() -> None:

@@ -43,9 +43,14 @@ def path_of(location: Iterable[str | int], *, root: str = "spec") -> str:
 
 
 class Problems:
-    """A growing list of problems; the same path and message is reported once."""
+    """A growing list of problems; the same path and message is reported once.
 
-    def __init__(self) -> None:
+    Args:
+        quotes: whether a message may repeat a value of the wrong type: not where it may be a password in the wrong place.
+    """
+
+    def __init__(self, *, quotes: bool = True) -> None:
+        self._quotes = quotes
         self._found: dict[SpecProblem, None] = {}
         self._unreadable: list[str] = []
 
@@ -68,7 +73,8 @@ class Problems:
         """
         path = path_of(location, root=root)
         self._unreadable.append(path)
-        shown = value if isinstance(value, (int, float, str, bool, type(None))) else type(value).__name__
+        plain = self._quotes and isinstance(value, (int, float, str, bool, type(None)))
+        shown = value if plain else type(value).__name__
         self.add(path, _LIMITS.get(kind, f"cannot be used ({kind})").format(input=shown, **facts))
 
     def found(self) -> tuple[SpecProblem, ...]:

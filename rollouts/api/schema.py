@@ -16,6 +16,7 @@ from typing import Any
 from rollouts.api.template_schema import pod_template_schema
 from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
+from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec, MetricProviderStatus
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
 from rollouts.api.v1alpha1.status import RolloutStatusWire
 from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec, TrafficProviderStatus
@@ -24,6 +25,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    METRIC_PROVIDER,
     ROLLOUT,
     TRAFFIC_PROVIDER,
     Kind,
@@ -60,10 +62,18 @@ _RUN_COLUMNS = (
 )
 _TEMPLATE_COLUMNS = (("Age", "date", ".metadata.creationTimestamp", "", 0),)
 
+_METRIC_PROVIDER_COLUMNS = (
+    ("Ready", "string", f"{_READY}.status", "", 0),
+    ("URL", "string", ".spec.url", "Whom metrics ask", 0),
+    ("Age", "date", ".metadata.creationTimestamp", "", 0),
+    ("Message", "string", f"{_READY}.message", "", 1),
+)
+
 
 def crd_manifests() -> tuple[Manifest, ...]:
     """Every CustomResourceDefinition, ready for `kubectl apply`. The caller may change the manifests."""
-    return tuple(json.loads(text) for text in (_rollout_crd(), _traffic_provider_crd(), *_analysis_crds()))
+    texts = (_rollout_crd(), _traffic_provider_crd(), *_analysis_crds(), _metric_provider_crd())
+    return tuple(json.loads(text) for text in texts)
 
 
 def crd_files() -> dict[str, str]:
@@ -138,6 +148,18 @@ def _analysis_crds() -> tuple[str, ...]:
     subresources: Manifest = {"status": {}}
     crds.append(_crd(ANALYSIS_RUN, run, names={"shortNames": ["ar"]}, subresources=subresources, columns=_RUN_COLUMNS))
     return tuple(map(json.dumps, crds))
+
+
+@lru_cache(maxsize=1)
+def _metric_provider_crd() -> str:
+    root = _root(
+        "A MetricProvider declares a server with metrics, for the analyses of the whole cluster.",
+        structural(MetricProviderSpec),
+        structural(MetricProviderStatus),
+    )
+    return json.dumps(
+        _crd(METRIC_PROVIDER, root, names={}, subresources={"status": {}}, columns=_METRIC_PROVIDER_COLUMNS),
+    )
 
 
 def _root(description: str, spec: Manifest, status: Manifest | None = None) -> Manifest:

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.times import format_time
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.status import Verb
 from rollouts.objects import Manifest
 
 
-def promote(revision: str, *, step: int | None = None, full: bool = False, resource_version: str = "") -> Manifest:
-    """Lets `revision` pass its manual gates: one step, all steps (`full`), or the gate where it waits."""
-    suffix = "@full" if full else "" if step is None else f"@{step}"
+def promote(
+    revision: str,
+    *,
+    step: int | None = None,
+    analysis: AnalysisKind | None = None,
+    full: bool = False,
+    resource_version: str = "",
+) -> Manifest:
+    """Lets `revision` pass one gate: a step, the verdict of an analysis without a step, all (`full`), or where it waits."""
+    gate = "full" if full else analysis if analysis is not None else step
+    suffix = "" if gate is None else f"@{gate}"
     return _annotate({Verb.PROMOTE: f"{revision}{suffix}"}, resource_version)
 
 

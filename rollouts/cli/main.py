@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,27 +16,22 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
+from rollouts.cli import analysis
 from rollouts.cli.commands import drain_report as drain_command
 from rollouts.cli.commands import get as get_command
 from rollouts.cli.commands import lint as lint_command
 from rollouts.cli.commands import status as status_command
 from rollouts.cli.commands import verbs
 from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
+from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.exits import EXIT_HELP, Exit
-from rollouts.cli.terminal.options import CommandRun, duration, fail, finish, on_cluster
+from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, finish, on_cluster, read_file, result_of
 from rollouts.cli.view.session import Options
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
 KUBECTL_PLUGIN = "kubectl-rollouts"  # the executable's name by which kubectl finds a plugin
-
-
-class Output(StrEnum):
-    """The values of `-o`."""
-
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
 
 
 app = typer.Typer(
@@ -117,17 +111,24 @@ def status(
 def promote(
     options: Options,
     name: NameArgument,
-    full: Annotated[bool, typer.Option("--full", help="Pass every step that is left.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis that is left.")] = False,
     step: Annotated[
         int | None,
         typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; default: the current one."),
     ] = None,
+    gate: Annotated[
+        AnalysisKind | None,
+        typer.Option(help="Pass the verdict of this analysis, and nothing else; `step` is that of the current step."),
+    ] = None,
     wait: WaitOption = True,
 ) -> CommandRun:
-    """Let the current revision pass the gate where it waits."""
-    if full and step is not None:
-        raise typer.BadParameter("--full and --step cannot be combined")
-    return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step), wait=wait)
+    """Let the current revision pass the gate where it waits: a verdict that holds it, else the current step.
+
+    A promotion past a verdict names the analysis, so it never passes a pause, nor the verdict of another analysis.
+    """
+    if sum((full, step is not None, gate is not None)) > 1:
+        raise typer.BadParameter("--full, --step and --gate cannot be combined")
+    return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step, gate=gate), wait=wait)
 
 
 @app.command("abort")
@@ -214,20 +215,31 @@ def lint(
         list[str],
         typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
     ],
+    prometheus_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Warn of metrics in queries of templates that this Prometheus does not have."),
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option("--ca", help="Certificates of the authorities that Prometheus' is from, PEM.")
+    ] = None,
 ) -> None:
     """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
 
     Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
+    Analyses are checked with the templates in the files; one that is not there may be in the cluster.
 
     It also reports what loses requests although the controller can carry it out:
     findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
     Each of them is unsafe, a warning or a note, and does not change the exit code.
+    With --prometheus-url it warns of metrics that are not there, with the names next to them; 4 when it does not answer.
     """
     console, reports = Console(), []
-    texts = [_read(file) for file in files]
+    texts = [read_file(file) for file in files]
     known = lint_command.providers(*(text for _, text in texts))
+    templates = lint_command.templates_in(*(text for _, text in texts))
+    metrics = result_of(metric_names(prometheus_url, deadline_s=30.0, ca_file=ca_file)) if prometheus_url else None
     for source, text in texts:
-        report = lint_command.lint_text(text, known)
+        report = lint_command.lint_text(text, known, templates, metrics=metrics)
         reports.append(report)
         for remark in (*report.problems, *report.advice):
             console.print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
@@ -239,61 +251,8 @@ def lint(
     raise typer.Exit(Exit.BAD if problems else Exit.OK)
 
 
-@app.command("analyze")
-def analyze(
-    files: Annotated[
-        list[str],
-        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
-    ],
-    templates: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names of templates; without them all that no other template names.", show_default=False),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Measure now and write nothing. Required: no run is made yet.")
-    ] = False,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="Value of an argument, also of a secret one; repeatable."),
-    ] = None,
-    prometheus_url: Annotated[
-        str, typer.Option(help="The Prometheus of metrics that name none.", show_default=False)
-    ] = "",
-    ca_file: Annotated[
-        Path | None, typer.Option("--ca", help="Certificates of authorities to trust besides the public ones, PEM.")
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(parser=duration, metavar="DURATION", help="The longest wait for one answer.")
-    ] = "30s",  # type: ignore[assignment]
-    output: Annotated[Output | None, typer.Option("-o", "--output", help="`json` for scripts.")] = None,
-) -> None:
-    """Measure the metrics of analysis templates now, and tell how a run of them would end. Needs no cluster.
-
-    Exit code 1 when a run with measurements like these would not end Successful.
-    """
-    from rollouts.cli.commands import analyze as analyze_command  # noqa: PLC0415 - the HTTP client is for it only
-
-    if not dry_run:
-        raise typer.BadParameter("say --dry-run: AnalysisRuns are not carried out yet")
-    if output not in (None, Output.JSON):
-        raise typer.BadParameter("-o takes json here")
-    manifests = [each for file in files for each in lint_command.manifests_of(_read(file)[1])]
-    found = analyze_command.templates_in(manifests)
-    chosen = analyze_command.chosen(found, templates or ())
-    if isinstance(chosen, str):
-        fail(chosen)
-        raise typer.Exit(Exit.USAGE)
-    how = analyze_command.AnalyzeOptions(
-        arguments=_arguments(arguments or ()), prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file
-    )
-    finish(analyze_command.analyze(found, chosen, how, console=Console(), output_json=output is Output.JSON))
-
-
-def _arguments(given: Sequence[str]) -> dict[str, str]:
-    pairs = [each.partition("=") for each in given]
-    if wrong := [name for name, sign, _ in pairs if not name or not sign]:
-        raise typer.BadParameter(f"--arg takes NAME=VALUE, not {wrong[0]!r}")
-    return {name: value for name, _, value in pairs}
+app.command("analyze")(analysis.analyze)
+app.add_typer(analysis.app, name="analysis")
 
 
 @app.command("gitops")
@@ -312,7 +271,7 @@ def gitops(
     """
     manifests: list[Manifest] = []
     problems = 0
-    texts = [_read(file) for file in files]
+    texts = [read_file(file) for file in files]
     known = lint_command.providers(*(text for _, text in texts))
     for source, text in texts:
         report = lint_command.lint_text(text, known)
@@ -323,6 +282,40 @@ def gitops(
     if problems:
         raise typer.Exit(Exit.BAD)
     sys.stdout.write(gitops_text(ignored_in(manifests, known), tools or list(Tool)))
+
+
+@app.command("rbac")
+def rbac(
+    files: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+    ],
+    account: Annotated[
+        str, typer.Option("--service-account", metavar="NAMESPACE/NAME", help="The controller's ServiceAccount.")
+    ] = "rollouts-system/rollouts",
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-n", "--namespace", metavar="NAME", help="Where objects without a namespace are used; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Print the Roles with which the controller may read the Secrets that arguments of analyses in files name. Needs no cluster.
+
+    Apply them by: `rollouts rbac -f templates.yaml | kubectl apply -f -`.
+    """
+    from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415 - for it only
+
+    try:
+        manifests = [each for file in files for each in lint_command.manifests_of(read_file(file)[1])]
+        named = rbac_command.secrets_named(manifests, namespaces or ())
+        made = rbac_command.roles(named, rbac_command.parse_account(account))
+    except ValueError as wrong:
+        fail(str(wrong))
+        raise typer.Exit(Exit.USAGE) from None
+    if not made:
+        Console(stderr=True).print("no argument of an analysis in the files names a Secret", style="dim")
+    sys.stdout.write("---\n".join(yaml_text(each) for each in made))
 
 
 @app.command("plan")
@@ -348,7 +341,7 @@ def plan(
     """
     from rollouts.cli.plan import command as plan_command  # noqa: PLC0415 - the controller's policy is for it only
 
-    source, text = _read(file)
+    source, text = read_file(file)
     return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
 
 
@@ -386,16 +379,6 @@ def demo(
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
     finish(demo_command.demo(where, console=Console(), lines=plain or bool(os.environ.get("CI"))))
-
-
-def _read(file: str) -> tuple[str, str]:
-    """The display name of a file, and its text. Raises: typer.Exit, when it cannot be read."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as unreadable:
-        fail(f"{file}: {unreadable}")
-        raise typer.Exit(Exit.USAGE) from None
-    return ("stdin" if file == "-" else file), text
 
 
 def _verb(

@@ -22,12 +22,12 @@ from rollouts.cluster.structs import (
     AnalysisRunObject,
     AnalysisTemplateObject,
     Metadata,
+    ProviderObject,
     ReplicaSetObject,
     RolloutObject,
     RouteObject,
     Struct,
     T,
-    TrafficProviderObject,
 )
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import ROLLOUT, Kind, Manifest
@@ -338,7 +338,7 @@ def _keep(kept: T) -> T:
         msgspec.structs.force_setattr(metadata, "annotators", annotators)
         msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
-        case RolloutObject() | RouteObject() | TrafficProviderObject() | AnalysisRunObject():
+        case RolloutObject() | RouteObject() | ProviderObject() | AnalysisRunObject():
             # A Raw points into the line that it was read from, and would keep the whole line in memory.
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())

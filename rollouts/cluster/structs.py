@@ -16,6 +16,7 @@ from rollouts.objects import (
     CLUSTER_ANALYSIS_TEMPLATE,
     ENDPOINT_SLICE,
     LEASE,
+    METRIC_PROVIDER,
     POD,
     REPLICA_SET,
     ROLLOUT,
@@ -99,8 +100,8 @@ class RouteObject(Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw()
 
 
-class TrafficProviderObject(Struct, frozen=True):
-    """A TrafficProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
+class ProviderObject(Struct, frozen=True):
+    """A TrafficProvider or a MetricProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
@@ -300,9 +301,9 @@ ClusterObject: TypeAlias = (
     | PodObject
     | LeaseObject
     | RouteObject
-    | TrafficProviderObject
     | AnalysisRunObject
     | AnalysisTemplateObject
+    | ProviderObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -312,8 +313,9 @@ STRUCTS: dict[Kind, type[Any]] = {
     ENDPOINT_SLICE: EndpointSliceObject,
     POD: PodObject,
     LEASE: LeaseObject,
-    TRAFFIC_PROVIDER: TrafficProviderObject,
     ANALYSIS_RUN: AnalysisRunObject,
     ANALYSIS_TEMPLATE: AnalysisTemplateObject,
     CLUSTER_ANALYSIS_TEMPLATE: AnalysisTemplateObject,
+    TRAFFIC_PROVIDER: ProviderObject,
+    METRIC_PROVIDER: ProviderObject,
 }

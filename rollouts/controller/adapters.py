@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
+import structlog
+
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
-from rollouts.controller.analysis.http_measurements import HttpMeasurements, no_secret_values
+from rollouts.cluster.lease import Elector
+from rollouts.controller.analysis.argument_secrets import ArgumentSecrets
+from rollouts.controller.analysis.http_measurements import HttpMeasurements
+from rollouts.controller.analysis.job_measurements import JobMeasurements
 from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
 from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.sources import MeasurementSource, SourceName
-from rollouts.core.analysis.source import DEFAULT_ENDPOINT
+from rollouts.controller.providers.fresh_credentials import FreshCredentials
+from rollouts.controller.providers.metric_providers import MetricProviders
 from rollouts.errors import SettingsInvalid
 from rollouts.metrics.addresses import TenantUrls
-from rollouts.metrics.requests import MetricEndpoint
 from rollouts.ports import ApiServer, Clock, MetricEndpoints
-from rollouts.probes.metric_asker import MetricAsker
+from rollouts.probes.lazy_metric_asker import LazyMetricAsker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
-from rollouts.settings import Settings
+from rollouts.settings import ANY_HOST, Settings
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry, unknown
+
+log = structlog.get_logger()
 
 
 @contextlib.asynccontextmanager
@@ -37,26 +45,60 @@ async def connected(settings: Settings, *, on_date: OnDate | None = None) -> Asy
         await connection.aclose()
 
 
-def metric_asker(settings: Settings, *, clock: Clock) -> MetricAsker:
+def metric_providers_of(
+    settings: Settings, *, api: ApiServer, client: Client, clock: Clock, namespace: str
+) -> MetricProviders:
+    """The servers that MetricProviders and `--prometheus-url` declare.
+
+    Args:
+        namespace: the controller's own.
+    """
+    return MetricProviders(
+        api=api,
+        client=client,
+        clock=clock,
+        rng=random.Random(f"{settings.identity} metrics"),  # noqa: S311 - jitter of its own: most clusters have none
+        namespace=namespace,
+        folder=settings.metrics.credentials,
+        prometheus_url=settings.prometheus_url,
+    )
+
+
+def metric_asker(settings: Settings, *, clock: Clock) -> LazyMetricAsker:
     """What asks metric endpoints. Raises: SettingsInvalid for a CA file without a certificate in it."""
-    return MetricAsker(tenants=TenantUrls(), clock=clock, ca_file=settings.data_plane_ca)
+    of = settings.metrics
+    tenants = TenantUrls(
+        allowed=bool(of.tenant_hosts),
+        hosts=() if ANY_HOST in of.tenant_hosts else of.tenant_hosts,
+        ports=frozenset(of.tenant_ports),
+        plain_http=of.tenant_http,
+        refused=of.refused_networks,
+    )
+    return LazyMetricAsker(tenants=tenants, clock=clock, ca_file=of.ca_file or settings.data_plane_ca)
 
 
 def metric_sources(
-    settings: Settings, *, metrics: MetricEndpoints, client: Client, clock: Clock
+    settings: Settings, metrics: MetricEndpoints, providers: MetricProviders, client: Client, clock: Clock
 ) -> Mapping[SourceName, MeasurementSource]:
     """What takes the measurements of AnalysisRuns in this installation."""
-    url = settings.prometheus_url
-    declared = {DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {}
     http = HttpMeasurements(
-        endpoints=metrics,
-        declared=lambda: declared,
-        secret_values=no_secret_values,
+        endpoints=FreshCredentials(metrics, providers=providers, clock=clock),
+        declared=providers.declared,
+        why_not=providers.why_not,
+        secret_values=ArgumentSecrets(client=client),
         clock=clock,
         deadline_s=MEASUREMENT_DEADLINE_S,
     )
     pods = PodMeasurements(client=client, clock=clock)
-    return {SourceName.PROMETHEUS: http, SourceName.WEB: http, SourceName.KUBERNETES: pods}
+    sources: dict[SourceName, MeasurementSource] = {
+        SourceName.PROMETHEUS: http,
+        SourceName.WEB: http,
+        SourceName.KUBERNETES: pods,
+    }
+    if settings.metrics.jobs:
+        account = settings.metrics.job_service_account
+        sources[SourceName.JOB] = JobMeasurements(client=client, clock=clock, service_account=account)
+    return sources
 
 
 def data_planes_of(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDataPlanes:
@@ -82,3 +124,16 @@ def _user_agent() -> str:
         return f"rollouts/{version('rollouts')}"
     except PackageNotFoundError:
         return "rollouts"
+
+
+def elector_of(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
+    """What takes part in the election of a leader."""
+    return Elector(
+        api,
+        namespace=namespace,
+        name=settings.lease_name,
+        identity=settings.identity,
+        clock=clock,
+        rng=rng,
+        on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
+    )

@@ -1,4 +1,4 @@
-"""Puts the controller together: the only module here that names concrete adapters.
+"""Puts the controller together: with `adapters`, the only module here that names concrete adapters.
 
 A standby does everything except passes: its watches run and fill its store, so a takeover needs no list. When the lease is lost,
 the passes are cancelled and awaited before it expires, and the process exits, because its state is from the time when it led.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -26,7 +26,15 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
-from rollouts.controller.adapters import connected, data_planes_of, metric_asker, metric_sources, providers_of
+from rollouts.controller.adapters import (
+    connected,
+    data_planes_of,
+    elector_of,
+    metric_asker,
+    metric_providers_of,
+    metric_sources,
+    providers_of,
+)
 from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
@@ -47,10 +55,10 @@ from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
-from rollouts.controller.workqueue.optional_watches import OptionalWatches
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
-from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
+from rollouts.controller.workqueue.template_watches import TemplateWatches
+from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.core.model.drain import ProxyMode
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, SERVICE, Key, Kind
@@ -61,12 +69,10 @@ from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
 
-GC_THRESHOLD = 50_000  # objects
 REQUEST_DEADLINE_S = 15.0
 EVENT_DEADLINE_S = 5.0
 ANSWERS_DEADLINE_S = 5.0  # for facts that the first passes should have, and can do without
 EVENTS_DRAIN_S = 1.0
-MEASUREMENTS_AT_ONCE = 64
 STOP_DEADLINE_S = 20.0  # below a Pod's default terminationGracePeriodSeconds of 30
 
 EXIT_STOPPED = 0
@@ -85,7 +91,6 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     rng: random.Random | None = None,
     stop: asyncio.Event | None = None,
     on_ready: Callable[[Telemetry], None] | None = None,
-    own_process: bool = False,
     planes: DataPlanes | None = None,
     metrics: MetricEndpoints | None = None,
 ) -> int:
@@ -97,7 +102,6 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         clock, rng: None for this machine's.
         stop: set it for an orderly end: no new pass, the writes that have begun are finished, the lease is released.
         on_ready: called once, when everything has been listed.
-        own_process: the whole process is the controller, so the objects of the first lists are kept out of garbage collection.
         planes, metrics: None for those that `settings` names. Given ones are not closed.
 
     Raises: SettingsInvalid. Any other exception is a bug: the process should exit, and Kubernetes start it again.
@@ -116,7 +120,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         elector = None
         if settings.leader_elect:
-            elector = _elector(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
+            elector = elector_of(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
         if planes is None:
             named = data_planes_of(settings, api=api, clock=clock)
             planes = await stack.enter_async_context(contextlib.aclosing(named))
@@ -142,7 +146,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         log.info(
             "starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect, event_loop=loop
         )
-        return await controller.run(stop or asyncio.Event(), on_ready=on_ready, own_process=own_process)
+        return await controller.run(stop or asyncio.Event(), on_ready=on_ready)
 
 
 class Controller:
@@ -174,8 +178,7 @@ class Controller:
         self.readiness = Readiness(self._store, wake_all=self._wake_all)
         self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
-        self._managed = ManagedServices()
-        self._managed_routes = ManagedRouteObjects()
+        self._managed, self._managed_routes = ManagedServices(), ManagedRouteObjects()
         self._kinds = RouteKinds(api=api, on_found=self._watch_routes)
         self._classes = GatewayClasses(clock=clock)
         self._lags = GatewayLags(clock=clock)
@@ -185,36 +188,14 @@ class Controller:
         self._group: asyncio.TaskGroup | None = None
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
-        self._optional = OptionalWatches(
-            self._store,
-            settings.identity,
-            api=api,
-            on_change=self._on_change,
-            on_unreadable=self._on_unreadable,
-            on_seen=lambda kind: self.telemetry.follow_table(self._store.table(kind)),
-        )
-        analyses = Analyses(self._store, why_unseen=self._optional.why_unseen)
-        self._triggers = Triggers(
-            inbox=self._inbox,
-            find_service=self._store.table(SERVICE).get,
-            named=rollouts_named(self._store.table(ROLLOUT)),
-            runs=analyses.seen,
-            templates=analyses.askers,
-        )
+        analyses = Analyses(self._store, why_unseen=self._why_unseen)
+        self._triggers = Triggers(inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers)
         self._deferred = DeferredStatus(clock=clock)
-
-        def client(deadline_s: float) -> Client:
-            return Client(
-                api,
-                clock=clock,
-                may_write=may_write,
-                request_deadline_s=deadline_s,
-                on_request=self.telemetry.on_request,
-                rng=rng,
-            )
-
-        self._client = client(REQUEST_DEADLINE_S)
+        self._client = self._client_within(REQUEST_DEADLINE_S, may_write)
         self._traffic_providers = self._declared(providers, namespace=namespace)
+        self._metric_providers = metric_providers_of(
+            settings, api=api, client=self._client, clock=clock, namespace=namespace
+        )
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
@@ -229,7 +210,8 @@ class Controller:
             lags=self._lags,
             analyses=analyses,
         )
-        self._events = EventSender(client=client(EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._events = EventSender(client=self._client_within(EVENT_DEADLINE_S, may_write), telemetry=self.telemetry)
+        self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
         self._analysis = self._analysis_runs(metrics)
         self._show(may_write)
 
@@ -238,6 +220,20 @@ class Controller:
         self.telemetry.leader.set_function(lambda: float(self._leading and may_write()))
         for kind, _ in WATCHED:
             self.telemetry.follow_table(self._store.table(kind))
+
+    def _why_unseen(self, kind: Kind, namespace: str) -> str:
+        watch = self._analysis.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
+        return watch.why_unseen(namespace)
+
+    def _client_within(self, deadline_s: float, may_write: Callable[[], bool]) -> Client:
+        return Client(
+            self._api,
+            clock=self._clock,
+            may_write=may_write,
+            request_deadline_s=deadline_s,
+            on_request=self.telemetry.on_request,
+            rng=self._rng,
+        )
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -254,27 +250,31 @@ class Controller:
 
     def _analysis_runs(self, metrics: MetricEndpoints) -> AnalysisRuns:
         return AnalysisRuns(
+            api=self._api,
             client=self._client,
             store=self._store,
-            sources=metric_sources(self._settings, metrics=metrics, client=self._client, clock=self._clock),
+            sources=metric_sources(self._settings, metrics, self._metric_providers, self._client, self._clock),
             events=self._events,
             telemetry=self.telemetry,
             clock=self._clock,
             rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
             identity=self._settings.identity,
-            measurements=MEASUREMENTS_AT_ONCE,
+            measurements=self._settings.metrics.at_once,
+            on_change=partial(self._on_change, ANALYSIS_RUN),
         )
 
-    async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None, own_process: bool) -> int:
+    async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None) -> int:
         """See `run_controller`."""
         async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole controller
             self._group, background = group, self._background
             background += [
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
-            background.append(group.create_task(self._when_ready(on_ready, own_process=own_process)))
-            background += [group.create_task(each.run()) for each in (self._events, self._proxies, self._optional)]
+            background.append(group.create_task(self._when_ready(on_ready)))
+            watches = (self._events, self._proxies, self._templates, self._analysis.watch)
+            background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
+            background.append(group.create_task(self._metric_providers.watch()))
             self._look_for_routes(
                 kinds
                 for name in self._settings.routers
@@ -324,8 +324,10 @@ class Controller:
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
             async with asyncio.TaskGroup() as questions:
-                judging = questions.create_task(self._traffic_providers.judge())
-                analysing = questions.create_task(self._analysis.lead())
+                analysing = questions.create_task(self._analyse())
+                judging = [
+                    questions.create_task(each.judge()) for each in (self._traffic_providers, self._metric_providers)
+                ]
                 answers = Answers(
                     client=self._client,
                     store=self._store,
@@ -350,12 +352,17 @@ class Controller:
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
-                judging.cancel()
                 await asyncio.wait({analysing})
+                for task in judging:
+                    task.cancel()
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
         finally:
             self._leading = False
+
+    async def _analyse(self) -> None:
+        await self._metric_providers.wait_known(ANSWERS_DEADLINE_S)
+        await self._analysis.lead()
 
     def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
         return RouteReader(
@@ -431,8 +438,6 @@ class Controller:
             self._managed.learn(before, after)
         elif isinstance(after or before, RouteObject):
             self._managed_routes.learn(kind, before, after)
-        elif kind == ANALYSIS_RUN:
-            self._analysis.changed(before, after)
         elif kind == ROLLOUT:
             self.readiness.crd_is_there()
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
@@ -445,8 +450,6 @@ class Controller:
         """Queues the Rollouts of an object that exists and cannot be read: their passes report it, and all others go on."""
         metadata = seen.metadata
         log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
-        if kind == ANALYSIS_RUN:
-            self._analysis.unreadable(metadata)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
         for key in self._triggers.keys(None, STRUCTS.get(kind, RouteObject)(metadata=metadata)):
             self._queue.add(key)
@@ -473,34 +476,17 @@ class Controller:
         for rollout in self._store.table(ROLLOUT).all():
             self._queue.add(Key(rollout.metadata.namespace, rollout.metadata.name))
 
-    async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None, *, own_process: bool) -> None:
+    async def _when_ready(self, on_ready: Callable[[Telemetry], None] | None) -> None:
         await self._store.wait_synced()
         with contextlib.suppress(TimeoutError):  # a late answer must not keep the process from leading
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
-                await self._traffic_providers.listed.wait()
-                await self._optional.wait_listed()
+                await self._traffic_providers.known.wait()
+                await self._analysis.watch.listed.wait()
+                await self._templates.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()
-        if own_process:
-            # The listed objects live long, so full collections need not scan them. A pass creates no cycles, so the default,
-            # a collection for every 700 new objects, finds nothing and costs 3 % of the CPU.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(GC_THRESHOLD)
         log.info("ready", rollouts=len(self._store.table(ROLLOUT)))
         if on_ready is not None:
             on_ready(self.telemetry)
-
-
-def _elector(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
-    return Elector(
-        api,
-        namespace=namespace,
-        name=settings.lease_name,
-        identity=settings.identity,
-        clock=clock,
-        rng=rng,
-        on_trouble=lambda exc: log.warning("lease_trouble", error=type(exc).__name__, why=str(exc)),
-    )

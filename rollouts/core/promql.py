@@ -35,6 +35,7 @@ _BARE = re.compile(
     re.VERBOSE,
 )
 _BARE_LENGTH_MAX = 256
+_TEXT = re.compile(STRING, re.VERBOSE)
 
 Token = tuple[str, str]
 """Its group in `_TOKEN`, and its text."""
@@ -52,6 +53,55 @@ def tokens_of(query: str) -> list[Token] | None:
             found.append((token.lastgroup, token[0]))
         at = token.end()
     return found
+
+
+def metrics_named_in(query: str) -> tuple[str, ...]:
+    """The names of the metrics that a query reads, each once; () for a text whose tokens cannot be told apart.
+
+    Names that are matched by an expression (`{__name__=~"http_.*"}`), and those that a place (`{{args.metric}}`) stands for or
+    is a part of, are not known.
+    """
+    tokens = tokens_of(query)
+    if tokens is None or PLACE.search(_TEXT.sub("", query)):
+        return ()
+    found: list[str] = []
+    at = 0
+    while at < len(tokens):
+        kind, text = tokens[at]
+        after = tokens[at + 1][1].lower() if at + 1 < len(tokens) else ""
+        if text == "{":
+            end = _end(tokens, at, "}")
+            found += _matched_names(tokens[at + 1 : end])
+            at = end
+        elif text == "[":
+            at = _end(tokens, at, "]")
+        elif text.lower() in LABEL_LISTS and kind == "word":
+            at = _end(tokens, at, ")") if after == "(" else at
+        elif kind == "word" and text.lower() not in OPERATORS and after not in ("(", "by", "without"):
+            found.append(text)
+        at += 1
+    return tuple(dict.fromkeys(found))
+
+
+def _matched_names(matchers: list[Token]) -> list[str]:
+    """The metric's name among the matchers of a selector: `__name__="up"`, or `"up"` alone, as Prometheus 3 allows it."""
+    parts: list[list[Token]] = [[]]
+    for token in matchers:
+        if token == ("sign", ","):
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    names = []
+    for part in parts:
+        match part:
+            case [("text", name)] | [("word" | "text", "__name__" | '"__name__"'), ("sign", "="), ("text", name)]:
+                names.append(name[1:-1])
+    return names
+
+
+def _end(tokens: list[Token], start: int, closing: str) -> int:
+    """Index of the next `closing`, or of the end."""
+    return next((at for at in range(start, len(tokens)) if tokens[at] == ("sign", closing)), len(tokens))
 
 
 def filled_query(query: str, value_of: ValueOf, refuse: Refuse) -> str:

@@ -49,9 +49,13 @@ def question_to(
 
 
 def _asked_by(source: HttpSource, endpoint: MetricEndpoint) -> MetricEndpoint:
-    """The endpoint as this metric asks it: what the template says of credentials comes before what the endpoint has."""
+    """The endpoint as this metric asks it: what the template says of credentials comes before what the endpoint has.
+
+    A template does not turn off the check of a certificate for credentials that are not its own: anybody could take them then.
+    """
     credentials = _credentials(source.authentication) or endpoint.credentials
-    return replace(endpoint, credentials=credentials, insecure=endpoint.insecure or source.insecure)
+    unchecked = source.insecure and endpoint.credentials is None and not endpoint.headers
+    return replace(endpoint, credentials=credentials, insecure=endpoint.insecure or unchecked)
 
 
 def _credentials(authentication: OAuth2 | None) -> ClientCredentials | None:

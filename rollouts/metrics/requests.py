@@ -54,6 +54,8 @@ class MetricEndpoint:
         credentials: sent to its own origin only; None for none.
         headers: sent with each request, (name, value), after those of the metric.
         insecure: its certificate is not checked.
+        authorities: certificates of authorities that are trusted besides the usual ones, PEM; "" for none.
+        server_name: the name that its certificate must have; "" for the URL's.
     """
 
     url: str = field(repr=False)
@@ -61,6 +63,8 @@ class MetricEndpoint:
     credentials: MetricCredentials | None = None
     headers: tuple[tuple[str, Secret], ...] = ()
     insecure: bool = False
+    authorities: str = field(default="", repr=False)
+    server_name: str = ""
 
     @property
     def display_name(self) -> str:

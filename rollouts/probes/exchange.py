@@ -51,12 +51,14 @@ class Outgoing:
     Args:
         url: at a replica's address.
         headers: besides the client's; one of the same name takes its place.
+        server_name: the name that the certificate must have; "" for the URL's host.
     """
 
     url: str = field(repr=False)
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body: bytes = field(default=b"", repr=False)
+    server_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ async def exchanged(
 
     Cancellation: safe. Raises: Unanswered; NotConnected where nothing was sent.
     """
-    extensions = {"sni_hostname": replica.host.rpartition(":")[0] or replica.host}
+    extensions = {"sni_hostname": outgoing.server_name or replica.host.rpartition(":")[0] or replica.host}
     headers = [*outgoing.headers, ("Host", replica.host)]
     name = replica.display_name
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
 from urllib.parse import quote, urlencode
@@ -35,6 +35,7 @@ from rollouts.secret import Secret
 
 ADDRESSES_TRIED = 3  # of one name, when nobody listens
 TOKENS_KEPT = 256
+CLIENTS_KEPT = 64  # one for each way to check certificates; files of authorities are renewed
 TOKEN_MAX_CHARACTERS = 8_192
 TOKEN_SPARE_S = 30.0  # a token is not used in the last seconds of its life
 TOKEN_LIFE_S = 300.0
@@ -60,6 +61,7 @@ class MetricAsker:
     ) -> None:
         self._tenants = tenants
         self._clock = clock
+        self._ca_file = ca_file
         self._trust = trust(ca_file, flag="--metrics-ca") if ca_file is not None else None
         self._resolve = resolve
         self._clients: dict[_Tls, httpx.AsyncClient] = {}
@@ -98,7 +100,13 @@ class MetricAsker:
         if endpoint.credentials is not None:
             headers["authorization"] = "Authorization", await self._authorization(endpoint, limit_s)
         revealed = tuple((name, value.reveal()) for name, value in headers.values())
-        outgoing = Outgoing(url=request.url, method=request.method, headers=revealed, body=request.body)
+        outgoing = Outgoing(
+            url=request.url,
+            method=request.method,
+            headers=revealed,
+            body=request.body,
+            server_name=endpoint.server_name,
+        )
         received = await self._send(outgoing, endpoint, limit_s)
         if received.status == 401 and isinstance(endpoint.credentials, ClientCredentials):
             self._tokens.pop((endpoint.credentials, endpoint.declared), None)
@@ -165,7 +173,10 @@ class MetricAsker:
         # All of them: a name with a good and a bad address is somebody's try.
         if not all(may_be_asked(each.address, tenants) for each in found):
             raise Unanswered(f"{who}: has an address that may not be asked")
-        by = await self._client(_Tls(used=outgoing.url.startswith("https:"), checked=not endpoint.insecure))
+        tls = _Tls(
+            used=outgoing.url.startswith("https:"), checked=not endpoint.insecure, authorities=endpoint.authorities
+        )
+        by = await self._client(tls)
         last = Unanswered(f"{who}: has no address")
         for each in found[:ADDRESSES_TRIED]:
             # Which address a name has is not for those who named it.
@@ -189,19 +200,32 @@ class MetricAsker:
         if tls not in self._clients:
             # Loading the public authorities takes 100 ms and more.
             verify = await asyncio.to_thread(self._verify, tls)
+            if len(self._clients) >= CLIENTS_KEPT:
+                # It keeps no connection, so whoever still asks through it closes what is open.
+                self._clients.pop(next(iter(self._clients)))
             self._clients.setdefault(tls, client(verify))
         return self._clients[tls]
 
     def _verify(self, tls: _Tls) -> ssl.SSLContext | bool:
+        """Raises: Unanswered for authorities that are none."""
         if not tls.used or not tls.checked:
             return False
-        return self._trust or httpx.create_ssl_context(trust_env=False)
+        if not tls.authorities:
+            return self._trust or httpx.create_ssl_context(trust_env=False)
+        context = trust(self._ca_file, flag="--metrics-ca") if self._ca_file is not None else None
+        context = context or httpx.create_ssl_context(trust_env=False)
+        try:
+            context.load_verify_locations(cadata=tls.authorities)
+        except (ssl.SSLError, ValueError) as exc:
+            raise Unanswered("the certificates of its authorities cannot be used") from exc
+        return context
 
 
 @dataclass(frozen=True, slots=True)
 class _Tls:
     used: bool
     checked: bool
+    authorities: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.autoscaler import Autoscaler, ScaleAt
 from rollouts.sim.actors.endpointslices import EndpointSliceController
 from rollouts.sim.actors.garbage import GarbageCollector
+from rollouts.sim.actors.jobs import JobController
 from rollouts.sim.actors.kubelet import Kubelets, KubeletSettings
 from rollouts.sim.actors.replicasets import ReplicaSetController
 from rollouts.sim.actors.work import Actor, World
@@ -66,6 +67,7 @@ class SimulatedCluster:
             self.kubelets,
             self.replica_sets,
             EndpointSliceController(self.world, lag_s=slice_lag_s),
+            JobController(self.world),
             GarbageCollector(self.world),
             Autoscaler(self.world, autoscaling),
         )

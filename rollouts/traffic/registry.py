@@ -6,6 +6,7 @@ A package adds one with an entry point in the group `rollouts.traffic`: `myroute
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from types import MappingProxyType
 
@@ -60,8 +61,9 @@ def unknown(name: str, known: Mapping[str, Provider]) -> str:
     return f"there is no provider of this name; there are {', '.join(sorted(known))}{other}"
 
 
+@cache
 def installed() -> tuple[Provider, ...]:
-    """The providers of other packages. Reads the installed packages' metadata: once, at the start of the process.
+    """The providers of other packages. Reads the installed packages' metadata once in a process.
 
     Raises: what importing the package raises.
     """

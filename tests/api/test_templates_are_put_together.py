@@ -13,7 +13,7 @@ from rollouts.api.spec.analysis.fields import field_value
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import DEPTH_MAX, TemplateName, run_of, use_of
 from rollouts.api.spec.reading import read_model
-from rollouts.api.v1alpha1.analysis import Analysis
+from rollouts.api.v1alpha1.analysis import AnalysisWire
 from rollouts.errors import SpecInvalid, SpecProblem
 from tests.api.analysis_specs import PROMETHEUS
 from tests.api.specs import Spec
@@ -47,7 +47,7 @@ def template(*metrics: str, args: list[Spec] | None = None, templates: list[str]
 
 def _run(templates: Mapping[str, Spec], use: Spec, of: Updated | None = OF) -> Spec:
     problems = Problems()
-    wire = read_model(Analysis, use, problems, root="spec.analysis")
+    wire = read_model(AnalysisWire, use, problems, root="spec.analysis")
     assert problems.found() == ()
 
     def find(name: TemplateName) -> Spec | None:

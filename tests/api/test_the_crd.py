@@ -15,7 +15,7 @@ from rollouts.api.schema import crd_files, crd_manifests, main, yaml_text
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
 
-ROLLOUT, TRAFFIC_PROVIDER, *ANALYSES = crd_manifests()
+ROLLOUT, TRAFFIC_PROVIDER, *ANALYSES, METRIC_PROVIDER = crd_manifests()
 EACH = pytest.mark.parametrize("crd", crd_manifests(), ids=lambda crd: crd["spec"]["names"]["plural"])
 
 

@@ -15,6 +15,7 @@ from rollouts.api.schema import crd_files, crd_manifests
 from rollouts.api.status.wire import status_from_wire, status_to_wire
 from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
+from tests.api.analysed_specs import ANALYSED_BAD
 from tests.api.analysis_specs import GOOD, METRIC
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, route_step, routed
@@ -63,7 +64,7 @@ def plane(control_plane: Any) -> Any:
 def _until_served(plane: Any) -> None:
     """Watches rather than `kubectl wait`, which fails on a CRD so young that it has no conditions yet (2 times in 25)."""
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for plural in ("rollouts", "trafficproviders", "analysistemplates", "clusteranalysistemplates", "analysisruns"):
+    for plural in (crd["spec"]["names"]["plural"] for crd in crd_manifests()):
         with plane.watch(crds, timeout_s=30, fieldSelector=f"metadata.name={plural}.rollouts.dev") as events:
             assert any(_is_established(event["object"]) for event in events)
         deadline = time.monotonic() + 30
@@ -112,7 +113,7 @@ def test_every_bad_spec_is_refused_by_the_schema_where_the_schema_can(plane: Any
     """The corpus of the parser's rules: what a CEL rule or a type can say is said at `kubectl apply`."""
     accepted = [
         bad.name
-        for bad in (*BAD, *DRAIN_BAD, *ROUTING_BAD)
+        for bad in (*BAD, *ANALYSED_BAD, *DRAIN_BAD, *ROUTING_BAD)
         if bad.by_schema and _create(plane, namespace, bad.spec, name="bad").status_code not in (400, 422)
     ]
 
@@ -126,7 +127,7 @@ def test_what_only_the_parser_refuses_is_marked_so(plane: Any, namespace: str) -
 
     refused = [
         bad.name
-        for bad in (*BAD, *DRAIN_BAD, *ROUTING_BAD)
+        for bad in (*BAD, *ANALYSED_BAD, *DRAIN_BAD, *ROUTING_BAD)
         if not bad.by_schema
         and bad.words not in hidden
         and _create(plane, namespace, bad.spec, name="bad").status_code in (400, 422)

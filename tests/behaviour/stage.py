@@ -30,7 +30,6 @@ from rollouts.sim.network.gateway_types import gateway_crds
 from rollouts.sim.network.prometheus.faults import PrometheusFault
 from rollouts.sim.network.prometheus.scraping import ScrapeSettings
 from rollouts.sim.network.prometheus.server import DEFAULT_URL
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import Telemetry
 from tests.behaviour.plane_witness import PlaneWitness
 from tests.behaviour.truth import ROUTE_KINDS
@@ -378,7 +377,7 @@ def _unexpected(telemetry: list[Telemetry]) -> list[str]:
 @cache
 def crds() -> tuple[Manifest, ...]:
     """The project's CRDs, made once."""
-    return (*crd_manifests(), *analysis_crds())
+    return crd_manifests()
 
 
 def _tag(replica_set: Manifest) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rollouts.cli.commands.analyze import AnalyzeOptions, analyze, chosen, templates_in
+from rollouts.cli.commands.analyze import AnalyzeOptions, analyze
+from rollouts.cli.commands.templates import chosen, templates_in
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import main
 from rollouts.clock import SystemClock
@@ -143,6 +144,21 @@ def test_what_only_the_cluster_can_measure_is_no_success() -> None:
 
     assert (code, one["metrics"][0]["phase"]) == (Exit.BAD, "Error")
     assert "in the cluster" in one["metrics"][0]["message"]
+
+
+def test_a_query_without_series_is_told_what_it_may_have_meant() -> None:
+    """No series is what a typing error looks like; the verdict stays what it is."""
+    answers = {
+        "/api/v1/query": ok(vector()),
+        "/api/v1/label/__name__/values": ok({"status": "success", "data": ["up_total", "other"]}),
+    }
+
+    code, (one,) = tried([template(prometheus())], answers)
+
+    assert (code, one["metrics"][0]["phase"]) == (Exit.BAD, "Inconclusive")
+    assert one["metrics"][0]["hint"] == "Prometheus has no metric up"
+    _, (silent,) = tried([template(prometheus())], {"/api/v1/query": ok(vector())})
+    assert silent["metrics"][0]["hint"] == ""
 
 
 @pytest.fixture

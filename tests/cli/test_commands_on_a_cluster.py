@@ -155,6 +155,7 @@ async def test_rollouts_are_listed_and_printed(tmp_path: Path, capsys: pytest.Ca
         (("status", "nobody", "-w"), 4, "there is no Rollout nobody"),
         (("promote", "nobody"), 4, "not found"),
         (("promote", "cart", "--full", "--step", "1"), 2, "cannot be combined"),
+        (("promote", "cart", "--full", "--gate", "background"), 2, "cannot be combined"),
         (("get", "cart", "-A"), 2, "remove -A"),
         (("get", "-w", "-o", "yaml"), 2, "cannot be combined"),
         (("status", "cart", "--timeout", "soon"), 2, "not a duration"),

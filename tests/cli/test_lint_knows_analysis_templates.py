@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from rollouts.cli.commands.lint import lint_text, summary
+from rollouts.cli.commands.metric_names import metric_names
+from rollouts.cli.exits import Exit
+from rollouts.cli.main import main
+from rollouts.errors import SettingsInvalid, Unanswered
+from tests.probes.servers import ok, raw, serving
 
 TEMPLATE = """\
 apiVersion: rollouts.dev/v1alpha1
@@ -56,3 +64,194 @@ def test_a_bad_one_is_told_with_its_line(condition: str, line: int, words: str) 
     told = [each for each in report.problems if words in each.message]
     assert [each.line for each in told] == [line], report.problems
     assert told[0].subject == "AnalysisTemplate rate"
+
+
+ROLLOUT = """\
+apiVersion: rollouts.dev/v1alpha1
+kind: Rollout
+metadata: {{name: cart, labels: {{team: shop}}}}
+spec:
+  selector: {{matchLabels: {{app: cart}}}}
+  strategy:
+    canary:
+      steps:
+      - analysis:
+          templates: [{{templateName: rate}}{more}]
+          args: [{args}]
+  template:
+    metadata: {{labels: {{app: cart}}}}
+    spec: {{containers: [{{name: app, image: "app:1"}}]}}
+"""
+WITH_LIMIT = TEMPLATE.format(kind="AnalysisTemplate", condition='successCondition: "result[0] < {{args.limit}}"')
+
+
+def problems_of(args: str, template: str = WITH_LIMIT, more: str = "") -> list[tuple[int, str]]:
+    """Line and text of what is wrong with a Rollout that comes before its template."""
+    report = lint_text(f"{ROLLOUT.format(args=args, more=more)}---\n{template}")
+    assert (report.checked, report.templates) == (1, 1)
+    return [(each.line, each.message) for each in report.problems if each.subject == "Rollout cart"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        '{name: limit, value: "0.1"}',
+        "{name: limit, valueFrom: {fieldRef: {fieldPath: metadata.generation}}}",
+        "{name: limit, valueFrom: {fieldRef: {fieldPath: status.replicas}}}",
+        "{name: limit, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['team']\"}}}",
+    ],
+)
+def test_a_rollout_with_all_that_its_template_asks_for_passes(args: str) -> None:
+    """What only the cluster knows is taken for granted."""
+    assert not [message for _, message in problems_of(args) if "the Rollout has no" in message]
+
+
+def test_an_argument_without_a_value_is_told_before_the_update() -> None:
+    """The run could not be made, and the update would stand at its step."""
+    path = "spec.strategy.canary.steps[0].analysis.args"
+
+    assert problems_of("") == [(11, f"{path}: needs a value for 'limit', which a template asks for")]
+
+
+def test_a_field_that_the_rollout_lacks_is_told() -> None:
+    """It is in the file or it is nowhere."""
+    ((line, message),) = problems_of("{name: limit, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['x']\"}}}")
+
+    assert line == 11
+    assert "the Rollout has no metadata.labels['x']" in message
+
+
+def test_a_condition_is_read_with_its_arguments_in_it() -> None:
+    """Alone the template says nothing wrong."""
+    ((line, message),) = problems_of('{name: limit, value: "<"}')
+
+    assert line == 9
+    assert message.startswith(
+        "spec.strategy.canary.steps[0].analysis: successCondition of 'rate', with its arguments: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "more"),
+    [
+        (WITH_LIMIT.replace("name: rate}", "name: other}"), ""),
+        (WITH_LIMIT.replace("name: rate}", "name: rate, namespace: shop}"), ""),
+        (WITH_LIMIT.replace("AnalysisTemplate", "ClusterAnalysisTemplate"), ""),
+        (WITH_LIMIT, ", {templateName: elsewhere}"),
+        (WITH_LIMIT.replace("interval: 1m", "interval: soon"), ""),
+    ],
+)
+def test_what_is_not_in_the_files_is_no_problem_of_the_rollout(template: str, more: str) -> None:
+    """It may be in the cluster; and what is wrong with a template is told there."""
+    assert problems_of("", template, more) == []
+
+
+def test_templates_may_be_in_another_file(tmp_path: Path) -> None:
+    """As everything may that belongs together."""
+    rollout, template = tmp_path / "rollout.yaml", tmp_path / "template.yaml"
+    rollout.write_text(ROLLOUT.format(args="", more=""))
+    template.write_text(WITH_LIMIT)
+
+    assert main(["lint", "-f", str(rollout)]) == 0
+    assert main(["lint", "-f", str(rollout), "-f", str(template)]) == 1
+
+
+QUERIES = """\
+apiVersion: rollouts.dev/v1alpha1
+kind: AnalysisTemplate
+metadata: {name: rate}
+spec:
+  args:
+  - {name: metric, value: htp_requests_total}
+  metrics:
+  - name: there
+    successCondition: "result[0] < 1"
+    provider: {prometheus: {query: "rate(http_requests_total[1m])"}}
+  - name: typed wrong
+    successCondition: "result[0] < 1"
+    provider:
+      prometheus:
+        query: "sum(rate(http_request_total[1m]))"
+  - name: by argument
+    successCondition: "result[0] < 1"
+    provider: {prometheus: {query: "{{args.metric}}"}}
+  - name: of another server
+    successCondition: "result[0] < 1"
+    provider: {prometheus: {metricProvider: other, query: "nothing_like_it"}}
+  - name: unheard of
+    successCondition: "result[0] < 1"
+    provider: {prometheus: {query: "zzz"}}
+"""
+KNOWN = frozenset({"http_requests_total", "http_requests_created", "up"})
+WRONG = "Prometheus has no metric http_request_total; did you mean http_requests_total or http_requests_created?"
+
+
+def test_metrics_that_a_prometheus_does_not_have_are_told_with_the_nearest() -> None:
+    """A query with a typing error gives no series, and an analysis without evidence stands still for hours."""
+    report = lint_text(QUERIES, metrics=KNOWN)
+
+    assert report.problems == [], "what Prometheus has now is no fault of the file"
+    assert [(each.line, each.message.partition(": ")[2].partition(": ")[2]) for each in report.advice] == [
+        (15, WRONG),
+        (18, "Prometheus has no metric htp_requests_total; did you mean http_requests_total or http_requests_created?"),
+        (24, "Prometheus has no metric zzz"),
+    ]
+    assert report.advice[0].message.startswith("warning: spec.metrics[1].provider.prometheus.query: ")
+    assert lint_text(QUERIES).advice == []
+
+
+async def linted(path: Path, *options: str) -> int:
+    """`rollouts lint` of the queries, in a thread of its own."""
+
+    def run() -> int:
+        path.write_text(QUERIES)
+        return main(["lint", "-f", str(path), *options])
+
+    return await asyncio.to_thread(run)
+
+
+async def test_a_prometheus_is_asked_for_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once, and only when the command line names it."""
+    names = ok({"status": "success", "data": sorted(KNOWN)})
+    async with serving({"/api/v1/label/__name__/values": names}) as prometheus:
+        assert await linted(tmp_path / "rate.yaml", "--prometheus-url", prometheus.url()) == Exit.OK
+
+    assert prometheus.asked == ["/api/v1/label/__name__/values"]
+    assert WRONG in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raw(b"secret", status="500 Internal Server Error"),
+        raw(b"<html>secret"),
+        ok({"status": "success", "data": "secret"}),
+        ok({"status": "success"}),
+        ok(["secret"]),
+    ],
+)
+async def test_what_is_no_prometheus_is_exit_code_4(
+    answer: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file may be right; nothing of the answer is printed, which may be anything."""
+    async with serving({"/": answer}) as server:
+        assert await linted(tmp_path / "rate.yaml", "--prometheus-url", server.url()) == Exit.FAILED
+
+    printed = capsys.readouterr()
+    assert server.url() in printed.err and "secret" not in printed.err + printed.out
+
+
+async def test_a_prometheus_that_does_not_answer_keeps_nobody() -> None:
+    """Neither one that is silent nor one that sends a byte at a time, against which a socket's timeout does not help."""
+    names = ok({"status": "success", "data": sorted(KNOWN)})
+    async with serving({"/": None}) as silent, serving({"/": names}, drip_s=0.05) as slow:
+        for each in (silent, slow):
+            with pytest.raises(Unanswered, match=r"no answer within 0\.2 s"):
+                await metric_names(each.url(), deadline_s=0.2)
+
+
+@pytest.mark.parametrize(("url", "words"), [("prometheus", "write http://HOST:PORT"), ("ftp://x", "write http://")])
+async def test_what_is_no_url_is_told(url: str, words: str) -> None:
+    """Before anything is sent."""
+    with pytest.raises(SettingsInvalid, match=words):
+        await metric_names(url, deadline_s=0.2)

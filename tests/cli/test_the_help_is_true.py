@@ -9,25 +9,32 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rollouts.api.schema import crd_manifests
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import app, main, program_name
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 COMMANDS = sorted(command.name or "" for command in app.registered_commands)
+GROUPS = {
+    f"{group.name} {command.name}"
+    for group in app.registered_groups
+    for command in (group.typer_instance.registered_commands if group.typer_instance is not None else ())
+}
 
 
 def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
         "abort", "analyze", "crds", "demo", "drain-report", "get", "gitops", "history", "lint", "pause", "plan",
-        "promote", "restart", "resume", "retry", "rollback", "status",
+        "promote", "rbac", "restart", "resume", "retry", "rollback", "status",
     ]  # fmt: skip
+    assert {"analysis get", "analysis list", "analysis terminate"} == GROUPS
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *sorted(GROUPS)])
 def test_every_command_has_help_and_a_row_in_the_docs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A command that nobody can find out about is not there."""
-    assert main([command, "--help"]) == 0
+    assert main([*command.split(), "--help"]) == 0
     assert f"rollouts {command} " in capsys.readouterr().out
     assert f"`{command}" in DOCS
 
@@ -61,7 +68,8 @@ def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) ->
 
     documents = list(yaml.safe_load_all(capsys.readouterr().out))
     names = [document["metadata"]["name"] for document in documents]
-    assert names == ["rollouts.rollouts.dev", "trafficproviders.rollouts.dev"]
+    assert "rollouts.rollouts.dev" in names and "trafficproviders.rollouts.dev" in names
+    assert names == [crd["metadata"]["name"] for crd in crd_manifests()]
 
 
 @pytest.mark.parametrize(

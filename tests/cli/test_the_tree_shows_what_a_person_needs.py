@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from rollouts.cli.picture import NOW_S, example, svg
-from rollouts.cli.terminal.tree import PODS_SHOWN, draw, line, plain, weight_bar
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.tree import PODS_SHOWN, draw, line, weight_bar
 from rollouts.cli.view.tree import ConditionLine, PodLine, RolloutView, WaitLine, percent_text
 from rollouts.core.model.steps import WeightPercent
 

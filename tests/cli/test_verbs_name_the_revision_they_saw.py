@@ -17,6 +17,7 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.view.objects import RolloutObjects
 from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
+from rollouts.core.model.analysis import AnalysisKind
 from rollouts.errors import ApiConflict
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
@@ -49,6 +50,76 @@ def seen(
 def promote(status: Manifest, *, full: bool = False, step: int | None = None, spec: Manifest | None = None) -> Any:
     """The promotion that is planned for a status."""
     return verbs.plan_promote(seen(status, spec=spec), full=full, step=step)
+
+
+def record(kind: str, phase: str, **fields: Any) -> Manifest:
+    """One entry of status.analyses."""
+    return {"kind": kind, "number": 1, "run": "cart-run", "phase": phase, "at": "2026-11-21T10:00:00Z", **fields}
+
+
+ANALYSED = {"strategy": {"canary": {"steps": [{"setWeight": 25}, {"analysis": {"templates": [{"templateName": "rate"}]}},
+            {"pause": {}}]}}}  # fmt: skip
+BACKGROUND = record("background", "Inconclusive")
+
+
+def held(*analyses: Manifest, at: int = 1) -> Manifest:
+    """A status with these analyses, at step 1."""
+    return {**AT_THE_GATE, "currentStepIndex": at, "analyses": list(analyses)}
+
+
+@pytest.mark.parametrize(
+    ("status", "options", "value"),
+    [
+        (held(BACKGROUND), {}, "newrev@background"),
+        (held(BACKGROUND), {"gate": AnalysisKind.BACKGROUND}, "newrev@background"),
+        (held(BACKGROUND, at=2), {"step": 2}, "newrev@2"),
+        (held(BACKGROUND), {"full": True}, "newrev@full"),
+        (held(record("step", "Failed", step=1)), {}, "newrev@1"),
+        (held(record("step", "Failed", step=1)), {"gate": AnalysisKind.STEP}, "newrev@1"),
+        (held(record("step", "Error", step=1)), {"step": 1}, "newrev@1"),
+        (held(record("step", "Error", step=1), BACKGROUND), {}, "newrev@background"),
+        (held(record("pre-promotion", "Failed")), {}, "newrev@pre-promotion"),
+        (held(record("post-promotion", "Error")), {}, "newrev@post-promotion"),
+        (held(record("background", "Failed", passed=True), at=2), {}, "newrev@2"),
+        (held(record("background", "Running"), at=2), {}, "newrev@2"),
+        (held(record("step", "Inconclusive", step=1), at=2), {}, "newrev@2"),
+    ],
+)
+def test_a_promotion_passes_the_verdict_that_holds_the_update(
+    status: Manifest, options: dict[str, Any], value: str
+) -> None:
+    """Each gate has a name: who passes a verdict passes no pause with it, and no verdict that nobody saw."""
+    planned = verbs.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
+
+    assert isinstance(planned, CommandWrite), planned
+    assert planned.annotations == {"rollouts.dev/promote": value}
+
+
+@pytest.mark.parametrize(
+    ("status", "options", "words"),
+    [
+        (held(), {}, "step 1 is an analysis: a promotion passes its verdict, once there is one"),
+        (held(record("step", "Running", step=1)), {"step": 1}, "step 1 is an analysis"),
+        (held(BACKGROUND), {"gate": AnalysisKind.POST_PROMOTION}, "no verdict of the post-promotion analysis waits"),
+        (held(record("background", "Running")), {"gate": AnalysisKind.BACKGROUND}, "no verdict of the background"),
+    ],
+)
+def test_a_verdict_that_is_not_there_cannot_be_passed(status: Manifest, options: dict[str, Any], words: str) -> None:
+    """Whatever it turns out to be: a promotion is a judgement of what was seen."""
+    planned = verbs.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
+
+    assert isinstance(planned, Nothing)
+    assert planned.code is Exit.BAD and words in planned.why
+
+
+def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
+    """The line that is printed is what a person stands for."""
+    planned = verbs.plan_promote(seen(held(BACKGROUND), spec=ANALYSED), full=False, step=None)
+    before = verbs.plan_promote(seen(held(at=0), spec=ANALYSED), full=False, step=None)
+
+    assert isinstance(planned, CommandWrite) and isinstance(before, CommandWrite)
+    assert planned.meaning == "lets revision newrev pass the verdict of its background analysis, which is Inconclusive"
+    assert before.meaning.endswith("it stops next at step 1 (analysis rate)")
 
 
 @pytest.mark.parametrize(
@@ -145,6 +216,7 @@ def test_a_promotion_says_where_it_stops_next() -> None:
     assert promote(at, spec=spec).meaning.endswith("it stops next at step 2 (pause until promoted)")
     assert promote({**at, "currentStepIndex": 2}, spec=spec).meaning.endswith("no later step stops it")
     assert promote(at, spec=spec, full=True).meaning.endswith("every step")
+    assert promote(held(BACKGROUND), full=True).meaning.endswith("every step and every analysis")
 
 
 def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:

@@ -107,7 +107,7 @@ async def test_defaults_are_filled_in_and_unknown_fields_dropped(api: Conversati
 async def test_a_cel_rule_is_enforced(api: Conversation) -> None:
     """The CRDs carry rules between fields."""
     if api.is_simulated:
-        pytest.skip("the simulated server does not evaluate CEL rules, other than `self == oldSelf`")
+        pytest.skip("the simulated server evaluates only CEL rules about `oldSelf`")
     answer = await api.create(WIDGET, widget("a", note="forbidden"))
 
     assert (answer.status, answer.reason) == (422, "Invalid")

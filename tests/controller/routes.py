@@ -46,15 +46,21 @@ def route(name: str = "cart", **more: Any) -> RouteObject:
     return decode_route(msgspec.json.encode(route_manifest(name, **more)))
 
 
-def routed(*, trafficRouting: Any = None, **more: Any) -> RolloutObject:  # noqa: N803 - as the manifest has it
+def routed(
+    *,
+    trafficRouting: Any = None,  # noqa: N803 - as the manifest has it
+    stable: str = "cart",
+    canary: str = "cart-canary",
+    **more: Any,
+) -> RolloutObject:
     """A Rollout that manages HTTPRoute cart."""
     spec = {
         "replicas": 2,
         "selector": {"matchLabels": {"app": "cart"}},
         "strategy": {
             "canary": {
-                "stableService": "cart",
-                "canaryService": "cart-canary",
+                "stableService": stable,
+                "canaryService": canary,
                 "steps": [{"setWeight": 50}],
                 "trafficRouting": trafficRouting or {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
             }

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollouts.controller.command import _settings
 from rollouts.errors import SettingsInvalid
-from rollouts.settings import Address, Settings, parse_address, parse_settings
+from rollouts.settings import (
+    Address,
+    MetricSettings,
+    Settings,
+    parse_address,
+    parse_metric_settings,
+    parse_settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +77,57 @@ def test_the_controller_command_refuses_bad_flags_without_the_terminal_tools() -
 
     assert done.returncode == 2, done.stderr
     assert done.stderr == "rollouts controller: --log-format: 'xml' is neither json nor console\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "flag"),
+    [
+        ({"credentials": "metrics"}, "--metrics-credentials"),
+        ({"tenant_hosts": ["https://a.example"]}, "--tenant-metrics"),
+        ({"tenant_hosts": ["a.*"]}, "--tenant-metrics"),
+        ({"tenant_hosts": ["*"], "tenant_ports": [0]}, "--tenant-metrics-port"),
+        ({"tenant_ports": [9090]}, "--tenant-metrics"),
+        ({"tenant_http": True}, "--tenant-metrics"),
+        ({"refused_networks": ["10.0.0.1/8"]}, "--metrics-refused-network"),
+        ({"job_service_account": "A"}, "--job-service-account"),
+        ({"job_service_account": "default"}, "--job-service-account"),
+        ({"at_once": 0}, "--measurements"),
+    ],
+)
+def test_a_flag_about_metrics_that_cannot_be_used_is_named(flags: dict[str, Any], flag: str) -> None:
+    """Here too: what analyses may ask is not to be guessed."""
+    with pytest.raises(SettingsInvalid, match=f"^{flag}: "):
+        parse_metric_settings(**flags)
+
+
+def test_nothing_is_open_to_templates_by_default() -> None:
+    """No host of theirs, no Job; and with a host, HTTPS on its own port alone."""
+    closed, opened = parse_metric_settings(), parse_metric_settings(tenant_hosts=["*.example"])
+
+    assert (closed.tenant_hosts, closed.jobs, closed.refused_networks) == ((), False, ())
+    assert (opened.tenant_ports, opened.tenant_http) == ((443,), False)
+
+
+def test_flags_about_metrics_become_settings() -> None:
+    """Every one of them, as the chart passes them."""
+    arguments = ["--metrics-ca", "/ca.pem", "--metrics-credentials", "/run/metrics", "--tenant-metrics", "*.example"]
+    arguments += [
+        "--tenant-metrics-port",
+        "9090",
+        "--tenant-metrics-http",
+        "--metrics-refused-network",
+        "203.0.113.0/24",
+    ]
+    arguments += ["--job-metrics", "--job-service-account", "jobs", "--measurements", "9"]
+
+    assert _settings(arguments).metrics == MetricSettings(
+        ca_file=Path("/ca.pem"),
+        credentials=Path("/run/metrics"),
+        tenant_hosts=("*.example",),
+        tenant_ports=(9090,),
+        tenant_http=True,
+        refused_networks=(ip_network("203.0.113.0/24"),),
+        jobs=True,
+        job_service_account="jobs",
+        at_once=9,
+    )

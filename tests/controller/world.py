@@ -30,7 +30,7 @@ from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.controller.workqueue.triggers import Triggers, rollouts_named
+from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -221,13 +221,7 @@ class World:
 
     def triggers(self) -> Triggers:
         """Whom a change concerns."""
-        return Triggers(
-            inbox=self.inbox,
-            find_service=self.services.get,
-            named=rollouts_named(self.rollouts),
-            runs=self.analyses.seen,
-            templates=self.analyses.askers,
-        )
+        return Triggers(inbox=self.inbox, store=self.store, runs=self.analyses.seen, templates=self.analyses.askers)
 
     def performer(
         self, questions: asyncio.TaskGroup, *, planes: DataPlanes | None = None, lags: GatewayLags | None = None

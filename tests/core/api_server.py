@@ -6,7 +6,6 @@ are the ReplicaSets that nobody controls, pods that go at once when they are evi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from rollouts.core.model.after import (
@@ -17,6 +16,7 @@ from rollouts.core.model.after import (
     runs_after,
     service_after,
 )
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,

@@ -7,11 +7,12 @@ in it, and who moves it, is in `worlds.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     Notice,
 )
@@ -58,7 +59,7 @@ T0 = 1_790_000_000.0  # some moment in 2026
 ANSWER_S = 10.0  # how long the answer to a question about a Service is good for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
 class World:
     """Everything there is.
 
@@ -324,7 +325,7 @@ def _seen_routes(there: World) -> dict[RouteName, Route]:
 def _seen_route(there: World, name: RouteName, *, named: bool) -> Route:
     found = there.routes.get(name)
     if found is not None and found.managed_by:
-        return replace(found, named=named)
+        return found if found.named == named else replace(found, named=named)
     asked_s, answer = there.route_answers.get(name, (None, None))
     if asked_s is None or there.now_s - asked_s > ANSWER_S:
         return RouteUnasked(name, named)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from rollouts.core.decide import decide
 from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import (
     BlueGreen,
     Canary,
@@ -50,6 +51,7 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
+from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot
 from tests.core.worlds import (
     applied_again,
@@ -67,8 +69,6 @@ from tests.core.worlds import (
     replica_sets_synced,
     route_put_back,
     running,
-    runs_ended,
-    runs_measured,
     settled,
     sizes,
     slices_caught_up,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.progress import STALLED_AFTER_S, needs_a_person
-from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     CreateReplicaSet,
     Decision,
@@ -29,6 +28,7 @@ from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Acceptance, Answer, RouteName, Split
 from tests.core.api_server import RefusedError, applied
+from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import (
     World,
     deleted,
@@ -60,13 +60,26 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
     Raises: AssertionError when the decision breaks an invariant. A refused write ends the pass, as it does in the controller.
     """
     view = snapshot(there) if seen is None else seen
+    stale = seen is not None
+    return _carried_out(there, _decided(there, view, stale=stale), view, stale=stale, writes=writes)
+
+
+def _decided(there: World, view: Snapshot, *, stale: bool = False) -> Decision:
+    """What a pass decides on a view. Raises: AssertionError when that breaks an invariant."""
     decision = decide(view)
     broken = broken_by(view, decision)
-    if seen is None:
-        broken += broken_by(as_pods_are(there, view), decision)
+    if not stale and (pods := as_pods_are(there, view)) is not view:
+        broken += broken_by(pods, decision)
     assert broken == [], (broken, view, decision)
     patched = [each.uid for each in decision.intents if isinstance(each, PatchReplicaSet)]
     assert len(patched) == len(set(patched)), f"two patches of one ReplicaSet in a pass: {decision.intents}"
+    return decision
+
+
+def _carried_out(
+    there: World, decision: Decision, view: Snapshot, *, stale: bool = False, writes: int | None = None
+) -> World:
+    """The world after the calls of a decision. Raises: RefusedError when a call is refused and the view was not `stale`."""
     version = view.rollout.resource_version
     calls: list[Intent | RolloutStatus] = [*decision.intents]
     calls.insert(0 if decision.status_first else len(calls), decision.status)
@@ -77,7 +90,7 @@ def reconciled(there: World, *, seen: Snapshot | None = None, writes: int | None
         try:
             there = with_status_written(there, decision) if isinstance(call, RolloutStatus) else applied(there, call)
         except RefusedError:
-            if seen is None and not _from_what_is_not_shown(there, call):
+            if not stale and not _from_what_is_not_shown(there, call):
                 raise
             return _without_answer(there, call)
         if of_rollout:  # only a write of the Rollout tells its version
@@ -138,6 +151,8 @@ def replica_sets_caught_up(there: World) -> World:
 
 def pods_heard(there: World) -> World:
     """The ReplicaSet controller's watch of pods has brought everything."""
+    if there.heard is there.pods and not there.expecting:
+        return there
     return replace(there, heard=there.pods, expecting=frozenset())
 
 
@@ -149,11 +164,14 @@ def replica_sets_synced(there: World) -> World:
     pkg/controller/replicaset/replica_set.go, `syncReplicaSet` (manageReplicas under `SatisfiedExpectations`, then
     calculateStatus of the pods that were listed before).
     """
+    heard: dict[str, list[Pod]] = {each.name: [] for each in there.replica_sets}
+    for pod in there.heard:
+        if (owner := _owner(pod)) in heard:
+            heard[owner].append(pod)
     for each in there.replica_sets:
-        heard = [pod for pod in there.heard if _owner(pod) == each.name]
-        there = _counted(_managed(there, each, heard), each, heard)
-    names = {each.name for each in there.replica_sets}
-    return replace(there, pods=tuple(pod for pod in there.pods if _owner(pod) in names))
+        there = _counted(_managed(there, each, heard[each.name]), each, heard[each.name])
+    owned = tuple([pod for pod in there.pods if _owner(pod) in heard])
+    return there if len(owned) == len(there.pods) else replace(there, pods=owned)
 
 
 def _owner(pod: Pod) -> str:
@@ -164,6 +182,8 @@ def _owner(pod: Pod) -> str:
 def _managed(there: World, replica_set: ReplicaSet, heard: list[Pod]) -> World:
     """The controller deletes the pods of one set that are too many, unready ones first, or makes those that are missing."""
     if replica_set.name in there.expecting or replica_set.deleting:
+        return there
+    if len(heard) == replica_set.spec_replicas:
         return there
     best_first = sorted(heard, key=lambda pod: (not pod.ready, pod.created_at_s, pod.name))
     gone = {pod.uid for pod in best_first[replica_set.spec_replicas :]}
@@ -181,22 +201,31 @@ def _counted(there: World, replica_set: ReplicaSet, heard: list[Pod]) -> World:
     """The controller reports the pods of one set that it has heard of."""
     ready = [pod for pod in heard if pod.ready]
     available = [pod for pod in ready if there.now_s - there.ready_since[pod.uid] >= replica_set.min_ready_s]
-    told = replace(replica_set, replicas=len(heard), ready=len(ready), available=len(available), observed=True)
-    if told == replica_set:
+    counts = (len(heard), len(ready), len(available))
+    if counts == (replica_set.replicas, replica_set.ready, replica_set.available) and replica_set.observed:
         return there
     version = there.version + 1
-    told = replace(told, resource_version=str(version))
+    told = replace(
+        replica_set,
+        replicas=len(heard),
+        ready=len(ready),
+        available=len(available),
+        observed=True,
+        resource_version=str(version),
+    )
     sets = tuple(told if each is replica_set else each for each in there.replica_sets)
     return replace(there, replica_sets=sets, version=version)
 
 
 def as_pods_are(there: World, seen: Snapshot) -> Snapshot:
-    """The same view, with no more available pods of a set than there are: none that are deleted and still counted.
+    """The view with no more available pods of a set than there are: none that are deleted and still counted.
 
     A pod that failed is counted until the ReplicaSet controller has heard of it: no pass can know of it sooner.
     """
     was_ready = {pod.uid for pod in there.heard if pod.ready}
     serving = Counter(_owner(pod) for pod in there.pods if pod.ready or pod.uid in was_ready)
+    if all(each.available <= serving[each.name] for each in seen.replica_sets):
+        return seen
     sets = tuple(replace(each, available=min(each.available, serving[each.name])) for each in seen.replica_sets)
     return replace(seen, replica_sets=sets)
 
@@ -342,39 +371,6 @@ def applied_again(there: World) -> World:
     return replace(there, rollout=rollout, held=None)
 
 
-def runs_measured(there: World, phase: AnalysisPhase = AnalysisPhase.SUCCESSFUL, *, limit: int = 1000) -> World:
-    """The oldest `limit` runs of gates that are under way end with that phase; a background run is only measured."""
-    runs = []
-    for each in there.runs:
-        open_still = not each.phase.over and limit > 0
-        limit -= open_still
-        if open_still and each.gate is not None and each.gate.kind is AnalysisKind.BACKGROUND and not phase.bad:
-            runs.append(replace(each, phase=AnalysisPhase.RUNNING, measured=True))
-        elif open_still:
-            runs.append(_run_over(there, each, phase))
-        else:
-            runs.append(each)
-    return replace(there, runs=tuple(runs))
-
-
-def runs_ended(there: World) -> World:
-    """Runs that were told to end do: with a success only if they have measured one."""
-    ended = (
-        _run_over(there, each, AnalysisPhase.SUCCESSFUL if each.measured else AnalysisPhase.INCONCLUSIVE)
-        if each.terminate and not each.phase.over
-        else each
-        for each in there.runs
-    )
-    return replace(there, runs=tuple(ended))
-
-
-def _run_over(there: World, run: RunSeen, phase: AnalysisPhase) -> RunSeen:
-    version = str(there.version + 1)
-    return replace(
-        run, phase=phase, message=f"it is {phase}", completed_at_s=there.now_s, resource_version=f"{version}-{run.name}"
-    )
-
-
 def quiet(there: World) -> World:
     """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
     there = garbage_collected(there)
@@ -390,7 +386,9 @@ def steps_of(there: World, *, limit: int = 300, until_s: float | None = None) ->
     """
     idle = 0  # times in a row that only the clock moved
     for _ in range(limit):
-        after = reconciled(there)
+        view = snapshot(there)
+        decision = _decided(there, view)
+        after = _carried_out(there, decision, view)
         if after != there:
             idle = idle if set(after.writes[len(there.writes) :]) <= {"Held"} else 0
             there = after
@@ -401,7 +399,7 @@ def steps_of(there: World, *, limit: int = 300, until_s: float | None = None) ->
             idle, there = 0, after
             yield there
             continue
-        wake_s = earliest([decide(snapshot(there)).requeue_at_s, _next_available_s(there)])
+        wake_s = earliest([decision.requeue_at_s, _next_available_s(there)])
         if until_s is not None and (wake_s is None or wake_s > until_s):
             yield replace(there, now_s=max(there.now_s, until_s))
             return

@@ -19,6 +19,7 @@ REVISION = "rollouts.dev/revision"
 _CORE = "/api/v1/namespaces"
 _PATHS = {
     "rollouts": "/apis/rollouts.dev/v1alpha1/namespaces",
+    "analysisruns": "/apis/rollouts.dev/v1alpha1/namespaces",
     "replicasets": "/apis/apps/v1/namespaces",
     "httproutes": "/apis/gateway.networking.k8s.io/v1/namespaces",
     "trafficsplits": "/apis/split.smi-spec.io/v1alpha4/namespaces",

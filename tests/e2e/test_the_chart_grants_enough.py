@@ -25,14 +25,18 @@ USED = {
     "pods": {"list", "patch"},
     "pods/eviction": {"create"},
     "events": {"create"},
+    "analysistemplates": {"watch"},
+    "analysisruns": {"watch", "create", "patch", "delete"},
+    "analysisruns/status": {"patch"},
 }
 """The table of the chart's `_rules.tpl` without what only other clusters or worse days need: `list` of what is watched (servers
 that do not stream the first list), `get` of a ReplicaSet (the answer to its creation was lost), and finalizers."""
 
 
 def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
-    """Steps, Services, role metadata, a verb, a restart, an old revision's removal and a deletion: every right is used once."""
+    """Steps, Services, role metadata, analyses, a verb, a restart, what is old goes, a deletion: every right is used once."""
     stage.apply(
+        pods_are_well(),
         canary(
             "web",
             replicas=2,
@@ -41,20 +45,23 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
             canaryMetadata={"labels": {"role": "canary"}},
             stableMetadata={"labels": {"role": "stable"}},
             steps=[{"setWeight": 50}, {"pause": {}}],
-            spec={"revisionHistoryLimit": 0, "minReadySeconds": 1},
+            analysis={"templates": [{"templateName": "pods-are-well"}]},
+            spec={"revisionHistoryLimit": 0, "minReadySeconds": 1, "analysis": {"successfulRunHistoryLimit": 0}},
         ),
         service("web-stable", app="web"),
         service("web-canary", app="web"),
     )
     first = current(stage.wait_ready("web"))
-    stage.set_image("web", "web:2")
-    stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2")
-    stage.annotate("web", "promote", "true")
-    second = current(stage.wait_ready("web"))
+    for image in ("web:2", "web:3"):
+        stage.set_image("web", image)
+        stage.until_at("web", "PromotionNeeded", step=GATE, image=image)
+        stage.annotate("web", "promote", "true")
+        last = current(stage.wait_ready("web"))
     stage.kubectl("wait", f"replicaset/web-{first}", "--for=delete", "--timeout=30s")
+    assert [run["metadata"]["labels"]["rollouts.dev/revision"] for run in stage.all("analysisruns")] == [last]
     stage.annotate("web", "restart", "true")
     stage.until("rollouts", "web", lambda one: "restartedAt" in one["status"])
-    stage.until_pods("web", {second: 2})
+    stage.until_pods("web", {last: 2})
     stage.kubectl("delete", "rollout", "web", "--timeout=20s")
     for name in ("web-stable", "web-canary"):
         stage.until("services", name, lambda one: "rollouts.dev/revision" not in one["spec"]["selector"])
@@ -112,6 +119,17 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
     assert "rollouts.dev/managed" not in left["metadata"].get("labels", {})
     assert left["spec"] == managed["spec"]
     assert used == {"get", "watch", "patch"}
+
+
+def pods_are_well() -> Manifest:
+    """A template that needs no server, and measures until it is ended."""
+    metric = {"name": "pods", "interval": "1s", "provider": {"kubernetes": {}}}
+    return {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "AnalysisTemplate",
+        "metadata": {"name": "pods-are-well"},
+        "spec": {"metrics": [metric]},
+    }
 
 
 def http_route(name: str) -> Manifest:

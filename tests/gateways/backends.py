@@ -23,13 +23,9 @@ def run_two_versions(plane: ControlPlane, namespace: str) -> None:
 
 
 def _version(version: str, name: str) -> list[dict[str, Any]]:
-    template = canary("dies", "off")["spec"]["template"]
+    pod = canary("dies", "off")["spec"]["template"]["spec"]
     labels = {"app": NAME, "side": name}
-    container = template["spec"]["containers"][0]
-    pod = {
-        **template["spec"],
-        "containers": [{**container, "env": [*container["env"], {"name": "WORK", "value": WORK}]}],
-    }
+    told = {"version": version, "work": WORK}
     front = service(name)
     front["spec"]["selector"] = labels
     deployment = {
@@ -39,7 +35,7 @@ def _version(version: str, name: str) -> list[dict[str, Any]]:
         "spec": {
             "replicas": 2,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels, "annotations": {"version": version}}, "spec": pod},
+            "template": {"metadata": {"labels": labels, "annotations": told}, "spec": pod},
         },
     }
     return [deployment, front]

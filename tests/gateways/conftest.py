@@ -25,7 +25,9 @@ from tests.gateways.selection import programs_of
 from tests.gateways.shifting import Shifting
 from tests.lab.chart import install_chart
 from tests.lab.control_plane import ControlPlane
+from tests.lab.prometheus_server import Prometheus, Target
 from tests.node import machine
+from tests.node.measuring import measuring
 from tests.node.one_run import node_of
 from tests.node.real_node import RealNode
 
@@ -112,6 +114,17 @@ def counted(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterat
     with prometheus.scraping(node, route.gateway) as url:
         told = f"--data-plane={_named(route, f'prometheus:{route.gateway.counters}')}"
         yield from _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={url}")
+
+
+@pytest.fixture
+def measured(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[tuple[Shifting, Prometheus]]:
+    """As `shifting`, with a Prometheus that scrapes the gateway and the pods, for analyses."""
+    told = f"--data-plane={_named(route, route.gateway.asked_as)}"
+    stage, gateway = Stage(node.plane, route.namespace), route.gateway
+    counters = Target(job=gateway.name, address=gateway.admin.removeprefix("http://"), path=gateway.metrics)
+    with measuring(node, stage, port=prometheus.PORT, besides=[counters]) as server:
+        for one in _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={server.url}"):
+            yield one, server
 
 
 def _named(route: Route, kind: str) -> str:

@@ -59,6 +59,7 @@ def start(node: RealNode) -> Gateway:
         asked_as=f"envoy:http://127.0.0.1:{ADMIN_PORT}",
         admin=f"http://127.0.0.1:{ADMIN_PORT}",
         features=frozenset({"header", "mirror"}),
+        metrics="/stats/prometheus",
     )
 
 
@@ -107,5 +108,7 @@ _ENVOY_PROXY = {
     "spec": {
         "provider": {"type": "Host", "host": {"envoyVersion": gateway_parts.ENVOY_VERSION}},
         "bootstrap": {"type": "JSONPatch", "jsonPatches": [_ADMIN_PATCH]},
+        # Both Services of a route are one cluster of Envoy: only its counters by address tell the versions apart.
+        "telemetry": {"metrics": {"enablePerEndpointStats": True}},
     },
 }

@@ -17,7 +17,7 @@ class Case:
     Args:
         case: canary, abort, or what was measured.
         sent: requests.
-        failed: those that were not answered with 2xx, whatever the reason.
+        failed: those that were not answered with 2xx, but for errors that the app itself answered with.
         shares: by weight in percent: the canary's share of the answers while that weight was live, in percent.
         lag_ms: from a write to the route until it was found to be live: `p50`, `p99`, `max`.
     """

@@ -18,7 +18,7 @@ from tests.gateways.shares import Share
 from tests.lab.chart import CONTROLLER_USER
 from tests.node.moves import DONE_WITHIN_S
 from tests.node.real_node import RealNode
-from tests.node.traffic import Outcome, traffic
+from tests.node.traffic import ERROR, Outcome, traffic
 from tests.node.workload import NAME, canary, new_version, service
 
 RATE = 400
@@ -114,8 +114,12 @@ class Shifting:
         self.stage.apply(*self.route.manifests(), service(STABLE), service(CANARY), rollout)
         self.stage.until("rollouts", NAME, _healthy, within_s=DONE_WITHIN_S)
 
-    def update(self, seen: Callable[[Moment], bool]) -> None:
-        """Version 2, under load until `seen` is true of the Rollout, which it is shown after every change."""
+    def update(self, seen: Callable[[Moment], bool], *, version: Manifest | None = None) -> None:
+        """A new version, under load until `seen` is true of the Rollout, which it is shown after every change.
+
+        Args:
+            version: the patch of the spec; without it version 2 as it should be.
+        """
         mark = self.node.plane.audit_mark()
         with (
             traffic(
@@ -123,7 +127,7 @@ class Shifting:
             ) as running,
             asking(self.route.url, headers=HEADER) as marked,
         ):
-            self.stage.patch(NAME, new_version("2"))
+            self.stage.patch(NAME, version or new_version("2"))
             for moment in self._changes():
                 self.moments.append(moment)
                 self._count_copies(moment)
@@ -147,17 +151,17 @@ class Shifting:
 
     @property
     def failed(self) -> int:
-        """Requests of all clients that were not answered with 2xx."""
+        """Requests of all clients that were not answered with 2xx, but for errors that the app itself answered with."""
         assert self.outcome is not None
-        return sum(self.outcome.failed.values()) + sum(not 200 <= one.status < 300 for one in self.by_header)
+        return sum(self.outcome.lost.values()) + sum(_is_lost(one) for one in self.by_header)
 
     @property
     def lost(self) -> list[str]:
         """What became of requests that failed, and what status said last before."""
         assert self.outcome is not None
-        found = [str(each) for each in self.outcome.failures or ()]
+        found = [str(each) for each in self.outcome.failures or () if each["kind"] != ERROR]
         for one in self.by_header:
-            if not 200 <= one.status < 300:
+            if _is_lost(one):
                 before = [moment for moment in self.moments if moment.at <= one.answered_at] or self.moments[:1]
                 since_s = one.answered_at - before[-1].at
                 found.append(f"{one.status} with the header, {since_s:.3f} s after {before[-1].traffic}")
@@ -284,6 +288,10 @@ def finished(moment: Moment, phase: str) -> bool:
         and status["observedGeneration"] == moment.rollout["metadata"]["generation"]
         and moment.live_weight == 0
     )
+
+
+def _is_lost(answer: Answer) -> bool:
+    return not 200 <= answer.status < 300 and not answer.version
 
 
 def _healthy(rollout: Manifest) -> bool:

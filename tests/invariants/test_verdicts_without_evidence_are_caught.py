@@ -12,8 +12,9 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Analyze, SetWeight
+from tests.core.measured_runs import runs_measured
 from tests.core.model import snapshot
-from tests.core.worlds import edited, running, runs_measured, settled
+from tests.core.worlds import edited, running, settled
 from tests.invariants.every import broken_by
 
 CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))

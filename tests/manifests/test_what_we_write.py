@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
-    CreateAnalysisRun,
     CreateReplicaSet,
     EvictPod,
     Notice,
@@ -19,7 +17,6 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
     ReleaseService,
     SwitchService,
-    TerminateAnalysisRun,
 )
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
@@ -27,7 +24,6 @@ from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
 from rollouts.core.model.status import AbortNote
 from rollouts.manifests.adoption import adoption_patch, not_ours
-from rollouts.manifests.analysis_run import analysis_run, gate_labels, gate_of, termination_patch
 from rollouts.manifests.event import event, event_name
 from rollouts.manifests.ownership import (
     abort_note_of,
@@ -463,62 +459,3 @@ def test_what_is_written_is_json() -> None:
     made = replica_set(_rollout(), replace(CREATE, pod_metadata=ROLE))
 
     assert json.loads(json.dumps(made)) == made
-
-
-def test_a_run_says_what_it_is_about() -> None:
-    """By its labels the controller finds its place again after a restart; by its owner it goes with the Rollout."""
-    draft = RunDraft(spec_json=b'{"metrics":[{"name":"a"}]}', latest="abc", stable="old")
-    gate = AnalysisGate(AnalysisKind.STEP, 2)
-    intent = CreateAnalysisRun(name="cart-abc-step-2-x", gate=gate, revision="abc", attempt=1, draft=draft)
-
-    assert analysis_run(_rollout(), intent) == {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisRun",
-        "metadata": {
-            "name": "cart-abc-step-2-x",
-            "namespace": "shop",
-            "labels": {
-                "rollouts.dev/name": "cart",
-                "rollouts.dev/revision": "abc",
-                "rollouts.dev/analysis": "step",
-                "rollouts.dev/step": "2",
-            },
-            "annotations": {"rollouts.dev/attempt": "1"},
-            "ownerReferences": [owner_reference(_rollout())],
-        },
-        "spec": {"metrics": [{"name": "a"}]},
-    }
-
-
-def test_the_users_metadata_of_a_run_takes_none_of_ours_away() -> None:
-    """A label of the user's that said another revision would bind the verdict to that one."""
-    theirs = {"team": "shop", "rollouts.dev/revision": "old", "rollouts.dev/name": "other"}
-    notes = {"note": "x", "rollouts.dev/attempt": "9"}
-    draft = RunDraft(spec_json=b"{}", latest="abc", stable="old", labels=theirs, annotations=notes)
-    gate = AnalysisGate(AnalysisKind.BACKGROUND)
-    intent = CreateAnalysisRun(name="r", gate=gate, revision="abc", attempt=0, draft=draft)
-
-    made = analysis_run(_rollout(name="n" * 80), intent)["metadata"]
-
-    assert made["labels"] == {
-        "team": "shop",
-        "rollouts.dev/name": name_label("n" * 80),
-        "rollouts.dev/revision": "abc",
-        "rollouts.dev/analysis": "background",
-    }
-    assert made["annotations"] == {"note": "x", "rollouts.dev/attempt": "0"}
-
-
-@pytest.mark.parametrize("kind", list(AnalysisKind))
-def test_the_place_of_a_run_comes_back_from_its_labels(kind: AnalysisKind) -> None:
-    """It is kept nowhere else on the run."""
-    gate = AnalysisGate(kind, 7 if kind is AnalysisKind.STEP else None)
-
-    assert gate_of(gate_labels(gate)) == gate
-
-
-def test_a_run_is_told_to_end_by_its_uid() -> None:
-    """Another run of that name goes on."""
-    patch = termination_patch(TerminateAnalysisRun(name="r", uid="u"))
-
-    assert patch == {"metadata": {"uid": "u"}, "spec": {"terminate": True}}

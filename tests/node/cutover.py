@@ -61,6 +61,7 @@ class Trial:
     patience_s: float = PATIENCE_S
     number: int = 0
     alone: bool = False
+    flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.name, str(self.proxy), self.app, self.connections]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +41,10 @@ class Job(Protocol[Result_co]):
     @property
     def alone(self) -> bool:
         """Whether no other job may run at the same time: it stops what all of them need."""
+
+    @property
+    def flags(self) -> Sequence[str]:
+        """What its controller is told besides."""
 
     def run(self, node: RealNode, stage: Stage) -> Result_co:
         """Does it, in a thread of its own; what it raises is what its test raises."""
@@ -96,7 +100,10 @@ def lanes(node: RealNode, kubeconfig: Path, jobs: Iterable[Job[Any]]) -> Iterato
     logs = Path(plane.folder, "logs")
 
     def perform(job: Job[Any]) -> Any:
-        with plane.fresh_namespace() as name, confined_controller(kubeconfig, namespace=name, logs=logs):
+        with (
+            plane.fresh_namespace() as name,
+            confined_controller(kubeconfig, namespace=name, logs=logs, flags=job.flags),
+        ):
             return job.run(node, Stage(plane, name))
 
     pool = ThreadPoolExecutor(how_many(), thread_name_prefix="lane")

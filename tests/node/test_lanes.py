@@ -24,6 +24,7 @@ class Named:
     name: str
     proxy: Proxy
     alone: bool = False
+    flags: tuple[str, ...] = ()
 
     def run(self, node: RealNode, stage: Stage) -> str:  # noqa: ARG002 - a Job's
         """Never called: the tests perform jobs themselves."""

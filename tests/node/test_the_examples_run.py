@@ -23,6 +23,8 @@ class Example:
     file: str
     name: str
     proxy: Proxy = Proxy("iptables")
+    alone: bool = False
+    flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.file

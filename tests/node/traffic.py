@@ -19,6 +19,9 @@ from tests.node.real_node import CLIENTS, RealNode, wait_for
 Connections: TypeAlias = Literal["new", "kept"]
 Protocol: TypeAlias = Literal["http1", "h2c", "websocket"]
 
+ERROR = "error"
+"""The kind of a request that the app itself answered, and not with 2xx."""
+
 ANSWERED_WITHIN_S = 30
 PATIENCE_S = 10.0
 """After this a request counts as failed by timeout."""
@@ -36,7 +39,7 @@ class Outcome:
         failed: kind of failure: number of requests. Kinds are in tests/node/apps/load/tally.go.
         pods: answers by pod.
         latency_ms: p50, p99, p999 and max of the answers, from the moment that the request was due.
-        failures: the first fifty, with time, kind, detail and pod.
+        failures: the first fifty of each kind, with time, kind, detail and pod.
         seconds: for each second: at, sent, failed, versions (answers by version), slowest_ms.
     """
 
@@ -46,6 +49,11 @@ class Outcome:
     latency_ms: Mapping[str, float]
     failures: list[dict[str, Any]] | None
     seconds: list[dict[str, Any]]
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """What failed, but for errors that the app itself answered with: those came."""
+        return {kind: count for kind, count in self.failed.items() if kind != ERROR}
 
     @property
     def versions(self) -> dict[str, int]:

@@ -50,9 +50,15 @@ def service(name: str = NAME) -> Manifest:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
-def new_version(version: str) -> Manifest:
-    """A merge patch of the spec with which the template's pods say that they are `version`."""
-    return {"template": {"metadata": {"annotations": {"version": version}}}}
+def new_version(version: str, *, errors_percent: float = 0, work: str = "20ms") -> Manifest:
+    """A merge patch of the spec with which the template's pods say that they are `version`.
+
+    Args:
+        errors_percent: of its answers that are 500.
+        work: how long each takes, as Go writes it.
+    """
+    annotations = {"version": version, "errors-percent": f"{errors_percent:g}", "work": work}
+    return {"template": {"metadata": {"annotations": annotations}}}
 
 
 def ready_after(rollout: Manifest, seconds: int) -> Manifest:
@@ -89,6 +95,9 @@ def _rollout(strategy: Manifest, *, app: App, drain: Drain, spec: Manifest | Non
     }
 
 
+_TOLD = {"VERSION": "version", "ERRORS_PERCENT": "errors-percent", "WORK": "work"}
+"""What a pod's template tells its app: environment variable by annotation, which may be missing."""
+
 _READY: Manifest = {"httpGet": {"path": "/ready", "port": "http"}, "timeoutSeconds": 5}
 
 
@@ -104,7 +113,10 @@ def _pod(app: App) -> Manifest:
                 "name": "GOMAXPROCS",
                 "value": "1",
             },  # enough for its share of the requests, and a third less work for the machine
-            {"name": "VERSION", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['version']"}}},
+            *(
+                {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
+                for name, annotation in _TOLD.items()
+            ),
         ],
         # Soon ready, and not unready because the machine was busy for a second.
         "startupProbe": {**_READY, "periodSeconds": 1, "failureThreshold": 60},

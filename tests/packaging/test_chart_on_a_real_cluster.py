@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.controller.command import _settings
 from rollouts.settings import DEFAULT_LEASE_NAME
 from rollouts.traffic.registry import registry
 from tests.lab.chart import CONTROLLER_USER, RELEASE_NAMESPACE, render
@@ -35,6 +36,14 @@ VARIANTS = {
     "every router": ["--set", f"routers={{{','.join(sorted(registry()))}}}"],
     "a declared route": ["--set", "declaredRoutes[0].group=apisix.apache.org,declaredRoutes[0].resource=apisixroutes"],
     "routes of our own": ["--set", "ownRoutes=true,declaredRoutes[0].group=a.io,declaredRoutes[0].resource=routes"],
+    "metrics of analyses": [
+        "--set",
+        (
+            "analysis.secrets={prom,other},analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom,analysis.ca.configMap=ca,"
+            "analysis.mounts[1].name=ca,analysis.mounts[1].configMap=ca,dataPlaneCa.secret=ca,analysis.tenantHosts={*.example},"
+            "analysis.tenantHttp=true,analysis.refusedNetworks={203.0.113.0/24},analysis.jobs.enabled=true"
+        ),
+    ],
     "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
 }
 
@@ -43,6 +52,9 @@ WHERE_IT_WORKS = {
     ("rollouts.dev", "rollouts"): {"get", "list", "watch", "patch"},
     ("rollouts.dev", "rollouts/status"): {"patch"},
     ("rollouts.dev", "rollouts/finalizers"): {"update"},
+    ("rollouts.dev", "analysisruns"): {"get", "list", "watch", "create", "patch", "delete"},
+    ("rollouts.dev", "analysisruns/status"): {"patch"},
+    ("rollouts.dev", "analysistemplates"): {"get", "list", "watch"},
     ("apps", "replicasets"): {"get", "list", "watch", "create", "patch", "delete"},
     ("", "services"): {"get", "list", "watch", "patch"},
     ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
@@ -58,8 +70,11 @@ WHERE_IT_WORKS = {
 }
 EVERYWHERE = WHERE_IT_WORKS | {
     ("", "nodes"): {"list"},
+    ("rollouts.dev", "clusteranalysistemplates"): {"get", "list", "watch"},
     ("rollouts.dev", "trafficproviders"): {"get", "list", "watch"},
     ("rollouts.dev", "trafficproviders/status"): {"patch"},
+    ("rollouts.dev", "metricproviders"): {"get", "list", "watch"},
+    ("rollouts.dev", "metricproviders/status"): {"patch"},
 }
 ABOUT_PROXIES = {("", "configmaps"): {"get"}, ("apps", "daemonsets"): {"get"}}
 IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", "create", "update"}}
@@ -130,7 +145,37 @@ def test_no_rule_grants_everything_or_any_secret(helm: Path, tmp_path: Path, arg
     """A controller that can be read out through its token must not be a way to the cluster's Secrets."""
     for rule in _rules(render(helm, *arguments, home=tmp_path)):
         words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+        if rule.get("resourceNames") == ["prom", "other"]:
+            # What the administrator names for MetricProviders, and nothing else.
+            assert (rule["resources"], rule["verbs"]) == (["secrets"], ["get"])
+            words.remove("secrets")
         assert not words & {"*", "secrets", "escalate", "bind", "impersonate"}, rule
+
+
+def test_metrics_of_analyses_open_only_what_is_named(helm: Path, tmp_path: Path) -> None:
+    """Credentials and Jobs need a value of the chart each; without one the controller has neither a right nor a flag for them."""
+    closed, opened = (render(helm, *VARIANTS[each], home=tmp_path) for each in ("defaults", "metrics of analyses"))
+    flags = {each: _arguments(documents) for each, documents in (("closed", closed), ("opened", opened))}
+
+    assert [rule for rule in _rules(closed) if {"secrets", "jobs"} & {*rule["resources"]}] == []
+    assert [rule["verbs"] for rule in _rules(opened) if "jobs" in rule["resources"]] == [["get", "create", "delete"]]
+    assert [each for each in flags["closed"] if "metrics-" in each or "tenant" in each or "job" in each] == [
+        "--metrics-address=:8080"
+    ]
+    for flag in (
+        "--job-metrics",
+        "--tenant-metrics=*.example",
+        "--tenant-metrics-http",
+        "--metrics-ca=/etc/rollouts/metrics-ca/ca.crt",
+    ):
+        assert flag in flags["opened"]
+    assert _settings(flags["opened"][1:]).metrics.jobs
+
+
+def _arguments(documents: list[dict[str, Any]]) -> list[str]:
+    (deployment,) = [each for each in documents if each["kind"] == "Deployment"]
+    arguments: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    return arguments
 
 
 def test_the_controller_may_do_exactly_what_the_table_says(

@@ -273,6 +273,22 @@ async def test_a_certificate_is_checked_for_the_name(asker: Make, tmp_path: Path
         assert isinstance(await ask(stranger, replace(bad, insecure=True)), HttpAnswer)
 
 
+@needs_openssl
+async def test_an_endpoint_may_have_an_authority_and_a_name_of_its_own(asker: Make, tmp_path: Path) -> None:
+    """A Prometheus within the cluster has a certificate of the cluster's authority, for another name than its Service's."""
+    served = served_as("prom.internal", tmp_path)
+    by = asker(resolve=resolver_of(prom=["127.0.0.1"]))
+    async with serving(GOOD, tls=served) as server:
+        endpoint = MetricEndpoint(url=f"https://prom.example:{server.port}", declared=True)
+        known = replace(endpoint, authorities=(tmp_path / "cert.pem").read_text())
+        assert "certificate" in why_not(await ask(by, known))
+        assert "certificate" in why_not(await ask(by, replace(endpoint, server_name="prom.internal")))
+        assert server.sent == []
+        assert isinstance(await ask(by, replace(known, server_name="prom.internal")), HttpAnswer)
+        assert server.hosts == [f"prom.example:{server.port}"]
+        assert "cannot be used" in why_not(await ask(by, replace(endpoint, authorities=TOKEN)))
+
+
 async def test_fifty_hanging_endpoints_delay_no_other(asker: Make) -> None:
     """Each has a connection of its own; the next question is answered while all of them hang."""
     async with serving({"/slow": None, **GOOD}) as server:

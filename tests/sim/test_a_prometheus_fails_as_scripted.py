@@ -23,7 +23,7 @@ from rollouts.sim.network.prometheus.faults import (
     Replaced,
     SeveralSeries,
     Shifted,
-    Slow,
+    SlowAnswer,
     StatusError,
     Truncated,
     Unreachable,
@@ -43,7 +43,7 @@ FAULTS: list[tuple[PrometheusFault, AnalysisPhase, str]] = [
     (Unreachable(), ERROR, "connection refused"),
     (Unreachable("answers with a redirect (302), which is not followed"), ERROR, "redirect"),
     (Hangs(), ERROR, "no answer within 10 s"),
-    (Slow(20.0), ERROR, "no answer within 10 s"),
+    (SlowAnswer(20.0), ERROR, "no answer within 10 s"),
     (HttpError(503), ERROR, "503"),
     (HttpError(401), ERROR, "401"),
     (StatusError("timeout"), ERROR, "timeout"),
@@ -125,7 +125,7 @@ def test_a_slow_answer_comes_when_there_is_time() -> None:
     """Slow is not wrong."""
 
     async def scene(cluster: SimulatedCluster, server: SimPrometheus) -> Measurement:
-        server.faults.begin(Slow(3.0))
+        server.faults.begin(SlowAnswer(3.0))
         return await measure(cluster, QUERY, ALWAYS)
 
     found = in_a_cluster(scene)

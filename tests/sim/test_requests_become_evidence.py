@@ -207,6 +207,26 @@ def test_a_pod_that_cannot_be_scraped_is_down_and_its_series_end_at_once() -> No
     in_a_shop(scene)
 
 
+def test_a_process_that_begins_again_counts_from_zero() -> None:
+    """A rate must not fall below 0 for it, and an increase must not jump."""
+
+    async def scene(cluster: SimulatedCluster) -> None:
+        clients = cluster.clients(namespace="default", service="canary", rate_per_s=10)
+        await asyncio.sleep(120)
+        (pod,) = [each for each in cluster.list(POD) if each["metadata"]["labels"]["set"] == "canary"]
+        (before,) = await value_of(cluster, 'sum(http_requests_total{service="canary"})')
+        cluster.kubelets.crash(("default", pod["metadata"]["name"]))
+        await asyncio.sleep(40)
+
+        (after,) = await value_of(cluster, 'sum(http_requests_total{service="canary"})')
+        (rate,) = await value_of(cluster, 'sum(rate(http_requests_total{service="canary"}[2m]))')
+        assert after < before
+        assert 7 < rate <= 11
+        assert clients.tally.sent.total() > before
+
+    in_a_shop(scene)
+
+
 def test_values_are_remembered_for_five_minutes_when_nothing_is_scraped() -> None:
     """An instant query goes on to answer, with numbers of the past; a rate over a short window has none soon."""
 

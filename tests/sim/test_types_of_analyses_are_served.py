@@ -10,10 +10,9 @@ import pytest
 
 from rollouts.api.schema import crd_manifests
 from rollouts.clock import SystemClock
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, METRIC_PROVIDER, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, MERGE_PATCH, Request, Response
 from rollouts.sim.apiserver.server import SimServer
-from rollouts.sim.storage.analysis_types import METRIC_PROVIDER, analysis_crds
 from rollouts.sim.storage.registry import JOB, SECRET
 
 METRIC = {
@@ -27,7 +26,7 @@ METRIC = {
 @pytest.fixture
 def server() -> SimServer:
     """A server with the project's types."""
-    return SimServer(clock=SystemClock(), crds=[*crd_manifests(), *analysis_crds()])
+    return SimServer(clock=SystemClock(), crds=crd_manifests())
 
 
 def send(
@@ -153,6 +152,15 @@ def test_a_secret_that_is_no_base64_is_refused(server: SimServer) -> None:
     assert (status, answer["reason"]) == (400, "BadRequest")
 
 
+def test_a_secret_has_a_limit(server: SimServer) -> None:
+    """A file of certificates fits, a backup does not."""
+    body = {"metadata": {"name": "token"}, "stringData": {"a": "x" * (1024 * 1024 + 1)}}
+
+    status, answer = send(server, "POST", SECRET.path("default"), body)
+
+    assert (status, causes(answer)) == (422, ["data"])
+
+
 def test_an_immutable_secret_and_the_type_of_any_do_not_change(server: SimServer) -> None:
     """Whoever read a secret once may rely on it."""
     path = SECRET.path("default", "token")
@@ -196,7 +204,7 @@ def test_a_job_gets_a_selector_and_labels_of_its_own(server: SimServer) -> None:
         (job(completionMode="Indexed", completions=2, successPolicy={"rules": []}), "spec.successPolicy.rules"),
         (job(completionMode="Indexed", completions=2, successPolicy={"rules": [{}]}), "spec.successPolicy.rules[0]"),
         (job(completionMode="Random"), "spec.completionMode"),
-        (job(selector={"matchLabels": {"app": "else"}}), "spec.template.metadata.labels"),
+        (job(selector={"matchLabels": {"app": "else"}}), "spec.selector"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

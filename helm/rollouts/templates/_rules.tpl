@@ -1,5 +1,5 @@
 {{- /*
-The controller's rights, and the reason for each. It has no others: no "*", no Secrets.
+The controller's rights, and the reason for each. It has no others: no "*", and no Secrets but those that `analysis.secrets` names.
 
   rollouts                 get list watch   the objects it manages
                            patch            removes the annotation of a command that was resolved; rolls back
@@ -40,9 +40,22 @@ For each of `declaredRoutes`, the kinds that TrafficProviders declare:
                            patch
                            create           with ownRoutes; else in the controller's own namespace, by dry run only: to test a TrafficProvider
 
+With `analysis.jobs.enabled`:
+
+  jobs                     get              how the Job of a measurement has ended
+                           create           one for each measurement
+                           delete           a run was ended; Jobs beyond the measurements that are kept
+
+In the release's own namespace, for each of `analysis.secrets`, by name:
+
+  secrets                  get              credentials that a MetricProvider names
+
 Unless watchNamespaces is set, because they belong to the cluster:
 
   clusteranalysistemplates get list watch   what analyses of all namespaces measure
+  metricproviders          get list watch   servers with metrics that an administrator declares
+  metricproviders/status   patch            whether metrics may ask them, and why not
+
   trafficproviders         get list watch   routers that an administrator declares
   trafficproviders/status  patch            whether they can be used, and why not
 
@@ -120,6 +133,11 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [{{ .group | quote }}]
   resources: [{{ .resource }}]
   verbs: [get, list, watch, patch{{ if $.Values.ownRoutes }}, create{{ end }}]
+{{- end }}
+{{- if .Values.analysis.jobs.enabled }}
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, create, delete]
 {{- end }}
 {{- with .Values.rbac.extraRules }}
 {{ toYaml . }}

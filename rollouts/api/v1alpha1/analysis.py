@@ -74,7 +74,7 @@ Arguments = Annotated[list[Argument], Field(max_length=64)]
 DryRuns = Annotated[list[DryRun], Field(max_length=64)]
 
 
-class Analysis(Wire):
+class AnalysisWire(Wire):
     """An analysis: templates and their arguments."""
 
     templates: Templates | None = Field(None, description="Templates to run as one analysis.")
@@ -91,7 +91,7 @@ class Analysis(Wire):
     )
 
 
-class BackgroundAnalysis(Analysis):
+class BackgroundAnalysis(AnalysisWire):
     """An analysis that runs beside the steps."""
 
     starting_step: Count | None = Field(None, description="Step at which it starts; default 0.")

@@ -28,7 +28,9 @@ class ProviderCredential(Wire):
         rules=((exactly_one("file", "secretKeyRef"), "exactly one of file and secretKeyRef is required"),)
     )
 
-    file: Line | None = Field(None, description="Path of a file that the controller has mounted.")
+    file: Line | None = Field(
+        None, description="Path of a file that is mounted into the controller's pod, below the folder of credentials."
+    )
     secret_key_ref: ProviderSecretRef | None = Field(None, description="A key of a Secret.")
 
 
@@ -36,7 +38,7 @@ class ProviderTLS(Wire):
     """How the server's certificate is checked."""
 
     ca_file: Line | None = Field(
-        None, description="Path of the certificates that are trusted; the system's without it."
+        None, description="Path of certificates of authorities that are trusted besides the public ones, PEM."
     )
     server_name: Name | None = Field(None, description="The name that the certificate must have; the URL's without it.")
     insecure_skip_verify: Bool | None = Field(None, description="Do not check it.")

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from rollouts.api.v1alpha1.analysis import (
     ONE_STEP,
-    Analysis,
     AnalysisLimits,
+    AnalysisWire,
     BackgroundAnalysis,
     Experiment,
     LabelSelector,
@@ -76,7 +76,7 @@ class CanaryStep(Wire):
         None, description="Sends requests that match to the canary, whatever the weight."
     )
     set_mirror_route: SetMirrorRouteWire | None = Field(None, description="Sends copies of requests to the canary.")
-    analysis: Analysis | None = Field(None, description="Completes when the analysis succeeds.")
+    analysis: AnalysisWire | None = Field(None, description="Completes when the analysis succeeds.")
     experiment: Experiment | None = Field(None, description="Completes when the experiment succeeds.")
     plugin: PluginStep | None = Field(None, description="Completes when a program of your own says so.")
 
@@ -265,8 +265,8 @@ class BlueGreenStrategy(Wire):
     abort_scale_down_delay_seconds: Count | None = Field(
         None, description="How many seconds the pods of an aborted revision are kept; default 30; 0: for ever."
     )
-    pre_promotion_analysis: Analysis | None = Field(None, description="An analysis before the switch.")
-    post_promotion_analysis: Analysis | None = Field(None, description="An analysis after the switch.")
+    pre_promotion_analysis: AnalysisWire | None = Field(None, description="An analysis before the switch.")
+    post_promotion_analysis: AnalysisWire | None = Field(None, description="An analysis after the switch.")
     anti_affinity: AntiAffinityWire | None = Field(
         None, description="Keeps the new revision off the nodes of the old one."
     )

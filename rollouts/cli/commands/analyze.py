@@ -1,7 +1,7 @@
 """`rollouts analyze --dry-run`: measures the metrics of analysis templates once, and says how a run of them would end.
 
 Nothing is written, and no controller is needed. The measurements are judged as a run judges them, and the run is played in
-virtual time as if all of its measurements came out like these.
+virtual time as if all of its measurements came out like these. Templates come from files, and from the cluster when it is asked.
 """
 
 from __future__ import annotations
@@ -17,30 +17,37 @@ from typing import Any, assert_never
 from rich.console import Console
 from rich.table import Table
 
+from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
 from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.cli.commands.metric_names import metric_names, missing_metrics
+from rollouts.cli.commands.templates import TemplatesByName, gathered
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.runs import PHASE_STYLE
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
+from rollouts.cli.view.objects import status_of
+from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.clock import SystemClock
+from rollouts.cluster.decoding import manifest_from
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
 from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, JobMetric, PodEvidence, PrometheusQuery, WebQuery
 from rollouts.core.model.analysis import AnalysisPhase
-from rollouts.errors import SpecInvalid
+from rollouts.errors import RolloutsError, SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
 from rollouts.metrics.sources import found_in
-from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
+from rollouts.objects import ROLLOUT
 from rollouts.ports import Clock, MetricEndpoints
 from rollouts.probes.metric_asker import MetricAsker
 
@@ -68,20 +75,13 @@ class AnalyzeOptions:
         return {DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {}
 
 
-_STYLES = {
-    AnalysisPhase.SUCCESSFUL: "green",
-    AnalysisPhase.FAILED: "red",
-    AnalysisPhase.ERROR: "red",
-    AnalysisPhase.INCONCLUSIVE: "yellow",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Analysed:
     """One template, measured.
 
     Args:
         measurements: by metric.
+        hints: by metric: which names in its query Prometheus does not have, of queries that gave nothing.
         rehearsal: how a run would end whose measurements all come out like these.
     """
 
@@ -89,6 +89,7 @@ class Analysed:
     spec: RunSpec
     measurements: Mapping[str, Measurement]
     rehearsal: RunRehearsal
+    hints: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def exit(self) -> Exit:
@@ -96,46 +97,15 @@ class Analysed:
         return Exit.BAD if self.rehearsal.status.phase.bad else Exit.OK
 
 
-def templates_in(manifests: Sequence[Manifest]) -> dict[TemplateName, Manifest]:
-    """The analysis templates of a file, by name, in their order."""
-    scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
-    return {
-        TemplateName(str((each.get("metadata") or {}).get("name") or ""), scopes[each["kind"]]): each
-        for each in manifests
-        if each.get("apiVersion") == ANALYSIS_TEMPLATE.api_version and each.get("kind") in scopes
-    }
-
-
-def chosen(templates: Mapping[TemplateName, Manifest], names: Sequence[str]) -> tuple[TemplateName, ...] | str:
-    """The templates of those names; without names all that no other template takes in. A text says what is wrong."""
-    if not templates:
-        return "there is no AnalysisTemplate in the files"
-    if not names:
-        return _taken_in_by_none(templates)
-    found = [next((each for each in templates if each.name == name), name) for name in names]
-    if missing := [each for each in found if isinstance(each, str)]:
-        return f"the files have no template {missing[0]}; they have {', '.join(each.name for each in templates)}"
-    return tuple(each for each in found if isinstance(each, TemplateName))
-
-
-def _taken_in_by_none(templates: Mapping[TemplateName, Manifest]) -> tuple[TemplateName, ...]:
-    named: set[TemplateName] = set()
-    for each in templates.values():
-        spec = each.get("spec")
-        for reference in spec.get("templates") or () if isinstance(spec, dict) else ():
-            if isinstance(reference, dict):
-                named.add(TemplateName(str(reference.get("templateName")), bool(reference.get("clusterScope"))))
-    return tuple(each for each in templates if each not in named)
-
-
 def run_spec_of(
-    name: TemplateName, templates: Mapping[TemplateName, Manifest], arguments: Mapping[str, str]
+    name: TemplateName, templates: TemplatesByName, arguments: Mapping[str, str], of: Updated | None = None
 ) -> RunSpec:
     """What a run of the template measures.
 
     Args:
         templates: all that there are, as templates may name each other.
         arguments: values by name, in place of defaults and of what a Rollout or a Secret would give.
+        of: the Rollout that gives values of arguments; None for none.
 
     Raises: SpecInvalid with every problem found.
     """
@@ -149,7 +119,7 @@ def run_spec_of(
         templates=(TemplateRef.model_validate({"templateName": name.name, "clusterScope": name.cluster_scope}),),
         args=_of_metrics(find(name), arguments),
     )
-    return parse_run(run_of(use, find, None), root=str(name))
+    return parse_run(run_of(use, find, of), root=str(name))
 
 
 def _with_values(spec: Any, arguments: Mapping[str, str]) -> Any:
@@ -190,7 +160,28 @@ async def analysed(
 
     taken = await asyncio.gather(*(one(each) for each in spec.metrics))
     measurements = {metric.rules.name: each for metric, each in zip(spec.metrics, taken, strict=True)}
-    return Analysed(template, spec, measurements, rehearsed(spec.rules, measurements))
+    return Analysed(
+        template, spec, measurements, rehearsed(spec.rules, measurements), await _hints(spec, measurements, asked)
+    )
+
+
+async def _hints(spec: RunSpec, measurements: Mapping[str, Measurement], asked: AnalyzeOptions) -> Mapping[str, str]:
+    """Why queries gave no series, perhaps. It is a help beside the verdict: where the names cannot be had there is none."""
+    empty = [
+        (metric.rules.name, metric.source.query)
+        for metric in spec.metrics
+        if isinstance(metric.source, PrometheusQuery)
+        and metric.source.endpoint in (DEFAULT_ENDPOINT, asked.prometheus_url)
+        and measurements[metric.rules.name].samples == 0
+        and measurements[metric.rules.name].phase is not AnalysisPhase.ERROR
+    ]
+    if not empty or not asked.prometheus_url:
+        return {}
+    try:
+        known = await metric_names(asked.prometheus_url, deadline_s=asked.deadline_s, ca_file=asked.ca_file)
+    except RolloutsError:
+        return {}
+    return {name: "; ".join(missing) for name, query in empty if (missing := list(missing_metrics(query, known)))}
 
 
 async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoints, *, now_s: float) -> MetricData:
@@ -218,11 +209,12 @@ def draw(one: Analysed, console: Console) -> None:
     for metric in one.spec.metrics:
         seen = one.measurements[metric.rules.name]
         name = f"{metric.rules.name} (dry run)" if metric.rules.dry_run else metric.rules.name
-        cells = (name, seen.phase, seen.value or "-", " ".join(_conditions(metric)) or "-", seen.message or "-")
-        table.add_row(*(plain(each) for each in cells), style=_STYLES.get(seen.phase))
+        why = "; ".join(filter(None, (seen.message, one.hints.get(metric.rules.name))))
+        cells = (name, seen.phase, seen.value or "-", " ".join(_conditions(metric)) or "-", why or "-")
+        table.add_row(*(plain(each) for each in cells), style=PHASE_STYLE[seen.phase])
     console.print(plain(one.template), style="bold", markup=False, highlight=False)
     console.print(table)
-    console.print(plain(told(one)), style=_STYLES.get(one.rehearsal.status.phase), markup=False, highlight=False)
+    console.print(plain(told(one)), style=PHASE_STYLE[one.rehearsal.status.phase], markup=False, highlight=False)
 
 
 def _conditions(metric: Metric) -> Iterator[str]:
@@ -258,6 +250,7 @@ def _plain(one: Analysed) -> dict[str, Any]:
                 "value": one.measurements[metric.rules.name].value,
                 "samples": one.measurements[metric.rules.name].samples,
                 "message": one.measurements[metric.rules.name].message,
+                "hint": one.hints.get(metric.rules.name, ""),
                 "successCondition": metric.condition.success,
                 "failureCondition": metric.condition.failure,
                 "dryRun": metric.rules.dry_run,
@@ -275,18 +268,20 @@ def _plain(one: Analysed) -> dict[str, Any]:
 
 
 async def analyze(
-    templates: Mapping[TemplateName, Manifest],
+    templates: TemplatesByName,
     names: Sequence[TemplateName],
     asked: AnalyzeOptions,
     *,
     console: Console,
     output_json: bool,
+    of: Updated | None = None,
 ) -> Exit:
     """Measures templates, one after the other, and prints what was found.
 
     Args:
         templates: all that there are.
         names: those that are measured.
+        of: the Rollout that gives values of arguments; None for none.
 
     Returns: the worst of them; BAD for one that no run can be made of.
     """
@@ -295,7 +290,7 @@ async def analyze(
     async with contextlib.aclosing(asker):
         for name in names:
             try:
-                spec = run_spec_of(name, templates, asked.arguments)
+                spec = run_spec_of(name, templates, asked.arguments, of)
             except SpecInvalid as invalid:
                 wrong = True
                 for problem in invalid.problems:
@@ -307,3 +302,36 @@ async def analyze(
     if output_json:
         console.print(as_json(found), markup=False, highlight=False, soft_wrap=True)
     return Exit.BAD if wrong else max((each.exit for each in found), default=Exit.OK)
+
+
+async def analyze_in_cluster(
+    options: Options,
+    files: TemplatesByName,
+    names: Sequence[TemplateName],
+    asked: AnalyzeOptions,
+    *,
+    rollout: str | None,
+    console: Console,
+    output_json: bool,
+) -> Exit:
+    """Does what `analyze` does, with the cluster's templates where the files have none of that name.
+
+    Args:
+        rollout: name of the Rollout that gives values of arguments; None for none.
+
+    Raises: what `Client` raises; ApiNotFound when there is no such Rollout.
+    """
+    async with open_session(options) as session:
+        of = await updated(session, rollout) if rollout else None
+        templates = await gathered(session, names, files)
+    return await analyze(templates, names, asked, console=console, output_json=output_json, of=of)
+
+
+async def updated(session: Session, rollout: str) -> Updated:
+    """The Rollout that an analysis is about, with its revisions.
+
+    Raises: ApiNotFound; what `Client` raises.
+    """
+    manifest = manifest_from(await session.client.get(ROLLOUT, session.namespace, rollout))
+    status = status_of(manifest)
+    return Updated(manifest=manifest, stable=status.stable_revision, latest=status.current_revision)

@@ -15,13 +15,14 @@ from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
-from rollouts.cli.terminal.tree import draw, line
+from rollouts.cli.terminal.tree import draw, line, lines_of
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
 from rollouts.cli.view.objects import (
     RolloutObjects,
     belongs_to,
     controlled_by,
     images_of,
+    is_run_about,
     number_of,
     revision_of,
     roles_of,
@@ -32,7 +33,7 @@ from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import NAME, name_label
-from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
+from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
 
 REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
 
@@ -120,11 +121,12 @@ def collections_of(key: Key) -> tuple[Collection, ...]:
             query={"fieldSelector": f"regarding.kind=Rollout,regarding.name={key.name}"},
             optional=True,
         ),
+        Collection(kind=ANALYSIS_RUN, namespace=key.namespace, query=mine, optional=True),
     )
 
 
 def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
-    """The Rollout with its ReplicaSets, pods and Events; None when it does not exist."""
+    """The Rollout with its ReplicaSets, pods, Events and AnalysisRuns; None when it does not exist."""
     rollout = next((thing for thing in followed.all(ROLLOUT) if thing["metadata"]["name"] == key.name), None)
     if rollout is None:
         return None
@@ -136,11 +138,12 @@ def seen_in(followed: Followed, key: Key) -> RolloutObjects | None:
         if any(owner.get("uid") in owned for owner in pod["metadata"].get("ownerReferences") or ())
     ]
     events = tuple(event for event in followed.all(EVENT) if belongs_to(event, rollout))
-    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events)
+    runs = tuple(run for run in followed.all(ANALYSIS_RUN) if is_run_about(run, rollout))
+    return RolloutObjects(rollout=rollout, replica_sets=replica_sets, pods=tuple(pods), events=events, runs=runs)
 
 
 async def read(session: Session, key: Key) -> RolloutObjects:
-    """Reads a Rollout with its ReplicaSets, pods and Events once.
+    """Reads a Rollout with its ReplicaSets, pods, Events and AnalysisRuns once.
 
     Raises: ApiNotFound; what `Client` raises.
     """
@@ -177,9 +180,9 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
 
         def text(now_s: float) -> list[str] | None:
             seen = seen_in(followed, key)
-            return [line(view_of(seen), now_s=now_s)] if seen is not None else None
+            return lines_of(view_of(seen), now_s=now_s) if seen is not None else None
 
-        await _show(session, followed, console=console, picture=picture, text=text)
+        await show(session, followed, console=console, picture=picture, text=text)
         console.print(f"{key.namespace}/{key.name} was deleted", highlight=False, markup=False)
         return Exit.OK
 
@@ -199,7 +202,7 @@ async def _list(session: Session, what: What, *, console: Console) -> Exit:
             def text(now_s: float) -> list[str]:
                 return [line(row.view, now_s=now_s) for row in _rows(followed, wide=wide)]
 
-            await _show(session, followed, console=console, picture=picture, text=text)
+            await show(session, followed, console=console, picture=picture, text=text)
         elif not followed.all(ROLLOUT):
             where = f" in namespace {namespace}" if namespace else ""
             fail(f"no Rollouts found{where}")
@@ -208,18 +211,20 @@ async def _list(session: Session, what: What, *, console: Console) -> Exit:
     return Exit.OK
 
 
-async def _show(
+async def show(
     session: Session,
     followed: Followed,
     *,
     console: Console,
     picture: Callable[[], RenderableType | None],
     text: Callable[[float], list[str] | None],
+    ended: Callable[[], bool] = lambda: False,
 ) -> None:
     """Shows every change until there is nothing to show: live on a terminal, otherwise every line that is new.
 
     Args:
         text: makes the lines for a time; lines that are equal at time 0 differ only in ages and countdowns.
+        ended: whether what is shown is the last.
     """
     if not console.is_terminal:
         last: set[str] = set()
@@ -231,6 +236,8 @@ async def _show(
                 if mark not in last:
                     console.print(new, markup=False, highlight=False, soft_wrap=True)
             last = set(same)
+            if ended():
+                return
         return
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         async for _ in changes(followed, at_least_every_s=REDRAW_S):
@@ -238,6 +245,8 @@ async def _show(
             if drawing is None:
                 return
             live.update(drawing, refresh=True)
+            if ended():
+                return
 
 
 def _rows(followed: Followed, *, wide: bool) -> Iterable[RolloutRow]:
@@ -260,22 +269,39 @@ def _table(session: Session, followed: Followed, *, wide: bool, all_namespaces: 
 
 async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
     if what.name is not None:
-        document = manifest_from(await session.client.get(ROLLOUT, session.namespace, what.name))
-        _drop_bookkeeping(document)
+        print_manifest(
+            manifest_from(await session.client.get(ROLLOUT, session.namespace, what.name)), what.output, console
+        )
     else:
         namespace = None if what.all_namespaces else session.namespace
         items, _ = await list_all(session, Collection(kind=ROLLOUT, namespace=namespace))
-        for item in items:
-            _drop_bookkeeping(item)
-        document = {"apiVersion": "v1", "kind": "List", "items": list(items)}
-    if what.output == "json":
+        print_manifests(items, what.output, console)
+    return Exit.OK
+
+
+def print_manifests(items: Iterable[Manifest], output: str | None, console: Console) -> None:
+    """Prints objects as one List, as kubectl does."""
+    document = {"apiVersion": "v1", "kind": "List", "items": [_without_bookkeeping(item) for item in items]}
+    _print(document, output, console)
+
+
+def print_manifest(thing: Manifest, output: str | None, console: Console) -> None:
+    """Prints one object.
+
+    Args:
+        output: `json`; everything else is YAML.
+    """
+    _print(_without_bookkeeping(thing), output, console)
+
+
+def _print(document: Manifest, output: str | None, console: Console) -> None:
+    if output == "json":
         text = json.dumps(document, indent=2, ensure_ascii=True)
     else:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False)
     console.out(text.rstrip("\n"), highlight=False)
-    return Exit.OK
 
 
-def _drop_bookkeeping(thing: Manifest) -> None:
-    """Removes managedFields, as kubectl does: few people want to see who wrote which field."""
-    thing["metadata"].pop("managedFields", None)
+def _without_bookkeeping(thing: Manifest) -> Manifest:
+    """The object without managedFields, as kubectl prints it: few people want to see who wrote which field."""
+    return {**thing, "metadata": {name: part for name, part in thing["metadata"].items() if name != "managedFields"}}

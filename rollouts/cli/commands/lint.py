@@ -9,7 +9,7 @@ cutovers. Numbers that depend on the cluster have their lowest value, so nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,12 +18,18 @@ from typing import Any
 import yaml
 
 from rollouts.api.spec.parse import parse_spec
-from rollouts.cli.commands.lint_analysis import template_problems
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.commands.lint_analysis import (
+    FileTemplates,
+    query_remarks,
+    rollout_problems,
+    template_problems,
+    templates_of,
+)
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
 from rollouts.controller.providers.declarations import provider_of
-from rollouts.core.advice.findings import Finding, Rule
+from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
 from rollouts.core.advice.service_findings import relation_of, service_findings
@@ -78,17 +84,29 @@ class LintReport:
     skipped: list[Remark] = field(default_factory=list)
 
 
-def lint_text(text: str, known: Mapping[str, Provider] | None = None) -> LintReport:
+def lint_text(
+    text: str,
+    known: Mapping[str, Provider] | None = None,
+    templates: FileTemplates | None = None,
+    *,
+    metrics: Collection[str] | None = None,
+) -> LintReport:
     """Checks every Rollout and TrafficProvider of a YAML or JSON text with any number of documents, Lists taken apart.
 
     Args:
         known: what `providers` found in this text and in others; None to look in this text alone.
+        templates: the same of analysis templates (`templates_in`).
+        metrics: the names that a Prometheus has; None to leave queries alone.
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
     report = LintReport()
     documents = _documents(text, report)
-    found = _Found(known=providers(text) if known is None else known)
+    found = _Found(
+        known=providers(text) if known is None else known,
+        templates=templates_in(text) if templates is None else templates,
+        metrics=metrics,
+    )
     for node, document in _objects(documents):
         _check(node, document, report, found)
     report.problems += _contradictions(found)
@@ -146,6 +164,8 @@ class _Found:
     """The Rollouts and Services of a file, with their nodes for line numbers."""
 
     known: Mapping[str, Provider]
+    templates: FileTemplates
+    metrics: Collection[str] | None = None
     rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
     services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
 
@@ -192,11 +212,16 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     elif ours is not ROLLOUT:
         report.templates += 1
         problems = [*_head_problems(document), *template_problems(document.get("spec"))]
+        queries = query_remarks(document.get("spec"), found.metrics) if found.metrics is not None else ()
+        for path, message in queries:
+            report.advice.append(Remark(_find(node, path)[1], subject, f"{Severity.WARNING}: {path}: {message}"))
     else:
         report.checked += 1
         problems = list(_problems(document, found.known))
         if not problems:
-            found.rollouts.append((node, document, parse_spec(document["spec"])))
+            spec = parse_spec(document["spec"])
+            found.rollouts.append((node, document, spec))
+            problems = list(rollout_problems(document, spec, found.templates))
     report.problems += [Remark(_find(node, path)[1], subject, f"{path}: {message}") for path, message in problems]
 
 
@@ -246,6 +271,11 @@ def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Pr
         with suppress(SpecInvalid):
             found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
     return {**found, **_fixed()}
+
+
+def templates_in(*texts: str) -> FileTemplates:
+    """The analysis templates of files."""
+    return templates_of(each for text in texts for _, each in _objects(_documents(text, LintReport())))
 
 
 @cache

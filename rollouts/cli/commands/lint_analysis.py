@@ -1,15 +1,51 @@
-"""What `rollouts lint` knows of analysis templates: the controller's own checks, and conditions that nobody can evaluate."""
+"""What `rollouts lint` knows of analyses: the controller's own checks of templates and of the Rollouts that use them, conditions
+that nobody can evaluate, and metrics that a Prometheus does not have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rollouts.api.spec.analysis.run import parse_template
+from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.in_rollouts import use_in
+from rollouts.api.spec.analysis.run import parse_run, parse_template
+from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.cli.commands.metric_names import missing_metrics
+from rollouts.core.model.analysis import Analysis
+from rollouts.core.model.rollout import RolloutSpec, analyses
+from rollouts.core.promql import filled_query
 from rollouts.errors import ExpressionInvalid, SpecInvalid
 from rollouts.metrics.conditions import condition_of
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
 
 _PLACE = "{{"
+_CONDITIONS = ("successCondition", "failureCondition")
+_GIVEN_BY_THE_CLUSTER = {
+    "namespace": "default",
+    "uid": "-",
+    "resourceVersion": "1",
+    "generation": 1,
+    "creationTimestamp": "1970-01-01T00:00:00Z",
+}
+
+FileTemplates = Mapping[tuple[str | None, TemplateName], Any]
+"""Specs of templates by namespace, as a file names it, and name; those of the cluster are in the namespace None."""
+
+
+def templates_of(manifests: Iterable[Any]) -> FileTemplates:
+    """The analysis templates of files."""
+    scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
+    found: dict[tuple[str | None, TemplateName], Any] = {}
+    for each in manifests:
+        if not isinstance(each, dict) or each.get("apiVersion") != ANALYSIS_TEMPLATE.api_version:
+            continue
+        scope, metadata = scopes.get(str(each.get("kind"))), each.get("metadata")
+        if scope is not None and isinstance(metadata, dict):
+            namespace = None if scope else metadata.get("namespace")
+            found[namespace, TemplateName(str(metadata.get("name") or ""), scope)] = each.get("spec")
+    return found
 
 
 def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
@@ -20,15 +56,62 @@ def template_problems(spec: Any) -> Iterator[tuple[str, str]]:
         parse_template(spec)
     except SpecInvalid as invalid:
         yield from ((problem.path, problem.message) for problem in invalid.problems)
-    metrics = spec.get("metrics")
-    for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
+    for index, metric in enumerate(_list(spec.get("metrics"))):
         if isinstance(metric, dict):
             yield from _condition_problems(metric, f"spec.metrics[{index}]")
 
 
+def rollout_problems(document: Manifest, spec: RolloutSpec, templates: FileTemplates) -> Iterator[tuple[str, str]]:
+    """Path and message of every problem of the analyses of a Rollout together with their templates.
+
+    An analysis with a template that is not in the files, or that is wrong by itself, has none here: the first may be in the
+    cluster, and the second is reported where it stands.
+    """
+    for analysis in analyses(spec.strategy).values():
+        found = _Files(document.get("metadata", {}).get("namespace"), templates)
+        try:
+            problems = list(_run_problems(document, analysis, found, revision=spec.revision))
+        except SpecInvalid as invalid:
+            problems = [(problem.path, problem.message) for problem in invalid.problems]
+        if found.whole:
+            yield from ((path, message) for path, message in problems if "the Rollout has no status" not in message)
+
+
+@dataclass(slots=True)
+class _Files:
+    """Finds templates for one Rollout.
+
+    Args:
+        whole: all that were asked for are in the files, and nothing is wrong with them.
+    """
+
+    namespace: str | None
+    templates: FileTemplates
+    whole: bool = True
+
+    def __call__(self, name: TemplateName) -> Mapping[str, Any] | None:
+        spec = self.templates.get((None if name.cluster_scope else self.namespace, name))
+        self.whole = self.whole and isinstance(spec, dict) and not any(template_problems(spec))
+        return spec if isinstance(spec, dict) else None
+
+
+def _run_problems(document: Manifest, analysis: Analysis, find: _Files, *, revision: str) -> Iterator[tuple[str, str]]:
+    """Conditions that cannot be evaluated once their arguments are in them. Raises: SpecInvalid, where no run can be made."""
+    manifest = {**document, "metadata": {**_GIVEN_BY_THE_CLUSTER, **document.get("metadata", {})}}
+    run = run_of(use_in(analysis), find, Updated(manifest=manifest, stable="stable", latest=revision))
+    for metric, written in zip(parse_run(run).metrics, run["metrics"], strict=True):
+        for name, source in zip(_CONDITIONS, (metric.condition.success, metric.condition.failure), strict=True):
+            if _PLACE not in str(written.get(name)):
+                continue
+            try:
+                condition_of(source, defaults=metric.condition.min_samples == 0)
+            except ExpressionInvalid as invalid:
+                yield analysis.path, f"{name} of {metric.rules.name!r}, with its arguments: {invalid}"
+
+
 def _condition_problems(metric: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
     """Of conditions that stand there whole; one with an argument in it is known when the argument is."""
-    for name in ("successCondition", "failureCondition"):
+    for name in _CONDITIONS:
         source = metric.get(name)
         if not isinstance(source, str) or not source.strip() or _PLACE in source:
             continue
@@ -36,3 +119,33 @@ def _condition_problems(metric: Mapping[str, Any], path: str) -> Iterator[tuple[
             condition_of(source, defaults=metric.get("minSamples") == 0)
         except ExpressionInvalid as invalid:
             yield f"{path}.{name}", str(invalid)
+
+
+def query_remarks(spec: Any, known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Path and message for each metric of a query that is not among the known ones.
+
+    Args:
+        spec: of a template.
+        known: the metrics of the Prometheus of queries that name none; those that name another are left out.
+    """
+    if not isinstance(spec, dict):
+        return
+    defaults = {
+        f"args.{each.get('name')}": str(each["value"])
+        for each in _list(spec.get("args"))
+        if isinstance(each, dict) and isinstance(each.get("value"), str | int)
+    }
+    for index, metric in enumerate(_list(spec.get("metrics"))):
+        match metric:
+            case {"provider": {"prometheus": {"query": str(query)} as asked}} if not _names_server(asked):
+                path = f"spec.metrics[{index}].provider.prometheus.query"
+                filled = filled_query(query, defaults.get, lambda *_: None)
+                yield from ((path, why) for why in missing_metrics(filled, known))
+
+
+def _names_server(asked: Mapping[str, Any]) -> bool:
+    return bool(asked.get("address") or asked.get("metricProvider"))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

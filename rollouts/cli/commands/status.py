@@ -8,7 +8,8 @@ from rich.console import Console
 
 from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.tree import line
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.tree import line, verdict_text
 from rollouts.cli.view.follow import Collection, following
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.cli.view.session import Options, open_session
@@ -19,7 +20,7 @@ from rollouts.objects import ROLLOUT
 
 
 async def status(options: Options, name: str, *, watch: bool, timeout_s: float | None, console: Console) -> Exit:
-    """Prints the state of the Rollout; with `watch` or a timeout prints every change until the update has ended.
+    """Prints the state of the Rollout; with `watch` or a timeout prints every change and verdict until the update has ended.
 
     Args:
         timeout_s: seconds to wait at most; None for no limit.
@@ -32,6 +33,7 @@ async def status(options: Options, name: str, *, watch: bool, timeout_s: float |
         query = {"fieldSelector": f"metadata.name={name}"}
         async with following(session, Collection(kind=ROLLOUT, namespace=session.namespace, query=query)) as followed:
             said = ""
+            told: set[str] = set()
             try:
                 async with asyncio.timeout(timeout_s if watch else None):
                     async for _ in changes(followed, at_least_every_s=3_600.0):
@@ -41,6 +43,8 @@ async def status(options: Options, name: str, *, watch: bool, timeout_s: float |
                             raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace}{gone}")
                         view = view_of(RolloutObjects(rollout=found[0]))
                         verdict = verdict_of(view)
+                        if watch and (said or verdict is not Exit.OK):  # what is over is no news
+                            _tell_verdicts(view, told, console)
                         # At time 0 two texts that differ only in their ages are equal.
                         if (same := line(view, now_s=0.0)) != said:
                             said = same
@@ -51,6 +55,15 @@ async def status(options: Options, name: str, *, watch: bool, timeout_s: float |
             except TimeoutError:
                 console.print(f"not finished after {timeout_s:g} s", markup=False, highlight=False)
     return verdict
+
+
+def _tell_verdicts(view: RolloutView, told: set[str], console: Console) -> None:
+    """Prints how analyses of this update ended, each once."""
+    for each in view.verdicts:
+        text = plain(f"{view.namespace}/{view.name} {verdict_text(each)}")
+        if text not in told:
+            told.add(text)
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def verdict_of(view: RolloutView) -> Exit:

@@ -19,11 +19,13 @@ from rollouts.api.times import format_time
 from rollouts.cli.commands.get import changes
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
 from rollouts.cli.view.objects import RolloutObjects, controlled_by, number_of, revision_of, status_of, view_of
+from rollouts.cli.view.runs import about
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
+from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
 from rollouts.core.model.status import Command, RolloutStatus, Verb
 from rollouts.errors import ApiConflict
 from rollouts.manifests.ownership import NAME, PREFIX, name_label
@@ -73,8 +75,16 @@ class Nothing:
 PlannedWrite = Callable[[RolloutObjects], CommandWrite | Nothing]
 
 
-def plan_promote(seen: RolloutObjects, *, full: bool, step: int | None) -> CommandWrite | Nothing:
-    """Lets the current revision pass the gate it stands at, the step given, or all steps."""
+def plan_promote(
+    seen: RolloutObjects, *, full: bool, step: int | None, gate: AnalysisKind | None = None
+) -> CommandWrite | Nothing:
+    """Lets the current revision pass the gate it stands at, the gate given, or all of them.
+
+    Args:
+        full: everything that is left, analyses too.
+        step: the step to pass; None for where it stands.
+        gate: the analysis whose verdict to pass; `step` is that of the current step.
+    """
     status = status_of(seen.rollout)
     revision = status.current_revision
     if not revision:
@@ -86,11 +96,20 @@ def plan_promote(seen: RolloutObjects, *, full: bool, step: int | None) -> Comma
     steps = view_of(seen).steps
     if step is not None and not 0 <= step < max(len(steps), 1):
         return Nothing(f"there is no step {step}: the steps are 0 to {max(len(steps), 1) - 1}", Exit.USAGE)
-    index = status.step_index if step is None else step
+    held = _held(status)
+    if gate is not None and (held is None or held.gate.kind is not gate):
+        return Nothing(f"no verdict of the {gate} analysis waits for a promotion", Exit.BAD)
     paused = _paused(seen)
+    if not full and step is None and held is not None:
+        return _past_verdict(revision, held, paused)
+    index = status.step_index if step is None else step
     if full or (step is None and index >= max(len(steps), 1)):
-        meaning = f"lets revision {revision} pass every step{paused}"
+        too = " and every analysis" if status.analyses else ""
+        meaning = f"lets revision {revision} pass every step{too}{paused}"
         return CommandWrite(patches.promote(revision, full=True), Verb.PROMOTE, meaning)
+    if steps and steps[index].startswith("analysis") and (held is None or held.gate.step != index):
+        why = "a promotion passes its verdict, once there is one that holds the update; --full passes everything"
+        return Nothing(f"step {index} is an analysis: {why}", Exit.BAD)
     # A blue-green update has one gate, and it is number 0.
     which = f"step {index} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
     return CommandWrite(
@@ -98,8 +117,22 @@ def plan_promote(seen: RolloutObjects, *, full: bool, step: int | None) -> Comma
     )
 
 
+def _held(status: RolloutStatus) -> AnalysisRecord | None:
+    """The verdict that only a person can pass; that of an analysis without a step comes first, as in the controller."""
+    held = [each for each in status.analyses if each.phase.bad and not each.passed]
+    held = [each for each in held if each.gate.step in (None, status.step_index)]
+    return min(held, key=lambda each: each.gate.step is not None, default=None)
+
+
+def _past_verdict(revision: str, held: AnalysisRecord, paused: str) -> CommandWrite:
+    analysis = held.gate.kind if held.gate.step is None else None
+    patch = patches.promote(revision, step=held.gate.step, analysis=analysis)
+    meaning = f"lets revision {revision} pass the verdict of its {about(held.gate)}, which is {held.phase}{paused}"
+    return CommandWrite(patch, Verb.PROMOTE, meaning)
+
+
 def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
-    stops = (index for index in range(after + 1, len(steps)) if steps[index].startswith("pause"))
+    stops = (index for index in range(after + 1, len(steps)) if steps[index].startswith(("pause", "analysis")))
     stop = next(stops, None)
     return "no later step stops it" if stop is None else f"it stops next at step {stop} ({steps[stop]})"
 

@@ -19,7 +19,8 @@ from rollouts.cli.demo.acts import ACTS, Act, last_requests
 from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.table import ActRow, act_table
-from rollouts.cli.terminal.tree import draw, line, plain, weight_bar
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.tree import draw, line, weight_bar
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.follow import unwrapped
 from rollouts.cli.view.objects import view_of

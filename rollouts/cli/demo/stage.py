@@ -35,7 +35,6 @@ from rollouts.sim.network.gateway import Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.gateway_types import gateway_crds
 from rollouts.sim.network.traffic import ClientTraffic
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import set_up_logging
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -199,7 +198,7 @@ async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[Dem
     namespace = "rollouts-demo"
     async with AsyncExitStack() as stack:
         kubelet = KubeletSettings(startup_s=(0.4, 1.0), shutdown_s=0.1)
-        crds = (*crd_manifests(), *analysis_crds(), *gateway_crds())
+        crds = (*crd_manifests(), *gateway_crds())
         sim = SimulatedCluster(seed=seed, clock=SystemClock(), crds=crds, kubelet=kubelet)
         await stack.enter_async_context(sim)
         if serve is not None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.core.advice.findings import Severity

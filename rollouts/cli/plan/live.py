@@ -14,6 +14,7 @@ from typing import Any
 
 from rollouts.api.times import parse_time
 from rollouts.cli.plan.routes import Routes
+from rollouts.cli.terminal.options import is_not_served
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.objects import controlled_by
 from rollouts.cli.view.session import Session
@@ -220,7 +221,7 @@ async def _rollout(session: Session, key: Key) -> Manifest | None:
     try:
         rollout = manifest_from(await session.client.get(ROLLOUT, key.namespace, key.name))
     except ApiNotFound as absent:
-        if "could not find the requested resource" in str(absent):
+        if is_not_served(absent):
             raise
         return None
     return rollout

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.tree import plain
+from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.durations import seconds_of
 from rollouts.cli.view.session import Options
 from rollouts.errors import ApiNotFound, RolloutsError
 
 CommandRun = Coroutine[Any, Any, Exit]
-_NO_CRD = "; the Rollout resource is not installed in this cluster: `rollouts crds | kubectl apply -f -`"
+T = TypeVar("T")
+_NO_CRD = "; the resources of Rollouts are not installed in this cluster: `rollouts crds | kubectl apply -f -`"
+
+
+class Output(StrEnum):
+    """The values of `-o`."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
 
 
 def duration(text: str) -> float:
@@ -57,20 +68,39 @@ def on_cluster(command: Callable[..., CommandRun]) -> Callable[..., None]:
 
 
 def finish(command: CommandRun) -> None:
-    """Runs a command; an error that we raise on purpose becomes one line on stderr and exit code 4."""
+    """Runs a command to its exit code, as `result_of` does."""
+    raise typer.Exit(result_of(command))
+
+
+def result_of(work: Coroutine[Any, Any, T]) -> T:
+    """Runs work to its result; an error that we raise on purpose becomes one line on stderr and exit code 4.
+
+    Raises: typer.Exit.
+    """
     try:
-        code = asyncio.run(command)
+        return asyncio.run(work)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
     except ApiNotFound as error:
-        # These are the API server's words for a resource type that it does not serve; it reports a missing object differently.
-        no_crd = "could not find the requested resource" in str(error)
-        fail(f"{error}{_NO_CRD if no_crd else ''}")
-        code = Exit.FAILED
+        fail(f"{error}{_NO_CRD if is_not_served(error) else ''}")
     except RolloutsError as error:
         fail(str(error))
-        code = Exit.FAILED
-    raise typer.Exit(code)
+    raise typer.Exit(Exit.FAILED)
+
+
+def is_not_served(error: ApiNotFound) -> bool:
+    """Whether the API server does not serve the resource type at all; it has other words for a missing object."""
+    return any(words in str(error) for words in ("404 page not found", "could not find the requested resource"))
+
+
+def read_file(file: str) -> tuple[str, str]:
+    """The display name of a file (`-` is stdin), and its text. Raises: typer.Exit, when it cannot be read."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as unreadable:
+        fail(f"{file}: {unreadable}")
+        raise typer.Exit(Exit.USAGE) from None
+    return ("stdin" if file == "-" else file), text
 
 
 def fail(message: str) -> None:

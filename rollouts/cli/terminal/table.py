@@ -9,7 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from rollouts.cli.terminal.tree import plain, waits_for
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.terminal.tree import waits_for
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView, percent_text
 

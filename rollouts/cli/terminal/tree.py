@@ -7,7 +7,6 @@ Everything that users wrote passes through `plain`, so that a pod's message cann
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,9 +14,20 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from rollouts.cli.terminal.runs import RUNS_SHOWN, add_runs
+from rollouts.cli.terminal.text import ASCII_MARKS, TerminalMarks, marks_for, plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, percent_text
+from rollouts.cli.view.runs import run_text
+from rollouts.cli.view.tree import (
+    ConditionLine,
+    EventLine,
+    PodLine,
+    RevisionLine,
+    RolloutView,
+    VerdictLine,
+    percent_text,
+)
 from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
@@ -40,7 +50,7 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
         now_s: wall clock, for ages and countdowns.
         ascii_only: the terminal can show ASCII only (`console.options.ascii_only`).
     """
-    marks = _ASCII if ascii_only else _MARKS
+    marks = marks_for(ascii_only=ascii_only)
     parts: list[RenderableType] = [_head(view)]
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
@@ -73,6 +83,19 @@ def line(view: RolloutView, *, now_s: float) -> str:
     return plain(text)
 
 
+def lines_of(view: RolloutView, *, now_s: float) -> list[str]:
+    """One Rollout in one line, and a line for each of its AnalysisRuns that the tree shows."""
+    runs = (run for revision in view.revisions for run in revision.runs[:RUNS_SHOWN])
+    return [line(view, now_s=now_s), *(plain(run_text(run)) for run in runs)]
+
+
+def verdict_text(verdict: VerdictLine) -> str:
+    """How an analysis ended, in one line: `analysis of step 1: Failed: …`."""
+    why = f": {verdict.message}" if verdict.message else ""
+    passed = ", and somebody promoted the revision past it" if verdict.passed else ""
+    return f"{verdict.about}: {verdict.phase}{why}{passed} ({verdict.run})"
+
+
 def waits_for(view: RolloutView, *, now_s: float) -> str:
     """What the Rollout waits for, why and until when; without a wait the status' message, which may be ""."""
     if view.problems:
@@ -89,14 +112,6 @@ def waits_for(view: RolloutView, *, now_s: float) -> str:
     return f"{text}, {short(left)} left" if left > 0 else f"{text}, overdue by {short(-left)}"
 
 
-def plain(text: str) -> str:
-    """Replaces control characters in text of users' objects; a newline or a tab becomes a space."""
-    return "".join(
-        character if character.isprintable() else " " if character in "\n\r\t" else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    )
-
-
 def weight_bar(percent: WeightPercent, *, ascii_only: bool = False, cells: int = _BAR_CELLS) -> Text:
     """A bar of `cells` cells, `percent` of them filled; at least one cell for anything that is not 0 or 100."""
     filled = round(cells * percent / 100)
@@ -104,22 +119,6 @@ def weight_bar(percent: WeightPercent, *, ascii_only: bool = False, cells: int =
         filled = min(max(filled, 1), cells - 1)
     full, empty = ("#", ".") if ascii_only else ("█", "░")
     return Text(full * filled, "yellow") + Text(empty * (cells - filled), "green")
-
-
-@dataclass(frozen=True, slots=True)
-class _Marks:
-    done: str
-    now: str
-    todo: str
-    bad: str
-    starting: str
-    ending: str
-    dot: str
-    more: str
-
-
-_MARKS = _Marks(done="✔", now="▶", todo="·", bad="✘", starting="…", ending="⌫", dot="·", more="…")
-_ASCII = _Marks(done="+", now=">", todo="-", bad="x", starting="~", ending="-", dot="-", more="...")
 
 
 def _head(view: RolloutView) -> Text:
@@ -133,14 +132,14 @@ def _head(view: RolloutView) -> Text:
     return text
 
 
-def _facts(view: RolloutView, *, now_s: float, marks: _Marks) -> Iterator[tuple[str, RenderableType]]:
+def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
     if view.problems:
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
     elif why := waits_for(view, now_s=now_s):
         yield ("Waiting" if view.waiting is not None or view.stale else "Message"), Text(plain(why))
     if view.weight_percent is not None:
         canary, stable = ("canary", "stable") if view.strategy != "BlueGreen" else ("preview", "active")
-        bar = weight_bar(view.weight_percent, ascii_only=marks is _ASCII)
+        bar = weight_bar(view.weight_percent, ascii_only=marks is ASCII_MARKS)
         rest = percent_text(100 - view.weight_percent)
         yield "Weight", bar + Text(f"  {percent_text(view.weight_percent)} {canary}, {rest} {stable}")
     if view.traffic:
@@ -151,7 +150,7 @@ def _facts(view: RolloutView, *, now_s: float, marks: _Marks) -> Iterator[tuple[
     yield "Pods", Text(counts)
 
 
-def _steps(view: RolloutView, *, marks: _Marks) -> Text:
+def _steps(view: RolloutView, *, marks: TerminalMarks) -> Text:
     text = Text()
     for index, step in enumerate(view.steps):
         if index:
@@ -166,7 +165,7 @@ def _steps(view: RolloutView, *, marks: _Marks) -> Text:
     return text
 
 
-def _revisions(view: RolloutView, *, now_s: float, marks: _Marks) -> RenderableType:
+def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> RenderableType:
     tree = Tree(Text("Revisions", "bold") if view.revisions else Text("No revisions yet", "dim"), guide_style="dim")
     for revision in view.revisions:
         branch = tree.add(_revision(revision, now_s=now_s, marks=marks))
@@ -174,10 +173,11 @@ def _revisions(view: RolloutView, *, now_s: float, marks: _Marks) -> RenderableT
             branch.add(_pod(pod, now_s=now_s, marks=marks))
         if (hidden := len(revision.pods) - PODS_SHOWN) > 0:
             branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
+        add_runs(branch, revision.runs, now_s=now_s, marks=marks)
     return Padding(tree, (0, 0, 0, 2))
 
 
-def _revision(revision: RevisionLine, *, now_s: float, marks: _Marks) -> Text:
+def _revision(revision: RevisionLine, *, now_s: float, marks: TerminalMarks) -> Text:
     text = Text()
     text.append(f"#{revision.number} " if revision.number else "#? ", "bold")
     text.append(plain(revision.revision), "cyan")
@@ -199,7 +199,7 @@ def _shown(pods: tuple[PodLine, ...]) -> Iterable[PodLine]:
     return sorted(pods, key=lambda pod: (pod.ready and not pod.problem and not pod.deleting, pod.name))[:PODS_SHOWN]
 
 
-def _pod(pod: PodLine, *, now_s: float, marks: _Marks) -> Text:
+def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
     age = short(now_s - pod.created_at_s)
     if pod.deleting:
         mark, word, style = marks.ending, "Terminating", "dim"
@@ -217,7 +217,7 @@ def _pod(pod: PodLine, *, now_s: float, marks: _Marks) -> Text:
     return text
 
 
-def _conditions(conditions: tuple[ConditionLine, ...], *, now_s: float, marks: _Marks) -> RenderableType:
+def _conditions(conditions: tuple[ConditionLine, ...], *, now_s: float, marks: TerminalMarks) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_row(Text("  Conditions", "bold"), "")
     for condition in conditions:

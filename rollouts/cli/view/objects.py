@@ -15,13 +15,24 @@ import msgspec
 from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import parse_time
 from rollouts.cli.view.durations import short
-from rollouts.cli.view.tree import ConditionLine, EventLine, PodLine, RevisionLine, RolloutView, WaitLine, percent_text
+from rollouts.cli.view.runs import RunLine, about, run_line
+from rollouts.cli.view.tree import (
+    ConditionLine,
+    EventLine,
+    PodLine,
+    RevisionLine,
+    RolloutView,
+    VerdictLine,
+    WaitLine,
+    percent_text,
+)
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.observe.pods import pod_of
 from rollouts.core.lifecycle.conditions import WARNED
+from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic
 from rollouts.core.model.steps import WeightPercent
-from rollouts.manifests.ownership import REVISION, REVISION_NUMBER
+from rollouts.manifests.ownership import NAME, REVISION, REVISION_NUMBER, name_label
 from rollouts.objects import Manifest
 
 EVENTS_SHOWN = 6
@@ -33,12 +44,13 @@ _SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutObjects:
-    """One Rollout with its ReplicaSets, pods and Events, as the API server gave them."""
+    """One Rollout with its ReplicaSets, pods, Events and AnalysisRuns, as the API server gave them."""
 
     rollout: Manifest
     replica_sets: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
     events: tuple[Manifest, ...] = ()
+    runs: tuple[Manifest, ...] = ()
 
 
 def view_of(seen: RolloutObjects) -> RolloutView:
@@ -71,6 +83,7 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         events=event_lines(seen.events)[-EVENTS_SHOWN:],
         problems=tuple(invalid.message.split("; ")) if invalid else (),
         stale=status.observed_generation < metadata.get("generation", 0),
+        verdicts=tuple(_verdict(each) for each in status.analyses if each.phase.over),
     )
 
 
@@ -105,6 +118,8 @@ def step_words(step: Mapping[str, Any]) -> str:
                 return f"pause {duration}"
             case "pause", _:
                 return "pause until promoted"
+            case "analysis", {"templates": [_, *_] as templates}:
+                return f"analysis {', '.join(str(_mapping(each).get('templateName', '?')) for each in templates)}"
             case _, Mapping():
                 return " ".join([word, *(f"{key} {item}" for key, item in value.items() if _is_scalar(item))])
             case _:
@@ -174,6 +189,7 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
     for pod in seen.pods:
         pods.setdefault(revision_of(pod), []).append(pod)
     leaves = {entry.revision: entry.at_s for entry in status.scale_downs}
+    runs = _runs(seen, status)
     lines = []
     for replica_set in seen.replica_sets:
         revision = revision_of(replica_set)
@@ -187,10 +203,35 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
             desired=_mapping(replica_set.get("spec")).get("replicas", 1),
             pods=tuple(pod_line(pod) for pod in own),
             leaves_at_s=leaves.get(revision),
+            runs=runs.get(revision, ()),
         )
         if line.desired or line.pods or line.roles:  # the others are `history`
             lines.append(line)
     return tuple(sorted(lines, key=lambda line: (-line.number, line.revision)))
+
+
+def _runs(seen: RolloutObjects, status: RolloutStatus) -> dict[str, tuple[RunLine, ...]]:
+    """AnalysisRuns by the revision that they are about."""
+    passed = {record.run for record in status.analyses if record.passed}
+    lines = [run_line(each, passed=each["metadata"]["name"] in passed) for each in seen.runs]
+    lines.sort(key=lambda line: (line.phase.over, -line.created_at_s, line.name))
+    found: dict[str, tuple[RunLine, ...]] = {}
+    for line in lines:
+        found[line.revision] = (*found.get(line.revision, ()), line)
+    return found
+
+
+def _verdict(record: AnalysisRecord) -> VerdictLine:
+    return VerdictLine(about(record.gate), record.run, record.phase, record.message, record.passed)
+
+
+def is_run_about(run: Manifest, rollout: Manifest) -> bool:
+    """Whether an AnalysisRun is the Rollout's own, or made by hand about it: its label names it, and nobody controls it."""
+    if controlled_by(run, rollout):
+        return True
+    metadata = _mapping(run.get("metadata"))
+    owned = any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
+    return not owned and (metadata.get("labels") or {}).get(NAME) == name_label(rollout["metadata"]["name"])
 
 
 def roles_of(revision: str, status: RolloutStatus) -> tuple[str, ...]:

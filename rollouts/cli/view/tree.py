@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rollouts.cli.view.runs import RunLine
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.steps import WeightPercent
 
 
@@ -31,6 +33,7 @@ class RevisionLine:
         roles: `stable`, `canary`, `active`, `preview`; none for an old revision.
         images: of the template's containers.
         leaves_at_s: when it is scaled down; None when that is not planned.
+        runs: AnalysisRuns about it: those that are not over, then the others, the newest first.
     """
 
     revision: str
@@ -41,6 +44,7 @@ class RevisionLine:
     desired: int
     pods: tuple[PodLine, ...] = ()
     leaves_at_s: float | None = None
+    runs: tuple[RunLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,22 @@ class EventLine:
     warning: bool
 
 
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """How an analysis of the current update ended.
+
+    Args:
+        about: `analysis of step 1`, `background analysis`.
+        passed: somebody promoted the revision past it.
+    """
+
+    about: str
+    run: str
+    phase: AnalysisPhase
+    message: str
+    passed: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutView:
     """Everything the tree shows.
@@ -85,6 +105,7 @@ class RolloutView:
         step_index: the current step; `len(steps)` when all are done.
         problems: what is wrong with the spec, with paths.
         stale: the controller has not seen the latest spec yet.
+        verdicts: of the current update, in the order of status.
         events: newest last.
     """
 
@@ -107,6 +128,7 @@ class RolloutView:
     events: tuple[EventLine, ...] = ()
     problems: tuple[str, ...] = ()
     stale: bool = False
+    verdicts: tuple[VerdictLine, ...] = ()
 
 
 def percent_text(percent: WeightPercent) -> str:

@@ -36,19 +36,12 @@ SecretValues: TypeAlias = Callable[[str, tuple[SecretReference, ...]], Awaitable
 """Reads the values of secrets in a namespace; by the names of their arguments."""
 
 
-async def no_secret_values(_namespace: str, secrets: tuple[SecretReference, ...]) -> SecretProblem:
-    """For a controller that may not read Secrets."""
-    names = ", ".join(sorted({each.name for each in secrets}))
-    return SecretProblem(
-        f"needs the Secret {names}, and the controller may not read it: rollouts rbac -f prints the Role"
-    )
-
-
 class HttpMeasurements:
     """Asks metric endpoints.
 
     Args:
         declared: the endpoints that an administrator declared, by name.
+        why_not: why one that is declared cannot be asked, by its name; "" when it is not declared.
         deadline_s: for each request, below the metric's own timeout.
     """
 
@@ -57,12 +50,14 @@ class HttpMeasurements:
         *,
         endpoints: MetricEndpoints,
         declared: Callable[[], Mapping[str, MetricEndpoint]],
+        why_not: Callable[[str], str] = lambda _name: "",
         secret_values: SecretValues,
         clock: Clock,
         deadline_s: float,
     ) -> None:
         self._endpoints = endpoints
         self._declared = declared
+        self._why_not = why_not
         self._secret_values = secret_values
         self._clock = clock
         self._deadline_s = deadline_s
@@ -86,7 +81,9 @@ class HttpMeasurements:
         assert isinstance(metric.source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
         question = question_to(metric.source, self._declared(), now_s=now_s)
         if isinstance(question, NoEvidence):
-            return self._judged(question, metric, now_s)
+            named = metric.source.endpoint if isinstance(metric.source, PrometheusQuery) else ""
+            why_not = self._why_not(named)
+            return self._failed(why_not, now_s) if why_not else self._judged(question, metric, now_s)
         answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
         async with self._judging:  # one answer in each turn of the event loop: a large one takes 10 ms and more
             return self._judged(found_in(answer, question), metric, now_s)
@@ -114,7 +111,7 @@ def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
         return f"needs the secret {', '.join(missing)}, which has no value"
     others = with_secret_values(metric, {each.argument: "0" for each in metric.secrets})
     urls = zip(_urls(with_secret_values(metric, values).source), _urls(others.source), strict=True)
-    if any(origin_of(url) != origin_of(other) for url, other in urls):
+    if any(url != other and (not origin_of(url) or origin_of(url) != origin_of(other)) for url, other in urls):
         # It would be told in messages and logs, and asked of name servers.
         return "a secret stands in the host or the port of a URL, where it would be shown: put it into a header or the path"
     return ""

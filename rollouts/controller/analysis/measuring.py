@@ -25,8 +25,9 @@ from rollouts.controller.analysis.sources import (
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
-from rollouts.core.analysis.run import Due
-from rollouts.errors import RolloutsError
+from rollouts.core.analysis.run import Due, Task
+from rollouts.core.analysis.schedule import RETRY_S
+from rollouts.errors import RolloutsError, TransientError
 from rollouts.objects import Key
 from rollouts.ports import Clock
 from rollouts.telemetry import Telemetry
@@ -179,7 +180,7 @@ class Measuring:
             return self._failed(UNAVAILABLE[name], began_at_s)
         try:
             async with asyncio.timeout(MEASUREMENT_DEADLINE_S):
-                return await source.measure(order.run, order.metric, order.due, now_s=began_at_s)
+                return await self._patiently(source, order)
         except TimeoutError:
             return self._failed(f"no measurement within {MEASUREMENT_DEADLINE_S:g} s", began_at_s)
         except RolloutsError as exc:
@@ -189,6 +190,20 @@ class Measuring:
             where = [f"{frame.name}:{frame.lineno}" for frame in traceback.extract_tb(exc.__traceback__)]
             log.error("measurement_crashed", run=str(order.key), source=name, error=type(exc).__name__, where=where)
             return self._failed(f"the controller failed ({type(exc).__name__}), which is a bug in it", began_at_s)
+
+    async def _patiently(self, source: MeasurementSource, order: _Order) -> Measurement:
+        """The measurement. One that has begun is not lost because the API server gives no answer about it.
+
+        Raises: what the source raises.
+        """
+        while True:
+            try:
+                return await source.measure(order.run, order.metric, order.due, now_s=self._clock.now_s())
+            except TransientError as exc:
+                if order.due.task is Task.TAKE:
+                    raise
+                log.warning("measurement_not_seen", run=str(order.key), error=type(exc).__name__, why=str(exc))
+                await asyncio.sleep(RETRY_S)
 
     def _failed(self, why: str, began_at_s: float) -> Measurement:
         return failed(why, started_at_s=began_at_s, finished_at_s=self._clock.now_s())

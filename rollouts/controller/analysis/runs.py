@@ -1,4 +1,4 @@
-"""All AnalysisRuns of the cluster: their queue, and, while this controller leads, looks and measurements.
+"""All AnalysisRuns of the cluster: their watch, their queue, and, while this controller leads, looks and measurements.
 
 Every controller watches them; only the leader looks at them. Without the CRD, or without the right to watch it, there are none.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from rollouts.api.status.wire import read_status
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import AnalysisRunObject, Metadata, RolloutObject
 from rollouts.controller.act.events import EventSender
@@ -21,9 +22,10 @@ from rollouts.controller.analysis.sources import MeasurementSource, SourceName
 from rollouts.controller.analysis.worker import RunWorker
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.managed import is_rollout
+from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Key
-from rollouts.ports import Clock
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Key, Kind
+from rollouts.ports import ApiServer, Clock
 from rollouts.telemetry import Telemetry
 
 LOOKS_AT_ONCE = 16
@@ -37,11 +39,13 @@ class AnalysisRuns:
     Args:
         sources: those that this installation has.
         measurements: that may be taken at once.
+        on_change: called for each change of a run, after this room knows of it.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only: the ports, and what looks share with passes
         self,
         *,
+        api: ApiServer,
         client: Client,
         store: Store,
         sources: Mapping[SourceName, MeasurementSource],
@@ -51,8 +55,10 @@ class AnalysisRuns:
         rng: random.Random,
         identity: str,
         measurements: int,
+        on_change: Callable[[AnalysisRunObject | None, AnalysisRunObject | None], None],
     ) -> None:
         self._rollouts: Table[RolloutObject] = store.table(ROLLOUT)
+        self._on_change = on_change
         self._queue = WorkQueue(clock=clock, rng=rng, workers=LOOKS_AT_ONCE)
         self._barrier = Barrier(store=store, queue=self._queue, clock=clock)
         self._measuring = Measuring(
@@ -75,6 +81,15 @@ class AnalysisRuns:
             clock=clock,
             identity=identity,
         )
+        self.watch = OptionalWatch(
+            store.table(ANALYSIS_RUN),
+            api=api,
+            rng=rng,
+            on_change=self._changed,
+            on_unreadable=self._unreadable,
+            on_seen=lambda: telemetry.follow_table(store.table(ANALYSIS_RUN)),
+        )
+        """Whether runs can be seen, and where not."""
         telemetry.analysis.measurements_active.set_function(lambda: self._measuring.active)
         telemetry.analysis.measurements_waiting.set_function(lambda: len(self._measuring))
         telemetry.analysis.runs_active.set_function(lambda: len(self._worker))
@@ -92,14 +107,17 @@ class AnalysisRuns:
         """Begins no more looks; those that have begun are finished."""
         self._queue.close()
 
-    def changed(self, before: AnalysisRunObject | None, after: AnalysisRunObject | None) -> None:
-        """Takes up one change that the watch has shown; the store has it already."""
+    def _changed(self, _kind: Kind, before: AnalysisRunObject | None, after: AnalysisRunObject | None) -> None:
         self._worker.changed(before, after)
+        self._on_change(before, after)
 
-    def unreadable(self, run: Metadata) -> None:
-        """A look at a run that exists and cannot be read ends its measurements; all others go on."""
-        self._barrier.shown(ANALYSIS_RUN, run.namespace, run.name)
-        self._queue.add(Key(run.namespace, run.name))
+    def _unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
+        """A look at a run that exists and cannot be read ends its measurements, and its Rollout says so; all others go on."""
+        metadata = seen.metadata
+        log.error("object_unreadable", kind=kind.kind, namespace=metadata.namespace, name=metadata.name, why=seen.why)
+        self._barrier.shown(kind, metadata.namespace, metadata.name)
+        self._queue.add(Key(metadata.namespace, metadata.name))
+        self._on_change(None, AnalysisRunObject(metadata=metadata))
 
     def _is_awaited(self, run: Metadata) -> bool:
         """Whether the run's Rollout has not recorded its verdict yet: without the run it would measure again."""

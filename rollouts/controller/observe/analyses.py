@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 
@@ -24,16 +24,14 @@ from rollouts.controller.workqueue.template_askers import TemplateAskers
 from rollouts.core.model.analysis import (
     Analysis,
     AnalysisGate,
-    AnalysisKind,
     Draft,
     DraftProblem,
     RunDraft,
     RunSeen,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.rollout import analyses
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.steps import Analyze
 from rollouts.core.one_way import target_of
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Key, Kind, Manifest
@@ -213,27 +211,9 @@ def _next_analyses(snapshot: Snapshot, latest: str) -> Iterable[tuple[AnalysisGa
     step = status.step_index if latest == status.current_revision else 0
     return (
         (gate, analysis)
-        for gate, analysis in analyses_of(rollout.spec.strategy)
+        for gate, analysis in analyses(rollout.spec.strategy).items()
         if gate.step is None or gate.step == step
     )
-
-
-def analyses_of(strategy: Strategy) -> Iterator[tuple[AnalysisGate, Analysis]]:
-    """Every analysis of a strategy, and where in an update it is."""
-    match strategy:
-        case Canary(steps=steps, analysis=background):
-            if background is not None:
-                yield AnalysisGate(AnalysisKind.BACKGROUND), background
-            for index, step in enumerate(steps):
-                if isinstance(step, Analyze):
-                    yield AnalysisGate(AnalysisKind.STEP, index), step.analysis
-        case BlueGreen(pre_promotion=before, post_promotion=behind):
-            if before is not None:
-                yield AnalysisGate(AnalysisKind.PRE_PROMOTION), before
-            if behind is not None:
-                yield AnalysisGate(AnalysisKind.POST_PROMOTION), behind
-        case _:
-            assert_never(strategy)
 
 
 def _draft(analysis: Analysis, find: _Finder, of: Updated) -> Draft:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -23,6 +23,7 @@ from rollouts.controller.observe.elsewhere import as_told_to, how_to_allow
 from rollouts.controller.observe.places import Place, Providers, name_problems, places_of, routing_of
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObject, ManagedRouteObjects, is_rollout, lets, manager_of
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.core.model.traffic import (
     Feature,
@@ -71,6 +72,27 @@ class RouteRead:
     host: ServiceObject | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _SplitRead:
+    """What a provider has read of a route: the split, or None and the problem."""
+
+    provider: Provider
+    objects: Objects
+    place: Place
+    context: Context
+    read: tuple[Split | None, str]
+
+    def is_of(self, provider: Provider, objects: Objects, place: Place, context: Context) -> bool:
+        """Whether it was read of the very same objects, in the same roles."""
+        return (
+            self.provider is provider
+            and self.objects.user is objects.user
+            and self.objects.owned is objects.owned
+            and self.place == place
+            and self.context == context
+        )
+
+
 @dataclass(slots=True)
 class RouteReader:
     """Reads routes from the store if they are watched, otherwise from the inbox.
@@ -90,6 +112,7 @@ class RouteReader:
     classes: GatewayClasses | None = None
     settle_times: SettleTimes = field(default_factory=dict)
     _decoded: OrderedDict[str, tuple[RouteObject, Manifest]] = field(default_factory=OrderedDict)
+    _splits: OrderedDict[tuple[str, str, RouteName], _SplitRead] = field(default_factory=OrderedDict)
 
     def places(self, spec: RolloutSpec, *, namespace: str) -> tuple[Place, ...]:
         """See `places_of`."""
@@ -290,7 +313,7 @@ class RouteReader:
         if anew and not is_made(objects.user) and not seen.managed_by:
             problem = "it exists, and no Rollout created it; delete it, or remove it from trafficRouting.own"
             return replace(seen, problem=problem)
-        split, problem = _split(provider, objects, place, context)
+        split, problem = self._split(provider, objects, place, context)
         return replace(
             seen,
             split=split,
@@ -299,6 +322,17 @@ class RouteReader:
             accepted=provider.accepted(objects, target),
             features=self._features(provider.features(objects, target), target, gateways),
         )
+
+    def _split(self, provider: Provider, objects: Objects, place: Place, context: Context) -> tuple[Split | None, str]:
+        """What the provider reads. Read once for each version of the objects, because most passes have another cause."""
+        at = (context.namespace, context.rollout, place.route)
+        known = self._splits.get(at)
+        if known is None or not known.is_of(provider, objects, place, context):
+            read = _split(provider, objects, place, context)
+            known = self._splits[at] = _SplitRead(provider, objects, place, context, read)
+            if len(self._splits) > READ_MAX:
+                self._splits.popitem(last=False)
+        return known.read
 
     def _features(
         self, found: frozenset[Feature], target: Target, gateways: tuple[str, ...]

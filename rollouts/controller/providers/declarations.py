@@ -1,4 +1,4 @@
-"""Turns a TrafficProvider into a provider, tries it on the API server, and builds its status. The watch is elsewhere.
+"""Turns a TrafficProvider into a provider, and tries it on the API server. The watch is elsewhere.
 
 A trial is a dry run: each object of the declaration's tests is created with `dryRun=All`, so that the router's own CRD and the
 cluster's admission policies judge it and nothing is stored.
@@ -7,17 +7,17 @@ cluster's admission policies judge it and nothing is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import structlog
 
-from rollouts.api.times import format_time
 from rollouts.api.v1alpha1.traffic_provider import provider_problems
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
 from rollouts.controller.facts.route_kinds import DISCOVERY_DEADLINE_S, missing
+from rollouts.controller.providers.agenda import REFUSED_AGAIN_S, UNAVAILABLE_AGAIN_S
+from rollouts.controller.providers.verdicts import MESSAGE_MAX, Judged
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import (
     ApiForbidden,
@@ -35,30 +35,10 @@ from rollouts.traffic.codec import Provider
 from rollouts.traffic.declared.codec import Declared, declared, managed_in_test, says_in_test
 from rollouts.traffic.registry import REFUSED
 
-REFUSED_AGAIN_S = 300.0  # CRDs and admission policies change without an event that we see
-UNAVAILABLE_AGAIN_S = 15.0
-MESSAGE_MAX = 8_000  # characters: a status must not contain whole objects
-
 _NOT_ALLOWED = "cannot create resource"
 """The API server's own words when RBAC forbids a request; a webhook that refuses also answers 403, in other words."""
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdict on a TrafficProvider.
-
-    Args:
-        ready: whether Rollouts may use it.
-        reason: one of `core/model/reasons.py`, or one that an earlier version wrote.
-        again_in_s: when to try again; None to wait for a change.
-    """
-
-    ready: bool
-    reason: str
-    message: str
-    again_in_s: float | None = None
 
 
 def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider]) -> Declared:
@@ -85,11 +65,6 @@ def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider
     if problems or found is None:
         raise SpecInvalid(tuple(problems))
     return found
-
-
-def invalid(exc: SpecInvalid) -> Judged:
-    """The verdict on a declaration that is wrong in itself."""
-    return Judged(False, Reason.INVALID_SPEC, "; ".join(map(str, exc.problems))[:MESSAGE_MAX])
 
 
 async def tried(
@@ -183,45 +158,3 @@ def _taken(name: str, fixed: Mapping[str, Provider]) -> str:
     if name in REFUSED:
         return f"the controller refuses the name {name} ({REFUSED[name]}); use another name, such as my-{name}"
     return ""
-
-
-def status_of(judged: Judged, *, generation: int, before: Manifest, now_s: float) -> Manifest:
-    """`.status` for a verdict, with conditions in kstatus form; equal to `before` when nothing differs."""
-    old = {each.get("type"): each for each in before.get("conditions") or () if isinstance(each, dict)}
-    conditions = []
-    for kind, holds in (("Ready", judged.ready), ("Stalled", not judged.ready)):
-        was = old.get(kind, {})
-        word = "True" if holds else "False"
-        since = was.get("lastTransitionTime") if was.get("status") == word else None
-        conditions.append(
-            {
-                "type": kind,
-                "status": word,
-                "reason": str(judged.reason),
-                "message": judged.message,
-                "lastTransitionTime": since or format_time(float(int(now_s))),
-                "observedGeneration": generation,
-            }
-        )
-    return {"observedGeneration": generation, "conditions": conditions}
-
-
-def judged_before(status: Manifest, *, generation: int) -> Judged | None:
-    """The verdict of an earlier or another controller on that generation, if it was Ready; else None."""
-    said = _ready(status, generation)
-    if said.get("status") != "True":
-        return None
-    return Judged(True, str(said.get("reason", "")), str(said.get("message", "")))
-
-
-def is_shown(status: Manifest, *, generation: int) -> bool:
-    """Whether a status says if that generation is Ready."""
-    return _ready(status, generation).get("status") in ("True", "False")
-
-
-def _ready(status: Manifest, generation: int) -> Manifest:
-    """The Ready condition for that generation; empty when there is none."""
-    for each in status.get("conditions") or ():
-        if isinstance(each, dict) and (each.get("type"), each.get("observedGeneration")) == ("Ready", generation):
-            return each
-    return {}

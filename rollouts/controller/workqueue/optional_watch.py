@@ -1,6 +1,6 @@
 """Watches a kind whose CRD may be missing, or that the controller may not see: then there are none of its objects.
 
-That is logged once, and the kind is looked for again once a minute.
+That is logged once, and the kind is looked for again: first after a minute, and then less and less often.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer
 
-LOOK_AGAIN_S = 60.0
+LOOK_AGAIN_FIRST_S, LOOK_AGAIN_MAX_S = 60.0, 600.0
 
 log = structlog.get_logger()
 
@@ -79,6 +79,7 @@ class OptionalWatch:
         raise AssertionError("a watch ended by itself")
 
     async def _follow(self, scope: str) -> NoReturn:
+        tries = 0
         while True:
             try:
                 await reflect(
@@ -92,8 +93,9 @@ class OptionalWatch:
                     rng=self._rng,
                 )
             except _NoneHere as exc:
+                tries = tries + 1 if scope in self._refused else 0
                 self._not_seen(scope, exc.why)
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(min(LOOK_AGAIN_MAX_S, LOOK_AGAIN_FIRST_S * 2.0 ** min(tries, 10)))
 
     def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
         if isinstance(error, ApiNotFound | ApiForbidden):
@@ -102,8 +104,7 @@ class OptionalWatch:
 
     def _seen(self, scope: str) -> None:
         if scope in self._refused or scope in self._unknown:
-            if self._refused.pop(scope, None):
-                log.info("kind_is_there", kind=self._table.kind.kind, namespace=scope)
+            self._refused.pop(scope, None)
             self._on_seen()
         self._known(scope)
 

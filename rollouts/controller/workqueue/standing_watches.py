@@ -36,8 +36,8 @@ WATCHED: tuple[tuple[Kind, str], ...] = (
 )
 """Kinds and label selectors. Nothing is decided until all of them are listed."""
 
-OPTIONAL = (ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
-"""Kinds that are watched if the cluster has them. Nothing but analyses waits for them."""
+TEMPLATES = (ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
+"""The kinds of analysis templates. Nothing but analyses waits for them."""
 
 WATCHED_KINDS = tuple(kind for kind, _ in WATCHED)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, assert_never
 
-from rollouts.cluster.store import Table
+from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import (
     AnalysisRunObject,
     AnalysisTemplateObject,
@@ -26,7 +26,7 @@ from rollouts.controller.workqueue.template_askers import TemplateAskers
 from rollouts.core.model.analysis import AnalysisKind, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
-from rollouts.objects import Key
+from rollouts.objects import ROLLOUT, SERVICE, Key
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """Label of an EndpointSlice: the Service it belongs to (KEP-752)."""
@@ -43,7 +43,7 @@ Watched: TypeAlias = (
 """The kinds that the controller watches."""
 
 
-def rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
+def _rollouts_named(rollouts: Table[RolloutObject]) -> Callable[[str, str], Iterable[Key]]:
     """Finds the Rollouts of a namespace by the value of `rollouts.dev/name`; a name too long for a label is searched for."""
 
     def named(namespace: str, value: str) -> Iterable[Key]:
@@ -60,8 +60,7 @@ class Triggers:
 
     Args:
         inbox: knows which Rollouts asked about a Service or a route while it was not watched.
-        find_service: the watched Service of that namespace and name.
-        named: the Rollouts whose label `rollouts.dev/name` has that value in that namespace.
+        store: shows each change already.
         runs: reads AnalysisRuns.
         templates: knows which Rollouts depend on a template, or on a run of somebody else, while their update is under way.
     """
@@ -70,14 +69,13 @@ class Triggers:
         self,
         *,
         inbox: Inbox,
-        find_service: Callable[[str, str], ServiceObject | None],
-        named: Callable[[str, str], Iterable[Key]],
+        store: Store,
         runs: RunsSeen,
         templates: TemplateAskers,
     ) -> None:
         self._inbox = inbox
-        self._find_service = find_service
-        self._named = named
+        self._find_service: Callable[[str, str], ServiceObject | None] = store.table(SERVICE).get
+        self._named = _rollouts_named(store.table(ROLLOUT))
         self._runs = runs
         self._templates = templates
 

@@ -14,6 +14,8 @@ from rollouts.objects import Manifest
 DEFAULT_ENDPOINT = "default"
 """The endpoint that `--prometheus-url` names."""
 
+RESTARTS_MAX = 0
+READY_PERCENT_MIN = 100
 PROMETHEUS_TIMEOUT_S = 30.0
 WEB_TIMEOUT_S = 10.0
 
@@ -110,8 +112,8 @@ class PodEvidence:
         containers: only these; () for all but native sidecars.
     """
 
-    restarts_max: int = 0
-    ready_percent_min: int = 100
+    restarts_max: int = RESTARTS_MAX
+    ready_percent_min: int = READY_PERCENT_MIN
     containers: tuple[str, ...] = ()
 
 

@@ -8,10 +8,10 @@ Each `…_after` function takes the object that the intent writes, for models th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar, assert_never
 
 from rollouts.core.model.analysis import RunSeen
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     AskDrained,

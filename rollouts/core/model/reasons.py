@@ -144,6 +144,12 @@ class Reason(StrEnum):
         "KindNotServed",
         "The CustomResourceDefinition for a TrafficProvider's routes is not installed.",
     )
+    # metric providers
+    ENDPOINT_READY = "EndpointReady", "A MetricProvider is complete: metrics may ask its server."
+    CREDENTIALS_MISSING = (
+        "CredentialsMissing",
+        "A Secret, a key of a Secret or a file that a MetricProvider names is missing, or cannot be read.",
+    )
     # commands
     PROMOTED = "Promoted", "Somebody promoted the revision: it may pass a gate."
     UNKNOWN_REVISION = "UnknownRevision", "A command names a revision that this Rollout does not have."

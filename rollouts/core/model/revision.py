@@ -16,6 +16,8 @@ HASH_SCHEME = "v1"
 REVISION_LABEL = "rollouts.dev/revision"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes: no words, no 0/O or 1/l
 _LENGTH = 10  # 27^10 = 2^47 names: the chance that 1,000 revisions of one Rollout clash is 2.4e-9
+_HASHES = len(_ALPHABET) ** _LENGTH
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _GENERATE_NAME_MAX = (
     58  # kube-apiserver cuts a pod's generateName here; with a longer one pods would lose their revision
 )
@@ -23,12 +25,12 @@ _GENERATE_NAME_MAX = (
 
 def canonical_json(value: Any) -> bytes:
     """Canonical JSON bytes of a JSON value, without nulls in objects."""
-    return json.dumps(_without_nulls(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(_without_nulls(value)).encode()
 
 
 def short_hash(data: bytes) -> str:
     """SHA-256 of `data`, shortened for names: 10 characters that are safe in labels and object names."""
-    number = int.from_bytes(hashlib.sha256(data).digest(), "big")
+    number = int.from_bytes(hashlib.sha256(data).digest(), "big") % _HASHES  # a small number: its digits cost less
     characters = []
     for _ in range(_LENGTH):
         number, digit = divmod(number, len(_ALPHABET))
@@ -48,10 +50,12 @@ def replica_set_name(*, rollout: str, revision: str) -> str:
 
 
 def _without_nulls(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-        case list():
-            return [_without_nulls(item) for item in value]
-        case _:
-            return value
+    if isinstance(value, dict):
+        return {
+            key: _without_nulls(item) if isinstance(item, (dict, list)) else item
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) if isinstance(item, (dict, list)) else item for item in value]
+    return value

@@ -16,7 +16,7 @@ from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
 class ReplicaSet:
     """One revision's ReplicaSet, controlled by the Rollout.
 
@@ -90,7 +90,7 @@ class OrphanedReplicaSet:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
 class ServiceSeen:
     """A Service that the spec names, or that this Rollout manages.
 
@@ -193,7 +193,7 @@ class DrainSeen:
     age_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
 class Snapshot:
     """Everything one decision may depend on.
 

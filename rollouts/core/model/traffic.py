@@ -258,7 +258,7 @@ class LiveSeen:
     evidence: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
 class RouteSeen:
     """A route as its codec read it.
 

@@ -11,7 +11,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.drain.cutover import Departure
-from rollouts.core.lifecycle.analyses import Guard, guarded, is_passed
+from rollouts.core.lifecycle.analyses import Guard, guarded
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
 from rollouts.core.model.frozen import replace
@@ -23,7 +23,7 @@ from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, switch_to
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
-from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding
+from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 GATE = 0  # index of the only gate of a blue-green update: the 0 in `promote: <revision>@0`
@@ -158,8 +158,7 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     if not _available(ctx, _wanted_new(ctx, strategy)):
         return ()
     started = RecordGate(status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s, passed=False)
-    judged = strategy.pre_promotion is None or is_passed(ctx.recorded, PRE_PROMOTION)
-    passed = judged and _opens(ctx.recording((started,)), strategy)
+    passed = is_judged(ctx, PRE_PROMOTION) and _opens(ctx.recording((started,)), strategy)
     if not passed and started.started_at_s == status.gate_started_at_s:
         return ()
     return (RecordGate(started.started_at_s, passed=passed),)

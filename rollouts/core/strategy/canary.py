@@ -15,7 +15,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.drain.cutover import Departure, begin_cutovers, draining
-from rollouts.core.lifecycle.analyses import Guard, guarded, is_passed
+from rollouts.core.lifecycle.analyses import Guard, guarded
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.changes import CompleteStep, ExchangeRoles, SetCanaryWeight, SkipSteps, StatusChange
@@ -54,7 +54,7 @@ from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
 from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
 from rollouts.core.strategy.canary_waits import canary_wait, evidence_wait, pause_wait
-from rollouts.core.strategy.guards import BACKGROUND, guarding
+from rollouts.core.strategy.guards import BACKGROUND, guarding, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 
@@ -323,7 +323,7 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
         case PauseUntilPromoted():
             return ctx.promoted_past(index)
         case Analyze():
-            return ctx.promoted_full or is_passed(ctx.recorded, AnalysisGate(AnalysisKind.STEP, index))
+            return is_judged(ctx, AnalysisGate(AnalysisKind.STEP, index))
         case never:
             assert_never(never)
 

@@ -1,7 +1,8 @@
 """Which analyses guard an update now: the one place that knows when in an update each of them counts.
 
 Source of the moments: Argo Rollouts' features/analysis. A revision that skips its steps (the first one, the stable one, one
-within `rollbackWindow`) is not analysed, nor is one that somebody promoted in full.
+within `rollbackWindow`) is not analysed, nor is one that somebody promoted in full, nor one of 0 replicas, which serves nothing
+that could be measured.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rollouts.core.context.pass_context import PassContext
+from rollouts.core.lifecycle.analyses import is_passed
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import RolloutStatus, analysis_of
@@ -23,10 +25,15 @@ def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
     """The analyses that count now, by their gates; none while no update is under way, and after an abort."""
     status = ctx.status
     finished = status.stable_revision in ("", status.current_revision)
-    if finished or ctx.aborted or None in ctx.passed:
+    if finished or ctx.aborted or None in ctx.passed or ctx.spec.replicas == 0:
         return {}
     strategy = ctx.spec.strategy
     return _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
+
+
+def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
+    """Whether nothing needs to be measured at the gate any more: the verdict is on record, or no analysis guards it."""
+    return gate not in guarding(ctx) or is_passed(ctx.recorded, gate)
 
 
 def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:

@@ -17,7 +17,7 @@ CRASH_AFTER = "sim.rollouts.dev/crash-after-seconds"
 OUT_OF_MEMORY_AFTER = "sim.rollouts.dev/out-of-memory-after-seconds"
 """Pod annotation: the process is killed for memory whenever it has run for so long."""
 RUN_SECONDS = "sim.rollouts.dev/run-seconds"
-"""Annotation of pods that end, as those of Jobs: how long the process runs; default 1."""
+"""Annotation of pods that end, as those of Jobs: how long the process runs, default 1; a list goes as that of `EXIT_CODES`."""
 EXIT_CODES = "sim.rollouts.dev/exit-codes"
 """Annotation of pods that end: `1,0` for the pod of the index, or of the attempt, 0 and 1; the last one goes for the rest."""
 ATTEMPT = "sim.rollouts.dev/attempt"
@@ -62,10 +62,9 @@ def planned_end(pod: Stored) -> tuple[float, End] | None:
         return float(given[CRASH_AFTER]), CRASHED
     if pod.manifest["spec"].get("restartPolicy", "Always") == "Always":
         return None
-    codes = [int(each) for each in given.get(EXIT_CODES, "0").split(",")]
-    place = min(int(given.get(COMPLETION_INDEX, given.get(ATTEMPT, 0))), len(codes) - 1)
-    end = COMPLETED if codes[place] == 0 else End(codes[place], "Error")
-    return float(given.get(RUN_SECONDS, 1.0)), end
+    number = int(given.get(COMPLETION_INDEX, given.get(ATTEMPT, 0)))
+    code = int(_at(given.get(EXIT_CODES, "0"), number))
+    return float(_at(given.get(RUN_SECONDS, "1"), number)), COMPLETED if code == 0 else End(code, "Error")
 
 
 def restarts_after(pod: Stored, end: End) -> bool:
@@ -146,6 +145,11 @@ def waiting_reason(pod: Stored) -> str | None:
 def restarts(pod: Stored) -> int:
     """How often the processes of a pod were started again, together."""
     return sum(status.get("restartCount", 0) for _, status in _containers(pod))
+
+
+def _at(items: str, number: int) -> str:
+    every = items.split(",")
+    return every[min(number, len(every) - 1)]
 
 
 def _containers(pod: Stored) -> list[tuple[Manifest, Manifest]]:

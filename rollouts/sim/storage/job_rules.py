@@ -77,6 +77,9 @@ def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
             yield Cause(f"spec.{name}", "FieldValueInvalid", message)
     if not spec.get("selector"):
         yield Cause("spec.selector", "FieldValueRequired", "Required value")
+    elif not spec.get("manualSelector") and not _is_generated(spec["selector"], new["metadata"]["uid"]):
+        message = f"Invalid value: {_text(spec['selector'])}: `selector` not auto-generated"
+        yield Cause("spec.selector", "FieldValueInvalid", message)
     elif not selects(spec["selector"], labels):
         message = f"Invalid value: {_text(labels)}: `selector` does not match template `labels`"
         yield Cause("spec.template.metadata.labels", "FieldValueInvalid", message)
@@ -88,6 +91,11 @@ def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     yield from _indexed_problems(spec)
     if old is not None:
         yield from _immutable_problems(spec, old)
+
+
+def _is_generated(selector: Manifest, uid: str) -> bool:
+    labels = selector.get("matchLabels") or {}
+    return uid in (labels.get("batch.kubernetes.io/controller-uid"), labels.get("controller-uid"))
 
 
 def _indexed_problems(spec: Manifest) -> Iterator[Cause]:

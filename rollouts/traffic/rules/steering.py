@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
@@ -39,10 +39,17 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dialect(ABC):
-    """How one router writes rules. A rule is a JSON object with a list of backends; a backend is one that may have a weight."""
+    """How one router writes rules. A rule is a JSON object with a list of backends; a backend is one that may have a weight.
+
+    A dialect serves one call of its provider. So what it has worked out about a rule holds as long as the dialect.
+    """
 
     target: Target
     context: Context
+    _known_looks: dict[tuple[int, bool], tuple[Manifest, str]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """Looks by the identity of their rule, which no call changes; with the rule, so that no other rule gets its identity."""
 
     backends: ClassVar[str]
     weight: ClassVar[str] = "weight"
@@ -372,12 +379,16 @@ class Dialect(ABC):
 
     def look(self, rule: Manifest, *, without_canary: bool = False) -> str:
         """A hash of the rule's requests and destinations, without weights."""
+        if (known := self._known_looks.get((id(rule), without_canary))) is not None:
+            return known[1]
         backends = [
             self._weighted(backend, None)
             for backend in rule.get(self.backends) or ()
             if not (without_canary and self.side(backend) is Side.CANARY)
         ]
-        return short_hash(canonical_json([self.identity(rule), backends]))
+        look = short_hash(canonical_json([self.identity(rule), backends]))
+        self._known_looks[id(rule), without_canary] = (rule, look)
+        return look
 
 
 class Rules(ABC):

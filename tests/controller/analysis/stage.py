@@ -21,7 +21,6 @@ from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import Crashed, FaultTape, Faulty
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import Telemetry
 
 Outcome: TypeAlias = "float | str | None"
@@ -33,6 +32,7 @@ Script: TypeAlias = Mapping[str, "Iterable[Outcome] | Callable[[int], Outcome]"]
 HANGS = "hangs"
 PROMETHEUS_URL = "http://prometheus.monitoring:9090"
 NAMESPACE = "default"
+BUSY = "busy"
 CONTROLLER = Settings(leader_elect=False, identity="one", lease_namespace="default", prometheus_url=PROMETHEUS_URL)
 
 
@@ -243,8 +243,9 @@ def play(
     """Plays a scenario in virtual time."""
 
     async def main() -> None:
-        crds = () if without_crds else (*crd_manifests(), *analysis_crds())
+        crds = () if without_crds else crd_manifests()
         async with SimulatedCluster(seed=3, crds=crds) as cluster:
+            cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BUSY}})
             await scenario(Stage(cluster, Metrics(cluster.clock, script, took_s=took_s)))
 
     run_virtual(main(), limit_s=limit_s)

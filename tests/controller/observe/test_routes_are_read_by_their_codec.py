@@ -330,3 +330,27 @@ def test_a_version_of_a_route_is_decoded_once() -> None:
         assert third is not None and third.user is not first.user
 
     observed(arrange)
+
+
+def _split_of(seen: Seen) -> Split:
+    found = seen.snapshot.routes[ROUTE]
+    assert isinstance(found, RouteSeen) and found.split is not None
+    return found.split
+
+
+def test_what_a_version_of_a_route_says_is_read_once() -> None:
+    """A codec works for longer than the rest of a pass; another version, and other roles of the Services, are read again."""
+
+    def arrange(reading: Reading) -> None:
+        reading.world.rollouts.put("", routed())
+        reading.shown(route(weights=(3, 1), **MARKS))
+        first = _split_of(reading.seen())
+        assert _split_of(reading.seen()) is first
+        assert first.share == Fraction(1, 4)
+        reading.shown(route(version=2, weights=(1, 1), **MARKS))
+        assert _split_of(reading.seen()).share == Fraction(1, 2)
+        reading.shown(route(version=3, weights=(3, 1), **MARKS))
+        reading.world.rollouts.put("", routed(stable="cart-canary", canary="cart", version=2, generation=2))
+        assert _split_of(reading.seen()).share == Fraction(3, 4)
+
+    observed(arrange)

@@ -15,6 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
+from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, router, snapshot
 from tests.core.worlds import (
     edited,
@@ -23,8 +24,6 @@ from tests.core.worlds import (
     reconciled,
     replica_sets_caught_up,
     running,
-    runs_ended,
-    runs_measured,
     settled,
     sizes,
 )
@@ -352,6 +351,16 @@ def test_the_first_revision_and_one_promoted_in_full_are_not_analysed() -> None:
 
     assert there.status.stable_revision == "b"
     assert [each.terminate for each in there.runs] == [True]
+
+
+@pytest.mark.parametrize("strategy", [AT_STEP, BEFORE, AFTER, replace(IN_BACKGROUND, steps=(SetWeight(25),))])
+def test_an_update_of_0_replicas_is_not_analysed(strategy: Strategy) -> None:
+    """No request is served that could be measured, and the update must not wait for one."""
+    there = settled(edited(replace(running(strategy), unmeasured=True), replicas=0))
+
+    there = settled(edited(there, revision="b"))
+
+    assert (there.status.phase, there.status.stable_revision, there.runs) == (Phase.HEALTHY, "b", ())
 
 
 def test_a_rollback_within_its_window_is_not_analysed() -> None:

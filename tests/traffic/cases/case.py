@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from rollouts.traffic.codec import LEDGER, Context, Objects, Provider, destinati
 from tests.traffic.situation import CONTEXT
 
 Edit = Callable[[Manifest], Manifest]
+BOOLEANS = st.booleans()
 SHARES = st.sampled_from([Fraction(0), Fraction(1)]) | st.integers(0, 100).map(lambda percent: Fraction(percent, 100))
 """Whole percentages, the ends more often."""
 
@@ -80,7 +82,7 @@ class Case:
 
     def wants(self) -> st.SearchStrategy[list[Split]]:
         """Splits, one after the other."""
-        return st.lists(splits(self.features, self.shares), min_size=2, max_size=4)
+        return _wants(self.features, self.shares)
 
     def scrubbed(self, value: Any) -> Any:
         """The object without what is ours by right: the canary's backends and mirrors, the pair's weights, the ledger."""
@@ -153,10 +155,14 @@ def annotated(user: Manifest) -> Manifest:
     return {**user, "metadata": {**user["metadata"], "annotations": annotations}}
 
 
+# Each strategy is made once: making one in each draw costs more than drawing from it.
+_ROUTE_NAMES = st.lists(st.sampled_from(["one", "two"]), max_size=2, unique=True)
+_PERCENTAGES = st.integers(1, 100)
 TEXTS = st.sampled_from(["1", "true", "a.b", "it-is"])
 NAMES = st.sampled_from(["x-canary", "x-user", "x-tier"])
 
 
+@cache
 def metadata(name: str, namespace: str = CONTEXT.namespace) -> st.SearchStrategy[Manifest]:
     """With labels and annotations of the user's, or without."""
     maps = st.dictionaries(st.sampled_from(["app", "example.com/a~b"]), TEXTS, min_size=1, max_size=2)
@@ -166,37 +172,50 @@ def metadata(name: str, namespace: str = CONTEXT.namespace) -> st.SearchStrategy
     )
 
 
-def _named(kinds: list[MatchKind]) -> st.SearchStrategy[tuple[NamedMatch, ...]]:
+@cache
+def _named(kinds: tuple[MatchKind, ...]) -> st.SearchStrategy[tuple[NamedMatch, ...]]:
     one = st.builds(NamedMatch, NAMES, st.builds(TextMatch, st.sampled_from(kinds), TEXTS))
     return st.lists(one, max_size=2, unique_by=lambda each: each.name).map(tuple)
 
 
+@cache
 @st.composite
 def requests(draw: st.DrawFn, features: frozenset[Feature]) -> RequestMatch:
     """Some requests, by what the provider has words for."""
-    kinds = [MatchKind.EXACT, *([MatchKind.PREFIX, MatchKind.REGEX] if Feature.HEADER_REGEX in features else [])]
-    method = TextMatch(MatchKind.EXACT, "GET") if Feature.METHOD in features and draw(st.booleans()) else None
-    path = TextMatch(MatchKind.PREFIX, "/cart") if Feature.PATH in features and draw(st.booleans()) else None
-    query = draw(_named([MatchKind.EXACT])) if Feature.QUERY in features else ()
-    cookies = draw(_named([MatchKind.EXACT]))[:1] if Feature.COOKIE in features else ()
+    kinds = (MatchKind.EXACT, *((MatchKind.PREFIX, MatchKind.REGEX) if Feature.HEADER_REGEX in features else ()))
+    method = TextMatch(MatchKind.EXACT, "GET") if Feature.METHOD in features and draw(BOOLEANS) else None
+    path = TextMatch(MatchKind.PREFIX, "/cart") if Feature.PATH in features and draw(BOOLEANS) else None
+    query = draw(_named((MatchKind.EXACT,))) if Feature.QUERY in features else ()
+    cookies = draw(_named((MatchKind.EXACT,)))[:1] if Feature.COOKIE in features else ()
     headers = draw(_named(kinds)) if Feature.HEADER in features else ()
     if not (method or path or query or cookies or headers):
         headers = (NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),)
     return RequestMatch(method=method, path=path, headers=headers, cookies=cookies, query=query)
 
 
+@cache
 @st.composite
 def splits(draw: st.DrawFn, features: frozenset[Feature], shares: st.SearchStrategy[Fraction]) -> Split:
     """What a Rollout may want of a route with these features."""
     matches: tuple[MatchRoute, ...] = ()
     mirrors: tuple[MirrorRoute, ...] = ()
     if features & {Feature.HEADER, Feature.COOKIE}:
-        names = draw(st.lists(st.sampled_from(["one", "two"]), max_size=2, unique=True))
+        names = draw(_ROUTE_NAMES)
         matches = tuple(MatchRoute(name, draw(requests(features))) for name in names)
-    if Feature.MIRROR in features and draw(st.booleans()):
-        percent = draw(st.integers(1, 100)) if Feature.MIRROR_PERCENT in features else 100
-        mirrors = (MirrorRoute("copies", tuple(draw(st.lists(requests(features), max_size=2))), percent),)
+    if Feature.MIRROR in features and draw(BOOLEANS):
+        percent = draw(_PERCENTAGES) if Feature.MIRROR_PERCENT in features else 100
+        mirrors = (MirrorRoute("copies", tuple(draw(_some_requests(features))), percent),)
     return Split(draw(shares), matches, mirrors)
+
+
+@cache
+def _some_requests(features: frozenset[Feature]) -> st.SearchStrategy[list[RequestMatch]]:
+    return st.lists(requests(features), max_size=2)
+
+
+@cache
+def _wants(features: frozenset[Feature], shares: st.SearchStrategy[Fraction]) -> st.SearchStrategy[list[Split]]:
+    return st.lists(splits(features, shares), min_size=2, max_size=4)
 
 
 def _is_only_ledger(name: str, part: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -9,13 +10,17 @@ from hypothesis import strategies as st
 from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.codec import PROVIDER
-from tests.traffic.cases.case import Case, Crd, metadata
+from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata
 
 MODULE = "sigs.k8s.io/gateway-api@v1.6.1"
 PATHS = st.sampled_from(
     [("PathPrefix", "/"), ("PathPrefix", "/cart"), ("Exact", "/cart/items"), ("PathPrefix", "/other")]
 )
 WEIGHTS = st.sampled_from([0, 1, 3, 50, 100, 200])
+WEIGHTS_ALONE = st.sampled_from([1, 100])
+PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (1, 1), (50, 50), (0, 7)])
+BACKENDS = st.sampled_from(["pair", "pair", "pair", "stable", "foreign", "pair and foreign"])
+REGIONS = st.sampled_from(["eu", "us"])
 
 
 def backend(name: str, weight: int) -> Manifest:
@@ -23,16 +28,17 @@ def backend(name: str, weight: int) -> Manifest:
     return {"group": "", "kind": "Service", "name": name, "port": 80, "weight": weight}
 
 
+@cache
 @st.composite
 def _backends(draw: st.DrawFn) -> list[Manifest]:
-    kind = draw(st.sampled_from(["pair", "pair", "pair", "stable", "foreign", "pair and foreign"]))
+    kind = draw(BACKENDS)
     foreign = [backend("legacy", draw(WEIGHTS))]
-    stable, canary = draw(st.sampled_from([(100, 0), (1, 0), (3, 1), (1, 1), (50, 50), (0, 7)]))
+    stable, canary = draw(PAIRS)
     match kind:
         case "pair":
             found = [backend("cart", stable), backend("cart-canary", canary)]
         case "stable":
-            found = [backend("cart", draw(st.sampled_from([1, 100])))]
+            found = [backend("cart", draw(WEIGHTS_ALONE))]
         case "foreign":
             return foreign
         case _:
@@ -40,18 +46,25 @@ def _backends(draw: st.DrawFn) -> list[Manifest]:
     return list(draw(st.permutations(found)))
 
 
+@cache
 @st.composite
 def _matches(draw: st.DrawFn, kind: str) -> list[Manifest]:
-    headers = [{"type": "Exact", "name": "X-Region", "value": draw(st.sampled_from(["eu", "us"]))}]
+    headers = [{"type": "Exact", "name": "X-Region", "value": draw(REGIONS)}]
     match: Manifest = {}
     if kind == "HTTPRoute":
         path = draw(PATHS)
         match["path"] = {"type": path[0], "value": path[1]}
-    if not match or draw(st.booleans()):
+    if not match or draw(BOOLEANS):
         match["headers"] = headers
     return [match]
 
 
+@cache
+def _lists_of_matches(kind: str) -> st.SearchStrategy[list[list[Manifest]]]:
+    return st.lists(_matches(kind), min_size=kind == "HTTPRoute", max_size=2)
+
+
+@cache
 @st.composite
 def _rules(draw: st.DrawFn, kind: str) -> list[Manifest]:
     most = 1 if kind in ("TCPRoute", "TLSRoute") else 3
@@ -59,15 +72,15 @@ def _rules(draw: st.DrawFn, kind: str) -> list[Manifest]:
     for at in range(draw(st.integers(1, most))):
         rule: Manifest = {"backendRefs": draw(_backends())}
         if most > 1:
-            matches = draw(st.lists(_matches(kind), min_size=kind == "HTTPRoute", max_size=2))
+            matches = draw(_lists_of_matches(kind))
             rule |= {"matches": [each for some in matches for each in some]} if matches else {}
-            if draw(st.booleans()):
+            if draw(BOOLEANS):
                 rule["filters"] = [
                     {"type": "RequestHeaderModifier", "requestHeaderModifier": {"set": [{"name": "a", "value": "b"}]}}
                 ]
-            if kind == "HTTPRoute" and draw(st.booleans()):
+            if kind == "HTTPRoute" and draw(BOOLEANS):
                 rule["timeouts"] = {"request": "10s"}
-        if draw(st.booleans()):
+        if draw(BOOLEANS):
             rule["name"] = f"rule-{at}"
         rules.append(rule)
     if not any(each["name"] == "cart" for rule in rules for each in rule["backendRefs"]):

@@ -10,9 +10,14 @@ from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic import contour, traefik
 from rollouts.traffic.istio import codec as istio
-from tests.traffic.cases.case import Case, Crd, metadata
+from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
+SUFFIXES = st.sampled_from(["", ".shop", ".shop.svc.cluster.local"])
+SEVERAL = st.integers(1, 3)
+DESTINATIONS = st.sampled_from(["pair", "pair", "alone", "foreign", "both"])
+SERVICES_OF_ONE = st.sampled_from(["pair", "alone", "both"])
+SERVICES = st.sampled_from(["pair", "pair", "alone", "both"])
 
 
 def _destination(host: str, weight: int) -> Manifest:
@@ -21,12 +26,12 @@ def _destination(host: str, weight: int) -> Manifest:
 
 @st.composite
 def _virtual_services(draw: st.DrawFn) -> Manifest:
-    suffix = draw(st.sampled_from(["", ".shop", ".shop.svc.cluster.local"]))
+    suffix = draw(SUFFIXES)
     http: list[Manifest] = []
-    for at in range(draw(st.integers(1, 3))):
+    for at in range(draw(SEVERAL)):
         stable, canary = draw(PAIRS)
         route = [_destination(f"cart{suffix}", stable), _destination(f"cart-canary{suffix}", canary)]
-        kind = draw(st.sampled_from(["pair", "pair", "alone", "foreign", "both"]))
+        kind = draw(DESTINATIONS)
         if kind == "alone":
             route = [{"destination": {"host": f"cart{suffix}"}}]
         elif kind == "foreign":
@@ -38,15 +43,15 @@ def _virtual_services(draw: st.DrawFn) -> Manifest:
                 _destination("legacy", 10),
             ]
         rule: Manifest = {"route": route}
-        if draw(st.booleans()):
+        if draw(BOOLEANS):
             rule["match"] = [{"uri": {"prefix": f"/{at}"}}, {"headers": {"X-Region": {"exact": "eu"}}}]
-        if draw(st.booleans()):
+        if draw(BOOLEANS):
             rule |= {"name": f"r{at}", "timeout": "5s"}
         http.append(rule)
     if not any(each["destination"]["host"] == f"cart{suffix}" for rule in http for each in rule["route"]):
         http[0]["route"] = [_destination(f"cart{suffix}", 100), _destination(f"cart-canary{suffix}", 0)]
     spec: Manifest = {"hosts": ["cart.example.com"], "http": http}
-    if draw(st.booleans()):
+    if draw(BOOLEANS):
         tls = [_destination(f"cart{suffix}", 100), _destination(f"cart-canary{suffix}", 0)]
         spec["tls"] = [{"match": [{"sniHosts": ["a.example.com"], "port": 443}], "route": tls}]
     return {
@@ -55,6 +60,9 @@ def _virtual_services(draw: st.DrawFn) -> Manifest:
         "metadata": draw(metadata("cart")),
         "spec": spec,
     }
+
+
+_VIRTUAL_SERVICES = _virtual_services()
 
 
 class _Istio(Case):
@@ -69,12 +77,12 @@ class _Istio(Case):
 @st.composite
 def _subset_services(draw: st.DrawFn) -> Manifest:
     """Between subsets of host cart; a subset of the same name on another host is somebody else's."""
-    user = draw(_virtual_services())
+    user = draw(_VIRTUAL_SERVICES)
     for kind in ("http", "tls"):
         for rule in user["spec"].get(kind, ()):
             for each in rule["route"]:
                 each["destination"] = _of_subset(each["destination"])
-    if draw(st.booleans()):
+    if draw(BOOLEANS):
         other = {"destination": {"host": "catalog", "subset": "stable"}, "weight": 100}
         user["spec"]["http"].append({"match": [{"uri": {"prefix": "/catalog"}}], "route": [other]})
     return user
@@ -106,11 +114,11 @@ def _service(name: str, weight: int) -> Manifest:
 def _traefik_services(draw: st.DrawFn) -> Manifest:
     stable, canary = draw(PAIRS)
     pair = [{**_service("cart", stable), "kind": "Service"}, _service("cart-canary", canary)]
-    kind = draw(st.sampled_from(["pair", "alone", "both"]))
+    kind = draw(SERVICES_OF_ONE)
     services = pair[:1] if kind == "alone" and stable else pair
     services += [{**_service("cart", 1), "kind": "TraefikService"}] if kind == "both" else []
     weighted: Manifest = {"services": list(draw(st.permutations(services)))}
-    if draw(st.booleans()):
+    if draw(BOOLEANS):
         weighted["sticky"] = {"cookie": {"name": "lb"}}
     return {
         "apiVersion": "traefik.io/v1alpha1",
@@ -130,10 +138,10 @@ class _Traefik(Case):
 @st.composite
 def _http_proxies(draw: st.DrawFn) -> Manifest:
     routes: list[Manifest] = []
-    for at in range(draw(st.integers(1, 3))):
+    for at in range(draw(SEVERAL)):
         stable, canary = draw(PAIRS)
         services = [_service("cart", stable), _service("cart-canary", canary)]
-        kind = draw(st.sampled_from(["pair", "pair", "alone", "both"]))
+        kind = draw(SERVICES)
         if kind == "alone":
             services = [{"name": "cart", "port": 80}]
         elif kind == "both":

@@ -14,9 +14,13 @@ from rollouts.traffic import apisix, gloo, skipper
 from rollouts.traffic.alb import codec as alb
 from rollouts.traffic.codec import LEDGER, Objects
 from rollouts.traffic.nginx import codec as nginx
-from tests.traffic.cases.case import SHARES, Case, Crd, metadata
+from tests.traffic.cases.case import BOOLEANS, SHARES, Case, Crd, metadata
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
+ONE_OR_TWO = st.integers(1, 2)
+ONE_TO_THREE = st.integers(1, 3)
+BACKENDS = st.sampled_from(["pair", "pair", "alone", "both"])
+INDENTS = st.sampled_from([None, 2])
 ALB_ACTION = "alb.ingress.kubernetes.io/actions.cart"
 
 
@@ -26,6 +30,9 @@ def _path(service: str, path: str = "/", port: Any = None) -> Manifest:
         "pathType": "Prefix",
         "backend": {"service": {"name": service, "port": port or {"number": 80}}},
     }
+
+
+MORE_PATHS = st.lists(st.sampled_from([_path("cart", "/items"), _path("legacy", "/old")]), max_size=2)
 
 
 def _ingress(meta: Manifest, *paths: Manifest) -> Manifest:
@@ -39,7 +46,7 @@ def _ingress(meta: Manifest, *paths: Manifest) -> Manifest:
 
 @st.composite
 def _ingresses(draw: st.DrawFn) -> Manifest:
-    more = draw(st.lists(st.sampled_from([_path("cart", "/items"), _path("legacy", "/old")]), max_size=2))
+    more = draw(MORE_PATHS)
     return _ingress(draw(metadata("cart")), _path("cart"), *more)
 
 
@@ -65,12 +72,12 @@ class _Nginx(Case):
 @st.composite
 def _alb_ingresses(draw: st.DrawFn) -> Manifest:
     found = _ingress(draw(metadata("cart")), _path("cart", port={"name": "use-annotation"}))
-    if draw(st.booleans()):
+    if draw(BOOLEANS):
         stable, canary = draw(PAIRS)
         groups = [{"serviceName": "cart", "servicePort": "80", "weight": stable}]
         groups += [{"serviceName": "cart-canary", "servicePort": "80", "weight": canary}] if canary else []
         action = {"forwardConfig": {"targetGroups": groups}, "type": "forward"}
-        text = json.dumps(action, indent=draw(st.sampled_from([None, 2])))
+        text = json.dumps(action, indent=draw(INDENTS))
         found["metadata"].setdefault("annotations", {})[ALB_ACTION] = text
     return found
 
@@ -78,9 +85,9 @@ def _alb_ingresses(draw: st.DrawFn) -> Manifest:
 @st.composite
 def _skipper_ingresses(draw: st.DrawFn) -> Manifest:
     found = _ingress(draw(metadata("cart")), _path("cart"), _path("cart-canary"), _path("legacy", "/old"))
-    if draw(st.booleans()):
+    if draw(BOOLEANS):
         stable, canary = draw(PAIRS)
-        text = json.dumps({"cart": stable, "cart-canary": canary}, indent=draw(st.sampled_from([None, 1])))
+        text = json.dumps({"cart": stable, "cart-canary": canary}, indent=draw(INDENTS))
         found["metadata"].setdefault("annotations", {})[skipper.WEIGHTS] = text
     return found
 
@@ -108,16 +115,16 @@ def _backend(name: str, weight: int | None) -> Manifest:
 @st.composite
 def _apisix_routes(draw: st.DrawFn) -> Manifest:
     http: list[Manifest] = []
-    for at in range(draw(st.integers(1, 3))):
+    for at in range(draw(ONE_TO_THREE)):
         stable, canary = draw(PAIRS)
         backends = [_backend("cart", stable), _backend("cart-canary", canary)]
-        kind = draw(st.sampled_from(["pair", "pair", "alone", "both"]))
+        kind = draw(BACKENDS)
         if kind == "alone":
             backends = [_backend("cart", None)]
         elif kind == "both":
             backends = [_backend("cart", 90), _backend("cart-canary", 0), _backend("legacy", 10)]
         match: Manifest = {"hosts": ["a.example.com"], "paths": [f"/{at}/*"]}
-        if draw(st.booleans()):
+        if draw(BOOLEANS):
             match["exprs"] = [{"subject": {"scope": "Header", "name": "X-Region"}, "op": "Equal", "value": "eu"}]
         http.append({"name": f"r{at}", "match": match, "backends": backends, **({"priority": 3} if at else {})})
     return {
@@ -146,7 +153,7 @@ def _route_tables(draw: st.DrawFn) -> Manifest:
     routes: list[Manifest] = [
         {"matchers": [{"prefix": "/old"}], "routeAction": {"single": _kube("legacy", 1)["destination"]}}
     ]
-    for at in range(draw(st.integers(1, 2))):
+    for at in range(draw(ONE_OR_TWO)):
         stable, canary = draw(PAIRS)
         destinations = [_kube("cart", stable), _kube("cart-canary", canary)]
         multi = {"destinations": list(draw(st.permutations(destinations)))}

@@ -7,8 +7,7 @@ from rollouts.api.spec.analysis.arguments import check_arguments
 from rollouts.api.spec.analysis.name_rules import check_rules
 from rollouts.api.spec.analysis.templates import AnalysisUse, use_of
 from rollouts.api.spec.metadata import check_entries
-from rollouts.api.v1alpha1.analysis import Analysis as AnalysisWire
-from rollouts.api.v1alpha1.analysis import BackgroundAnalysis
+from rollouts.api.v1alpha1.analysis import AnalysisWire, BackgroundAnalysis
 from rollouts.core.model.analysis import Analysis, OnFailure
 from rollouts.objects import CLUSTER_ANALYSIS_TEMPLATE
 

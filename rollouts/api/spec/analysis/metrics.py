@@ -273,8 +273,8 @@ def _job(wire: JobWire) -> source.JobMetric:
 
 def _pods(wire: KubernetesWire) -> source.PodEvidence:
     return source.PodEvidence(
-        restarts_max=_integer(wire.max_restarts, 0),
-        ready_percent_min=_integer(wire.min_ready_percent, 100),
+        restarts_max=_integer(wire.max_restarts, source.RESTARTS_MAX),
+        ready_percent_min=_integer(wire.min_ready_percent, source.READY_PERCENT_MIN),
         containers=tuple(wire.containers or ()),
     )
 

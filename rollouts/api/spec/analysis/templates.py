@@ -20,7 +20,7 @@ from rollouts.api.spec.analysis.arguments import (
 from rollouts.api.spec.analysis.name_rules import check_rules
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.json_values import json_value
-from rollouts.api.v1alpha1.analysis import Analysis, Argument, DryRun, MeasurementRetention, TemplateRef
+from rollouts.api.v1alpha1.analysis import AnalysisWire, Argument, DryRun, MeasurementRetention, TemplateRef
 from rollouts.api.v1alpha1.analysis_template import AnalysisTemplateSpec, TemplateArgument
 from rollouts.errors import SpecInvalid
 
@@ -59,7 +59,7 @@ class AnalysisUse:
     measurement_retention: Sequence[MeasurementRetention] = ()
 
 
-def use_of(wire: Analysis, path: str) -> AnalysisUse:
+def use_of(wire: AnalysisWire, path: str) -> AnalysisUse:
     """What a Rollout's spec says of an analysis, at `path`."""
     return AnalysisUse(
         path=path,

@@ -13,11 +13,11 @@ from rollouts.sim.network.prometheus.tree import (
     COMPARISONS,
     SETS,
     Aggregate,
-    Binary,
-    Call,
     Negated,
-    Node,
-    Number,
+    QueryBinary,
+    QueryCall,
+    QueryNode,
+    QueryNumber,
     QueryRefused,
     Selector,
 )
@@ -27,7 +27,7 @@ LOOKBACK_MS = 300_000
 
 Vector: TypeAlias = dict[Labels, float]
 Matrix: TypeAlias = dict[Labels, list[Point]]
-Value: TypeAlias = float | Vector
+QueryValue: TypeAlias = float | Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,18 @@ class Evaluator:
     store: SampleStore
     at_ms: int
 
-    def value(self, node: Node) -> Value:
+    def value(self, node: QueryNode) -> QueryValue:
         """A number, or a number for each series. The node must give no range. Raises: QueryRefused."""
         match node:
-            case Number(value):
+            case QueryNumber(value):
                 return value
             case Selector():
                 return self._instant(node)
-            case Call():
+            case QueryCall():
                 return self._call(node)
             case Aggregate():
                 return self._aggregate(node)
-            case Binary():
+            case QueryBinary():
                 return self._binary(node)
             case Negated(inner):
                 found = self.value(inner)
@@ -69,14 +69,14 @@ class Evaluator:
         found = {each.labels: each.between(after_ms, until_ms) for each in self.store.select(selector.matchers)}
         return {labels: points for labels, points in found.items() if points}
 
-    def vector(self, node: Node) -> Vector:
+    def vector(self, node: QueryNode) -> Vector:
         """The value of a node that gives series. Raises: QueryRefused."""
         value = self.value(node)
         if not isinstance(value, dict):
             raise TypeError(f"the parser lets no number stand here: {node}")
         return value
 
-    def number(self, node: Node) -> float:
+    def number(self, node: QueryNode) -> float:
         """The value of a node that gives a number. Raises: QueryRefused."""
         value = self.value(node)
         if isinstance(value, dict):
@@ -92,7 +92,7 @@ class Evaluator:
                 found[series.labels] = point[1]
         return found
 
-    def _call(self, call: Call) -> Value:
+    def _call(self, call: QueryCall) -> QueryValue:
         name, given = call.function, call.arguments
         match name:
             case "time":
@@ -118,7 +118,7 @@ class Evaluator:
             case _:
                 return self._over_range(name, given[0])
 
-    def _over_range(self, name: str, argument: Node) -> Vector:
+    def _over_range(self, name: str, argument: QueryNode) -> Vector:
         if not isinstance(argument, Selector) or argument.range_ms is None:
             raise TypeError("the parser lets only ranges stand here")
         end_ms = self.at_ms - argument.offset_ms
@@ -145,7 +145,7 @@ class Evaluator:
         work = functions.AGGREGATED[node.operator]
         return {labels: float(work(values)) for labels, values in groups.items()}
 
-    def _binary(self, node: Binary) -> Value:
+    def _binary(self, node: QueryBinary) -> QueryValue:
         if node.sign in SETS:
             return _set(node, self.vector(node.left), self.vector(node.right))
         left, right = self.value(node.left), self.value(node.right)
@@ -164,7 +164,7 @@ class Evaluator:
         return functions.arithmetic(node.sign, left, right)
 
 
-def _each(node: Binary, vector: Vector, sides: Callable[[float], tuple[float, float]]) -> Vector:
+def _each(node: QueryBinary, vector: Vector, sides: Callable[[float], tuple[float, float]]) -> Vector:
     """A series with a number, one by one; a comparison keeps the value of the series."""
     if node.sign not in COMPARISONS:
         return _renamed((labels, functions.arithmetic(node.sign, *sides(each))) for labels, each in vector.items())
@@ -173,7 +173,7 @@ def _each(node: Binary, vector: Vector, sides: Callable[[float], tuple[float, fl
     return _renamed((labels, float(functions.compares(node.sign, *sides(each)))) for labels, each in vector.items())
 
 
-def _matched(node: Binary, left: Vector, right: Vector) -> Vector:
+def _matched(node: QueryBinary, left: Vector, right: Vector) -> Vector:
     """Two series each, by their labels. Raises: QueryRefused when one fits two."""
     by_key: dict[Labels, float] = {}
     for labels, value in right.items():
@@ -205,7 +205,7 @@ def _matched(node: Binary, left: Vector, right: Vector) -> Vector:
     return found
 
 
-def _set(node: Binary, left: Vector, right: Vector) -> Vector:
+def _set(node: QueryBinary, left: Vector, right: Vector) -> Vector:
     keys = {_key(node, labels) for labels in right}
     match node.sign:
         case "and":
@@ -217,17 +217,17 @@ def _set(node: Binary, left: Vector, right: Vector) -> Vector:
             return {**left, **{labels: each for labels, each in right.items() if _key(node, labels) not in there}}
 
 
-def _key(node: Binary, labels: Labels) -> Labels:
+def _key(node: QueryBinary, labels: Labels) -> Labels:
     if node.labels is None:
         return _without(labels, (NAME,))
     return _only(labels, node.labels) if node.on else _without(labels, (*node.labels, NAME))
 
 
-def _result_labels(node: Binary, labels: Labels) -> Labels:
+def _result_labels(node: QueryBinary, labels: Labels) -> Labels:
     return _key(node, _without(labels, (NAME,)))
 
 
-def _kept_labels(node: Binary, labels: Labels) -> Labels:
+def _kept_labels(node: QueryBinary, labels: Labels) -> Labels:
     """Of a comparison that keeps the left side, with its name unless labels were chosen."""
     return labels if node.labels is None else _only(labels, (*(name for name, _ in _key(node, labels)), NAME))
 
@@ -244,7 +244,7 @@ def _quantiles(share: float, vector: Vector) -> Vector:
     return {labels: functions.bucket_quantile(share, buckets) for labels, buckets in groups.items()}
 
 
-def _absent_labels(node: Node) -> Labels:
+def _absent_labels(node: QueryNode) -> Labels:
     """Labels that a selector asks for by `=`, but for the name."""
     if not isinstance(node, Selector):
         return ()

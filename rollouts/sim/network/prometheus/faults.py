@@ -24,7 +24,7 @@ class Hangs:
 
 
 @dataclass(frozen=True, slots=True)
-class Slow:
+class SlowAnswer:
     """The answer is `delay_s` loop seconds late, or does not come before the deadline."""
 
     delay_s: float
@@ -103,7 +103,7 @@ class ScrapesStop:
 PrometheusFault: TypeAlias = (
     Unreachable
     | Hangs
-    | Slow
+    | SlowAnswer
     | HttpError
     | StatusError
     | Replaced
@@ -169,7 +169,7 @@ class PrometheusFaults:
 def sent(answer: ApiAnswer, fault: PrometheusFault | None, *, who: str) -> MetricAnswer:
     """What comes of an answer, with a fault that needs no time."""
     match fault:
-        case None | ScrapesStop() | Slow() | Hangs():
+        case None | ScrapesStop() | SlowAnswer() | Hangs():
             return _plain(answer)
         case Unreachable() | HttpError() | StatusError() | Huge() | WebPage():
             return _instead(fault, who)

@@ -18,7 +18,7 @@ from rollouts.metrics.requests import HttpRequest
 from rollouts.sim.network.prometheus.evaluation import Evaluator
 from rollouts.sim.network.prometheus.parser import parsed
 from rollouts.sim.network.prometheus.samples import Labels, SampleStore
-from rollouts.sim.network.prometheus.tree import Node, QueryRefused, Selector, ValueType, type_of
+from rollouts.sim.network.prometheus.tree import QueryNode, QueryRefused, Selector, ValueType, type_of
 
 POINTS_MAX = 11_000
 """Of one series. Source: Prometheus v3, web/api/v1/api.go."""
@@ -99,7 +99,7 @@ def _range(form: Mapping[str, str], store: SampleStore) -> Mapping[str, Any]:
     return {"resultType": "matrix", "result": [_series(labels, points) for labels, points in found.items()]}
 
 
-def _at(node: Node, store: SampleStore, at_ms: int) -> Mapping[Labels, float]:
+def _at(node: QueryNode, store: SampleStore, at_ms: int) -> Mapping[Labels, float]:
     value = Evaluator(store, at_ms).value(node)
     return value if isinstance(value, dict) else {(): value}
 

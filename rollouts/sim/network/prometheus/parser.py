@@ -15,11 +15,11 @@ from rollouts.sim.network.prometheus.tree import (
     FUNCTIONS,
     SETS,
     Aggregate,
-    Binary,
-    Call,
     Negated,
-    Node,
-    Number,
+    QueryBinary,
+    QueryCall,
+    QueryNode,
+    QueryNumber,
     QueryRefused,
     Selector,
     ValueType,
@@ -60,7 +60,7 @@ _LEVELS: tuple[frozenset[str], ...] = (
 """Signs, those first that bind least."""
 
 
-def parsed(query: str) -> Node:
+def parsed(query: str) -> QueryNode:
     """The query as a tree. Raises: QueryRefused."""
     parser = _Parser(_tokens(query))
     node = parser.expression(0)
@@ -107,7 +107,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
 
-    def expression(self, level: int) -> Node:
+    def expression(self, level: int) -> QueryNode:
         """What stands there, with the signs of this level and of those that bind more. Raises: QueryRefused."""
         self._depth += 1
         if self._depth > DEPTH_MAX * len(_LEVELS):
@@ -121,7 +121,7 @@ class _Parser:
         if self._at < len(self._tokens):
             raise self._unexpected()
 
-    def _binary(self, level: int) -> Node:
+    def _binary(self, level: int) -> QueryNode:
         left = self.expression(level + 1)
         while self._peek() in _LEVELS[level]:
             sign = self._next()
@@ -129,7 +129,7 @@ class _Parser:
             labels, on = self._matching()
             right = self.expression(level + 1)
             left = _checked(
-                Binary(sign, left, right, keeps=sign in COMPARISONS and not bool_there, labels=labels, on=on)
+                QueryBinary(sign, left, right, keeps=sign in COMPARISONS and not bool_there, labels=labels, on=on)
             )
         return left
 
@@ -142,7 +142,7 @@ class _Parser:
             raise QueryRefused(f"parse error: {self._peek()} is not understood here")
         return labels, on
 
-    def _unary(self) -> Node:
+    def _unary(self) -> QueryNode:
         if self._peek() in ("-", "+"):
             negative = self._next() == "-"
             inner = self.expression(len(_LEVELS))
@@ -155,9 +155,9 @@ class _Parser:
         if self._peek() != "^":
             return base
         self._next()
-        return _checked(Binary("^", base, self.expression(len(_LEVELS))))
+        return _checked(QueryBinary("^", base, self.expression(len(_LEVELS))))
 
-    def _postfix(self) -> Node:
+    def _postfix(self) -> QueryNode:
         node = self._primary()
         if self._peek() == "[":
             if not isinstance(node, Selector) or node.offset_ms or node.range_ms is not None:
@@ -176,15 +176,15 @@ class _Parser:
             node = Selector(node.matchers, node.range_ms, sign * self._duration())
         return node
 
-    def _primary(self) -> Node:
+    def _primary(self) -> QueryNode:
         kind, text = self._token()
         match kind:
             case "number":
                 self._next()
-                return Number(float(text))
+                return QueryNumber(float(text))
             case "duration":
                 self._next()
-                return Number(_duration_ms(text) / 1000)
+                return QueryNumber(_duration_ms(text) / 1000)
             case "sign" if text == "(":
                 self._next()
                 node = self.expression(0)
@@ -197,9 +197,9 @@ class _Parser:
             case _:
                 raise self._unexpected()
 
-    def _named(self, name: str) -> Node:
+    def _named(self, name: str) -> QueryNode:
         if name.lower() in ("inf", "nan"):
-            return Number(math.inf if name.lower() == "inf" else math.nan)
+            return QueryNumber(math.inf if name.lower() == "inf" else math.nan)
         if name in AGGREGATES and self._peek() in ("(", "by", "without"):
             return self._aggregate(name)
         if self._peek() == "(":
@@ -208,7 +208,7 @@ class _Parser:
             raise QueryRefused(f'parse error: unexpected "{name}"')
         return self._selector(name)
 
-    def _aggregate(self, operator: str) -> Node:
+    def _aggregate(self, operator: str) -> QueryNode:
         labels, without = self._grouping()
         self._expect("(")
         inner = self.expression(0)
@@ -226,11 +226,11 @@ class _Parser:
         without = self._next() == "without"
         return self._label_list(), without
 
-    def _call(self, name: str) -> Node:
+    def _call(self, name: str) -> QueryNode:
         if name not in FUNCTIONS:
             raise QueryRefused(f'parse error: unknown function with name "{name}"')
         self._expect("(")
-        arguments: list[Node] = []
+        arguments: list[QueryNode] = []
         while self._peek() != ")":
             if arguments:
                 self._expect(",")
@@ -245,7 +245,7 @@ class _Parser:
                 raise QueryRefused(
                     f'parse error: expected type {kind} in call to function "{name}", got {type_of(each)}'
                 )
-        return Call(name, tuple(arguments))
+        return QueryCall(name, tuple(arguments))
 
     def _selector(self, name: str) -> Selector:
         matchers = [Matcher(NAME, "=", name)] if name else []
@@ -335,7 +335,7 @@ def _fits_nothing(matcher: Matcher) -> bool:
     return matcher.matches("")
 
 
-def _checked(node: Binary) -> Binary:
+def _checked(node: QueryBinary) -> QueryBinary:
     """Raises: QueryRefused for values that the sign cannot stand between."""
     kinds = (type_of(node.left), type_of(node.right))
     if ValueType.MATRIX in kinds:

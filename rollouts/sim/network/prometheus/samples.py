@@ -60,7 +60,7 @@ def _pattern(source: str) -> re.Pattern[str]:
 
 
 @dataclass(slots=True)
-class Series:
+class StoredSeries:
     """One series; a value is None where it ended."""
 
     labels: Labels
@@ -86,12 +86,12 @@ class SampleStore:
     """All series."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, dict[Labels, Series]] = {}
+        self._by_name: dict[str, dict[Labels, StoredSeries]] = {}
 
     def append(self, labels: Labels, at_ms: int, value: float | None) -> None:
         """Adds a sample, or with None the marker that the series has ended; one that is not younger than the last is dropped."""
         name = dict(labels).get(NAME, "")
-        series = self._by_name.setdefault(name, {}).setdefault(labels, Series(labels))
+        series = self._by_name.setdefault(name, {}).setdefault(labels, StoredSeries(labels))
         if series.times_ms and series.times_ms[-1] >= at_ms:
             return
         series.times_ms.append(at_ms)
@@ -100,7 +100,7 @@ class SampleStore:
             old = bisect_right(series.times_ms, at_ms - RETENTION_MS)
             del series.times_ms[:old], series.values[:old]
 
-    def select(self, matchers: Iterable[Matcher]) -> Iterator[Series]:
+    def select(self, matchers: Iterable[Matcher]) -> Iterator[StoredSeries]:
         """The series that fit all matchers. Raises: re.error."""
         wanted = tuple(matchers)
         name = next((each.value for each in wanted if each.name == NAME and each.sign == "="), None)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer, is_below, origin_of
 from rollouts.sim.actors.work import World
 from rollouts.sim.network.applications import Applications
-from rollouts.sim.network.prometheus.faults import Hangs, PrometheusFault, PrometheusFaults, Slow, sent
+from rollouts.sim.network.prometheus.faults import Hangs, PrometheusFault, PrometheusFaults, SlowAnswer, sent
 from rollouts.sim.network.prometheus.http_api import answered
 from rollouts.sim.network.prometheus.samples import SampleStore
 from rollouts.sim.network.prometheus.scraping import Scraper, ScrapeSettings
@@ -72,7 +72,7 @@ class SimPrometheus:
         match fault:
             case Hangs():
                 needed_s = limit_s
-            case Slow(delay_s):
+            case SlowAnswer(delay_s):
                 needed_s += delay_s
             case _:
                 pass

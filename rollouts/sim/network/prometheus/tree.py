@@ -30,7 +30,7 @@ class QueryRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class QueryNumber:
     """A number in the query."""
 
     value: float
@@ -50,11 +50,11 @@ class Selector:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class QueryCall:
     """A function of `functions.py`."""
 
     function: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[QueryNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class Aggregate:
     """
 
     operator: str
-    inner: Node
+    inner: QueryNode
     labels: tuple[str, ...] = ()
     without: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class QueryBinary:
     """Two values and a sign between them.
 
     Args:
@@ -82,8 +82,8 @@ class Binary:
     """
 
     sign: str
-    left: Node
-    right: Node
+    left: QueryNode
+    right: QueryNode
     keeps: bool = False
     labels: tuple[str, ...] | None = None
     on: bool = False
@@ -93,10 +93,10 @@ class Binary:
 class Negated:
     """A value with a minus."""
 
-    inner: Node
+    inner: QueryNode
 
 
-Node: TypeAlias = Number | Selector | Call | Aggregate | Binary | Negated
+QueryNode: TypeAlias = QueryNumber | Selector | QueryCall | Aggregate | QueryBinary | Negated
 
 _V, _M, _S = ValueType.VECTOR, ValueType.MATRIX, ValueType.SCALAR
 FUNCTIONS: dict[str, tuple[tuple[ValueType, ...], ValueType]] = {
@@ -116,18 +116,18 @@ COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">="})
 SETS = frozenset({"and", "or", "unless"})
 
 
-def type_of(node: Node) -> ValueType:
+def type_of(node: QueryNode) -> ValueType:
     """What a node gives."""
     match node:
-        case Number():
+        case QueryNumber():
             return ValueType.SCALAR
         case Selector(range_ms=range_ms):
             return ValueType.VECTOR if range_ms is None else ValueType.MATRIX
-        case Call(function=name):
+        case QueryCall(function=name):
             return FUNCTIONS[name][1]
         case Aggregate():
             return ValueType.VECTOR
-        case Binary(left=left, right=right):
+        case QueryBinary(left=left, right=right):
             both_scalar = type_of(left) is type_of(right) is ValueType.SCALAR
             return ValueType.SCALAR if both_scalar else ValueType.VECTOR
         case Negated(inner=inner):

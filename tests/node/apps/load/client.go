@@ -96,6 +96,9 @@ func read(answer *http.Response) (outcome, bool) {
 	result := outcome{pod: pod, version: version}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		result.failure, result.detail = "status", answer.Status
+		if pod != "" {
+			result.failure = "error"
+		}
 	}
 	return result, true
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-const mostFailuresTold = 50
+const mostFailuresTold = 50 // of each kind
 
 // outcome is what became of one request. `failure` is "" for an answer of 2xx that came whole, else refused, reset, timeout,
-// unreachable, cut (the connection ended before the answer did), status (not 2xx), overload (not sent) or other.
+// unreachable, cut (the connection ended before the answer did), error (not 2xx, and the app says so: its answer came), status (not
+// 2xx from somebody else), overload (not sent) or other.
 type outcome struct {
 	failure string
 	detail  string
@@ -94,7 +95,7 @@ func (t *tally) add(due time.Time, result outcome) {
 	if result.failure != "" {
 		at.Failed[result.failure]++
 		t.failed[result.failure]++
-		if len(t.failures) < mostFailuresTold {
+		if t.failed[result.failure] <= mostFailuresTold {
 			when := float64(due.UnixMilli()) / 1000
 			t.failures = append(t.failures, failure{when, result.failure, result.detail, result.pod, took})
 		}

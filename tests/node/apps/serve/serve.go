@@ -7,12 +7,14 @@
 //	/answered      how many answers / has given: copies that a gateway mirrors are among them
 //	/crash?for=60s the program ends at once, and again each time it is started within that time, where /state outlives it
 //
-// Every answer names the pod and the version in X-Pod and X-Version.
+// Every answer names the pod and the version in X-Pod and X-Version. With ERRORS_PERCENT so many of the answers to / are 500.
+// Metrics of / are at /metrics on a port of their own, where Prometheus' connections are not taken for clients'.
 package serve
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -25,18 +27,21 @@ const longest = time.Minute
 
 const crashesUntil = "/state/crashes-until" // on a volume: a container that is started again has a new file system
 
-// App is one server on port 8080, HTTP/1.1 and cleartext HTTP/2.
+// App is one server on port 8080, HTTP/1.1 and cleartext HTTP/2, and its metrics on port 9090.
 type App struct {
 	server   *http.Server
+	metrics  metrics
 	version  string
 	pod      string
 	work     time.Duration
+	errors   float64 // per cent
+	asked    atomic.Int64
 	draining atomic.Bool
 	open     atomic.Int64
 	answered atomic.Int64
 }
 
-// New reads VERSION, POD_NAME and WORK from the environment.
+// New reads VERSION, POD_NAME, WORK and ERRORS_PERCENT from the environment.
 func New() *App {
 	if text, err := os.ReadFile(crashesUntil); err == nil {
 		if until, err := time.Parse(time.RFC3339Nano, string(text)); err == nil && time.Now().Before(until) {
@@ -44,6 +49,7 @@ func New() *App {
 		}
 	}
 	app := &App{version: os.Getenv("VERSION"), pod: os.Getenv("POD_NAME"), work: duration(os.Getenv("WORK"), 20*time.Millisecond)}
+	app.errors, _ = strconv.ParseFloat(os.Getenv("ERRORS_PERCENT"), 64) // 0 where there is none
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -60,6 +66,12 @@ func New() *App {
 
 // Run serves until Stop, or fails.
 func (app *App) Run() {
+	measured := http.NewServeMux()
+	measured.Handle("/metrics", &app.metrics)
+	go func() {
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(":9090", measured))
+		os.Exit(1)
+	}()
 	if err := app.server.ListenAndServe(); err != http.ErrServerClosed {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -80,13 +92,25 @@ func (app *App) Stop(patience time.Duration) {
 }
 
 func (app *App) answer(w http.ResponseWriter, r *http.Request) {
+	begun, status := time.Now(), http.StatusOK
+	if app.fails(app.asked.Add(1)) {
+		status = http.StatusInternalServerError
+	}
 	time.Sleep(duration(r.URL.Query().Get("delay"), app.work))
 	app.sign(w) // after the work: a drain that began meanwhile must close this connection too
 	body := fmt.Sprintf("{\"pod\": %q, \"version\": %q}\n", app.pod, app.version)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body))
 	app.answered.Add(1)
+	app.metrics.add(status, time.Since(begun))
+}
+
+// fails is whether the request of this number is one of those that are answered with 500: at 5 % each twentieth.
+func (app *App) fails(number int64) bool {
+	share := app.errors / 100
+	return math.Floor(float64(number)*share) > math.Floor(float64(number-1)*share)
 }
 
 func (app *App) tell(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,32 @@
+{{- /* What is mounted into the controller's pod: authorities, and files that MetricProviders name. */}}
+{{- define "rollouts.mounts" -}}
+{{- if or .Values.dataPlaneCa.configMap .Values.dataPlaneCa.secret }}
+- {name: data-plane-ca, mountPath: /etc/rollouts/data-plane-ca, readOnly: true}
+{{- end }}
+{{- if or .Values.analysis.ca.configMap .Values.analysis.ca.secret }}
+- {name: metrics-ca, mountPath: /etc/rollouts/metrics-ca, readOnly: true}
+{{- end }}
+{{- range .Values.analysis.mounts }}
+- {name: credentials-{{ .name }}, mountPath: /etc/rollouts/metrics/{{ .name }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "rollouts.volumes" -}}
+{{- range $name, $ca := dict "data-plane-ca" .Values.dataPlaneCa "metrics-ca" .Values.analysis.ca }}
+{{- if $ca.configMap }}
+- name: {{ $name }}
+  configMap: {name: {{ $ca.configMap }}, items: [{key: {{ $ca.key | quote }}, path: {{ $ca.key | quote }}}]}
+{{- else if $ca.secret }}
+- name: {{ $name }}
+  secret: {secretName: {{ $ca.secret }}, items: [{key: {{ $ca.key | quote }}, path: {{ $ca.key | quote }}}]}
+{{- end }}
+{{- end }}
+{{- range .Values.analysis.mounts }}
+- name: credentials-{{ .name }}
+  {{- if .secret }}
+  secret: {secretName: {{ .secret }}}
+  {{- else }}
+  configMap: {name: {{ .configMap }}}
+  {{- end }}
+{{- end }}
+{{- end }}

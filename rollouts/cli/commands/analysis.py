@@ -1,0 +1,138 @@
+"""`rollouts analysis list|get|terminate`: the AnalysisRuns of a cluster, whoever made them."""
+
+from __future__ import annotations
+
+from rich.console import Console, RenderableType
+
+from rollouts.cli.commands.get import print_manifest, print_manifests, show
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.runs import draw_run, runs_table
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.runs import RunLine, run_line, run_text
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cluster.decoding import manifest_from
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.errors import ApiNotFound
+from rollouts.manifests.ownership import NAME, name_label
+from rollouts.objects import ANALYSIS_RUN, Manifest
+from rollouts.ports import MERGE_PATCH
+
+FIELD_MANAGER = "kubectl-rollouts"
+
+
+async def list_runs(
+    options: Options, *, rollout: str | None, all_namespaces: bool, output: str | None, console: Console
+) -> Exit:
+    """Lists the runs of a namespace, the newest first.
+
+    Args:
+        rollout: only those about this Rollout, also when it is gone.
+        output: `wide`, `json`, `yaml`, or None.
+
+    Raises: what `Client` raises.
+    """
+    async with open_session(options) as session:
+        namespace = None if all_namespaces else session.namespace
+        query = {"labelSelector": f"{NAME}={name_label(rollout)}"} if rollout else {}
+        found, _ = await list_all(session, Collection(kind=ANALYSIS_RUN, namespace=namespace, query=query))
+        if output in ("json", "yaml"):
+            print_manifests(found, output, console)
+        elif not found:
+            where = f" in namespace {namespace}" if namespace else ""
+            fail(f"no AnalysisRuns found{f' of Rollout {rollout}' if rollout else ''}{where}")
+        else:
+            runs = sorted(map(run_line, found), key=lambda run: (-run.created_at_s, run.namespace, run.name))
+            wide, now_s = output == "wide", session.clock.now_s()
+            console.print(runs_table(runs, now_s=now_s, wide=wide, all_namespaces=all_namespaces))
+    return Exit.OK
+
+
+async def get_run(options: Options, name: str, *, watch: bool, output: str | None, console: Console) -> Exit:
+    """Shows one run with all of its measurements.
+
+    Returns: OK; with `watch`, what `follow_run` returns.
+
+    Raises: ApiNotFound; what `Client` raises.
+    """
+    async with open_session(options) as session:
+        if watch:
+            return await follow_run(session, name, console=console)
+        run = await _read(session, name)
+        if output is not None:
+            print_manifest(run, output, console)
+        else:
+            ascii_only = console.options.ascii_only
+            console.print(draw_run(run_line(run), now_s=session.clock.now_s(), ascii_only=ascii_only))
+    return Exit.OK
+
+
+async def terminate(options: Options, name: str, *, watch: bool, console: Console) -> Exit:
+    """Tells a run to end: nothing new is measured, and what was measured is judged.
+
+    Returns: BAD for a run that is over; with `watch`, what `follow_run` returns.
+
+    Raises: ApiNotFound; ApiConflict when another run of that name has taken its place; what `Client` raises.
+    """
+    async with open_session(options) as session:
+        run = await _read(session, name)
+        line = run_line(run)
+        if line.phase.over:
+            fail(f"{name} is over already: {line.phase}")
+            return Exit.BAD
+        if line.ending:
+            _say(console, f"{name} is told to end already")
+        else:
+            patch: Manifest = {"metadata": {"uid": run["metadata"]["uid"]}, "spec": {"terminate": True}}
+            await session.client.patch(
+                ANALYSIS_RUN, session.namespace, name, patch, MERGE_PATCH, field_manager=FIELD_MANAGER
+            )
+            _say(console, f"{name} is told to end: nothing new is measured, and what was measured is judged")
+        return await follow_run(session, name, console=console) if watch else Exit.OK
+
+
+async def follow_run(session: Session, name: str, *, console: Console) -> Exit:
+    """Shows every change of a run until it is over.
+
+    Returns: OK if it ended Successful, else BAD.
+
+    Raises: ApiNotFound, also when it is deleted meanwhile; what `Client` raises.
+    """
+    query = {"fieldSelector": f"metadata.name={name}"}
+    async with following(session, Collection(kind=ANALYSIS_RUN, namespace=session.namespace, query=query)) as followed:
+        last = _seen(followed)
+        if last is None:
+            raise ApiNotFound(f"there is no AnalysisRun {name} in namespace {session.namespace}")
+
+        def picture() -> RenderableType | None:
+            run = _seen(followed)
+            if run is None:
+                return None
+            return draw_run(run, now_s=session.clock.now_s(), ascii_only=console.options.ascii_only)
+
+        def text(_: float) -> list[str] | None:
+            run = _seen(followed)
+            return None if run is None else [plain(run_text(run))]
+
+        def ended() -> bool:
+            run = _seen(followed)
+            return run is not None and run.phase.over
+
+        await show(session, followed, console=console, picture=picture, text=text, ended=ended)
+        last = _seen(followed)
+        if last is None:
+            raise ApiNotFound(f"AnalysisRun {name} was deleted before it was over")
+        return Exit.OK if last.phase is AnalysisPhase.SUCCESSFUL else Exit.BAD
+
+
+async def _read(session: Session, name: str) -> Manifest:
+    return manifest_from(await session.client.get(ANALYSIS_RUN, session.namespace, name))
+
+
+def _seen(followed: Followed) -> RunLine | None:
+    return next(map(run_line, followed.all(ANALYSIS_RUN)), None)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(plain(text), markup=False, highlight=False, soft_wrap=True)

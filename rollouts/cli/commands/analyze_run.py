@@ -1,0 +1,120 @@
+"""`rollouts analyze TEMPLATE --rollout NAME`: makes an AnalysisRun by hand, about a Rollout and its revisions.
+
+Nobody owns the run, and no label calls it an analysis of an update: no Rollout waits for it or acts on it. It carries a copy of
+the templates, as every run does.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+
+from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
+from rollouts.api.v1alpha1.analysis import TemplateRef
+from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.cli.commands.analysis import FIELD_MANAGER, follow_run
+from rollouts.cli.commands.analyze import updated
+from rollouts.cli.commands.templates import TemplatesByName, gathered
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.session import Options, open_session
+from rollouts.errors import SpecInvalid
+from rollouts.manifests.ownership import NAME, REVISION, name_label
+from rollouts.objects import ANALYSIS_RUN, Manifest
+
+NAME_LENGTH_MAX = 63  # a Job that measures for the run has the run's name as a label
+_ENDING_LENGTH = 5  # as of names that Kubernetes generates
+_ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
+"""Of generated names: no vowels, so that they spell nothing. Source: apimachinery, util/rand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWanted:
+    """What the command line asks for.
+
+    Args:
+        names: the templates, of which one run is made.
+        files: templates that come before those of the cluster.
+        arguments: values by name.
+    """
+
+    rollout: str
+    names: Sequence[TemplateName]
+    files: TemplatesByName = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+async def make_run(options: Options, wanted: RunWanted, *, watch: bool, console: Console) -> Exit:
+    """Creates the run.
+
+    Returns: OK; with `watch`, what `follow_run` returns. BAD when no run can be made of these templates and arguments.
+
+    Raises: ApiNotFound when there is no such Rollout; what `Client` raises.
+    """
+    async with open_session(options) as session:
+        of = await updated(session, wanted.rollout)
+        if not of.latest:
+            fail(f"{wanted.rollout}: the controller has not seen this Rollout yet")
+            return Exit.UNFINISHED
+        templates = await gathered(session, wanted.names, wanted.files)
+        try:
+            spec = spec_of(wanted, templates, of)
+        except SpecInvalid as invalid:
+            for problem in invalid.problems:
+                fail(str(problem))
+            return Exit.BAD
+        if unknown := sorted(wanted.arguments.keys() - {each["name"] for each in spec.get("args") or ()}):
+            fail(f"no template asks for the argument {', '.join(unknown)}")
+            return Exit.USAGE
+        run = run_manifest(wanted, spec, of)
+        name = run["metadata"]["name"]
+        await session.client.create(ANALYSIS_RUN, session.namespace, run, FIELD_MANAGER, strict=True)
+        told = f"AnalysisRun {name} measures revision {of.latest} of {wanted.rollout}"
+        console.print(plain(told), markup=False, highlight=False, soft_wrap=True)
+        if watch:
+            return await follow_run(session, name, console=console)
+        see = f"see it with `rollouts analysis get {name} -n {session.namespace}`"
+        console.print(plain(see), markup=False, highlight=False, soft_wrap=True)
+    return Exit.OK
+
+
+def spec_of(wanted: RunWanted, templates: TemplatesByName, of: Updated) -> dict[str, Any]:
+    """The spec of the run: a copy of the templates, with the values of all arguments.
+
+    Raises: SpecInvalid with every problem found.
+    """
+
+    def find(name: TemplateName) -> Mapping[str, Any] | None:
+        return templates[name].get("spec") if name in templates else None
+
+    use = AnalysisUse(
+        path="analyze",
+        templates=[
+            TemplateRef.model_validate({"templateName": each.name, "clusterScope": each.cluster_scope})
+            for each in wanted.names
+        ],
+        args=[
+            TemplateArgument.model_validate({"name": name, "value": value}) for name, value in wanted.arguments.items()
+        ],
+    )
+    return run_of(use, find, of)
+
+
+def run_manifest(wanted: RunWanted, spec: Mapping[str, Any], of: Updated) -> Manifest:
+    """The object to create, under a name that nobody else has."""
+    ending = "".join(secrets.choice(_ENDINGS) for _ in range(_ENDING_LENGTH))
+    room = NAME_LENGTH_MAX - _ENDING_LENGTH - 1
+    name = f"{wanted.rollout}-{wanted.names[0].name}"[:room].rstrip("-.")
+    labels = {NAME: name_label(wanted.rollout), REVISION: of.latest}
+    return {
+        "apiVersion": ANALYSIS_RUN.api_version,
+        "kind": ANALYSIS_RUN.kind,
+        "metadata": {"name": f"{name}-{ending}", "labels": labels},
+        "spec": dict(spec),
+    }

@@ -1,0 +1,112 @@
+"""`rollouts rbac`: the Roles with which the controller may read the Secrets that arguments of analyses name. Pure; no cluster.
+
+They name each Secret: the controller may get those, may list none, and may read no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    SECRET,
+    Manifest,
+    name_problem,
+    namespace_problem,
+)
+
+ROLE_NAME = "rollouts-analysis-secrets"
+_NAMESPACED = (ANALYSIS_TEMPLATE.kind, ANALYSIS_RUN.kind)
+_RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ServiceAccount of the controller."""
+
+    namespace: str
+    name: str
+
+
+def parse_account(text: str) -> Account:
+    """Reads NAMESPACE/NAME. Raises: ValueError that says what is allowed."""
+    namespace, slash, name = text.partition("/")
+    if not slash or namespace_problem(namespace) or name_problem(name):
+        raise ValueError(f"must be NAMESPACE/NAME of a ServiceAccount, not {text!r}")
+    return Account(namespace, name)
+
+
+def secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """The names of Secrets by namespace, in their order.
+
+    Args:
+        namespaces: of objects that have none of their own, such as ClusterAnalysisTemplates.
+
+    Raises: ValueError for an object whose namespace is not known, and for a Secret whose name is not.
+    """
+    found: dict[str, set[str]] = {}
+    for manifest in manifests:
+        names = tuple(_secrets_of(manifest))
+        for name in names:
+            if problem := name_problem(name):
+                raise ValueError(f"{_title(manifest)}: the name of a Secret {problem}")
+        for namespace in _namespaces_of(manifest, namespaces) if names else ():
+            found.setdefault(namespace, set()).update(names)
+    return {namespace: tuple(sorted(found[namespace])) for namespace in sorted(found)}
+
+
+def roles(secrets: Mapping[str, Sequence[str]], account: Account) -> list[Manifest]:
+    """A Role and a RoleBinding for each namespace."""
+    made: list[Manifest] = []
+    for namespace, names in secrets.items():
+        metadata = {"name": ROLE_NAME, "namespace": namespace}
+        rule = {
+            "apiGroups": [SECRET.group],
+            "resources": [SECRET.plural],
+            "resourceNames": list(names),
+            "verbs": ["get"],
+        }
+        head = {"apiVersion": f"{_RBAC}/v1"}
+        made += [
+            {**head, "kind": "Role", "metadata": metadata, "rules": [rule]},
+            {
+                **head,
+                "kind": "RoleBinding",
+                "metadata": metadata,
+                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": ROLE_NAME},
+                "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}],
+            },
+        ]
+    return made
+
+
+def _namespaces_of(manifest: Manifest, namespaces: Sequence[str]) -> Sequence[str]:
+    own = _object(manifest.get("metadata")).get("namespace")
+    if manifest["kind"] in _NAMESPACED and isinstance(own, str) and own:
+        return (own,)
+    if not namespaces:
+        raise ValueError(f"{_title(manifest)}: has no namespace; name those in which it is used, with -n")
+    return namespaces
+
+
+def _secrets_of(manifest: Manifest) -> Iterator[str]:
+    kinds = (*_NAMESPACED, CLUSTER_ANALYSIS_TEMPLATE.kind)
+    if manifest.get("apiVersion") != ANALYSIS_TEMPLATE.api_version or manifest.get("kind") not in kinds:
+        return
+    args = _object(manifest.get("spec")).get("args")
+    for argument in args if isinstance(args, list) else ():
+        reference = _object(_object(_object(argument).get("valueFrom")).get("secretKeyRef"))
+        if isinstance(reference.get("name"), str):
+            yield reference["name"]
+
+
+def _title(manifest: Manifest) -> str:
+    return f"{manifest.get('kind')} {_object(manifest.get('metadata')).get('name')}"
+
+
+def _object(value: Any) -> Manifest:
+    return value if isinstance(value, dict) else {}

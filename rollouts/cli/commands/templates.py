@@ -1,0 +1,99 @@
+"""The analysis templates that a command is about: those of files, and those of a cluster that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rollouts.api.spec.analysis.templates import TEMPLATES_MAX, TemplateName
+from rollouts.cli.terminal.options import is_not_served
+from rollouts.cli.view.session import Session
+from rollouts.cluster.decoding import manifest_from
+from rollouts.errors import ApiNotFound
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
+
+TemplatesByName = Mapping[TemplateName, Manifest]
+
+
+def templates_in(manifests: Sequence[Manifest]) -> dict[TemplateName, Manifest]:
+    """The analysis templates of a file, by name, in their order."""
+    scopes = {ANALYSIS_TEMPLATE.kind: False, CLUSTER_ANALYSIS_TEMPLATE.kind: True}
+    return {
+        TemplateName(str((each.get("metadata") or {}).get("name") or ""), scopes[each["kind"]]): each
+        for each in manifests
+        if each.get("apiVersion") == ANALYSIS_TEMPLATE.api_version and each.get("kind") in scopes
+    }
+
+
+def chosen(
+    templates: TemplatesByName, names: Sequence[str], *, cluster_scope: bool = False, in_cluster: bool = False
+) -> tuple[TemplateName, ...] | str:
+    """The templates of those names; without names all that no other template names. A text says what is wrong.
+
+    Args:
+        templates: of the files.
+        cluster_scope: names are of ClusterAnalysisTemplates; else a file may have either kind, and the cluster AnalysisTemplates.
+        in_cluster: the cluster may have those that the files do not have.
+    """
+    if not names:
+        return _roots(templates) if templates else "there is no AnalysisTemplate in the files"
+    found = [_in_files(templates, name, cluster_scope=cluster_scope) for name in names]
+    if in_cluster:
+        return tuple(
+            each or TemplateName(name, cluster_scope=cluster_scope) for each, name in zip(found, names, strict=True)
+        )
+    if not templates:
+        return "there is no AnalysisTemplate in the files"
+    if None in found:
+        missing = names[found.index(None)]
+        return f"the files have no template {missing}; they have {', '.join(each.name for each in templates)}"
+    return tuple(each for each in found if each is not None)
+
+
+async def gathered(
+    session: Session, names: Iterable[TemplateName], files: TemplatesByName
+) -> dict[TemplateName, Manifest]:
+    """Templates with those that they name, from files where they are there, else from the cluster; missing ones are left out.
+
+    Raises: what `Client` raises; ApiNotFound only where the cluster does not serve templates at all.
+    """
+    found = dict(files)
+    ahead, looked = list(names), set[TemplateName]()
+    while ahead and len(looked) <= TEMPLATES_MAX:
+        name = ahead.pop()
+        if name in looked:
+            continue
+        looked.add(name)
+        if name not in found and (read := await _read(session, name)) is not None:
+            found[name] = read
+        if name in found:
+            ahead += named_by(found[name])
+    return found
+
+
+def named_by(template: Manifest) -> Iterator[TemplateName]:
+    """The templates whose metrics and arguments a template adds to its own."""
+    spec = template.get("spec")
+    references = spec.get("templates") if isinstance(spec, dict) else None
+    for each in references if isinstance(references, list) else ():
+        if isinstance(each, dict):
+            yield TemplateName(str(each.get("templateName")), bool(each.get("clusterScope")))
+
+
+async def _read(session: Session, name: TemplateName) -> Manifest | None:
+    kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
+    try:
+        return manifest_from(await session.client.get(kind, session.namespace if kind.namespaced else None, name.name))
+    except ApiNotFound as error:
+        if is_not_served(error):
+            raise
+        return None
+
+
+def _in_files(templates: TemplatesByName, name: str, *, cluster_scope: bool) -> TemplateName | None:
+    return next((each for each in templates if each.name == name and (each.cluster_scope or not cluster_scope)), None)
+
+
+def _roots(templates: TemplatesByName) -> tuple[TemplateName, ...]:
+    """Those that no other template names."""
+    named = {name for each in templates.values() for name in named_by(each)}
+    return tuple(each for each in templates if each not in named)

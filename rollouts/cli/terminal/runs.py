@@ -1,0 +1,217 @@
+"""AnalysisRuns in a terminal: in the tree of their Rollout, in a list, and one with all of its measurements. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from rollouts.cli.terminal.text import TerminalMarks, marks_for, plain
+from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.runs import BY_HAND, MeasurementLine, MetricLine, RunLine
+from rollouts.core.model.analysis import AnalysisPhase
+
+RUNS_SHOWN = 5  # of one revision: each has a line for each of its metrics
+SPARKS_SHOWN = 20
+PHASE_STYLE = {
+    AnalysisPhase.PENDING: "dim",
+    AnalysisPhase.RUNNING: "cyan",
+    AnalysisPhase.SUCCESSFUL: "green",
+    AnalysisPhase.INCONCLUSIVE: "yellow",
+    AnalysisPhase.ERROR: "red",
+    AnalysisPhase.FAILED: "red",
+}
+
+
+def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: TerminalMarks) -> None:
+    """Adds the runs of one revision to its branch, each with its metrics."""
+    for run in runs[:RUNS_SHOWN]:
+        twig = branch.add(run_head(run, now_s=now_s, marks=marks))
+        for metric in run.metrics:
+            twig.add(_metric(metric, marks=marks))
+        if run.message and run.phase.bad and not any(each.phase.bad for each in run.metrics if not each.dry_run):
+            twig.add(Text(plain(run.message), PHASE_STYLE[run.phase]))
+    if (hidden := len(runs) - RUNS_SHOWN) > 0:
+        branch.add(Text(f"{marks.more} and {count_of(hidden, 'more analysis run')}", "dim"))
+
+
+def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
+    """One line: what it is about, its phase, and for how long."""
+    style = PHASE_STYLE[run.phase]
+    text = Text()
+    text.append(f"{_mark(run.phase, marks)} ", style)
+    text.append(plain(run.about))
+    text.append(f"  {run.phase}", style)
+    if run.ending:
+        text.append("  told to end", "yellow")
+    if run.passed:
+        text.append("  promoted past it", "yellow")
+    text.append(f"  {_for(run, now_s=now_s)}  {plain(run.name)}", "dim")
+    return text
+
+
+def sparkline(measurements: tuple[MeasurementLine, ...], *, marks: TerminalMarks) -> Text:
+    """A bar for each of the last measurements, in the colour of its verdict; a dot where there is no single number."""
+    shown = measurements[-SPARKS_SHOWN:]
+    numbers = [each.number for each in shown if each.number is not None]
+    text = Text()
+    if not numbers:
+        return text
+    low, high = min(numbers), max(numbers)
+    for each in shown:
+        text.append(_bar(each.number, low, high, marks), PHASE_STYLE[each.phase])
+    return text
+
+
+def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all_namespaces: bool = False) -> Table:
+    """The list of AnalysisRuns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    headers = ["NAME", "PHASE", "ROLLOUT", "FOR", "METRICS", "AGE", *(["REVISION", "TOOK"] if wide else []), "MESSAGE"]
+    for header in (["NAMESPACE"] if all_namespaces else []) + headers:
+        table.add_column(header, no_wrap=header != "MESSAGE", overflow="fold")
+    for run in runs:
+        took = run.completed_at_s - run.started_at_s if run.completed_at_s and run.started_at_s else None
+        more = [run.revision or "-", short(took) if took is not None else "-"] if wide else []
+        cells = [
+            run.name,
+            run.phase,
+            run.rollout or "-",
+            str(run.gate or BY_HAND),
+            f"{run.successful}/{run.counted}",
+            short(now_s - run.created_at_s),
+            *more,
+            run.message,
+        ]
+        where = [run.namespace] if all_namespaces else []
+        styled = [Text(plain(cell)) for cell in (*where, *cells)]
+        styled[len(where) + 1].stylize(PHASE_STYLE[run.phase])
+        table.add_row(*styled)
+    return table
+
+
+def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> RenderableType:
+    """One run: a line for each metric, then the measurements of each.
+
+    Args:
+        now_s: wall clock, for ages.
+        ascii_only: the terminal can show ASCII only.
+    """
+    marks = marks_for(ascii_only=ascii_only)
+    head = Text(plain(run.name), "bold")
+    head.append(f"  {plain(run.namespace)}", "not bold dim")
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for label, value in _facts(run, now_s=now_s, marks=marks):
+        facts.add_row(f"  {label}", value)
+    parts: list[RenderableType] = [head, facts]
+    if run.metrics:
+        parts.append(Padding(_metrics_table(run.metrics, marks=marks), (0, 0, 0, 2)))
+    for metric in run.metrics:
+        if metric.measurements:
+            parts.append(Text(f"  {plain(metric.name)}", "bold"))
+            parts.append(Padding(_measurements_table(metric, now_s=now_s, marks=marks), (0, 0, 0, 2)))
+    return Group(*parts)
+
+
+def _facts(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
+    yield "Run", run_head(run, now_s=now_s, marks=marks)
+    if run.rollout:
+        revision = f", revision {plain(run.revision)}" if run.revision else ""
+        yield "Rollout", Text(f"{plain(run.rollout)}{revision}")
+    if run.message:
+        yield "Message", Text(plain(run.message), PHASE_STYLE[run.phase])
+
+
+def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: TerminalMarks) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for header in ("METRIC", "VERDICT", "VALUE", "CONDITION", "MEASURED", "TREND", "WHY"):
+        table.add_column(header, overflow="fold")
+    for each in metrics:
+        style = PHASE_STYLE[each.phase]
+        table.add_row(
+            Text(_name(each)),
+            Text(f"{_mark(each.phase, marks)} {each.phase}", style),
+            Text(plain(each.value) or "-"),
+            Text(plain(each.condition) or "-"),
+            Text(plain(each.counts) or "-"),
+            sparkline(each.measurements, marks=marks),
+            Text(plain(each.message) or "-"),
+        )
+    return table
+
+
+def _measurements_table(metric: MetricLine, *, now_s: float, marks: TerminalMarks) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for header in ("AGO", "VERDICT", "VALUE", "SAMPLES", "TOOK", "WHY"):
+        table.add_column(header, overflow="fold")
+    for each in reversed(metric.measurements):
+        table.add_row(
+            short(now_s - each.at_s),
+            Text(f"{_mark(each.phase, marks)} {each.phase}", PHASE_STYLE[each.phase]),
+            Text(plain(each.value) or "-"),
+            str(each.samples) if each.samples else "-",
+            f"{each.took_s:.2f}s" if each.took_s is not None else "-",
+            Text(plain(each.message) or "-"),
+        )
+    return table
+
+
+def _metric(metric: MetricLine, *, marks: TerminalMarks) -> Text:
+    style = "dim" if metric.dry_run else PHASE_STYLE[metric.phase]
+    text = Text()
+    text.append(f"{_mark(metric.phase, marks)} ", style)
+    text.append(_name(metric))
+    text.append(f"  {plain(metric.value) or 'not measured yet'}", style)
+    if metric.condition:
+        text.append(f"  {plain(metric.condition)}", "dim")
+    if trend := sparkline(metric.measurements, marks=marks):
+        text.append("  ")
+        text.append_text(trend)
+    if metric.counts:
+        text.append(f"  {plain(metric.counts)}")
+    if metric.message and metric.phase is not AnalysisPhase.SUCCESSFUL:
+        text.append(f"  {plain(metric.message)}", style)
+    return text
+
+
+def _name(metric: MetricLine) -> str:
+    return f"{plain(metric.name)} (dry run)" if metric.dry_run else plain(metric.name)
+
+
+def _for(run: RunLine, *, now_s: float) -> str:
+    if run.started_at_s is None:
+        return f"for {short(now_s - run.created_at_s)}" if not run.phase.over else "never began"
+    if run.completed_at_s is None:
+        return f"for {short(now_s - run.started_at_s)}"
+    return f"took {short(run.completed_at_s - run.started_at_s)}, {short(now_s - run.completed_at_s)} ago"
+
+
+def _mark(phase: AnalysisPhase, marks: TerminalMarks) -> str:
+    match phase:
+        case AnalysisPhase.PENDING:
+            return marks.todo
+        case AnalysisPhase.RUNNING:
+            return marks.now
+        case AnalysisPhase.SUCCESSFUL:
+            return marks.done
+        case AnalysisPhase.INCONCLUSIVE:
+            return marks.unclear
+        case AnalysisPhase.ERROR | AnalysisPhase.FAILED:
+            return marks.bad
+
+
+def _bar(number: float | None, low: float, high: float, marks: TerminalMarks) -> str:
+    """The bar of a number between the lowest and the highest that is shown; half a bar where all are equal."""
+    if number is None:
+        return marks.dot
+    top = len(marks.levels) - 1
+    part = (
+        0.5 if high == low else (number / 2 - low / 2) / (high / 2 - low / 2)
+    )  # halves, as no difference may overflow
+    return marks.levels[min(max(round(part * top), 0), top)]

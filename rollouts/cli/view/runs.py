@@ -1,0 +1,289 @@
+"""AnalysisRuns as values: what they are about, what was measured, and what follows from it. Pure.
+
+Objects come as the server's JSON, and their status may be anything: what cannot be read is left out and is no error.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.api.status.analysis_run import read_run_status
+from rollouts.api.times import parse_time
+from rollouts.cli.view.counts import count_of
+from rollouts.core.analysis.measurement import Measurement, MetricResult
+from rollouts.core.analysis.source import READY_PERCENT_MIN, RESTARTS_MAX
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
+from rollouts.core.placeholders import filled
+from rollouts.manifests.ownership import ANALYSIS, NAME, REVISION, STEP
+from rollouts.objects import ROLLOUT, Manifest
+
+BY_HAND = "by hand"
+_PODS = re.compile(r"\[(\d{1,9}), (\d{1,9}), (\d{1,9})\]")  # restarts, ready pods, pods: see metrics/pods.py
+_ONE_NUMBER = re.compile(r"\[?([-+0-9.eE]+)\]?")
+_ABOUT = {
+    AnalysisKind.BACKGROUND: "background analysis",
+    AnalysisKind.PRE_PROMOTION: "analysis before promotion",
+    AnalysisKind.POST_PROMOTION: "analysis after promotion",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementLine:
+    """One measurement.
+
+    Args:
+        number: what it is on a sparkline; None where it is not one finite number.
+        took_s: None while it runs.
+    """
+
+    at_s: float
+    phase: AnalysisPhase
+    value: str = ""
+    number: float | None = None
+    samples: int = 0
+    took_s: float | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricLine:
+    """One metric of a run.
+
+    Args:
+        condition: what is good, as the template says it; "" for none.
+        counts: `3 successful, 1 failed of 10`; "" before the first measurement.
+        measurements: the latest, the oldest first.
+    """
+
+    name: str
+    phase: AnalysisPhase = AnalysisPhase.PENDING
+    condition: str = ""
+    counts: str = ""
+    message: str = ""
+    dry_run: bool = False
+    measurements: tuple[MeasurementLine, ...] = ()
+
+    @property
+    def value(self) -> str:
+        """What the last measurement gave; "" for nothing."""
+        return self.measurements[-1].value if self.measurements else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLine:
+    """One AnalysisRun.
+
+    Args:
+        rollout: the Rollout that it is about; "" for none.
+        revision: the one that it is about; "" for none.
+        gate: where in an update it decides; None for nowhere.
+        ending: somebody has told it to end.
+        passed: somebody promoted the revision past its verdict.
+    """
+
+    namespace: str
+    name: str
+    rollout: str = ""
+    revision: str = ""
+    gate: AnalysisGate | None = None
+    phase: AnalysisPhase = AnalysisPhase.PENDING
+    message: str = ""
+    created_at_s: float = 0.0
+    started_at_s: float | None = None
+    completed_at_s: float | None = None
+    ending: bool = False
+    passed: bool = False
+    metrics: tuple[MetricLine, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """`analysis of step 1`, `background analysis`, `analysis by hand`."""
+        return about(self.gate)
+
+    @property
+    def successful(self) -> int:
+        """Metrics that have succeeded, without those that are only measured."""
+        return sum(each.phase is AnalysisPhase.SUCCESSFUL for each in self.metrics if not each.dry_run)
+
+    @property
+    def counted(self) -> int:
+        """Metrics that decide the verdict."""
+        return sum(not each.dry_run for each in self.metrics)
+
+
+def run_line(run: Manifest, *, passed: bool = False) -> RunLine:
+    """The values of one AnalysisRun.
+
+    Args:
+        passed: status of its Rollout says that somebody promoted the revision past its verdict.
+    """
+    metadata, spec = run["metadata"], _mapping(run.get("spec"))
+    status, _ = read_run_status(_mapping(run.get("status")))
+    results = {each.name: each for each in status.results}
+    return RunLine(
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        rollout=rollout_of(run),
+        revision=_label(run, REVISION),
+        gate=gate_of(run),
+        phase=status.phase,
+        message=status.message,
+        created_at_s=_created_s(run),
+        started_at_s=status.started_at_s,
+        completed_at_s=status.completed_at_s,
+        ending=bool(spec.get("terminate")) and not status.phase.over,
+        passed=passed,
+        metrics=tuple(_metric_line(each, results, spec) for each in _mappings(spec.get("metrics"))),
+    )
+
+
+def about(gate: AnalysisGate | None) -> str:
+    """What an analysis is for; None is one that somebody made by hand."""
+    if gate is None:
+        return f"analysis {BY_HAND}"
+    return f"analysis of step {gate.step}" if gate.kind is AnalysisKind.STEP else _ABOUT[gate.kind]
+
+
+def gate_of(run: Manifest) -> AnalysisGate | None:
+    """Where in an update the run decides, by the labels of one that a Rollout owns; None for every other run."""
+    kind, step = _label(run, ANALYSIS), _label(run, STEP)
+    if not _owner(run) or kind not in tuple(AnalysisKind):
+        return None
+    if kind != AnalysisKind.STEP:
+        return AnalysisGate(AnalysisKind(kind))
+    return AnalysisGate(AnalysisKind.STEP, int(step)) if step.isascii() and step.isdigit() else None
+
+
+def rollout_of(run: Manifest) -> str:
+    """Name of the Rollout that owns the run, or that its label names; "" for none."""
+    return _owner(run) or _label(run, NAME)
+
+
+def run_text(run: RunLine) -> str:
+    """One run in one line, for output that is not a terminal; its measurements are told by their counts."""
+    text = f"{run.namespace}/{run.name} ({run.about}) {run.phase}"
+    if run.ending:
+        text += ", told to end"
+    if run.phase.over:
+        return f"{text}: {run.message}" if run.message else text
+    told = [f"{each.name} {each.value or 'not measured'} ({each.counts})" for each in run.metrics if each.counts]
+    return f"{text}: {'; '.join(told)}" if told else text
+
+
+def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult], spec: Mapping[str, Any]) -> MetricLine:
+    name = str(metric.get("name") or "")
+    result = results.get(name, MetricResult(name=name))
+    return MetricLine(
+        name=name,
+        phase=result.phase,
+        condition=condition_text(metric, spec),
+        counts=", ".join(_counts(result)) + _of(metric, result),
+        message=result.message,
+        dry_run=result.dry_run,
+        measurements=tuple(_measurement_line(each, pods=_is_of_pods(metric)) for each in result.measurements),
+    )
+
+
+def _counts(result: MetricResult) -> Iterator[str]:
+    for count, word in (
+        (result.successful, "successful"),
+        (result.failed, "failed"),
+        (result.inconclusive, "inconclusive"),
+    ):
+        if count:
+            yield f"{count} {word}"
+    if result.error:
+        yield count_of(result.error, "error")
+
+
+def _of(metric: Mapping[str, Any], result: MetricResult) -> str:
+    """How many there are to be, while they are not there yet."""
+    count = metric.get("count")
+    text = str(count)
+    wanted = int(text) if text.isascii() and text.isdigit() else 0
+    judged = result.count
+    return f" of {wanted}" if wanted and not result.phase.over and (judged or result.error) else ""
+
+
+def _measurement_line(measurement: Measurement, *, pods: bool) -> MeasurementLine:
+    finished_at_s = measurement.finished_at_s
+    found = _PODS.fullmatch(measurement.value) if pods else None
+    return MeasurementLine(
+        at_s=measurement.started_at_s,
+        phase=measurement.phase,
+        value=f"{count_of(int(found[1]), 'restart')}, {found[2]}/{found[3]} ready" if found else measurement.value,
+        number=float(found[1]) if found else _number(measurement.value),
+        samples=measurement.samples,
+        took_s=None if finished_at_s is None else finished_at_s - measurement.started_at_s,
+        message=measurement.message,
+    )
+
+
+def _number(value: str) -> float | None:
+    found = _ONE_NUMBER.fullmatch(value)
+    try:
+        number = math.nan if found is None else float(found[1])
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    """What is good, with the values of arguments; `not: …` is what is bad. Of pods what their provider judges by.
+
+    Args:
+        metric: as the spec of the run has it.
+        spec: of the run, for the values of its arguments.
+    """
+    values = {
+        f"args.{each.get('name')}": str(each["value"])
+        for each in _mappings(spec.get("args"))
+        if isinstance(each.get("value"), str | int)
+    }
+    if _is_of_pods(metric):
+        pods = metric["provider"]["kubernetes"]
+        restarts, ready = pods.get("maxRestarts", RESTARTS_MAX), pods.get("minReadyPercent", READY_PERCENT_MIN)
+        return filled(f"restarts <= {restarts}, ready >= {ready} %", values.get)
+    said = []
+    for field, before in (("successCondition", ""), ("failureCondition", "not: ")):
+        condition = metric.get(field)
+        if isinstance(condition, str) and condition.strip():
+            said.append(before + filled(condition.strip(), values.get))
+    return ", ".join(said)
+
+
+def _is_of_pods(metric: Mapping[str, Any]) -> bool:
+    return isinstance(_mapping(metric.get("provider")).get("kubernetes"), Mapping)
+
+
+def _owner(run: Manifest) -> str:
+    """Name of the Rollout that controls the run; "" for none."""
+    for each in _mappings(_mapping(run.get("metadata")).get("ownerReferences")):
+        of_ours = each.get("kind") == ROLLOUT.kind and each.get("apiVersion") == ROLLOUT.api_version
+        if each.get("controller") and of_ours:
+            return str(each.get("name") or "")
+    return ""
+
+
+def _label(run: Manifest, name: str) -> str:
+    value = _mapping(_mapping(run.get("metadata")).get("labels")).get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _created_s(run: Manifest) -> float:
+    try:
+        return parse_time(run["metadata"].get("creationTimestamp") or "")
+    except ValueError:
+        return 0.0
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    yield from (each for each in (value if isinstance(value, list) else ()) if isinstance(each, Mapping))

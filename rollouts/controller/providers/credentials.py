@@ -1,0 +1,137 @@
+"""Reads what a MetricProvider names: keys of Secrets in the controller's own namespace, and files that are mounted for it.
+
+A Secret is read by name, with one GET: to watch Secrets, the controller would need the right to read all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.secret_data import secret_data
+from rollouts.core.analysis.metric_server import CredentialPlace, InFile, InSecret, MetricServer
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.metrics.declared import credential_problem, endpoint_of_server
+from rollouts.metrics.requests import MetricEndpoint
+from rollouts.secret import Secret
+
+FILE_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NotRead:
+    """Why credentials could not be read, in words without a part of them.
+
+    Args:
+        lasting: somebody has to change something; otherwise the API server gave no answer.
+    """
+
+    why: str
+    lasting: bool = True
+
+
+class ProviderCredentials:
+    """Where credentials are read.
+
+    Args:
+        namespace: of the Secrets; the controller's own.
+        folder: no file outside of it is read.
+    """
+
+    def __init__(self, *, client: Client, namespace: str, folder: Path) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._folder = folder
+
+    async def endpoint_of(self, server: MetricServer) -> MetricEndpoint | NotRead:
+        """The endpoint with its credentials as they are now: one request for each Secret. Raises: nothing on purpose."""
+        try:
+            secrets = {name: await self._secret(name) for name in _secrets_of(server)}
+            values = {place: self._value(place, secrets) for place in server.credentials}
+            authorities = "" if server.ca_file is None else self._file(server.ca_file)
+            if problem := _no_authorities(authorities):
+                raise _Missing(f"{server.ca_file}: {problem}")
+        except _Missing as exc:
+            return NotRead(str(exc))
+        except RolloutsError as exc:
+            return NotRead(f"the API server could not be asked for a Secret: {exc}", lasting=False)
+        return endpoint_of_server(server, values, authorities=authorities)
+
+    async def _secret(self, name: str) -> Mapping[str, Secret | None]:
+        try:
+            return await secret_data(self._client, self._namespace, name)
+        except ApiNotFound as exc:
+            raise _Missing(f"there is no Secret {name} in namespace {self._namespace}") from exc
+        except ApiForbidden as exc:
+            raise _Missing(
+                f"the controller may not read Secret {name}: add it to analysis.secrets of the chart's values, or a Role in "
+                f"namespace {self._namespace} with resources: [secrets], resourceNames: [{name}], verbs: [get]"
+            ) from exc
+
+    def _value(self, place: CredentialPlace, secrets: Mapping[str, Mapping[str, Secret | None]]) -> Secret:
+        match place:
+            case InSecret(name, key):
+                if key not in secrets[name]:
+                    raise _Missing(f"Secret {name} in namespace {self._namespace} has no key {key}")
+                found = secrets[name][key]
+            case InFile():
+                found = Secret(self._file(place).rstrip("\r\n"))
+        problem = "is no text" if found is None else credential_problem(found.reveal())
+        if problem or found is None:
+            raise _Missing(f"{place} {problem}")
+        return found
+
+    def _file(self, place: InFile) -> str:
+        # Without a thread: kubelet mounts Secrets and ConfigMaps in memory.
+        return _text_of(Path(place.path), self._folder)
+
+
+class _Missing(Exception):
+    """Somebody has to give what is missing; the text says what."""
+
+
+def _secrets_of(server: MetricServer) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place.name for place in server.places if isinstance(place, InSecret)))
+
+
+def _text_of(path: Path, folder: Path) -> str:
+    """Raises: _Missing."""
+    try:
+        # A mounted Secret consists of links, all of them within its folder.
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(folder.resolve()):
+            raise _Missing(f"file {path} leads out of {folder}")
+        opened = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise _Missing(f"{path} is no file")
+            with os.fdopen(opened, "rb", closefd=False) as file:
+                found = file.read(FILE_MAX_BYTES + 1)
+        finally:
+            os.close(opened)
+    except FileNotFoundError as exc:
+        raise _Missing(f"there is no file {path}; mount it with analysis.mounts of the chart's values") from exc
+    except (OSError, RuntimeError) as exc:  # RuntimeError: links in a circle
+        raise _Missing(f"file {path} cannot be read: {type(exc).__name__}") from exc
+    if len(found) > FILE_MAX_BYTES:
+        raise _Missing(f"file {path} has more than {FILE_MAX_BYTES >> 20} MiB")
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        raise _Missing(f"file {path} is no text") from None
+
+
+def _no_authorities(text: str) -> str:
+    """Why there are no certificates in it; "" for nothing, and for no text."""
+    if not text:
+        return ""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError):
+        return "has no usable PEM certificates"
+    return ""

@@ -1,0 +1,101 @@
+"""A server with metrics that an administrator declares, and where its credentials are. They themselves are not here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class InFile:
+    """A file that is mounted into the controller's pod.
+
+    Args:
+        path: below the folder of credentials.
+    """
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"file {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class InSecret:
+    """One key of a Secret in the controller's own namespace."""
+
+    name: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"key {self.key} of Secret {self.name}"
+
+
+CredentialPlace: TypeAlias = InFile | InSecret
+
+
+@dataclass(frozen=True, slots=True)
+class BasicPlace:
+    """User and password (RFC 7617)."""
+
+    username: str
+    password: CredentialPlace
+
+
+@dataclass(frozen=True, slots=True)
+class BearerPlace:
+    """A token (RFC 6750)."""
+
+    token: CredentialPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth2Place:
+    """Client credentials (RFC 6749, section 4.4)."""
+
+    token_url: str
+    client_id: str
+    client_secret: CredentialPlace
+    scopes: tuple[str, ...] = ()
+
+
+Identity: TypeAlias = BasicPlace | BearerPlace | OAuth2Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricServer:
+    """What a MetricProvider declares.
+
+    Args:
+        identity: how the controller says who it is; None for not at all.
+        headers: of every request: (name, value or where it is).
+        ca_file: certificates of authorities that are trusted besides the public ones; None for none.
+        server_name: the name that the certificate must have; "" for the URL's.
+        insecure: its certificate is not checked.
+    """
+
+    url: str
+    identity: Identity | None = None
+    headers: tuple[tuple[str, str | CredentialPlace], ...] = ()
+    ca_file: InFile | None = None
+    server_name: str = ""
+    insecure: bool = False
+
+    @property
+    def credentials(self) -> Iterator[CredentialPlace]:
+        """Where its credentials are."""
+        match self.identity:
+            case BasicPlace(password=place) | BearerPlace(token=place) | OAuth2Place(client_secret=place):
+                yield place
+            case None:
+                pass
+        for _, value in self.headers:
+            if not isinstance(value, str):
+                yield value
+
+    @property
+    def places(self) -> tuple[CredentialPlace, ...]:
+        """All that is read before it can be asked: credentials, and the certificates of authorities."""
+        found = [*self.credentials, *([self.ca_file] if self.ca_file is not None else ())]
+        return tuple(dict.fromkeys(found))

@@ -1,0 +1,216 @@
+"""The Kubernetes Job of a measurement: its manifest, and what its status says. Pure.
+
+A Job is bound to its measurement by its name: made a second time it is the same one. The AnalysisRun owns it, so it goes with the
+run. Source of fields and conditions: https://kubernetes.io/docs/concepts/workloads/controllers/job/, KEP-3998.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.core.analysis.source import JobMetric
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.manifests.ownership import PREFIX
+from rollouts.objects import ANALYSIS_RUN, JOB, Manifest
+
+RUN_UID = f"{PREFIX}analysis-run-uid"
+RUN = f"{PREFIX}analysis-run"
+METRIC = f"{PREFIX}metric"
+
+NAME_MAX = 52
+"""Characters of a Job's name: its pods' host names are the name, an index and five more, 63 at most."""
+KEPT_MIN_S = 600
+"""A Job that ends is looked at within a minute. One that is deleted sooner (`ttlSecondsAfterFinished`) would tell nothing."""
+INDEXES_MAX = 100_000  # of an Indexed Job. Source: Job validation, completions
+
+_UNFIT = re.compile(r"[^a-z0-9]+")
+_WORD = re.compile(r"[A-Za-z]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringJob:
+    """What a Job is made for.
+
+    Args:
+        namespace: the run's.
+        run, uid: name and uid of the AnalysisRun.
+        number: of the measurement, from 1.
+        service_account: that all Jobs of measurements have.
+    """
+
+    namespace: str
+    run: str
+    uid: str
+    metric: str
+    number: int
+    service_account: str
+
+    @property
+    def name(self) -> str:
+        """Of the Job; another run, metric or number gives another name."""
+        digest = hashlib.sha256(f"{self.uid}/{self.metric}".encode()).hexdigest()[:12]
+        end = f"{digest}-{self.number}"
+        readable = _UNFIT.sub("-", self.metric.lower())[: NAME_MAX - len(end) - 1].strip("-")
+        return f"{readable}-{end}" if readable else f"m-{end}"
+
+    def numbered(self, number: int) -> str:
+        """The name of the Job of another measurement of this metric."""
+        other = MeasuringJob(
+            namespace=self.namespace,
+            run=self.run,
+            uid=self.uid,
+            metric=self.metric,
+            number=number,
+            service_account=self.service_account,
+        )
+        return other.name
+
+
+@dataclass(frozen=True, slots=True)
+class JobVerdict:
+    """What a Job says of its measurement.
+
+    Args:
+        phase: Running while it has not ended.
+        message: why, in words of ours.
+    """
+
+    phase: AnalysisPhase
+    message: str = ""
+
+
+def job_problem(metric: JobMetric, *, service_account: str) -> str:
+    """Why no Job is made of a metric; "" for nothing.
+
+    Whoever writes templates must not get what the account of Jobs is there to keep from them, nor other people's pods.
+    """
+    spec = metric.spec
+    template = _object(spec.get("template"))
+    pod = _object(template.get("spec"))
+    if not pod:
+        return "job.spec.template.spec is missing"
+    for name in ("serviceAccountName", "serviceAccount"):
+        if pod.get(name) not in (None, "", service_account):
+            return f"job.spec.template.spec.{name}: Jobs of metrics run as {service_account}; leave it out"
+    if spec.get("manualSelector") or spec.get("selector"):
+        return "job.spec.selector and manualSelector: leave them out, the API server makes the selector"
+    return ""
+
+
+def job_manifest(of: MeasuringJob, metric: JobMetric) -> Manifest:
+    """The Job; `job_problem` has found nothing wrong with the metric."""
+    spec: Manifest = dict(metric.spec)
+    template = dict(_object(spec.get("template")))
+    pod = {name: part for name, part in _object(template.get("spec")).items() if name != "serviceAccount"}
+    pod = {"restartPolicy": "Never", **pod, "serviceAccountName": of.service_account}
+    template["spec"] = pod
+    spec["template"] = template
+    ttl_s = spec.get("ttlSecondsAfterFinished")
+    if isinstance(ttl_s, int) and ttl_s < KEPT_MIN_S:
+        spec["ttlSecondsAfterFinished"] = KEPT_MIN_S
+    labels, annotations = (_object(metric.metadata.get(name)) for name in ("labels", "annotations"))
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {
+            "name": of.name,
+            "namespace": of.namespace,
+            "labels": {**labels, RUN_UID: of.uid},
+            "annotations": {**annotations, RUN: of.run, METRIC: of.metric},
+            "ownerReferences": [
+                {
+                    "apiVersion": ANALYSIS_RUN.api_version,
+                    "kind": ANALYSIS_RUN.kind,
+                    "name": of.run,
+                    "uid": of.uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": spec,
+    }
+
+
+def is_made_for(job: Manifest, uid: str) -> bool:
+    """Whether the AnalysisRun of that uid controls the Job."""
+    owners = _object(job.get("metadata")).get("ownerReferences")
+    return any(
+        _object(owner).get("controller") is True and _object(owner).get("uid") == uid
+        for owner in (owners if isinstance(owners, list) else ())
+    )
+
+
+def job_verdict(job: Manifest, metric: JobMetric) -> JobVerdict:
+    """What the Job says. Raises: nothing that a Job's author could cause.
+
+    A failure comes before a success policy, as in Kubernetes. A policy that the API server does not know is held here, by the
+    indexes that have succeeded.
+    """
+    status = _object(job.get("status"))
+    conditions = _true_conditions(status)
+    for kind in ("Failed", "FailureTarget"):
+        if kind in conditions:
+            return JobVerdict(AnalysisPhase.FAILED, f"the Job failed ({conditions[kind]})")
+    succeeded = status.get("succeeded")
+    for kind in ("Complete", "SuccessCriteriaMet"):
+        if kind in conditions:
+            if kind == "Complete" and not (isinstance(succeeded, int) and succeeded > 0):
+                return JobVerdict(AnalysisPhase.INCONCLUSIVE, "the Job is complete, and none of its pods has succeeded")
+            return JobVerdict(AnalysisPhase.SUCCESSFUL)
+    policy, done = metric.spec.get("successPolicy"), status.get("completedIndexes")
+    if isinstance(policy, dict) and isinstance(done, str) and success_policy_holds(policy, done):
+        return JobVerdict(AnalysisPhase.SUCCESSFUL, "the Job's successPolicy holds")
+    return JobVerdict(AnalysisPhase.RUNNING, "the Job is suspended" if "Suspended" in conditions else "")
+
+
+def success_policy_holds(policy: Mapping[str, Any], completed: str) -> bool:
+    """Whether one of its rules holds: all of `succeededIndexes`, or `succeededCount` of them, or that many of all.
+
+    Args:
+        completed: indexes that have succeeded, as in `status.completedIndexes`: `0,2-4`.
+    """
+    done = _indexes(completed)
+    rules = policy.get("rules")
+    for rule in map(_object, rules if isinstance(rules, list) else ()):
+        given, count = rule.get("succeededIndexes"), rule.get("succeededCount")
+        wanted = _indexes(given) if isinstance(given, str) else None
+        if wanted is None and not isinstance(count, int):
+            continue
+        of = done if wanted is None else done & wanted
+        needed = count if isinstance(count, int) else len(wanted or ())
+        if needed > 0 and len(of) >= needed:
+            return True
+    return False
+
+
+def _indexes(text: str) -> frozenset[int]:
+    """`0,2-4` as numbers; what is none is left out."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isascii() or not first.isdigit() or (last and not (last.isascii() and last.isdigit())):
+            continue
+        begin, end = int(first[:9]), int((last or first)[:9])
+        found.update(range(begin, min(end, INDEXES_MAX) + 1))
+    return frozenset(found)
+
+
+def _true_conditions(status: Manifest) -> dict[str, str]:
+    """The conditions that hold, with their reasons, which are words of the Job controller; anything else is not repeated."""
+    found = {}
+    conditions = status.get("conditions")
+    for each in conditions if isinstance(conditions, list) else ():
+        condition = _object(each)
+        if condition.get("status") == "True":
+            reason = condition.get("reason")
+            fit = isinstance(reason, str) and _WORD.fullmatch(reason)
+            found[str(condition.get("type"))] = str(reason) if fit else "without a reason"
+    return found
+
+
+def _object(value: object) -> Manifest:
+    return value if isinstance(value, dict) else {}

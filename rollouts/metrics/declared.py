@@ -1,0 +1,110 @@
+"""From what a MetricProvider declares, and the credentials that were read for it, to the endpoint that metrics ask. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from rollouts.core.analysis.metric_server import (
+    BasicPlace,
+    BearerPlace,
+    CredentialPlace,
+    InFile,
+    MetricServer,
+    OAuth2Place,
+)
+from rollouts.core.analysis.source import DEFAULT_ENDPOINT
+from rollouts.errors import SpecProblem
+from rollouts.metrics.addresses import url_problem
+from rollouts.metrics.request_headers import header_problem
+from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricCredentials, MetricEndpoint
+from rollouts.secret import Secret
+
+CREDENTIAL_MAX_CHARACTERS = 8_192
+
+
+def declaration_problems(name: str, server: MetricServer, *, folder: str, taken: bool) -> Iterator[SpecProblem]:
+    """What is wrong with URL, headers and files of a declaration, with paths as in the object.
+
+    Args:
+        folder: where files of credentials are mounted; others are not read, as whoever declares a server gets what is sent to it.
+        taken: whether `--prometheus-url` is given, which is the endpoint `default`.
+    """
+    if taken and name == DEFAULT_ENDPOINT:
+        why = "is the name of the endpoint that --prometheus-url gives; use another name, or leave out the flag"
+        yield SpecProblem("metadata.name", f"{DEFAULT_ENDPOINT} {why}")
+    urls = [("spec.url", server.url)]
+    if isinstance(server.identity, OAuth2Place):
+        urls.append(("spec.oauth2.tokenUrl", server.identity.token_url))
+    for path, url in urls:
+        if url and (problem := url_problem(url, None)):
+            yield SpecProblem(path, problem)
+    if "?" in server.url:
+        yield SpecProblem("spec.url", "must have no query: each request adds its own")
+    for index, (header, value) in enumerate(server.headers):
+        path = f"spec.headers[{index}]"
+        known = value if isinstance(value, str) else ""
+        if header and (problem := header_problem(((header, known),))):
+            yield SpecProblem(path, problem.partition(": ")[2])
+        if header.lower() == "authorization" and server.identity is not None:
+            yield SpecProblem(path, "Authorization is what basic, bearer or oauth2 says; give one of them")
+    for place in server.places:
+        if isinstance(place, InFile) and place.path and not _is_below(place.path, folder):
+            yield SpecProblem("spec", f"{place} must be below {folder}, the folder of credentials, without '..'")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    parts = PurePosixPath(path)
+    return "\0" not in path and ".." not in parts.parts and PurePosixPath(folder) in parts.parents
+
+
+def credential_problem(text: str) -> str:
+    """Why a text that was read is no credential, without a part of it; "" for nothing."""
+    if not text:
+        return "is empty"
+    if len(text) > CREDENTIAL_MAX_CHARACTERS:
+        return f"has more than {CREDENTIAL_MAX_CHARACTERS} characters"
+    if not text.isascii() or not text.isprintable():
+        return "must be one line of printable ASCII characters"
+    return ""
+
+
+def endpoint_of_server(
+    server: MetricServer, values: Mapping[CredentialPlace, Secret], *, authorities: str = ""
+) -> MetricEndpoint:
+    """The endpoint.
+
+    Args:
+        values: of all of `server.credentials`.
+        authorities: the certificates of `server.ca_file`, PEM; "" where it has none.
+
+    Raises: KeyError for a credential without a value.
+    """
+    return MetricEndpoint(
+        url=server.url,
+        declared=True,
+        credentials=_credentials(server, values),
+        headers=tuple(
+            (name, Secret(value) if isinstance(value, str) else values[value]) for name, value in server.headers
+        ),
+        insecure=server.insecure,
+        authorities=authorities,
+        server_name=server.server_name,
+    )
+
+
+def _credentials(server: MetricServer, values: Mapping[CredentialPlace, Secret]) -> MetricCredentials | None:
+    match server.identity:
+        case BasicPlace(username, password):
+            return Basic(username, values[password])
+        case BearerPlace(token):
+            return Bearer(values[token])
+        case OAuth2Place() as place:
+            return ClientCredentials(
+                token_url=place.token_url,
+                client_id=place.client_id,
+                client_secret=values[place.client_secret],
+                scopes=place.scopes,
+            )
+        case None:
+            return None

@@ -1,0 +1,95 @@
+"""Promise: `rollouts rbac` prints the rights that the Secrets of analyses need, and none besides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.cli.commands.rbac import Account, parse_account, roles, secrets_named
+from rollouts.cli.exits import Exit
+from rollouts.cli.main import main
+from rollouts.objects import Manifest
+
+API = "rollouts.dev/v1alpha1"
+
+
+def template(*secrets: str, kind: str = "AnalysisTemplate", namespace: str = "shop", **head: Any) -> Manifest:
+    """A template whose arguments come from Secrets."""
+    args = [{"name": each, "valueFrom": {"secretKeyRef": {"name": each, "key": "token"}}} for each in secrets]
+    metadata = {"name": "t", **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": {"args": [{"name": "a"}, *args]}, **head}
+
+
+@pytest.mark.parametrize(
+    ("manifests", "namespaces", "secrets"),
+    [
+        ([template("b", "a"), template("a", "c"), template("d", namespace="cart")], (), {"cart": "d", "shop": "abc"}),
+        ([template("a", kind="AnalysisRun")], ("other",), {"shop": "a"}),
+        ([template("a", namespace="")], ("one", "two"), {"one": "a", "two": "a"}),
+        ([template("a", kind="ClusterAnalysisTemplate", namespace="")], ("one",), {"one": "a"}),
+        ([template(namespace="")], (), {}),
+        ([template("a", kind="ConfigMap"), template("a", apiVersion="argoproj.io/v1alpha1")], (), {}),
+        ([template(spec={"args": [None, {"valueFrom": {"fieldRef": {"fieldPath": "a"}}}]}), template(spec=[])], (), {}),
+    ],
+)
+def test_each_secret_is_named_once_in_its_namespace(
+    manifests: list[Manifest], namespaces: tuple[str, ...], secrets: dict[str, str]
+) -> None:
+    """A template of the cluster needs the namespaces in which it is used."""
+    assert secrets_named(manifests, namespaces) == {name: tuple(each) for name, each in secrets.items()}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (template("a", namespace=""), "AnalysisTemplate t: has no namespace"),
+        (template("a", kind="ClusterAnalysisTemplate"), "ClusterAnalysisTemplate t: has no namespace"),
+        (template("A/b"), "AnalysisTemplate t: the name of a Secret must be the name of an object"),
+    ],
+)
+def test_what_is_not_known_is_not_guessed(manifest: Manifest, words: str) -> None:
+    """A Role in the wrong namespace opens the wrong Secret."""
+    with pytest.raises(ValueError, match=words):
+        secrets_named([manifest], ())
+
+
+def test_a_role_may_get_these_secrets_and_nothing_else() -> None:
+    """No list, no watch, no other name; bound to the one account."""
+    role, binding = roles({"shop": ("a", "b")}, Account("rollouts-system", "rollouts"))
+
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]}
+    ]
+    assert role["metadata"] == binding["metadata"] == {"name": "rollouts-analysis-secrets", "namespace": "shop"}
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Role",
+        "name": role["metadata"]["name"],
+    }
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "rollouts", "namespace": "rollouts-system"}]
+
+
+def test_an_account_is_namespace_and_name() -> None:
+    """As the chart calls it; a name alone would be of any namespace."""
+    assert parse_account("a/b") == Account("a", "b")
+    for wrong in ("b", "/b", "a/", "a/b/c", "A/b"):
+        with pytest.raises(ValueError, match="NAMESPACE/NAME"):
+            parse_account(wrong)
+
+
+def test_the_command_prints_yaml_that_kubectl_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`rollouts rbac -f templates.yaml | kubectl apply -f -`."""
+    file = tmp_path / "templates.yaml"
+    file.write_text(yaml.safe_dump_all([template("a"), template("b", namespace="")]))
+
+    assert main(["rbac", "-f", str(file), "--service-account", "r/c", "-n", "cart"]) == Exit.OK
+    made = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert made == roles({"cart": ("b",), "shop": ("a",)}, Account("r", "c"))
+    assert main(["rbac", "-f", str(file)]) == Exit.USAGE
+    assert "has no namespace" in capsys.readouterr().err
+    file.write_text(yaml.safe_dump(template()))
+    assert main(["rbac", "-f", str(file)]) == Exit.OK
+    assert "names a Secret" in capsys.readouterr().err

@@ -1,0 +1,360 @@
+"""Promise: a metric of the source job makes one Job for each measurement, reads its end, and leaves none behind."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollouts.errors import ApiUnavailable
+from rollouts.manifests.analysis_job import MeasuringJob
+from rollouts.objects import JOB, Manifest
+from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
+from rollouts.settings import MetricSettings
+from rollouts.sim.actors.processes import RUN_SECONDS
+from tests.controller.analysis.stage import CONTROLLER, NAMESPACE, Stage, analysis_run, play
+
+ON = replace(CONTROLLER, metrics=MetricSettings(jobs=True, job_service_account="jobs"))
+POD = {"containers": [{"name": "test", "image": "test:1"}]}
+ENDLESS = {"annotations": {RUN_SECONDS: "1000000"}}
+"""Metadata of pods that do not end by themselves: how their Jobs end, each test says."""
+
+
+def asks_a_job(name: str = "smoke", pod: Manifest | None = None, **more: Any) -> Manifest:
+    """A metric of the source job."""
+    spec = more.pop("spec", {})
+    template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **(pod or POD)}}
+    job = {"spec": {"backoffLimit": 0, "template": template, **spec}}
+    return {"name": name, "provider": {"job": job}, **more}
+
+
+class JobStage:
+    """How Jobs end, by hand."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    @property
+    def jobs(self) -> list[Manifest]:
+        """All Jobs, in the order of their names."""
+        return sorted(self.stage.cluster.list(JOB, NAMESPACE), key=lambda each: str(each["metadata"]["name"]))
+
+    def end(self, job: Manifest, kind: str, **status: Any) -> None:
+        """A condition that holds from now on."""
+        condition = {"type": kind, "status": "True", "reason": "BackoffLimitExceeded"}
+        body = msgspec.json.encode({"status": {"conditions": [condition], **status}})
+        path = JOB.path(NAMESPACE, job["metadata"]["name"], "status")
+        answer = self.stage.cluster.api.answer(Request("PATCH", path, {}, body, MERGE_PATCH))
+        assert answer.status == 200, answer.body
+
+    def delete(self, job: Manifest) -> None:
+        """Somebody deletes it."""
+        body = msgspec.json.encode({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"})
+        path = JOB.path(NAMESPACE, job["metadata"]["name"])
+        assert self.stage.cluster.api.answer(Request("DELETE", path, {}, body)).status == 200
+
+    async def until(self, count: int) -> list[Manifest]:
+        """Waits for that many Jobs."""
+        for _ in range(600):
+            if len(self.jobs) >= count:
+                return self.jobs
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{len(self.jobs)} Jobs")
+
+
+class Refusing:
+    """The API server, which refuses what is asked about Jobs with some verbs."""
+
+    def __init__(self, api: ApiServer, **status: int) -> None:
+        self._api = api
+        self._status = status
+        self.asked: list[str] = []
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        """One request."""
+        if "/jobs" in request.path:
+            self.asked.append(request.method)
+            if status := self._status.get(request.method, 0):
+                body = {"kind": "Status", "code": status, "reason": "Forbidden", "message": "jobs.batch is forbidden"}
+                return Response(status, msgspec.json.encode(body))
+        return await self._api.request(request, deadline_s=deadline_s)
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        """As it is."""
+        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+
+    async def aclose(self) -> None:
+        """The cluster is the test's."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "phase"),
+    [
+        ("Complete", {"succeeded": 1}, "Successful"),
+        ("Failed", {"failed": 1}, "Failed"),
+        ("SuccessCriteriaMet", {"succeeded": 1}, "Successful"),
+    ],
+)
+def test_the_end_of_the_job_is_the_verdict(kind: str, status: dict[str, Any], phase: str) -> None:
+    """It belongs to the run, and runs under the account of Jobs."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        stage.cluster.apply(analysis_run("run", asks_a_job()))
+        async with stage.controller(settings=ON):
+            (job,) = await jobs.until(1)
+            await asyncio.sleep(30)
+            assert stage.phases("smoke") == ["Running"]
+            assert len(jobs.jobs) == 1
+            jobs.end(job, kind, **status)
+            assert await stage.until_over(within_s=10) == phase
+        run = stage.run() or {}
+        assert job["metadata"]["ownerReferences"][0]["uid"] == run["metadata"]["uid"]
+        assert job["spec"]["template"]["spec"]["serviceAccountName"] == "jobs"
+        (measured,) = stage.result("smoke")["measurements"]
+        assert measured["metadata"] == {
+            "job-name": job["metadata"]["name"],
+            "job-namespace": NAMESPACE,
+            "job-uid": job["metadata"]["uid"],
+        }
+
+    play(scenario)
+
+
+def test_a_long_job_is_asked_seldom() -> None:
+    """After an hour it is looked at once a minute, and its end is seen within one."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs, api = JobStage(stage), Refusing(stage.cluster.api)
+        stage.cluster.apply(analysis_run("run", asks_a_job()))
+        async with stage.controller(settings=ON, api=api):
+            (job,) = await jobs.until(1)
+            await asyncio.sleep(3_600)
+            assert api.asked.count("GET") < 150
+            jobs.end(job, "Complete", succeeded=1)
+            assert await stage.until_over(within_s=70) == "Successful"
+
+    play(scenario)
+
+
+def test_without_the_flag_no_job_is_made() -> None:
+    """The measurement says how to turn it on."""
+
+    async def scenario(stage: Stage) -> None:
+        api = Refusing(stage.cluster.api)
+        stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+        async with stage.controller(api=api):
+            assert await stage.until_over() == "Error"
+        assert "--job-metrics" in stage.result("smoke")["message"]
+        assert api.asked == []
+
+    play(scenario)
+
+
+def test_a_run_that_is_ended_deletes_its_job() -> None:
+    """With its pods; the measurement says so, and is no verdict."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        stage.cluster.apply(analysis_run("run", asks_a_job()))
+        async with stage.controller(settings=ON):
+            await jobs.until(1)
+            await asyncio.sleep(5)
+            stage.edit({"spec": {"terminate": True}})
+            await stage.until_over(within_s=30)
+            assert jobs.jobs == []
+        (measured,) = stage.result("smoke")["measurements"]
+        assert (measured["phase"], measured["message"]) == ("Pending", "the Job was stopped before its end")
+
+    play(scenario)
+
+
+def test_a_job_that_has_ended_when_it_is_stopped_tells_the_truth() -> None:
+    """The verdict is there: nobody throws it away."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        stage.cluster.apply(analysis_run("run", asks_a_job()))
+        async with stage.controller(settings=ON):
+            (job,) = await jobs.until(1)
+            await asyncio.sleep(5)
+            jobs.end(job, "Failed", failed=1)
+            stage.edit({"spec": {"terminate": True}})
+            assert await stage.until_over(within_s=30) == "Failed"
+            assert len(jobs.jobs) == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_job_that_somebody_deletes_is_an_error(replaced: bool) -> None:
+    """Nobody knows how it would have ended; one of the same name is not it."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+        async with stage.controller(settings=ON):
+            (job,) = await jobs.until(1)
+            await asyncio.sleep(5)
+            jobs.delete(job)
+            if replaced:
+                metadata = {"name": job["metadata"]["name"], "namespace": NAMESPACE}
+                template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **POD}}
+                head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+                jobs.end(stage.cluster.apply({**head, "spec": {"template": template}}), "Complete", succeeded=1)
+            assert await stage.until_over(within_s=60) == "Error"
+        words = "another Job has the name" if replaced else "was deleted before its end was seen"
+        assert words in stage.result("smoke")["message"]
+
+    play(scenario)
+
+
+def test_a_job_of_another_owner_with_its_name_is_not_taken() -> None:
+    """Whoever plants a Job that has ended well gets no verdict for it."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        run = stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+        of = MeasuringJob(
+            namespace=NAMESPACE,
+            run="run",
+            uid=run["metadata"]["uid"],
+            metric="smoke",
+            number=1,
+            service_account="jobs",
+        )
+        template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **POD}}
+        head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": of.name, "namespace": NAMESPACE}}
+        jobs.end(stage.cluster.apply({**head, "spec": {"template": template}}), "Complete", succeeded=1)
+        async with stage.controller(settings=ON):
+            assert await stage.until_over(within_s=60) == "Error"
+        assert "belongs to another owner" in stage.result("smoke")["message"]
+
+    play(scenario)
+
+
+def test_a_controller_that_dies_after_making_a_job_finds_it_again() -> None:
+    """Before it was recorded which Job it is: the next controller takes the measurement under its number, and that is the Job."""
+
+    class Deaf(Refusing):
+        """Makes the Job, and the answer gets lost with the process."""
+
+        def __init__(self, api: ApiServer) -> None:
+            super().__init__(api)
+            self.made = asyncio.Event()
+
+        async def request(self, request: Request, *, deadline_s: float) -> Response:
+            """Never answers about a Job."""
+            answer = await super().request(request, deadline_s=deadline_s)
+            if request.method == "POST" and "/jobs" in request.path:
+                self.made.set()
+                await asyncio.Event().wait()
+            return answer
+
+    async def scenario(stage: Stage) -> None:
+        jobs, api = JobStage(stage), Deaf(stage.cluster.api)
+        stage.cluster.apply(analysis_run("run", asks_a_job()))
+        dying = asyncio.create_task(stage.control(asyncio.Event(), api=api, settings=ON))
+        await api.made.wait()
+        dying.cancel()
+        await asyncio.gather(dying, return_exceptions=True)
+        async with stage.controller(settings=ON):
+            await asyncio.sleep(20)
+            (job,) = jobs.jobs
+            jobs.end(job, "Complete", succeeded=1)
+            assert await stage.until_over(within_s=60) == "Successful"
+        assert len(jobs.jobs) == 1
+
+    play(scenario)
+
+
+def test_an_answer_that_gets_lost_makes_no_second_job() -> None:
+    """The Job was made, and nobody knows: the next try finds it by its name."""
+
+    class Losing(Refusing):
+        """Loses the first answer about a new Job."""
+
+        lost = False
+
+        async def request(self, request: Request, *, deadline_s: float) -> Response:
+            """One request."""
+            answer = await super().request(request, deadline_s=deadline_s)
+            if request.method == "POST" and "/jobs" in request.path and not self.lost:
+                self.lost = True
+                raise ApiUnavailable("the connection broke")
+            return answer
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+        async with stage.controller(settings=ON, api=Losing(stage.cluster.api)):
+            await asyncio.sleep(10)
+            (job,) = jobs.jobs
+            jobs.end(job, "Complete", succeeded=1)
+            assert await stage.until_over(within_s=30) == "Successful"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("metric", "status", "words"),
+    [
+        (asks_a_job(pod={**POD, "serviceAccountName": "admin"}), {}, "Jobs of metrics run as jobs"),
+        (asks_a_job(spec={"manualSelector": True}), {}, "manualSelector"),
+        (asks_a_job(pod={"containers": []}), {}, "the API server refuses the Job"),
+        (asks_a_job(), {"POST": 403}, "the controller may not create the Job"),
+        (asks_a_job(), {"POST": 500}, "the API server does not answer as it must"),
+    ],
+)
+def test_a_job_that_cannot_be_made_is_an_error(metric: Manifest, status: dict[str, int], words: str) -> None:
+    """And says why."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.apply(analysis_run("run", {**metric, "consecutiveErrorLimit": 0}))
+        async with stage.controller(settings=ON, api=Refusing(stage.cluster.api, **status)):
+            assert await stage.until_over() == "Error"
+        assert words in stage.result("smoke")["message"]
+        assert JobStage(stage).jobs == []
+
+    play(scenario)
+
+
+def test_a_job_that_may_not_be_deleted_is_told_of() -> None:
+    """The run ends all the same."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        stage.cluster.apply(analysis_run("run", asks_a_job()))
+        async with stage.controller(settings=ON, api=Refusing(stage.cluster.api, DELETE=403)):
+            await jobs.until(1)
+            await asyncio.sleep(5)
+            stage.edit({"spec": {"terminate": True}})
+            await stage.until_over(within_s=30)
+        assert "may not delete the Job" in stage.result("smoke")["measurements"][0]["message"]
+
+    play(scenario)
+
+
+def test_no_more_jobs_stay_than_measurements_are_kept() -> None:
+    """A run of a thousand measurements does not fill its namespace."""
+
+    async def scenario(stage: Stage) -> None:
+        jobs = JobStage(stage)
+        metric = asks_a_job(interval="10s", count=8)
+        retention = [{"metricName": "smoke", "limit": 3}]
+        stage.cluster.apply(analysis_run("run", metric, measurementRetention=retention))
+        async with stage.controller(settings=ON):
+            for _ in range(400):
+                for each in jobs.jobs:
+                    if not (each.get("status") or {}).get("conditions"):
+                        jobs.end(each, "Complete", succeeded=1)
+                assert len(jobs.jobs) <= 4
+                await asyncio.sleep(0.5)
+            assert stage.status()["phase"] == "Successful"
+            assert stage.result("smoke")["successful"] == 8
+        assert len(jobs.jobs) == 3
+
+    play(scenario)

@@ -1,0 +1,203 @@
+"""Promise: a pass sees each AnalysisRun that its Rollout owns, with its verdict, and takes nothing else for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rollouts.api.status.analysis_run import run_status_to_wire
+from rollouts.cluster.decoding import UnreadableObject
+from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
+from rollouts.core.model.analysis import (
+    AnalysisGate,
+    AnalysisKind,
+    AnalysisPhase,
+    RunSeen,
+)
+from rollouts.objects import Key
+from tests.controller.observe.analysed import (
+    BACKGROUND,
+    STEP_0,
+    snapshot,
+    snapshots,
+    spec_of,
+    under_way,
+    updating,
+)
+from tests.controller.world import CART, World, analysis_run, owned, rollout, template
+
+
+def measured(name: str, phase: AnalysisPhase, *, value: str = "", message: str = "", **more: Any) -> MetricResult:
+    """A metric with one measurement."""
+    one = Measurement(phase=phase, started_at_s=1.0, finished_at_s=2.0, value=value, message=message)
+    return MetricResult(name=name, phase=AnalysisPhase.RUNNING, measurements=(one,), **more)
+
+
+def runs_with(*statuses: RunStatus | dict[str, Any], **more: Any) -> list[RunSeen]:
+    """The run of Rollout cart as it is seen with each of these statuses, one after the other."""
+
+    def with_status(index: int, status: RunStatus | dict[str, Any]) -> Callable[[World], None]:
+        wire = run_status_to_wire(status) if isinstance(status, RunStatus) else status
+
+        def put(world: World) -> None:
+            if not index:
+                under_way(world)
+            world.runs.put("", analysis_run(status=wire, version=index + 1, **more))
+
+        return put
+
+    seen = snapshots(*(with_status(index, status) for index, status in enumerate(statuses)))
+    return [run for each in seen for run in each.runs]
+
+
+def test_a_run_is_seen_with_its_place_and_its_verdict() -> None:
+    """The verdict counts for the revision and the step that its labels name, and for no other."""
+    over = RunStatus(phase=AnalysisPhase.FAILED, message="too many errors", started_at_s=1.0, completed_at_s=9.0)
+
+    (run,) = runs_with(over, creationTimestamp="1970-01-01T00:00:05Z", deletionTimestamp="1970-01-01T00:00:10Z")
+
+    assert run == RunSeen(
+        name="cart-run",
+        uid="cart-run-uid",
+        resource_version="1",
+        gate=STEP_0,
+        revision="v2",
+        created_at_s=5.0,
+        phase=AnalysisPhase.FAILED,
+        message="too many errors",
+        deleting=True,
+        completed_at_s=9.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "gate"),
+    [
+        ({"rollouts.dev/analysis": "background"}, BACKGROUND),
+        ({"rollouts.dev/analysis": "post-promotion"}, AnalysisGate(AnalysisKind.POST_PROMOTION)),
+        ({"rollouts.dev/analysis": "step", "rollouts.dev/step": "12"}, AnalysisGate(AnalysisKind.STEP, 12)),
+        ({"rollouts.dev/analysis": "step"}, None),
+        ({"rollouts.dev/analysis": "step", "rollouts.dev/step": "-1"}, None),
+        ({"rollouts.dev/analysis": "step", "rollouts.dev/step": "9" * 10}, None),
+        ({"rollouts.dev/analysis": "step", "rollouts.dev/step": "²"}, None),
+        ({"rollouts.dev/analysis": "tea"}, None),
+        ({}, None),
+    ],
+)
+def test_a_run_whose_labels_cannot_be_read_is_of_no_gate(labels: dict[str, str], gate: AnalysisGate | None) -> None:
+    """Somebody may edit labels; such a run passes nothing."""
+    (run,) = runs_with({}, labels=labels)
+
+    assert run.gate == gate
+
+
+def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict() -> None:
+    """An update that ends waits for that much evidence of the analysis beside its steps. Errors and dry runs are none."""
+    good = measured("a", AnalysisPhase.SUCCESSFUL, count=1)
+    broken = measured("b", AnalysisPhase.ERROR, error=1)
+    fine = measured("b", AnalysisPhase.FAILED, count=1)
+    unmeasured = MetricResult(name="c", dry_run=True)
+    running = RunStatus(phase=AnalysisPhase.RUNNING, started_at_s=1.0)
+
+    seen = runs_with(
+        {},
+        running,
+        replace(running, results=(good, MetricResult(name="b"), unmeasured)),
+        replace(running, results=(good, broken, unmeasured)),
+        replace(running, results=(good, fine, unmeasured)),
+    )
+
+    assert [each.measured for each in seen] == [False, False, False, False, True]
+
+
+def test_a_run_that_goes_on_says_what_it_measured_last() -> None:
+    """People who wait for it read this in the status of the Rollout."""
+    results = (
+        measured("success-rate", AnalysisPhase.SUCCESSFUL, value="0.99", count=1),
+        measured("latency", AnalysisPhase.ERROR, message="connection refused", error=1),
+        measured("cpu", AnalysisPhase.FAILED, value="9", count=1, dry_run=True),
+        MetricResult(name="memory"),
+    )
+
+    (run,) = runs_with(RunStatus(phase=AnalysisPhase.RUNNING, results=results, started_at_s=1.0))
+
+    assert run.message == "success-rate Successful (0.99), latency Error (connection refused)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"), [({"terminate": True}, True), ({"terminate": False}, False), ({"terminate": "yes"}, False)]
+)
+def test_a_run_that_is_told_to_end_is_seen_so(spec: dict[str, Any], told: bool) -> None:
+    """It is told once."""
+    assert [each.terminate for each in runs_with({}, spec=spec)] == [told]
+
+
+@pytest.mark.parametrize("junk", [{"phase": "Splendid"}, {"phase": 5, "metricResults": "x"}, {"metricResults": [7]}])
+def test_a_status_that_somebody_has_spoilt_is_no_verdict(junk: dict[str, Any]) -> None:
+    """Whoever may write anything into it must not pass a gate by a mistake."""
+    (run,) = runs_with(junk)
+
+    assert (run.phase, run.measured) == (AnalysisPhase.PENDING, False)
+
+
+@pytest.mark.parametrize("lie", [{"name": "other"}, {"kind": "Job"}, {"controller": False}, {"uid": "someone's"}])
+def test_a_run_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]) -> None:
+    """As for ReplicaSets: all of a reference has to be true."""
+    assert runs_with({}, ownerReferences=[{**owned()[0], **lie}]) == []
+
+
+def test_the_oldest_run_comes_first() -> None:
+    """Decisions do not depend on the order in which a watch brings objects."""
+
+    def arrange(world: World) -> None:
+        under_way(world)
+        for name, at in (("b", "07"), ("c", "05"), ("a", "07")):
+            world.runs.put("", analysis_run(name, creationTimestamp=f"2026-01-01T00:00:{at}Z"))
+
+    assert [run.name for run in snapshot(arrange).runs] == ["c", "a", "b"]
+
+
+def test_a_run_that_cannot_be_read_has_no_verdict_and_is_there() -> None:
+    """No other run takes its place, nothing is promoted, and everything else goes on: an abort by hand, for one."""
+
+    def arrange(world: World) -> None:
+        under_way(world)
+        run = analysis_run(status={"phase": "Successful"})
+        world.runs.put("", run)
+        world.runs.put_unreadable("", UnreadableObject(analysis_run(version=2).metadata, "it has more than 8 MiB"))
+
+    (run,) = snapshot(arrange).runs
+
+    assert (run.name, run.gate, run.phase, run.measured) == ("cart-run", STEP_0, AnalysisPhase.PENDING, False)
+    assert "more than 8 MiB" in run.message
+
+
+def test_a_name_that_somebody_else_has_is_seen() -> None:
+    """Status names the run, and the object of that name is a stranger's: its verdict says nothing about this Rollout.
+
+    The Rollout depends on it all the same: it waits until somebody deletes it.
+    """
+    depend: list[Callable[[], frozenset[Key]]] = []
+    record = {
+        "kind": "step",
+        "step": 0,
+        "number": 1,
+        "run": "cart-run",
+        "phase": "Running",
+        "at": "2026-01-01T00:00:00Z",
+    }
+
+    def arrange(world: World) -> None:
+        spec = spec_of()
+        world.rollouts.put("", rollout(spec=spec, status=updating(spec, analyses=[record])))
+        world.runs.put("", analysis_run(ownerReferences=[]))
+        world.templates.put("", template())
+        depend.append(lambda: world.analyses.askers.of("shop", "cart-run"))
+
+    seen = snapshot(arrange)
+
+    assert (seen.runs, seen.taken_runs) == ((), frozenset({"cart-run"}))
+    assert depend[0]() == {CART}

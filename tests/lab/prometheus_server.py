@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,6 +63,7 @@ class Prometheus:
         """
         self.url = f"http://127.0.0.1:{port}"
         self._processes = processes
+        self._process_id = 0
         self._data = home / "data"
         config = home / "prometheus.json"  # JSON is YAML
         every = {"scrape_interval": f"{every_s}s", "scrape_timeout": f"{every_s}s"}
@@ -75,7 +78,15 @@ class Prometheus:
 
     def start(self) -> None:
         """Runs it; it may not answer yet. Its log stays."""
-        self._processes.start(NAME, self._command)
+        self._process_id = self._processes.start(NAME, self._command)
+
+    def freeze(self) -> None:
+        """From now on it takes connections and answers nothing, and scrapes nothing."""
+        os.kill(self._process_id, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on where it was."""
+        os.kill(self._process_id, signal.SIGCONT)
 
     def stop(self) -> None:
         """Ends it in order."""

@@ -26,7 +26,6 @@ from rollouts.sim.faults import Crashed, FaultTape, Faulty
 from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import GatewaySettings
 from rollouts.sim.network.gateway_types import gateway_crds
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import Telemetry
 from tests.behaviour.plane_witness import PlaneWitness
 from tests.behaviour.truth import ROUTE_KINDS
@@ -341,7 +340,7 @@ def _unexpected(telemetry: list[Telemetry]) -> list[str]:
 @cache
 def crds() -> tuple[Manifest, ...]:
     """The project's CRDs, made once."""
-    return (*crd_manifests(), *analysis_crds())
+    return crd_manifests()
 
 
 def _tag(replica_set: Manifest) -> str:

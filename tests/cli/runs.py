@@ -24,7 +24,6 @@ from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
-from rollouts.sim.storage.analysis_types import analysis_crds
 
 NOW_S = 1_800_000_000.0
 SUCCESSFUL, FAILED = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
@@ -150,7 +149,7 @@ class Served:
 
 @cache
 def _crds() -> tuple[Manifest, ...]:
-    return (*crd_manifests(), *analysis_crds())
+    return crd_manifests()
 
 
 @contextlib.asynccontextmanager

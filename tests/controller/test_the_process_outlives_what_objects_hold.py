@@ -20,7 +20,6 @@ from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import Telemetry
 
 FORBIDDEN = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "may not watch"}).encode()
@@ -171,7 +170,7 @@ def play(scenario: Callable[[SimulatedCluster], Awaitable[None]], *, limit_s: fl
     """Plays a scenario in virtual time."""
 
     async def main() -> None:
-        async with SimulatedCluster(seed=3, crds=(*crd_manifests(), *analysis_crds())) as cluster:
+        async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
             await scenario(cluster)
 
     run_virtual(main(), limit_s=limit_s)

@@ -13,7 +13,6 @@ from rollouts.clock import SystemClock
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, METRIC_PROVIDER, Kind, Manifest
 from rollouts.ports import APPLY_PATCH, MERGE_PATCH, Request, Response
 from rollouts.sim.apiserver.server import SimServer
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.sim.storage.registry import JOB, SECRET
 
 METRIC = {
@@ -27,7 +26,7 @@ METRIC = {
 @pytest.fixture
 def server() -> SimServer:
     """A server with the project's types."""
-    return SimServer(clock=SystemClock(), crds=[*crd_manifests(), *analysis_crds()])
+    return SimServer(clock=SystemClock(), crds=crd_manifests())
 
 
 def send(

@@ -21,7 +21,6 @@ from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import Crashed, FaultTape, Faulty
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import Telemetry
 
 Outcome: TypeAlias = "float | str | None"
@@ -244,7 +243,7 @@ def play(
     """Plays a scenario in virtual time."""
 
     async def main() -> None:
-        crds = () if without_crds else (*crd_manifests(), *analysis_crds())
+        crds = () if without_crds else crd_manifests()
         async with SimulatedCluster(seed=3, crds=crds) as cluster:
             cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BUSY}})
             await scenario(Stage(cluster, Metrics(cluster.clock, script, took_s=took_s)))

@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 
 from rollouts.api.schema import crd_manifests
 from rollouts.objects import ANALYSIS_RUN
-from rollouts.sim.storage.analysis_types import analysis_crds
 from tests.controller.analysis.stage import Stage, analysis_run, metric, play
 from tests.controller.analysis.test_one_run_harms_no_other import healthy_after_s
 from tests.controller.test_the_process_outlives_what_objects_hold import Spoiling
@@ -28,7 +27,7 @@ def test_without_the_crd_rollouts_go_on_and_it_is_told_once() -> None:
                 await asyncio.sleep(600)
                 (told,) = _told(logs)
                 assert told["remedy"] == "rollouts crds | kubectl apply -f -"
-                for crd in analysis_crds():
+                for crd in crd_manifests():
                     stage.cluster.apply(crd)
                 stage.cluster.apply(analysis_run())
                 assert await stage.until_over(within_s=602) == "Successful"

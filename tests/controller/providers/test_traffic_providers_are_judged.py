@@ -18,7 +18,6 @@ from rollouts.ports import MERGE_PATCH, Request
 from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.analysis_types import analysis_crds
 from rollouts.telemetry import Telemetry
 from tests.controller.providers.door import Door, refusal
 from tests.traffic.cases.declared import APISIX, with_headers
@@ -165,7 +164,7 @@ def test_a_good_one_is_ready_after_a_dry_run_that_stores_nothing() -> None:
             await asyncio.sleep(900)
             assert len(running.door.asked) - before <= 20  # watches end and begin again
 
-    play(scenario, *crd_manifests(), *analysis_crds(), APISIX_CRD)
+    play(scenario, *crd_manifests(), APISIX_CRD)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 
 docs: $(VENV)/dev.stamp ## write the pages and pictures of docs/ that are drawn from the code
 	@$(BIN)/python -m rollouts.cli.reference
-	@$(BIN)/python -m rollouts.cli.picture docs/images/tree.svg
+	@$(BIN)/python -m rollouts.cli.picture docs/images
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	@$(PIP) uv

@@ -133,7 +133,7 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
     say(f"the author sets the image back to {SECOND}")
     await stage.change(CANARY_APP, with_image(SECOND))
     await stage.until(CANARY_APP, _is_healthy, deadline_s=20, what="the Rollout is Healthy again")
-    return 0, f"aborted, {CANARY_APP} stays at {SECOND}"
+    return 0, f"aborted, {CANARY_APP} at {SECOND}"
 
 
 async def measured(stage: DemoStage, say: Say) -> tuple[int, str]:
@@ -168,7 +168,7 @@ async def measured(stage: DemoStage, say: Say) -> tuple[int, str]:
     say(f"the author sets the image back to {SECOND}")
     await stage.change(CANARY_APP, with_image(SECOND))
     await stage.until(CANARY_APP, _is_healthy, deadline_s=20, what="the Rollout is Healthy again")
-    return 0, f"aborted at {told.last_number:.3f} of {GOOD_SHARE}, {CANARY_APP} stays at {SECOND}"
+    return 0, f"aborted at {told.last_number:.3f} of {GOOD_SHARE}"
 
 
 async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:

@@ -19,8 +19,6 @@ CANARY_STEPS: tuple[Manifest, ...] = (
     {"pause": {}},
     {"setWeight": 50},
     {"pause": {"duration": "1s"}},
-    {"setWeight": 75},
-    {"pause": {"duration": "1s"}},
 )
 
 

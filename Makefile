@@ -40,7 +40,7 @@ NODE_ARGS ?= tests/node -v --durations 5
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(VENV)/runtime.stamp ## a canary, an abort and a blue-green in a simulated cluster; DEMO_ARGS=--cluster uses your kubeconfig
+demo: $(VENV)/runtime.stamp ## a canary, two aborts and a blue-green in a simulated cluster; DEMO_ARGS=--cluster uses your kubeconfig
 	@$(BIN)/rollouts demo $(DEMO_ARGS)
 
 unit: $(VENV)/dev.stamp ## the quick tests: pure and simulated, no cluster; PYTHON=/path/to/python takes another Python
@@ -94,7 +94,7 @@ crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 
 docs: $(VENV)/dev.stamp ## write the pages and pictures of docs/ that are drawn from the code
 	@$(BIN)/python -m rollouts.cli.reference
-	@$(BIN)/python -m rollouts.cli.picture docs/images/tree.svg
+	@$(BIN)/python -m rollouts.cli.picture docs/images
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	@$(PIP) uv

@@ -20,6 +20,7 @@ WAITING = (
     _TESTS / "contract",
     _TESTS / "cli" / "test_the_demo_keeps_its_promises.py",
     _TESTS / "cli" / "test_commands_on_a_cluster.py",
+    _TESTS / "cli" / "test_an_analysed_update_goes_on_by_commands.py",
 )
 """Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
 

@@ -367,7 +367,7 @@ def demo(
         typer.Option("--plain", help="Print lines, not the live tree; the default without a terminal or with $CI."),
     ] = False,
 ) -> None:
-    """See it work in a minute: canary, abort and blue-green under traffic, on a cluster inside this process.
+    """See it work in a minute: canary, aborts and blue-green under traffic, on a cluster inside this process.
 
     Exit code 0 only if every outcome was as promised and no request was lost.
     """

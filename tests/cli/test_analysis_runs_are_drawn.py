@@ -38,6 +38,26 @@ def test_a_running_analysis_shows_each_value_beside_its_condition() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("[0.9765100779106463]", "[0.97651]"),
+        ("0.33333333", "0.333333"),
+        ("-123456.7890123", "-123457"),
+        ("[0.00000123456789]", "[1.23457e-06]"),
+        ("[0.9982]", "[0.9982]"),
+        ("[12345678]", "[12345678]"),
+        ("[12345678.12345678]", "[12345678.12345678]"),
+        ("[0.12345678, 1]", "[0.12345678, 1]"),
+    ],
+)
+def test_a_number_with_many_digits_is_rounded_in_the_tree(value: str, shown: str) -> None:
+    """Sixteen digits push the condition off the line; the list of measurements has them all."""
+    status = replace(RUNNING, results=(result(measurement(value)),))
+
+    assert lines(run(status=status))[1].startswith(f"▶ success-rate  {shown}  result[0]")
+
+
 def test_a_verdict_says_why() -> None:
     """Of a failed metric its own reason, once; of a run that could not be measured at all the run's."""
     broken = RunStatus(phase=AnalysisPhase.ERROR, message="spec.metrics[0].provider: is required", completed_at_s=NOW_S)

@@ -13,7 +13,7 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from rollouts.cli.demo.manifests import BAD, IMAGE, SECOND, rollout, service, wi
 from rollouts.cli.demo.stage import DemoStage, simulated_stage
 from rollouts.cli.main import main
 from rollouts.cli.view.objects import RolloutObjects, status_of
+from rollouts.objects import Manifest
 
 STEPS = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}
 PATIENCE_S = 20.0
@@ -38,7 +39,7 @@ class Shop:
 
     async def run(self, *words: str) -> int:
         """One command line, in a thread of its own, as a process of its own would run it."""
-        return await asyncio.to_thread(main, [words[0], "--kubeconfig", str(self.kubeconfig), *words[1:]])
+        return await asyncio.to_thread(main, [*words, "--kubeconfig", str(self.kubeconfig)])
 
     async def reaches(self, phase: str) -> RolloutObjects:
         """Waits for the Rollout's phase, of the latest spec."""
@@ -51,13 +52,15 @@ class Shop:
 
 
 @contextlib.asynccontextmanager
-async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    """One Rollout of two pods, Healthy."""
+async def shop(
+    tmp_path: Path, *, strategy: Manifest = STEPS, templates: Iterable[Manifest] = ()
+) -> AsyncIterator[Shop]:
+    """One Rollout of two pods, Healthy, and AnalysisTemplates."""
     kubeconfig = tmp_path / "kubeconfig"
     async with simulated_stage(serve=kubeconfig, seed=3) as stage:
-        manifest = rollout(stage.namespace, "cart", STEPS)
+        manifest = rollout(stage.namespace, "cart", strategy)
         manifest["spec"]["replicas"] = 2
-        await stage.install([service(stage.namespace, "cart", app="cart"), manifest])
+        await stage.install([*templates, service(stage.namespace, "cart", app="cart"), manifest])
         there = Shop(stage, kubeconfig)
         await there.reaches("Healthy")
         yield there

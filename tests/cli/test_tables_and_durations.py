@@ -95,7 +95,7 @@ def test_the_demos_table_adds_up_and_names_what_broke() -> None:
         ActRow(title="abort", sent=50, lost=2, steps=0, seconds=3.0, writes=8, outcome="", problem="lost 2 requests"),
     ]
 
-    _, canary, abort, total = drawn(act_table(rows))
+    _, _, canary, abort, total = drawn(act_table(rows))
 
     assert canary == ["canary", "100", "0", "4", "9.5", "20", "Healthy"]
     assert abort == ["abort", "50", "2", "0", "3.0", "8", "lost", "2", "requests"]

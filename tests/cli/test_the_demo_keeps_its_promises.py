@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rollouts.cli.demo import acts as acts_module
 from rollouts.cli.demo import command as demo_module
-from rollouts.cli.demo.acts import Act, Say, promise_share
+from rollouts.cli.demo.acts import ACTS, Act, Say, install, measured, promise_share
 from rollouts.cli.demo.command import Where, demo
 from rollouts.cli.demo.manifests import CANARY_APP, canary_app
 from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, DemoStage, NotAsPromised, simulated_stage
@@ -52,8 +54,25 @@ async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path)
     rows = {words[0]: words for line in text.splitlines() if (words := line.split()) and words[0] in ("all", "install")}
     assert int(rows["all"][1]) > 1_000, "requests"
     assert int(rows["all"][2]) == 0, "lost"
+    measured = re.findall(r"measured: success-rate \[(\S+)\], condition result\[0\] >= 0.99: (\w+)", text)
+    good, bad = (
+        [float(number) for number, phase in measured if phase == wanted] for wanted in ("Successful", "Failed")
+    )
+    assert (len(bad), min(good) >= 0.99 > max(bad)) == (3, True), measured
+    assert "its analysis has aborted it" in text
     assert "\x1b" not in text, "no escapes where there is no terminal"
     assert json.loads(kubeconfig.read_text())["current-context"] == "simulated"
+
+
+async def test_an_analysis_that_finds_nothing_wrong_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The act must be able to fail: without errors in the new version nothing aborts it."""
+    monkeypatch.setattr(acts_module, "ERROR_PERCENT", 0)
+    monkeypatch.setattr(acts_module, "ABORTED_WITHIN_S", 8.0)
+    monkeypatch.setattr(demo_module, "ACTS", tuple(each for each in ACTS if each.play in (install, measured)))
+    console = Console(file=io.StringIO(), width=200)
+
+    assert await demo(SIMULATED, console=console, lines=True) is Exit.BAD
+    assert "expected within 8 s that the analysis has aborted the update" in shown(console)
 
 
 async def kills_pods(stage: DemoStage, say: Say) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
-from rollouts.cli.picture import NOW_S, example, svg
+from rollouts.cli.picture import NOW_S, PICTURES, analysed, example, svg
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import PODS_SHOWN, draw, line, weight_bar
 from rollouts.cli.view.tree import ConditionLine, PodLine, RolloutView, WaitLine, percent_text
@@ -149,11 +149,23 @@ def test_one_line_says_the_same_for_logs_and_scripts() -> None:
     )
 
 
-def test_the_picture_in_the_docs_is_of_this_tree() -> None:
-    """docs/images/tree.svg comes from `python -m rollouts.cli.picture docs/images/tree.svg`, and from nothing else."""
-    path = Path(__file__).parents[2] / "docs" / "images" / "tree.svg"
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_pictures_in_the_docs_are_of_this_tree(name: str) -> None:
+    """They come from `python -m rollouts.cli.picture docs/images`, and from nothing else."""
+    path = Path(__file__).parents[2] / "docs" / "images" / name
 
-    assert path.read_text(encoding="utf-8") == svg(example())
+    assert path.read_text(encoding="utf-8") == svg(PICTURES[name]())
+
+
+def test_the_analyses_of_an_update_are_drawn_with_what_they_measure() -> None:
+    """One look answers which analysis holds the update, on what evidence, and how the others go."""
+    shown = [row.strip("│├└─ ") for row in picture(analysed()).splitlines()]
+
+    assert "Steps    ✔ setWeight 25  ▶ analysis latency  · setWeight 50  · pause 10m" in shown
+    assert "▶ background analysis  Running  for 6m10s  cart-f7w2k9xq4c-background-5tq8zk2m4c" in shown
+    assert "▶ success-rate  [0.9982]  result[0] >= 0.99  ███▁▇▇  5 successful, 1 failed" in shown
+    assert "✘ analysis of step 1  Failed  took 3m, 55s ago  cart-f7w2k9xq4c-step-1-8mz4rt2xkd" in shown
+    assert "✘ latency-p95  [0.7341]  result[0] <= 0.5  ▁▆██  1 successful, 3 failed  failed (3) >" in shown
 
 
 @pytest.mark.parametrize(

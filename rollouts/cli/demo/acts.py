@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -14,7 +15,10 @@ from rollouts.cli.demo.manifests import (
     BLUE_GREEN_APP,
     CANARY_APP,
     CANARY_STEPS,
+    ERROR_PERCENT,
+    FAULTY,
     FIRST,
+    GOOD_SHARE,
     IMAGE,
     REPLICAS,
     SECOND,
@@ -25,15 +29,19 @@ from rollouts.cli.demo.manifests import (
 from rollouts.cli.demo.stage import GATEWAY, DemoStage, NotAsPromised, selector_of
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.counts import count_of
-from rollouts.cli.view.objects import RolloutObjects, images_of, pod_line, revision_of, status_of
+from rollouts.cli.view.objects import RolloutObjects, images_of, pod_line, revision_of, status_of, view_of
+from rollouts.cli.view.runs import MeasurementLine, MetricLine
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from rollouts.manifests.ownership import REVISION
+from rollouts.sim.network.applications import Behaviour
 
 Say = Callable[[str], None]
-_LAST_REQUESTS_S = 0.8  # a proxy may be half a second late, and a lost request must show in the row of its act
+_LAST_REQUESTS_S = 0.6  # a proxy may be half a second late, and a lost request must show in the row of its act
 _STEADY_S = 1.0  # requests on a cluster at rest, to compare with
 _MEASURED_S = 3.1  # two whole seconds, wherever in a second the first one begins
+ABORTED_WITHIN_S = 40.0  # its analysis measures every second and fails at the third bad one
 _SHARE_OFF_BY = 4.0  # percent: of 100 requests, three proxies that each begin anew with the stable revision
 
 
@@ -43,10 +51,12 @@ class Act:
 
     Args:
         play: plays the act; returns how many steps were carried out, and the outcome in words.
+        needs_clients: it is played only where this process sends requests and measures them.
     """
 
     title: str
     play: Callable[[DemoStage, Say], Awaitable[tuple[int, str]]]
+    needs_clients: bool = False
 
 
 async def install(stage: DemoStage, say: Say) -> tuple[int, str]:
@@ -63,7 +73,7 @@ async def install(stage: DemoStage, say: Say) -> tuple[int, str]:
     for app in (CANARY_APP, BLUE_GREEN_APP):
         stage.send_requests(app)
     await asyncio.sleep(_STEADY_S)
-    return 0, f"{CANARY_APP} and {BLUE_GREEN_APP} Healthy at {FIRST}"
+    return 0, f"{CANARY_APP}, {BLUE_GREEN_APP} Healthy at {FIRST}"
 
 
 async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
@@ -72,6 +82,7 @@ async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     Where a gateway splits the requests, it also promises that 25 % of them reach the canary, as the clients count.
     """
     say(f"new image {SECOND} for {CANARY_APP}: 25 %, then it waits for promotion")
+    told = _Measurements(say)
     await stage.change(CANARY_APP, with_image(SECOND))
     seen = await stage.until(CANARY_APP, _waits_for_promotion, deadline_s=20, what="the canary waits to be promoted")
     status = status_of(seen.rollout)
@@ -84,10 +95,13 @@ async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     promise_share(stage, status.current_revision, 25)
     say(f"promote: rollouts.dev/promote={status.current_revision}@{status.step_index}")
     await _verb(stage, CANARY_APP, lambda now: verbs.plan_promote(now, full=False, step=None))
-    await stage.until(CANARY_APP, _is_healthy, deadline_s=40, what="the canary is Healthy at the end of its steps")
+    done = told.then(_is_healthy)
+    await stage.until(CANARY_APP, done, deadline_s=40, what="the canary is Healthy at the end of its steps")
     seen = await stage.until(CANARY_APP, _has_only(REPLICAS), deadline_s=10, what="only the new pods are left")
     _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
-    return len(CANARY_STEPS), f"{CANARY_APP} Healthy at {SECOND}"
+    if stage.gateway is not None:
+        _promise(told.phases == {AnalysisPhase.SUCCESSFUL}, f"the good version was measured {sorted(told.phases)}")
+    return len(CANARY_STEPS), f"promoted, {CANARY_APP} at {SECOND}"
 
 
 async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
@@ -102,7 +116,7 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
 
     seen = await stage.until(CANARY_APP, crashes, deadline_s=20, what="the bad pod is seen to fail")
     bad = status_of(seen.rollout).current_revision
-    await asyncio.sleep(2 * _STEADY_S)  # requests while it crashes
+    await asyncio.sleep(_STEADY_S)  # requests while it crashes
     say(f"abort: rollouts.dev/abort={bad}")
     await _verb(stage, CANARY_APP, verbs.plan_abort)
 
@@ -119,7 +133,42 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
     say(f"the author sets the image back to {SECOND}")
     await stage.change(CANARY_APP, with_image(SECOND))
     await stage.until(CANARY_APP, _is_healthy, deadline_s=20, what="the Rollout is Healthy again")
-    return 0, f"aborted, {CANARY_APP} stayed at {SECOND}"
+    return 0, f"aborted, {CANARY_APP} at {SECOND}"
+
+
+async def measured(stage: DemoStage, say: Say) -> tuple[int, str]:
+    """Promises that a version which fails a part of its requests is aborted by its analysis, and nobody needs to do anything.
+
+    The aborted pods drain while the next act is played.
+    """
+    if stage.sim is None:
+        raise ValueError("a real cluster has no clients of ours")
+    say(f"new image {FAULTY} for {CANARY_APP}: its pods are ready, and {ERROR_PERCENT} % of its requests fail")
+    stage.sim.applications.behave(Behaviour(error_ratio=ERROR_PERCENT / 100), image=f"{IMAGE}:{FAULTY}")
+    told = _Measurements(say, but=stage.seen(CANARY_APP))
+    await stage.change(CANARY_APP, with_image(FAULTY))
+
+    def is_aborted(seen: RolloutObjects) -> bool:
+        return status_of(seen.rollout).phase == Phase.ABORTED and AnalysisPhase.FAILED in told.phases
+
+    seen = await stage.until(
+        CANARY_APP, told.then(is_aborted), deadline_s=ABORTED_WITHIN_S, what="the analysis has aborted the update"
+    )
+    bad = status_of(seen.rollout).current_revision
+    tally = stage.clients[CANARY_APP].tally
+    say(
+        f"its analysis has aborted it: {tally.failed[bad]} of {count_of(tally.sent[bad], 'request')} to {FAULTY} failed"
+    )
+    _promise(tally.failed[bad] > 0, f"no request to {FAULTY} failed")
+    await stage.until(CANARY_APP, _stable_serves, deadline_s=20, what="all requests go to the stable revision")
+    before = tally.sent[bad]
+    await asyncio.sleep(_STEADY_S)
+    more = tally.sent[bad] - before
+    _promise(not more, f"{FAULTY} got {count_of(more, 'request')} after its traffic was taken away")
+    say(f"the author sets the image back to {SECOND}")
+    await stage.change(CANARY_APP, with_image(SECOND))
+    await stage.until(CANARY_APP, _is_healthy, deadline_s=20, what="the Rollout is Healthy again")
+    return 0, f"aborted at {told.last_number:.3f} of {GOOD_SHARE}"
 
 
 async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:
@@ -145,14 +194,15 @@ async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:
     _promise(active == new, f"the active Service selects {active} instead of {new}")
     seen = await stage.until(BLUE_GREEN_APP, _has_only(REPLICAS), deadline_s=20, what="the old revision is scaled down")
     _promise(_serving_images(seen) == {SECOND}, f"{_serving_images(seen)} serve instead of {SECOND}")
-    return 1, f"{BLUE_GREEN_APP} switched to {SECOND}"
+    return 1, f"promoted, {BLUE_GREEN_APP} at {SECOND}"
 
 
 ACTS = (
     Act("install", install),
-    Act("canary, promoted", canary),
-    Act("bad image, aborted", abort),
-    Act("blue-green, promoted", blue_green),
+    Act("canary", canary),
+    Act("bad image", abort),
+    Act(f"{ERROR_PERCENT} % errors", measured, needs_clients=True),
+    Act("blue-green", blue_green),
 )
 
 
@@ -185,6 +235,60 @@ async def _verb(stage: DemoStage, name: str, plan: verbs.PlannedWrite) -> None:
 def _promise(kept: bool, broken: str) -> None:
     if not kept:
         raise NotAsPromised(broken)
+
+
+class _Measurements:
+    """Announces the measurements of a Rollout's current revision, with value and condition; a success not again and again.
+
+    Args:
+        but: what was seen before; its measurements are not announced.
+    """
+
+    def __init__(self, say: Say, *, but: RolloutObjects | None = None) -> None:
+        self.phases: set[AnalysisPhase] = set()
+        self.last_number = math.nan
+        self._say = say
+        self._last_said = ""
+        self._known = {key for key, _, _ in _measurements(but)} if but is not None else set()
+
+    def then(self, holds: Callable[[RolloutObjects], bool]) -> Callable[[RolloutObjects], bool]:
+        """A check that announces what is new before it asks another one."""
+
+        def told(seen: RolloutObjects) -> bool:
+            for key, metric, measurement in _measurements(seen):
+                if key not in self._known:
+                    self._known.add(key)
+                    self._tell(metric, measurement)
+            return holds(seen)
+
+        return told
+
+    def _tell(self, metric: MetricLine, measurement: MeasurementLine) -> None:
+        self.phases.add(measurement.phase)
+        if measurement.number is not None:
+            self.last_number = measurement.number
+        value = measurement.rounded or "nothing"
+        text = f"measured: {metric.name} {value}, condition {metric.condition}: {measurement.phase}"
+        if text != self._last_said or measurement.phase.bad:
+            self._last_said = text
+            self._say(text)
+
+
+def _measurements(seen: RolloutObjects) -> Iterator[tuple[tuple[str, str, float], MetricLine, MeasurementLine]]:
+    """Those of the current revision that are over, each with what tells it from all others."""
+    current = status_of(seen.rollout).current_revision
+    for run in (run for each in view_of(seen).revisions if each.revision == current for run in each.runs):
+        for metric in run.metrics:
+            for each in metric.measurements:
+                if each.phase.over:
+                    yield (run.name, metric.name, each.at_s), metric, each
+
+
+def _stable_serves(seen: RolloutObjects) -> bool:
+    """Whether every proxy sends all requests to the stable revision, which has all its pods."""
+    status = status_of(seen.rollout)
+    back = status.traffic is not None and status.traffic.desired_percent == status.traffic.observed_percent == 0
+    return back and len(_pods_of(seen, status.stable_revision)) == REPLICAS
 
 
 def _is_healthy(seen: RolloutObjects) -> bool:

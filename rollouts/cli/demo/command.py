@@ -1,4 +1,4 @@
-"""`rollouts demo`: canary, abort and blue-green under client traffic, watched live, with a verdict at the end."""
+"""`rollouts demo`: canary, aborts by hand and by analysis, and blue-green under client traffic, with a verdict at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rollouts.cli.view.follow import unwrapped
 from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.session import Options
 
-EXPECTED_S = 40.0  # the time at which the progress bar is full
+EXPECTED_S = 50.0  # the time at which the progress bar is full
 _REDRAW_S = 0.25
 _SEED = 7
 
@@ -61,16 +61,19 @@ async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
         real_stage(where.options) if where.cluster else simulated_stage(serve=where.serve, seed=_SEED)
     )
     problem = ""
+    acts = [each for each in ACTS if not (where.cluster and each.needs_clients)]
     try:
         with unwrapped():
             async with opened as stage, screen.showing(stage):
                 _introduce(screen, stage, where)
-                for act in ACTS:
+                for act in acts:
                     rows.append(await _play(act, stage, screen))
                     if rows[-1].problem:
                         break
     except NotAsPromised as broken:
         problem = str(broken)
+    if len(rows) < len(acts) and not problem and not any(row.problem for row in rows):
+        problem = "not every act was played"
     return _verdict(rows, problem, console=console, counted=not where.cluster)
 
 
@@ -118,8 +121,6 @@ def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: boo
     problems = [f"{row.title}: {row.problem}" for row in rows if row.problem]
     if problem:
         problems.append(problem)
-    if len(rows) < len(ACTS) and not problems:
-        problems.append("not every act was played")
     if problems:
         for each in problems:
             console.print(
@@ -204,6 +205,8 @@ class _Screen:
         shares = stage.shares(stage.watched)
         parts = ", ".join(f"{revision or 'nobody'} {share:.0%}" for revision, share in sorted(shares.items()))
         total = stage.sent
-        text = Text(f"clients of {stage.watched}: {parts or 'none yet'}; {total.sent} requests sent, ")
+        text = Text(f"clients of {stage.watched}: {parts or 'none yet'}; {total.sent} sent, ")
         text.append(f"{total.lost} lost", "bold red" if total.lost else "green")
+        if total.failed:
+            text.append(f", {count_of(total.failed, 'error')}", "yellow")
         return text

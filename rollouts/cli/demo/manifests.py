@@ -1,10 +1,10 @@
-"""The objects of `rollouts demo`: one Rollout by canary, one by blue-green, their Services, and a route. Pure."""
+"""The objects of `rollouts demo`: one Rollout by canary, one by blue-green, their Services, a route, and an analysis. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import ROLLOUT, Kind, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, ROLLOUT, Kind, Manifest
 
 HTTP_ROUTE = Kind("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
 CANARY_APP = "shop"
@@ -12,13 +12,13 @@ BLUE_GREEN_APP = "pay"
 REPLICAS = 4
 IMAGE = "ghcr.io/stefanprodan/podinfo"
 FIRST, SECOND, BAD = "6.9.0", "6.9.1", "bad"  # the simulated kubelets never get a tag with "bad" in it ready
+FAULTY, ERROR_PERCENT = "6.9.2", 5  # this version runs, and fails a part of its requests
+SUCCESS_RATE, GOOD_SHARE = "success-rate", 0.99
 CANARY_STEPS: tuple[Manifest, ...] = (
     {"setWeight": 25},
     {"pause": {}},
     {"setWeight": 50},
-    {"pause": {"duration": "3s"}},
-    {"setWeight": 75},
-    {"pause": {"duration": "2s"}},
+    {"pause": {"duration": "1s"}},
 )
 
 
@@ -26,8 +26,8 @@ def canary_app(namespace: str, *, gateway: str = "") -> tuple[Manifest, ...]:
     """The Services and the Rollout of the canary.
 
     Args:
-        gateway: name of a Gateway in the namespace; an HTTPRoute on it then moves the traffic by weights. "" for none: the ratio
-            of pods behind one Service then moves it.
+        gateway: name of a Gateway in the namespace; an HTTPRoute on it then moves the traffic by weights, and an analysis
+            measures what clients get. "" for none: the ratio of pods behind one Service moves it, and nobody measures.
     """
     canary: Manifest = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(CANARY_STEPS)}
     if not gateway:
@@ -38,13 +38,39 @@ def canary_app(namespace: str, *, gateway: str = "") -> tuple[Manifest, ...]:
         "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": CANARY_APP}]}},
         "scaleDownDelaySeconds": 1,
         "abortScaleDownDelaySeconds": 1,
+        "analysis": {
+            "templates": [{"templateName": SUCCESS_RATE}],
+            "args": [{"name": "service", "value": f"{CANARY_APP}-canary"}],
+        },
     }
     return (
         service(namespace, CANARY_APP, app=CANARY_APP),
         service(namespace, f"{CANARY_APP}-canary", app=CANARY_APP),
         http_route(namespace, gateway),
+        success_rate(namespace),
         rollout(namespace, CANARY_APP, {"canary": canary}),
     )
+
+
+def success_rate(namespace: str) -> Manifest:
+    """An analysis of the share of requests without errors, measured every second for as long as the update takes."""
+    rate = 'sum(rate(http_requests_total{service="{{args.service}}"%s}[10s]))'
+    good, every = (rate % more for more in (',code!~"5.."', ""))
+    metric: Manifest = {
+        "name": SUCCESS_RATE,
+        "initialDelay": "2s",
+        "interval": "1s",
+        "failureLimit": 2,
+        "noData": "wait",
+        "successCondition": f"result[0] >= {GOOD_SHARE}",
+        "provider": {"prometheus": {"query": f"{good} / {every}"}},
+    }
+    return {
+        "apiVersion": ANALYSIS_TEMPLATE.api_version,
+        "kind": ANALYSIS_TEMPLATE.kind,
+        "metadata": {"name": SUCCESS_RATE, "namespace": namespace},
+        "spec": {"args": [{"name": "service"}], "metrics": [metric]},
+    }
 
 
 def http_route(namespace: str, gateway: str) -> Manifest:

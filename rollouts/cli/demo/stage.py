@@ -24,8 +24,19 @@ from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.controller.wiring import run_controller
 from rollouts.errors import ApiNotFound, RolloutsError, SettingsInvalid
-from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
-from rollouts.ports import JSON_PATCH, ApiServer, DataPlanes, Request, Response, WatchStream
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    EVENT,
+    POD,
+    REPLICA_SET,
+    ROLLOUT,
+    SERVICE,
+    Key,
+    Kind,
+    Manifest,
+)
+from rollouts.ports import JSON_PATCH, ApiServer, DataPlanes, MetricEndpoints, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp
@@ -34,6 +45,7 @@ from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.gateway_types import gateway_crds
+from rollouts.sim.network.prometheus.scraping import ScrapeSettings
 from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.telemetry import set_up_logging
 
@@ -44,7 +56,8 @@ ALREADY_RUNNING_S = 4.0  # a controller in the cluster answers within this time
 _CLOSE_S = 15.0
 GATEWAY = "public"
 PROXIES = GatewaySettings(proxies=3, route_lag_s=(0.05, 0.5))  # long enough to be seen
-_KINDS = {kind.kind: kind for kind in (ROLLOUT, SERVICE, NAMESPACE, HTTP_ROUTE)}
+SCRAPES = ScrapeSettings(interval_s=0.5, discovery_s=0.5)  # nobody waits a minute for the first number
+_KINDS = {kind.kind: kind for kind in (ROLLOUT, SERVICE, NAMESPACE, HTTP_ROUTE, ANALYSIS_TEMPLATE)}
 
 
 class NotAsPromised(Exception):
@@ -53,10 +66,11 @@ class NotAsPromised(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How many requests the clients have sent and lost so far."""
+    """How many requests the clients have sent and lost so far, and how many the applications answered with an error."""
 
     sent: int = 0
     lost: int = 0
+    failed: int = 0
 
 
 class CountingApi:
@@ -111,7 +125,11 @@ class DemoStage:
     def sent(self) -> Sent:
         """The counts of all clients since the beginning."""
         tallies = [traffic.tally for traffic in self.clients.values()]
-        return Sent(sum(tally.sent.total() for tally in tallies), sum(tally.lost.total() for tally in tallies))
+        return Sent(
+            sent=sum(tally.sent.total() for tally in tallies),
+            lost=sum(tally.lost.total() for tally in tallies),
+            failed=sum(tally.failed.total() for tally in tallies),
+        )
 
     @property
     def writes(self) -> int:
@@ -210,7 +228,9 @@ async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[Dem
         followed = await stack.enter_async_context(following(session, *_everything(namespace)))
         controller = CountingApi(sim.api)
         planes = SimDataPlanes([gateway], clock=sim.clock)
-        await stack.enter_async_context(_controller(controller, namespace, planes))
+        prometheus = sim.prometheus(settings=SCRAPES)
+        running = _controller(controller, namespace, planes=planes, metrics=sim.metrics, prometheus_url=prometheus.url)
+        await stack.enter_async_context(running)
         yield DemoStage(
             session=session, followed=followed, sim=sim, controller=controller, gateway=gateway, patience=1.0
         )
@@ -243,25 +263,37 @@ async def real_stage(options: Options) -> AsyncIterator[DemoStage]:
 
 
 @asynccontextmanager
-async def _controller(api: ApiServer, namespace: str, planes: DataPlanes | None = None) -> AsyncIterator[None]:
+async def _controller(
+    api: ApiServer,
+    namespace: str,
+    *,
+    planes: DataPlanes | None = None,
+    metrics: MetricEndpoints | None = None,
+    prometheus_url: str = "",
+) -> AsyncIterator[None]:
     """Runs the controller for this namespace while the block lasts. If it ends earlier, the block ends too."""
     set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
-        namespaces=(namespace,), leader_elect=False, metrics_address=None, log_format="console", log_level="error"
+        namespaces=(namespace,),
+        leader_elect=False,
+        metrics_address=None,
+        log_format="console",
+        log_level="error",
+        prometheus_url=prometheus_url,
     )
     stop = asyncio.Event()
+
+    async def run() -> None:
+        await run_controller(settings, api=api, stop=stop, planes=planes, metrics=metrics)
+        if not stop.is_set():
+            raise NotAsPromised("the controller ended by itself")
+
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_run_controller(settings, api, stop, planes))
+        tasks.create_task(run())
         try:
             yield
         finally:
             stop.set()
-
-
-async def _run_controller(settings: Settings, api: ApiServer, stop: asyncio.Event, planes: DataPlanes | None) -> None:
-    await run_controller(settings, api=api, stop=stop, planes=planes)
-    if not stop.is_set():
-        raise NotAsPromised("the controller ended by itself")
 
 
 async def _is_served(session: Session, followed: Followed) -> bool:
@@ -307,6 +339,7 @@ def _everything(namespace: str) -> tuple[Collection, ...]:
         Collection(kind=POD, namespace=namespace),
         Collection(kind=SERVICE, namespace=namespace),
         Collection(kind=EVENT, namespace=namespace, optional=True),
+        Collection(kind=ANALYSIS_RUN, namespace=namespace, optional=True),
     )
 
 

@@ -120,7 +120,7 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Table:
 def act_table(rows: Iterable[ActRow]) -> Table:
     """A row for each act of the demo, and the totals."""
     rows = list(rows)
-    table = Table(box=box.SIMPLE_HEAVY, show_footer=len(rows) > 1, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAVY, show_footer=len(rows) > 1, pad_edge=False, collapse_padding=True)
     sums = (
         _total(row.sent for row in rows),
         _total(row.lost for row in rows),
@@ -129,7 +129,7 @@ def act_table(rows: Iterable[ActRow]) -> Table:
         _total(row.writes for row in rows),
     )
     table.add_column("act", footer="all", overflow="fold")
-    for header, total in zip(("requests", "lost", "steps", "seconds", "API writes"), sums, strict=True):
+    for header, total in zip(("requests", "lost", "steps", "seconds", "API\nwrites"), sums, strict=True):
         table.add_column(header, footer=total, justify="right", no_wrap=True)
     table.add_column("outcome", overflow="fold")
     for row in rows:

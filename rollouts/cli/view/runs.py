@@ -24,6 +24,7 @@ from rollouts.objects import ROLLOUT, Manifest
 BY_HAND = "by hand"
 _PODS = re.compile(r"\[(\d{1,9}), (\d{1,9}), (\d{1,9})\]")  # restarts, ready pods, pods: see metrics/pods.py
 _ONE_NUMBER = re.compile(r"\[?([-+0-9.eE]+)\]?")
+_LONG_NUMBER = re.compile(r"(\[?)-?[0-9]{1,6}\.[0-9]{6,}(\]?)")
 _ABOUT = {
     AnalysisKind.BACKGROUND: "background analysis",
     AnalysisKind.PRE_PROMOTION: "analysis before promotion",
@@ -48,6 +49,12 @@ class MeasurementLine:
     took_s: float | None = None
     message: str = ""
 
+    @property
+    def rounded(self) -> str:
+        """Its value; of one number with many digits the first six."""
+        found = _LONG_NUMBER.fullmatch(self.value)
+        return f"{found[1]}{self.number:.6g}{found[2]}" if found and self.number is not None else self.value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricLine:
@@ -69,8 +76,8 @@ class MetricLine:
 
     @property
     def value(self) -> str:
-        """What the last measurement gave; "" for nothing."""
-        return self.measurements[-1].value if self.measurements else ""
+        """What the last measurement gave, rounded; "" for nothing."""
+        return self.measurements[-1].rounded if self.measurements else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,117 @@
+"""An update with analyses by commands alone, on a simulated cluster with the real controller: what people see is what is done."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rollouts.cli.demo.manifests import SECOND, with_image
+from rollouts.cli.view.objects import RolloutObjects, view_of
+from rollouts.cli.view.runs import RunLine
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase
+from rollouts.objects import ANALYSIS_TEMPLATE, Manifest
+from rollouts.ports import MERGE_PATCH
+from tests.cli.test_commands_on_a_cluster import PATIENCE_S, Shop, shop
+
+STRATEGY: Manifest = {
+    "canary": {
+        "maxSurge": 1,
+        "maxUnavailable": 0,
+        "analysis": {"templates": [{"templateName": "rate"}], "onFailure": "hold"},
+        "steps": [{"setWeight": 50}, {"analysis": {"templates": [{"templateName": "pods"}]}}],
+    }
+}
+
+
+def template(name: str, **metric: object) -> Manifest:
+    """An AnalysisTemplate of one metric of the same name, which is measured every second."""
+    metrics = [{"name": name, "interval": "1s", **metric}]
+    return {"kind": ANALYSIS_TEMPLATE.kind, "metadata": {"name": name}, "spec": {"metrics": metrics}}
+
+
+def rate(condition: str) -> Manifest:
+    """A metric whose value is always 1, and what it must be."""
+    return template("rate", count=1, successCondition=condition, provider={"prometheus": {"query": "vector(1)"}})
+
+
+def run_at(seen: RolloutObjects, kind: AnalysisKind) -> RunLine | None:
+    """The latest run of the update at one kind of gate."""
+    runs = (run for revision in view_of(seen).revisions for run in revision.runs)
+    return next((run for run in runs if run.gate is not None and run.gate.kind is kind), None)
+
+
+def runs_and_failed(seen: RolloutObjects) -> bool:
+    """Whether the step's analysis has measured and goes on, and the one beside the steps has failed."""
+    step, background = run_at(seen, AnalysisKind.STEP), run_at(seen, AnalysisKind.BACKGROUND)
+    measured = step is not None and step.phase is AnalysisPhase.RUNNING and bool(step.metrics[0].measurements)
+    return measured and background is not None and background.phase is AnalysisPhase.FAILED
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Where commands are typed, and what they print."""
+
+    there: Shop
+    printed: pytest.CaptureFixture[str]
+
+    async def run(self, *words: str, code: int = 0) -> str:
+        """What a command prints; it ends with this exit code."""
+        self.printed.readouterr()
+        ended = await self.there.run(*words)
+        text = self.printed.readouterr()
+        assert ended == code, text
+        return text.out
+
+
+async def test_an_analysis_is_seen_ended_and_passed_by_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person finds out why an update is held, mends the template, lets the revision pass that one gate, and ends what runs."""
+    monkeypatch.setenv("COLUMNS", "200")
+    templates = (template("pods", count=1000, provider={"kubernetes": {}}), rate("result[0] >= 5"))
+    async with shop(tmp_path, strategy=STRATEGY, templates=templates) as there:
+        await there.stage.change("cart", with_image(SECOND))
+        seen = await there.stage.until("cart", runs_and_failed, deadline_s=PATIENCE_S, what="both are measured")
+        step, background = run_at(seen, AnalysisKind.STEP), run_at(seen, AnalysisKind.BACKGROUND)
+        assert step is not None and background is not None
+        terminal = Terminal(there, capsys)
+
+        await shows_both(terminal, step, background)
+        await tells_of_each(terminal, step, background)
+        mended = {"spec": rate("result[0] >= 1")["spec"]}
+        await there.stage.session.client.patch(ANALYSIS_TEMPLATE, there.stage.namespace, "rate", mended, MERGE_PATCH)
+        promoted = await terminal.run("promote", "cart", "--gate", "background")
+        ended = await terminal.run("analysis", "terminate", step.name, "-w")
+        followed = await terminal.run("status", "cart", "-w", "--timeout", f"{PATIENCE_S:g}s")
+
+        assert "pass the verdict of its background analysis, which is Failed" in promoted
+        assert "the controller has recorded the command" in promoted
+        assert f"{step.name} (analysis of step 1) Successful: Run Terminated" in ended
+        assert "background analysis: Successful" in followed
+        assert "cart Healthy, 2 of 2 pods available, 2 updated" in followed
+
+
+async def shows_both(terminal: Terminal, step: RunLine, background: RunLine) -> None:
+    """The tree has both runs below the revision, with value and condition, and says what to do."""
+    tree = await terminal.run("get", "cart")
+
+    assert f"▶ analysis of step 1  Running  for 0s  {step.name}" in re.sub(r"for \d+s", "for 0s", tree)
+    assert "▶ pods  0 restarts, 1/1 ready  restarts <= 0, ready >= 100 %  ▅" in tree
+    assert "✘ background analysis  Failed  took " in tree
+    assert "✘ rate  [1]  result[0] >= 5  ▅  1 failed" in tree
+    assert "to go on nevertheless: rollouts promote cart" in tree
+
+
+async def tells_of_each(terminal: Terminal, step: RunLine, background: RunLine) -> None:
+    """The list has the verdicts, `get` the measurements, and `-w` the verdict as exit code."""
+    listed = await terminal.run("analysis", "list", "--rollout", "cart")
+    phases = {words[0]: words[1:5] for words in map(str.split, listed.splitlines()[1:])}
+
+    assert phases[step.name] == ["Running", "cart", "step", "1"]
+    assert phases[background.name][:3] == ["Failed", "cart", "background"]
+    assert "✔ Successful  0 restarts, 1/1 ready" in await terminal.run("analysis", "get", step.name)
+    failed = await terminal.run("analysis", "get", background.name, "-w", code=1)
+    assert 'Failed: Metric "rate" assessed Failed due to failed (1) > failureLimit (0)' in failed

@@ -21,6 +21,7 @@ import structlog
 from rollouts.api.problems import Problems
 from rollouts.api.spec.metric_provider import read_metric_provider
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import ProviderObject
 from rollouts.controller.providers.agenda import UNAVAILABLE_AGAIN_S, Agenda
 from rollouts.controller.providers.credentials import NotRead, ProviderCredentials
@@ -30,7 +31,6 @@ from rollouts.controller.providers.verdicts import (
     Judged,
     generation_of,
     invalid,
-    object_of,
     write_status,
 )
 from rollouts.core.analysis.metric_server import MetricServer
@@ -213,7 +213,9 @@ class MetricProviders:
     def _take(self, name: str, seen: ProviderObject, before: _Entry | None) -> None:
         """Takes a new declaration."""
         try:
-            server = server_of(name, object_of(seen.spec), folder=self._folder, taken=self._default is not None)
+            server = server_of(
+                name, json_object(bytes(seen.spec)), folder=self._folder, taken=self._default is not None
+            )
         except SpecInvalid as exc:
             entry = self._entries[name] = _Entry(seen, None)
             self._conclude(name, entry, None, invalid(exc))

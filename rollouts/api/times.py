@@ -36,6 +36,14 @@ def parse_time(text: str) -> float:
     return microseconds / 1_000_000
 
 
+def time_or_0(text: object) -> float:
+    """Seconds since 1970 of a time that stands in an object; 0 when there is none, or what stands there is no time."""
+    try:
+        return parse_time(text) if isinstance(text, str) and text else 0.0
+    except ValueError:
+        return 0.0
+
+
 @lru_cache(maxsize=4096)
 def format_time(at_s: float) -> str:
     """RFC 3339 in UTC; microseconds only when there are any: `2026-01-31T12:00:00.250000Z`.

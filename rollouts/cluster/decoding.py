@@ -229,6 +229,15 @@ def manifest_from(data: bytes) -> Manifest:
     return found
 
 
+def json_object(data: bytes) -> Manifest:
+    """A part of an object that was kept undecoded, such as `spec`; {} when it is missing, or is no object."""
+    try:
+        value = msgspec.json.decode(data) if data else {}
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def metadata_of(data: bytes) -> Metadata:
     """Metadata of the answer to a write, for `Store.wrote`; a DELETE may answer with a Status, whose metadata is empty.
 

@@ -1,7 +1,8 @@
 """Rehearses an update: `decide` runs on a model of the cluster in which nothing goes wrong. Pure.
 
 So sizes, order, Services and waits are the controller's own decisions, not a second opinion. Pods become ready after a given
-time, ReplicaSets and EndpointSlices follow at once, and people promote at each gate. Failures are not rehearsed.
+time, ReplicaSets and EndpointSlices follow at once, people promote at each gate, and each analysis succeeds at once: how long it
+measures, and what, nobody knows beforehand. Failures are not rehearsed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import assert_never
 from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.model.after import after
-from rollouts.core.model.analysis import AnalysisPhase, RunDraft, RunSeen
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, OnFailure, RunDraft, RunSeen
 from rollouts.core.model.intents import (
     AskFeatures,
     AskLive,
@@ -270,7 +271,8 @@ class _Forecast:
             return
         last = self.stages[-1]
         waits = list(last.waits)
-        if waits and waits[-1].reason is wait.reason and waits[-1].seconds is not None and wait.seconds is not None:
+        same = waits and waits[-1].reason is wait.reason is not Reason.ANALYSIS_RUNNING
+        if same and waits[-1].seconds is not None and wait.seconds is not None:
             waits[-1] = replace(waits[-1], seconds=waits[-1].seconds + wait.seconds)
         else:
             waits.append(wait)
@@ -284,7 +286,8 @@ class _Forecast:
         for each in self.seen.replica_sets:
             self._start(each.name, each.spec_replicas - before.get(each.uid, 0))
         match intent:
-            case CreateAnalysisRun(name=name):
+            case CreateAnalysisRun(name=name, gate=gate):
+                self._measured(gate)
                 runs = [_successful(each) if each.name == name else each for each in self.seen.runs]
                 self.seen = replace(self.seen, runs=tuple(runs))
             case AskPods():
@@ -293,6 +296,19 @@ class _Forecast:
                 self._gateways_follow(intent)
             case _:
                 pass  # every Service and route is seen already; other questions are not modelled
+
+    def _measured(self, gate: AnalysisGate) -> None:
+        """Notes the analysis with the stage in which it begins."""
+        analysis = analyses(self.seen.rollout.spec.strategy)[gate]
+        holds = analysis.on_failure is OnFailure.HOLD
+        what = f"{gate.kind} analysis by {', '.join(analysis.templates)}"
+        when = "at any later step" if gate.kind is AnalysisKind.BACKGROUND else "here"
+        follows = (
+            f"a failure {'holds' if holds else 'aborts'} the update {when}, and without a success nothing is promoted"
+        )
+        if self.stages:
+            waits = (*self.stages[-1].waits, Waited(Reason.ANALYSIS_RUNNING, f"{what}: {follows}", 0.0))
+            self.stages[-1] = replace(self.stages[-1], waits=waits)
 
     def _with_drafts(self) -> Snapshot:
         """The Snapshot in which every analysis of the spec can begin."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rollouts.core.analysis.source import JobMetric
@@ -59,15 +59,7 @@ class MeasuringJob:
 
     def numbered(self, number: int) -> str:
         """The name of the Job of another measurement of this metric."""
-        other = MeasuringJob(
-            namespace=self.namespace,
-            run=self.run,
-            uid=self.uid,
-            metric=self.metric,
-            number=number,
-            service_account=self.service_account,
-        )
-        return other.name
+        return replace(self, number=number).name
 
 
 @dataclass(frozen=True, slots=True)

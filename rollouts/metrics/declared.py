@@ -90,6 +90,7 @@ def endpoint_of_server(
         insecure=server.insecure,
         authorities=authorities,
         server_name=server.server_name,
+        methods=server.methods,
     )
 
 

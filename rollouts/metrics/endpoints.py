@@ -15,6 +15,8 @@ from rollouts.secret import Secret
 def endpoint_of(source: HttpSource, declared: Mapping[str, MetricEndpoint]) -> MetricEndpoint | NoEvidence:
     """Who is asked. A URL that somebody declared is the declared endpoint, with its credentials; any other is a tenant's.
 
+    A declared one is only read, unless its declaration allows more: a template must not change what it could not reach itself.
+
     Args:
         declared: by name; "default" is what `--prometheus-url` names.
     """
@@ -27,8 +29,12 @@ def endpoint_of(source: HttpSource, declared: Mapping[str, MetricEndpoint]) -> M
                 return _asked_by(source, same[0] if same else MetricEndpoint(url=name))
             what = "--prometheus-url" if name == DEFAULT_ENDPOINT else f"a MetricProvider {name}"
             return NoEvidence(f"nothing names the Prometheus to ask: give {what}, or its address", Absence.ERROR)
-        case WebQuery(url=url):
+        case WebQuery(url=url, method=method):
             same = [each for each in declared.values() if f"{url}/".startswith(f"{each.url.rstrip('/')}/")]
+            if same and method not in same[0].methods:
+                # The server believes the controller, and many have an API that deletes beside the one that measures.
+                may = f"a metric may use {' and '.join(same[0].methods)} there; its MetricProvider says so in spec.methods"
+                return NoEvidence(f"method: {method} to {same[0].display_name} is refused: {may}", Absence.ERROR)
             return _asked_by(source, same[0] if same else MetricEndpoint(url=url))
 
 

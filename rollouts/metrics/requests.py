@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from rollouts.core.analysis.metric_server import READS_ONLY
 from rollouts.secret import Secret
 
 ANSWER_MAX_BYTES = 1 << 20
@@ -56,6 +57,7 @@ class MetricEndpoint:
         insecure: its certificate is not checked.
         authorities: certificates of authorities that are trusted besides the usual ones, PEM; "" for none.
         server_name: the name that its certificate must have; "" for the URL's.
+        methods: that metrics of the source web may use on one that is declared.
     """
 
     url: str = field(repr=False)
@@ -65,6 +67,7 @@ class MetricEndpoint:
     insecure: bool = False
     authorities: str = field(default="", repr=False)
     server_name: str = ""
+    methods: tuple[str, ...] = READS_ONLY
 
     @property
     def display_name(self) -> str:

@@ -129,7 +129,7 @@ RUN_BAD: list[tuple[str, Spec, str, str]] = [
             **web(method="PUT", jsonBody=["{{args.a}}" * 1000]),
         },
         "spec.metrics[0]",
-        "has more than 262144 characters",
+        "at most 131072 characters",
     ),
 ]
 

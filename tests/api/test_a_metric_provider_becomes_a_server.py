@@ -43,6 +43,7 @@ def read(spec: Any) -> tuple[MetricServer, list[str]]:
             MetricServer(url=URL, ca_file=InFile("/a/ca"), server_name="prom"),
         ),
         ({"tls": {"insecureSkipVerify": True}}, MetricServer(url=URL, insecure=True)),
+        ({"methods": ["GET", "POST"]}, MetricServer(url=URL, methods=("GET", "POST"))),
     ],
 )
 def test_a_good_one_is_read(spec: dict[str, Any], server: MetricServer) -> None:
@@ -68,6 +69,8 @@ def test_all_that_is_read_before_it_is_asked_is_named_once() -> None:
         ({}, ["spec.url"]),
         ({"url": ""}, ["spec.url"]),
         ({"url": 1}, ["spec.url"]),
+        ({"url": URL, "methods": []}, ["spec.methods"]),
+        ({"url": URL, "methods": ["DELETE"]}, ["spec.methods[0]"]),
         ({"url": URL, "more": 1}, ["spec.more"]),
         ({"url": URL, "basic": {}}, ["spec.basic.username", "spec.basic.password"]),
         ({"url": URL, "basic": {"username": "a:b", "password": KEY}}, ["spec.basic.username"]),

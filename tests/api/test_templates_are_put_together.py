@@ -11,7 +11,7 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.fields import field_value
 from rollouts.api.spec.analysis.run import parse_run
-from rollouts.api.spec.analysis.templates import DEPTH_MAX, TemplateName, run_of, use_of
+from rollouts.api.spec.analysis.templates import BYTES_MAX, DEPTH_MAX, TemplateName, run_of, use_of
 from rollouts.api.spec.reading import read_model
 from rollouts.api.v1alpha1.analysis import AnalysisWire
 from rollouts.errors import SpecInvalid, SpecProblem
@@ -122,6 +122,45 @@ def test_a_fan_of_templates_has_an_end() -> None:
     problems = _problems(templates, template(templates=[f"top{part}" for part in range(4)]))
 
     assert all("64 in all" in problem.message for problem in problems)
+
+
+def test_templates_are_not_read_once_there_are_too_many_metrics() -> None:
+    """A pass reads templates, and anybody in a namespace may write them: one of them must not make it slow for all."""
+    metrics = [f"m{number}" for number in range(40)]
+    templates = {str(each): template(*metrics) for each in range(30)}
+    asked: list[str] = []
+
+    def find(name: TemplateName) -> Spec | None:
+        asked.append(name.name)
+        return templates[name.name]
+
+    use = use_of(AnalysisWire.model_validate(template(templates=list(templates))), "spec.analysis")
+    with pytest.raises(SpecInvalid) as refused:
+        run_of(use, find, OF)
+
+    assert asked == ["0", "1"]
+    assert refused.value.problems == (
+        SpecProblem(
+            "spec.analysis.templates[1]", "is too much: a run has at most 64 metrics, of all its templates together"
+        ),
+    )
+
+
+@pytest.mark.parametrize(("count", "refused"), [(3, False), (4, True)])
+def test_a_run_carries_so_many_bytes_of_templates(count: int, refused: bool) -> None:
+    """They are copied into the run, and read again with each look at it."""
+    filler = "x" * (BYTES_MAX // 4)
+    templates = {
+        str(each): {"metrics": [{"name": f"m{each}", "provider": {"job": {"spec": {"a": filler}}}}]}
+        for each in range(count)
+    }
+    use = template(templates=list(templates))
+
+    if not refused:
+        assert len(_names(_run(templates, use))) == count
+        return
+    (problem,) = _problems(templates, use)
+    assert (problem.path, str(BYTES_MAX) in problem.message) == (f"spec.analysis.templates[{count - 1}]", True)
 
 
 BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [

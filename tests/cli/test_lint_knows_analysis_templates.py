@@ -85,6 +85,28 @@ spec:
 WITH_LIMIT = TEMPLATE.format(kind="AnalysisTemplate", condition='successCondition: "result[0] < {{args.limit}}"')
 
 
+SERVER = """apiVersion: rollouts.dev/v1alpha1
+kind: MetricProvider
+metadata: {name: thanos}
+spec:
+  url: https://thanos.monitoring:9090
+  bearer: {file: /mnt/token}
+"""
+
+
+def test_a_metric_provider_is_checked_as_the_controller_checks_it() -> None:
+    """Whichever folder of credentials its controller has; a password in the place of a file is not repeated."""
+    good = lint_text(SERVER)
+    assert (good.problems, good.skipped, summary([good])) == (
+        [],
+        [],
+        "0 Rollouts and 1 MetricProvider checked, no problems",
+    )
+
+    bad = lint_text(SERVER.replace("https://", "ftp://").replace("{file: /mnt/token}", "{file: ../token}"))
+    assert [(each.line, each.message.partition(":")[0]) for each in bad.problems] == [(5, "spec.url"), (4, "spec")]
+
+
 def problems_of(args: str, template: str = WITH_LIMIT, more: str = "") -> list[tuple[int, str]]:
     """Line and text of what is wrong with a Rollout that comes before its template."""
     report = lint_text(f"{ROLLOUT.format(args=args, more=more)}---\n{template}")

@@ -208,6 +208,35 @@ async def test_a_rollout_that_is_not_there_is_planned_too(tmp_path: Path, capsys
         assert rules(missing, "unsafe") == {"ServiceMissing"}
 
 
+async def test_analyses_are_shown_where_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what follows from them: which numbers they find, and how long that takes, nobody knows beforehand."""
+
+    def by(name: str, **more: Any) -> dict[str, Any]:
+        return {"templates": [{"templateName": name}], **more}
+
+    steps = [{"setWeight": 25}, {"analysis": by("errors", onFailure="hold")}, {"setWeight": 50}]
+    strategy = {"canary": {"steps": steps, "analysis": by("latency"), "maxSurge": 1, "maxUnavailable": 0}}
+    text = text_of(cart(strategy=strategy))
+    async with shop(tmp_path) as there:
+        plan = await planned(there, capsys, text)
+        assert await there.plan(text) == 0
+        drawn = " ".join(capsys.readouterr().out.split())
+
+    told = [
+        (number, wait["why"], wait["seconds"], wait["known"])
+        for number, step in enumerate(plan["steps"])
+        for wait in step["waits"]
+        if wait["reason"] == "AnalysisRunning"
+    ]
+    assert [each[0] for each in told] == [0, 1]
+    assert told[0][1].startswith("background analysis by latency: a failure aborts the update at any later step")
+    assert told[1][1].startswith("step analysis by errors: a failure holds the update here")
+    assert [each[2:] for each in told] == [(0.0, False)] * 2
+    assert plan["waits"]["analyses"] == 2
+    assert plan["waits"]["byPeople"] == 0
+    assert "2 verdicts of analyses" in drawn
+
+
 async def test_a_file_that_changes_no_template_shows_the_next_update(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.analysis.source import OAuth2, PrometheusQuery, WebQuery
-from rollouts.metrics.endpoints import endpoint_of
+from rollouts.metrics.declared import endpoint_of_server
+from rollouts.metrics.endpoints import endpoint_of, question_to
 from rollouts.metrics.requests import Bearer, ClientCredentials, MetricEndpoint
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.secret import Secret
@@ -62,6 +64,43 @@ def test_a_template_does_not_give_away_credentials_of_a_server(declared: MetricE
         found = endpoint_of(source, {"one": declared})
         assert isinstance(found, MetricEndpoint)
         assert found.insecure is unchecked
+
+
+@pytest.mark.parametrize("declared", [PLAIN, GUARDED, TENANT])
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+@pytest.mark.parametrize("own", [None, OWN])
+def test_a_declared_server_is_only_read_unless_it_says_more(
+    declared: MetricEndpoint, method: str, own: OAuth2 | None
+) -> None:
+    """A template that may not reach a server must not delete its data with the controller's credentials, or from its address."""
+    base = declared.url.rstrip("/")
+    source = WebQuery(url=f"{base}/api/v1/admin/tsdb/delete_series", method=method, authentication=own)
+
+    more = endpoint_of_server(MetricServer(url=declared.url, methods=("GET", method)), {})
+    refused = endpoint_of(source, {"one": declared})
+    allowed = endpoint_of(source, {"one": more})
+
+    assert isinstance(refused, NoEvidence)
+    assert (refused.absence, f"method: {method} to {declared.display_name}" in refused.why) == (Absence.ERROR, True)
+    assert "spec.methods" in refused.why
+    assert isinstance(allowed, MetricEndpoint)
+
+
+def test_a_query_of_prometheus_may_be_posted() -> None:
+    """A long one is, as a form, and Prometheus only reads there: what is sent is ours, not the template's."""
+    source = PrometheusQuery(query="up + " * 600 + "up", endpoint="thanos")
+
+    question = question_to(source, DECLARED, now_s=0.0)
+
+    assert not isinstance(question, NoEvidence)
+    assert (question.request.method, question.endpoint) == ("POST", GUARDED)
+
+
+def test_a_server_that_nobody_declared_gets_the_methods_of_the_template() -> None:
+    """It sees nobody's credentials, and no private address is asked."""
+    url = "https://example.com/quality"
+
+    assert endpoint_of(WebQuery(url=url, method="POST"), DECLARED) == MetricEndpoint(url=url)
 
 
 def test_a_template_with_an_identity_of_its_own_uses_it() -> None:

@@ -301,6 +301,17 @@ def test_with_named_namespaces_it_may_do_nothing_elsewhere(
     assert "ClusterRole" not in {one["kind"] for one in documents}
 
 
+def test_no_role_of_users_writes_a_status(helm: Path, tmp_path: Path) -> None:
+    """Whoever writes the status of an AnalysisRun forges a verdict, and an update is promoted without evidence."""
+    roles = [one for one in render(helm, home=tmp_path) if one["kind"] == "ClusterRole"]
+    users = [one for one in roles if any("aggregate-to" in label for label in one["metadata"]["labels"])]
+
+    assert {one["metadata"]["name"] for one in users} == {"rollouts-view", "rollouts-edit"}
+    for rule in _rules(users):
+        of_status = [each for each in rule["resources"] if each.endswith("/status") or "*" in each]
+        assert not of_status or set(rule["verbs"]) <= {"get", "list", "watch"}, rule
+
+
 def test_the_deployment_runs_under_the_restricted_pod_security_standard(
     control_plane: ControlPlane, helm: Path, tmp_path: Path, restricted_namespace: str
 ) -> None:

@@ -15,6 +15,7 @@ from rollouts.api.v1alpha1.metric_provider import (
     ProviderRequestHeader,
 )
 from rollouts.core.analysis.metric_server import (
+    READS_ONLY,
     BasicPlace,
     BearerPlace,
     CredentialPlace,
@@ -57,6 +58,7 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
         ca_file=InFile(tls.ca_file) if tls is not None and tls.ca_file else None,
         server_name=(tls.server_name or "") if tls is not None else "",
         insecure=bool(tls is not None and tls.insecure_skip_verify),
+        methods=tuple(wire.methods or READS_ONLY),
     )
 
 

@@ -267,7 +267,8 @@ class MetricWire(Wire):
     provider: MetricSourceWire | None = Field(None, description="Where the numbers come from.")
 
 
-Metrics = Annotated[list[MetricWire], Field(max_length=64)]
+METRICS_MAX = 64
+Metrics = Annotated[list[MetricWire], Field(max_length=METRICS_MAX)]
 TemplateArguments = Annotated[list[TemplateArgument], Field(max_length=64)]
 Retentions = Annotated[list[MeasurementRetention], Field(max_length=64)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -96,6 +96,11 @@ class MetricProviderSpec(Wire):
     oauth2: ProviderOAuth2 | None = Field(None, description="Client credentials.")
     headers: Annotated[list[ProviderRequestHeader], Field(max_length=32)] | None = Field(
         None, description="Headers of every request."
+    )
+    methods: Annotated[list[Literal["GET", "POST", "PUT"]], Field(min_length=1, max_length=3)] | None = Field(
+        None,
+        description="HTTP methods that metrics of the source web may use, default GET: whoever writes templates sends them"
+        " with these credentials. Queries of the source prometheus need none.",
     )
 
 

@@ -1,4 +1,4 @@
-"""`rollouts lint`: every problem of every Rollout and TrafficProvider in a file, with line and path; no cluster needed. Pure.
+"""`rollouts lint`: every problem of every object of ours in a file, with line and path; no cluster needed. Pure.
 
 Problems are what the controller reports too (`api/spec/parse.py`, `traffic/demands.py`), and Services in the file that contradict
 the Rollouts that name them. So the controller can carry out a file that passes.
@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -28,7 +29,7 @@ from rollouts.cli.commands.lint_analysis import (
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
-from rollouts.controller.providers.declarations import provider_of
+from rollouts.controller.providers.declarations import provider_of, server_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
@@ -37,14 +38,26 @@ from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.errors import SpecInvalid, SpecProblem
-from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, SERVICE, TRAFFIC_PROVIDER, Manifest
+from rollouts.objects import (
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    METRIC_PROVIDER,
+    ROLLOUT,
+    SERVICE,
+    TRAFFIC_PROVIDER,
+    Manifest,
+)
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry
 
 LEAST = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="not asked: no cluster needs less than kube-proxy in this mode")
 """What every cluster needs at least."""
 
-_LINTED = {each.kind: each for each in (ROLLOUT, TRAFFIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)}
+_LINTED = {
+    each.kind: each
+    for each in (ROLLOUT, TRAFFIC_PROVIDER, METRIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
+}
+_ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
 _PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -72,12 +85,13 @@ class LintReport:
 
     Args:
         checked: how many Rollouts were checked.
-        providers, templates: how many TrafficProviders, and how many templates of analyses, were checked.
+        providers, servers, templates: how many TrafficProviders, MetricProviders and templates of analyses were checked.
         advice: what may lose requests although the controller carries it out.
     """
 
     checked: int = 0
     providers: int = 0
+    servers: int = 0
     templates: int = 0
     problems: list[Remark] = field(default_factory=list)
     advice: list[Remark] = field(default_factory=list)
@@ -120,6 +134,8 @@ def summary(reports: Iterable[LintReport]) -> str:
     what = [count_of(sum(each.checked for each in reports), "Rollout")]
     if providers_checked := sum(each.providers for each in reports):
         what.append(count_of(providers_checked, "TrafficProvider"))
+    if servers := sum(each.servers for each in reports):
+        what.append(count_of(servers, "MetricProvider"))
     if templates := sum(each.templates for each in reports):
         what.append(count_of(templates, "analysis template"))
     problems, advice = sum(len(each.problems) for each in reports), sum(len(each.advice) for each in reports)
@@ -209,6 +225,9 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     if ours is TRAFFIC_PROVIDER:
         report.providers += 1
         problems = list(_provider_problems(document))
+    elif ours is METRIC_PROVIDER:
+        report.servers += 1
+        problems = list(_server_problems(document))
     elif ours is not ROLLOUT:
         report.templates += 1
         problems = [*_head_problems(document), *template_problems(document.get("spec"))]
@@ -240,6 +259,15 @@ def _provider_problems(document: Manifest) -> Iterator[tuple[str, str]]:
     if isinstance(document.get("spec"), dict):
         try:
             provider_of(_name(document), document["spec"], _fixed())
+        except SpecInvalid as invalid:
+            yield from ((problem.path, problem.message) for problem in invalid.problems)
+
+
+def _server_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+    yield from _head_problems(document)
+    if isinstance(document.get("spec"), dict):
+        try:
+            server_of(_name(document), document["spec"], folder=_ANY_FOLDER, taken=False)
         except SpecInvalid as invalid:
             yield from ((problem.path, problem.message) for problem in invalid.problems)
 

@@ -119,8 +119,7 @@ def plan_promote(
 
 def _held(status: RolloutStatus) -> AnalysisRecord | None:
     """The verdict that only a person can pass; that of an analysis without a step comes first, as in the controller."""
-    held = [each for each in status.analyses if each.phase.bad and not each.passed]
-    held = [each for each in held if each.gate.step in (None, status.step_index)]
+    held = [each for each in status.analyses if each.held and each.gate.step in (None, status.step_index)]
     return min(held, key=lambda each: each.gate.step is not None, default=None)
 
 

@@ -124,6 +124,8 @@ def _total(report: PlanReport) -> Text:
     parts = [f"known waits {_seconds(report.known_s)}"]
     if report.unmeasured:
         parts.append(f"{count_of(report.unmeasured, 'start')} of pods not measured")
+    if report.analyses:
+        parts.append(f"{count_of(report.analyses, 'verdict')} of analyses")
     if report.by_people:
         parts.append(f"{count_of(report.by_people, 'wait')} for a person")
     return Text(f"  Together: {', '.join(parts)}")

@@ -35,7 +35,7 @@ class PlannedWait:
 
     Args:
         seconds: the part that is known beforehand; None when the wait is for a person.
-        known: False when pods start in this wait and no start has been measured.
+        known: False for an analysis, and when pods start in this wait and no start has been measured.
         why: where the number comes from.
     """
 
@@ -120,7 +120,13 @@ class PlanReport:
     @property
     def unmeasured(self) -> int:
         """The number of waits for pods to start where no start has been measured."""
-        return sum(not wait.known for step in self.steps for wait in step.waits)
+        starts = (wait for step in self.steps for wait in step.waits if wait.reason is not Reason.ANALYSIS_RUNNING)
+        return sum(not wait.known for wait in starts)
+
+    @property
+    def analyses(self) -> int:
+        """The number of analyses whose verdict decides."""
+        return sum(wait.reason is Reason.ANALYSIS_RUNNING for step in self.steps for wait in step.waits)
 
     @property
     def unsafe(self) -> bool:
@@ -223,6 +229,7 @@ def as_json(report: PlanReport) -> dict[str, Any]:
             "knownSeconds": report.known_s,
             "byPeople": report.by_people,
             "unmeasured": report.unmeasured,
+            "analyses": report.analyses,
         },
         "stuck": report.stuck or None,
         "findings": [
@@ -421,6 +428,8 @@ def _wait(waited: Waited, spec: RolloutSpec, startup: Startup | None) -> Planned
             start = f"pods start in {startup.usual_s:g} s, as the running ones did" if startup else "pods start"
             ready = f", then minReadySeconds {spec.min_ready_s}" if spec.min_ready_s else ""
             why = f"{start}{ready}; progressDeadlineSeconds {spec.progress_deadline_s:g} at most"
+        case Reason.ANALYSIS_RUNNING:
+            known = False
         case Reason.PROMOTION_NEEDED:
             why = "until somebody promotes it"
         case Reason.PAUSED_BY_USER:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rollouts.api.status.wire import status_from_wire
-from rollouts.api.times import parse_time
+from rollouts.api.times import time_or_0
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import RunLine, about, run_line
 from rollouts.cli.view.tree import (
@@ -131,7 +131,7 @@ def event_lines(events: Iterable[Manifest]) -> tuple[EventLine, ...]:
     """The lines of the Events, oldest first."""
     lines = [
         EventLine(
-            at_s=_time(event.get("eventTime") or event.get("deprecatedLastTimestamp") or _created(event)),
+            at_s=time_or_0(event.get("eventTime") or event.get("deprecatedLastTimestamp") or _created(event)),
             reason=event.get("reason") or "",
             message=event.get("note") or "",
             warning=event.get("type") == "Warning",
@@ -284,13 +284,6 @@ def _wait(status: RolloutStatus) -> WaitLine | None:
 def _created(thing: Manifest) -> str:
     created: str = _mapping(thing.get("metadata")).get("creationTimestamp") or ""
     return created
-
-
-def _time(text: str) -> float:
-    try:
-        return parse_time(text)
-    except ValueError:
-        return 0.0
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

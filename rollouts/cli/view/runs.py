@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollouts.api.status.analysis_run import read_run_status
-from rollouts.api.times import parse_time
+from rollouts.api.times import time_or_0
 from rollouts.cli.view.counts import count_of
 from rollouts.core.analysis.measurement import Measurement, MetricResult
 from rollouts.core.analysis.source import READY_PERCENT_MIN, RESTARTS_MAX
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
 from rollouts.core.placeholders import filled
-from rollouts.manifests.ownership import ANALYSIS, NAME, REVISION, STEP
+from rollouts.manifests.analysis_run import gate_of
+from rollouts.manifests.ownership import NAME, REVISION
 from rollouts.objects import ROLLOUT, Manifest
 
 BY_HAND = "by hand"
@@ -136,10 +137,10 @@ def run_line(run: Manifest, *, passed: bool = False) -> RunLine:
         name=metadata["name"],
         rollout=rollout_of(run),
         revision=_label(run, REVISION),
-        gate=gate_of(run),
+        gate=gate_of(_labels(run)) if _owner(run) else None,
         phase=status.phase,
         message=status.message,
-        created_at_s=_created_s(run),
+        created_at_s=time_or_0(run["metadata"].get("creationTimestamp")),
         started_at_s=status.started_at_s,
         completed_at_s=status.completed_at_s,
         ending=bool(spec.get("terminate")) and not status.phase.over,
@@ -153,16 +154,6 @@ def about(gate: AnalysisGate | None) -> str:
     if gate is None:
         return f"analysis {BY_HAND}"
     return f"analysis of step {gate.step}" if gate.kind is AnalysisKind.STEP else _ABOUT[gate.kind]
-
-
-def gate_of(run: Manifest) -> AnalysisGate | None:
-    """Where in an update the run decides, by the labels of one that a Rollout owns; None for every other run."""
-    kind, step = _label(run, ANALYSIS), _label(run, STEP)
-    if not _owner(run) or kind not in tuple(AnalysisKind):
-        return None
-    if kind != AnalysisKind.STEP:
-        return AnalysisGate(AnalysisKind(kind))
-    return AnalysisGate(AnalysisKind.STEP, int(step)) if step.isascii() and step.isdigit() else None
 
 
 def rollout_of(run: Manifest) -> str:
@@ -277,15 +268,12 @@ def _owner(run: Manifest) -> str:
 
 
 def _label(run: Manifest, name: str) -> str:
-    value = _mapping(_mapping(run.get("metadata")).get("labels")).get(name)
-    return value if isinstance(value, str) else ""
+    return _labels(run).get(name, "")
 
 
-def _created_s(run: Manifest) -> float:
-    try:
-        return parse_time(run["metadata"].get("creationTimestamp") or "")
-    except ValueError:
-        return 0.0
+def _labels(run: Manifest) -> Mapping[str, str]:
+    labels = _mapping(_mapping(run.get("metadata")).get("labels"))
+    return {name: value for name, value in labels.items() if isinstance(value, str)}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ import msgspec
 
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.in_rollouts import use_in
-from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.api.spec.analysis.templates import BYTES_MAX, TemplateName, run_of
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
 from rollouts.controller.workqueue.owned import is_controlled_by
@@ -37,6 +37,7 @@ from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Key, Kind, Manifest
 
 DRAFTED_MAX = 500  # Rollouts whose drafts are kept; more updates at once make drafts anew
+ESCAPED_MAX = 6  # the API server writes `<` as `\u003c`
 MESSAGE_MAX = 2_000  # characters: it becomes a part of one line in status
 _READS_STATUS = re.compile(rb'"fieldPath"\s*:\s*"[^"]{0,3}status\b')
 
@@ -183,6 +184,8 @@ class Analyses:
         template: AnalysisTemplateObject | None = table.get(namespace, name.name)
         if template is None:
             return None
+        if len(bytes(template.spec)) > ESCAPED_MAX * BYTES_MAX:
+            raise SpecInvalid((SpecProblem(f"{name}.spec", f"is too much: a run carries at most {BYTES_MAX} bytes"),))
         if not isinstance(spec := _json(bytes(template.spec)), dict):
             raise SpecInvalid((SpecProblem(f"{name}.spec", "is no object, or it is nested too deeply"),))
         return spec

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-import msgspec
-
 from rollouts.api.spec.parse import parse_rollout, parse_spec
 from rollouts.api.status.wire import status_from_wire
-from rollouts.api.times import parse_time
+from rollouts.api.times import time_or_0
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
     EndpointSliceObject,
@@ -205,7 +204,7 @@ class Observer:
                 uid=metadata.uid,
                 resource_version=metadata.resource_version,
                 generation=metadata.generation,
-                created_at_s=_time(metadata.creation_timestamp),
+                created_at_s=time_or_0(metadata.creation_timestamp),
                 annotations=metadata.annotations or {},
                 spec=parsed.spec,
                 deleting=metadata.deletion_timestamp is not None,
@@ -248,7 +247,7 @@ class Observer:
         uid = rollout.metadata.uid
         known = self._read.get(uid)
         if known is None or known[0] is not rollout:
-            wire = _json_object(bytes(rollout.status))
+            wire = json_object(bytes(rollout.status))
             known = self._read[uid] = (rollout, status_from_wire(wire), wire)
             if len(self._read) > PARSED_MAX:
                 self._read.popitem(last=False)
@@ -435,7 +434,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
         resource_version=metadata.resource_version,
         revision=(metadata.labels or {}).get(REVISION, ""),
         number=revision_number_of(annotations),
-        created_at_s=_time(metadata.creation_timestamp),
+        created_at_s=time_or_0(metadata.creation_timestamp),
         spec_replicas=spec.replicas,
         replicas=status.replicas,
         ready=status.ready_replicas,
@@ -473,20 +472,3 @@ def _orphan(seen: ReplicaSetObject, key: Key, spec: RolloutSpec) -> OrphanedRepl
             metadata.name, labels, bytes(seen.spec.selector), rollout=key.name, users_selector=spec.selector_json
         ),
     )
-
-
-def _json_object(data: bytes) -> Manifest:
-    if not data:
-        return {}
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _time(text: str | None) -> float:
-    try:
-        return parse_time(text) if text else 0.0
-    except ValueError:
-        return 0.0

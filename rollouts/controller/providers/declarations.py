@@ -1,4 +1,4 @@
-"""Turns a TrafficProvider into a provider, and tries it on the API server. The watch is elsewhere.
+"""Turns a MetricProvider into a server; turns a TrafficProvider into a provider, and tries it on the API server.
 
 A trial is a dry run: each object of the declaration's tests is created with `dryRun=All`, so that the router's own CRD and the
 cluster's admission policies judge it and nothing is stored.
@@ -7,17 +7,21 @@ cluster's admission policies judge it and nothing is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
 
+from rollouts.api.problems import Problems
+from rollouts.api.spec.metric_provider import read_metric_provider
 from rollouts.api.v1alpha1.traffic_provider import provider_problems
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import first_served
 from rollouts.controller.facts.route_kinds import DISCOVERY_DEADLINE_S, missing
 from rollouts.controller.providers.agenda import REFUSED_AGAIN_S, UNAVAILABLE_AGAIN_S
 from rollouts.controller.providers.verdicts import MESSAGE_MAX, Judged
+from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import (
     ApiForbidden,
@@ -29,6 +33,7 @@ from rollouts.errors import (
     Unroutable,
 )
 from rollouts.manifests.ownership import FIELD_MANAGER
+from rollouts.metrics.declared import declaration_problems
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import ApiServer
 from rollouts.traffic.codec import Provider
@@ -39,6 +44,24 @@ _NOT_ALLOWED = "cannot create resource"
 """The API server's own words when RBAC forbids a request; a webhook that refuses also answers 403, in other words."""
 
 log = structlog.get_logger()
+
+
+def server_of(name: str, spec: Manifest, *, folder: Path, taken: bool) -> MetricServer:
+    """What a MetricProvider declares.
+
+    Args:
+        folder: where files of credentials are mounted.
+        taken: whether `--prometheus-url` gives the endpoint `default`.
+
+    Raises: SpecInvalid with every problem; paths are those of the object.
+    """
+    problems = Problems(quotes=False)
+    server = read_metric_provider(spec, problems)
+    for each in declaration_problems(name, server, folder=str(folder), taken=taken):
+        problems.add(each.path, each.message)
+    if found := problems.found():
+        raise SpecInvalid(found)
+    return server
 
 
 def provider_of(name: str, spec: Mapping[str, Any], fixed: Mapping[str, Provider]) -> Declared:

@@ -1,11 +1,10 @@
-"""Watches a cluster-scoped kind that may be missing, or that the controller may not see: then there are none of its objects.
+"""Watches a cluster-scoped kind of declarations, whose CRD may be missing: it is looked for again only while one is missed.
 
-That is logged once. The kind is looked for again, once a minute, only while somebody misses one of its objects.
+A declaration that was read still holds while the right to see the kind is missing: an update that uses it goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Collection
 from typing import NoReturn, Protocol
@@ -15,12 +14,9 @@ import structlog
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Table
 from rollouts.cluster.structs import ProviderObject
-from rollouts.cluster.watch import reflect
-from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer, Clock
-
-LOOK_AGAIN_S = 60.0
 
 log = structlog.get_logger()
 
@@ -45,7 +41,7 @@ class DeclarationReader(Protocol):
         ...
 
     def listed(self, *, served: bool) -> None:
-        """All of them are known, even if there are none. Called after each list.
+        """All of them are known, even if there are none. Called after the first list, and after one that can be read again.
 
         Args:
             served: whether they could be listed.
@@ -55,14 +51,6 @@ class DeclarationReader(Protocol):
     def missed(self) -> bool:
         """Whether somebody has asked for one that there is not, since the last list; called rarely."""
         ...
-
-
-class _NoneHere(Exception):
-    """The watch was refused in a way that another try at once does not change."""
-
-    def __init__(self, why: RolloutsError) -> None:
-        super().__init__(str(why))
-        self.why = why
 
 
 class DeclaredKind:
@@ -75,33 +63,22 @@ class DeclaredKind:
     def __init__(
         self, kind: Kind, reader: DeclarationReader, *, api: ApiServer, clock: Clock, rng: random.Random
     ) -> None:
-        self._kind = kind
         self._reader = reader
-        self._api = api
-        self._clock = clock
-        self._rng = rng
-        self._told = False
+        self._watch = OptionalWatch(
+            Table(kind, ProviderObject, clock=clock, labels=(), by_owner=False, scopes=("",)),
+            api=api,
+            rng=rng,
+            on_change=self._changed,
+            on_unreadable=self._unreadable,
+            on_seen=lambda: reader.listed(served=True),
+            on_unseen=lambda: reader.listed(served=False),
+            is_missed=lambda: reader.missed() or bool(reader.names()),
+            keeps_what_was_seen=True,
+        )
 
     async def watch(self) -> NoReturn:
         """Follows the cluster until cancelled. Raises: nothing on purpose."""
-        while True:
-            table = Table(self._kind, ProviderObject, clock=self._clock, labels=(), by_owner=False, scopes=("",))
-            listing = asyncio.create_task(self._when_listed(table))
-            try:
-                await reflect(
-                    self._api,
-                    table,
-                    on_change=self._changed,
-                    on_problem=self._on_problem,
-                    on_unreadable=self._unreadable,
-                    rng=self._rng,
-                )
-            except _NoneHere as exc:
-                self._tell_none(exc.why)
-            finally:
-                listing.cancel()
-            self._reader.listed(served=False)
-            await self._wanted()
+        await self._watch.run()
 
     def _changed(self, _kind: Kind, before: ProviderObject | None, after: ProviderObject | None) -> None:
         if after is None:
@@ -112,36 +89,3 @@ class DeclaredKind:
     def _unreadable(self, kind: Kind, seen: UnreadableObject) -> None:
         log.error("object_unreadable", kind=kind.kind, name=seen.metadata.name, why=seen.why)
         self._reader.unreadable(seen.metadata.name, seen.why)
-
-    async def _when_listed(self, table: Table[ProviderObject]) -> None:
-        await table.synced.wait()
-        self._told = False
-        for name in [each for each in self._reader.names() if table.get("", each) is None]:
-            self._reader.gone(name)  # it was deleted while the watch was down
-        self._reader.listed(served=True)
-
-    def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
-        if isinstance(error, ApiNotFound | ApiForbidden):
-            raise _NoneHere(error)
-        log.warning("watch_trouble", kind=kind.kind, error=type(error).__name__, why=str(error))
-
-    def _tell_none(self, why: RolloutsError) -> None:
-        if isinstance(why, ApiNotFound):  # the CRD is gone, and its objects with it
-            for name in tuple(self._reader.names()):
-                self._reader.gone(name)
-        if not self._told:
-            self._told = True
-            what = f"{self._kind.plural}.{self._kind.group}"
-            remedy = (
-                "rollouts crds | kubectl apply -f -"
-                if isinstance(why, ApiNotFound)
-                else f"to use {self._kind.kind}s, grant get, list and watch of {what} in a ClusterRole"
-            )
-            log.info("none_declared", kind=self._kind.kind, why=str(why), remedy=remedy)
-
-    async def _wanted(self) -> None:
-        """Returns when it is time to look again."""
-        while True:
-            await asyncio.sleep(LOOK_AGAIN_S)
-            if self._reader.missed() or self._reader.names():
-                return

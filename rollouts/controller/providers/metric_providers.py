@@ -18,28 +18,26 @@ from typing import NoReturn
 
 import structlog
 
-from rollouts.api.problems import Problems
-from rollouts.api.spec.metric_provider import read_metric_provider
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import ProviderObject
 from rollouts.controller.providers.agenda import UNAVAILABLE_AGAIN_S, Agenda
 from rollouts.controller.providers.credentials import NotRead, ProviderCredentials
+from rollouts.controller.providers.declarations import server_of
 from rollouts.controller.providers.declared_kind import DeclaredKind
 from rollouts.controller.providers.verdicts import (
     MESSAGE_MAX,
     Judged,
     generation_of,
     invalid,
-    object_of,
     write_status,
 )
 from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import SpecInvalid
-from rollouts.metrics.declared import declaration_problems
 from rollouts.metrics.requests import MetricEndpoint
-from rollouts.objects import METRIC_PROVIDER, Manifest
+from rollouts.objects import METRIC_PROVIDER
 from rollouts.ports import ApiServer, Clock
 
 READ_AGAIN_S = 300.0
@@ -49,24 +47,6 @@ REFUSED_AGAIN_S = 10.0
 _READY = Judged(True, Reason.ENDPOINT_READY, "metrics may ask it")
 
 log = structlog.get_logger()
-
-
-def server_of(name: str, spec: Manifest, *, folder: Path, taken: bool) -> MetricServer:
-    """What a MetricProvider declares.
-
-    Args:
-        folder: where files of credentials are mounted.
-        taken: whether `--prometheus-url` gives the endpoint `default`.
-
-    Raises: SpecInvalid with every problem; paths are those of the object.
-    """
-    problems = Problems(quotes=False)
-    server = read_metric_provider(spec, problems)
-    for each in declaration_problems(name, server, folder=str(folder), taken=taken):
-        problems.add(each.path, each.message)
-    if found := problems.found():
-        raise SpecInvalid(found)
-    return server
 
 
 @dataclass(slots=True)
@@ -213,7 +193,9 @@ class MetricProviders:
     def _take(self, name: str, seen: ProviderObject, before: _Entry | None) -> None:
         """Takes a new declaration."""
         try:
-            server = server_of(name, object_of(seen.spec), folder=self._folder, taken=self._default is not None)
+            server = server_of(
+                name, json_object(bytes(seen.spec)), folder=self._folder, taken=self._default is not None
+            )
         except SpecInvalid as exc:
             entry = self._entries[name] = _Entry(seen, None)
             self._conclude(name, entry, None, invalid(exc))

@@ -18,6 +18,7 @@ from typing import NoReturn
 import structlog
 
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import ProviderObject
 from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.controller.providers.agenda import Agenda
@@ -28,7 +29,6 @@ from rollouts.controller.providers.verdicts import (
     generation_of,
     invalid,
     judged_before,
-    object_of,
     write_status,
 )
 from rollouts.core.model.reasons import Reason
@@ -159,7 +159,7 @@ class TrafficProviders:
     def _read(self, name: str, seen: ProviderObject) -> None:
         """Reads a new generation."""
         try:
-            provider = provider_of(name, object_of(seen.spec), self._providers.fixed)
+            provider = provider_of(name, json_object(bytes(seen.spec)), self._providers.fixed)
         except SpecInvalid as exc:
             entry = self._entries[name] = _Entry(seen, None, None)
             self._conclude(name, entry, invalid(exc))
@@ -174,7 +174,7 @@ class TrafficProviders:
         self._on_change(name)
 
     def _found_before(self, seen: ProviderObject) -> Judged | None:
-        return judged_before(object_of(seen.status), generation=seen.metadata.generation)
+        return judged_before(json_object(bytes(seen.status)), generation=seen.metadata.generation)
 
     def _conclude(self, name: str, entry: _Entry, judged: Judged, *, said: bool = False) -> None:
         """Records a verdict on the entry, and offers or withdraws its provider; `said` when the verdict is from its status."""
@@ -214,7 +214,7 @@ class TrafficProviders:
 
     async def _try(self, name: str, entry: _Entry, provider: Declared) -> None:
         judged = await tried(
-            provider, object_of(entry.seen.spec), api=self._api, client=self._client, namespace=self._namespace
+            provider, json_object(bytes(entry.seen.spec)), api=self._api, client=self._client, namespace=self._namespace
         )
         if self._entries.get(name) is not entry:
             return

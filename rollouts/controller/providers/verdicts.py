@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from rollouts.api.times import format_time
 from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import ProviderObject
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import SpecInvalid
@@ -78,7 +77,7 @@ async def write_status(
 
     Raises: what `Client.patch` raises.
     """
-    metadata, before = seen.metadata, object_of(seen.status)
+    metadata, before = seen.metadata, json_object(bytes(seen.status))
     wanted = status_of(judged, generation=metadata.generation, before=before, now_s=clock.now_s())
     shown = _ready(before, metadata.generation).get("status") in ("True", "False")
     if wanted == before or (shown and not unsaid):
@@ -93,16 +92,6 @@ async def write_status(
 def generation_of(seen: ProviderObject) -> tuple[str, int]:
     """What tells one declaration from its next version: uid and generation."""
     return seen.metadata.uid, seen.metadata.generation
-
-
-def object_of(data: msgspec.Raw) -> Manifest:
-    """A JSON object of a provider, `spec` or `status`; {} when it is none."""
-    text = bytes(data)
-    try:
-        value = msgspec.json.decode(text) if text else {}
-    except RecursionError:  # then all its fields are missing, which is reported
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _ready(status: Manifest, generation: int) -> Manifest:

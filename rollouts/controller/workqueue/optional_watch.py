@@ -1,6 +1,7 @@
 """Watches a kind whose CRD may be missing, or that the controller may not see: then there are none of its objects.
 
-That is logged once, and the kind is looked for again: first after a minute, and then less and less often.
+That is logged once, and the kind is looked for again: first after a minute, and then less and less often, or once a minute while
+somebody misses one of its objects.
 """
 
 from __future__ import annotations
@@ -39,9 +40,12 @@ class OptionalWatch:
         rng: for the length of watches and of pauses.
         on_change, on_unreadable: as for `cluster.watch.reflect`; what can no longer be seen is reported as gone.
         on_seen: called whenever the objects can be seen that could not be seen before.
+        on_unseen: called after each try that was refused.
+        is_missed: whether somebody wants an object that there is not; called rarely. None for a kind that is always wanted.
+        keeps_what_was_seen: without the right to see them, the objects that were seen before still hold.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only: callbacks, and what differs between kinds
         self,
         table: Table[Any],
         *,
@@ -50,6 +54,9 @@ class OptionalWatch:
         on_change: OnChange,
         on_unreadable: OnUnreadable,
         on_seen: Callable[[], None],
+        on_unseen: Callable[[], None] = lambda: None,
+        is_missed: Callable[[], bool] | None = None,
+        keeps_what_was_seen: bool = False,
     ) -> None:
         self.listed = asyncio.Event()
         """Set when it is known what there is, even if that is nothing."""
@@ -59,6 +66,9 @@ class OptionalWatch:
         self._on_change = on_change
         self._on_unreadable = on_unreadable
         self._on_seen = on_seen
+        self._on_unseen = on_unseen
+        self._is_missed = is_missed
+        self._keeps = keeps_what_was_seen
         self._unknown = set(table.watches())  # by scope
         self._refused: dict[str, str] = {}  # by scope: why, and what helps
 
@@ -95,7 +105,16 @@ class OptionalWatch:
             except _NoneHere as exc:
                 tries = tries + 1 if scope in self._refused else 0
                 self._not_seen(scope, exc.why)
+            await self._time_to_look_again(tries)
+
+    async def _time_to_look_again(self, tries: int) -> None:
+        if self._is_missed is None:
             await asyncio.sleep(min(LOOK_AGAIN_MAX_S, LOOK_AGAIN_FIRST_S * 2.0 ** min(tries, 10)))
+            return
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_FIRST_S)
+            if self._is_missed():
+                return
 
     def _on_problem(self, kind: Kind, error: RolloutsError) -> None:
         if isinstance(error, ApiNotFound | ApiForbidden):
@@ -118,10 +137,11 @@ class OptionalWatch:
         if scope not in self._refused:
             log.info("kind_not_seen", kind=kind.kind, namespace=scope, why=str(why), remedy=remedy)
         self._refused[scope] = f"{told}: {remedy}"
-        if scope not in self._unknown:
+        if scope not in self._unknown and not (self._keeps and isinstance(why, ApiForbidden)):
             for change in self._table.replace(scope, (), str(self._table.version(scope))):
                 self._on_change(kind, change.before, change.after)
         self._known(scope)
+        self._on_unseen()
 
     def _known(self, scope: str) -> None:
         self._unknown.discard(scope)

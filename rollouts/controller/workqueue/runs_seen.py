@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from rollouts.api.status.analysis_run import read_run_status
-from rollouts.api.times import parse_time
-from rollouts.cluster.decoding import UnreadableObject
+from rollouts.api.times import time_or_0
+from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.structs import AnalysisRunObject, Metadata
 from rollouts.core.analysis.measurement import MetricResult
 from rollouts.core.model.analysis import AnalysisPhase, RunSeen
@@ -47,7 +47,7 @@ def unread(run: UnreadableObject) -> RunSeen:
 
 
 def _read(run: AnalysisRunObject) -> RunSeen:
-    status, _ = read_run_status(_json(bytes(run.status)))
+    status, _ = read_run_status(json_object(bytes(run.status)))
     return _run(
         run.metadata,
         phase=status.phase,
@@ -74,7 +74,7 @@ def _run(
         resource_version=metadata.resource_version,
         gate=gate_of(labels),
         revision=labels.get(REVISION, ""),
-        created_at_s=_time(metadata.creation_timestamp),
+        created_at_s=time_or_0(metadata.creation_timestamp),
         phase=phase,
         message=message,
         measured=measured,
@@ -109,21 +109,6 @@ def _is_told_to_end(spec: bytes) -> bool:
         return bool(spec) and _TOLD.decode(spec).terminate
     except (msgspec.DecodeError, RecursionError):
         return False
-
-
-def _json(data: bytes) -> dict[str, object]:
-    try:
-        value = msgspec.json.decode(data) if data else {}
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _time(text: str | None) -> float:
-    try:
-        return parse_time(text) if text else 0.0
-    except ValueError:
-        return 0.0
 
 
 _TOLD = msgspec.json.Decoder(_Told)

@@ -32,6 +32,9 @@ class InSecret:
         return f"key {self.key} of Secret {self.name}"
 
 
+READS_ONLY = ("GET",)
+"""What metrics may do where nobody has said that they may do more."""
+
 CredentialPlace: TypeAlias = InFile | InSecret
 
 
@@ -73,6 +76,7 @@ class MetricServer:
         ca_file: certificates of authorities that are trusted besides the public ones; None for none.
         server_name: the name that the certificate must have; "" for the URL's.
         insecure: its certificate is not checked.
+        methods: that metrics of the source web may use.
     """
 
     url: str
@@ -81,6 +85,7 @@ class MetricServer:
     ca_file: InFile | None = None
     server_name: str = ""
     insecure: bool = False
+    methods: tuple[str, ...] = READS_ONLY
 
     @property
     def credentials(self) -> Iterator[CredentialPlace]:

@@ -403,3 +403,6 @@ def test_a_rehearsal_goes_through_analyses() -> None:
         rehearsal = rehearse(snapshot(edited(running(strategy), revision="b")), startup_s=1)
         assert (rehearsal.stuck, rehearsal.end.status.stable_revision) == (None, "b")
         assert len(rehearsal.stages) >= least
+        waits = [wait for stage in rehearsal.stages for wait in stage.waits]
+        (verdict,) = [wait for wait in waits if wait.reason is Reason.ANALYSIS_RUNNING]
+        assert (verdict.seconds, "a failure aborts the update" in verdict.message) == (0.0, True)

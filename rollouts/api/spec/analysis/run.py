@@ -10,7 +10,7 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import ArgumentValues, check_arguments, known_arguments
 from rollouts.api.spec.analysis.metrics import check_metric, core_metric
 from rollouts.api.spec.analysis.name_rules import check_matched, check_rules, is_dry_run, kept_of
-from rollouts.api.spec.analysis.substitution import Substitution
+from rollouts.api.spec.analysis.substitution import SIZE_MAX, Substitution
 from rollouts.api.spec.json_values import json_value
 from rollouts.api.spec.reading import read_model
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec, MetricWire, TTLStrategy
@@ -18,6 +18,9 @@ from rollouts.core.analysis.metric import SecretReference
 from rollouts.core.analysis.run_spec import RunSpec
 from rollouts.core.analysis.time_to_live import TimeToLive
 from rollouts.errors import SpecInvalid, SpecProblem
+
+JSON_MAX = 262_144
+"""Characters of the JSON of a template or a run. To read the 1.5 MB that an object may hold would take half a second."""
 
 Filled = tuple[MetricWire, tuple[SecretReference, ...]]
 """A metric with its arguments put in, and the secrets that it still has places for."""
@@ -96,13 +99,20 @@ def _filled(
     """The metrics, each with its arguments put in, read and checked."""
     found: list[Filled] = []
     names: dict[str, int] = {}
+    size = 0
     metrics = raw.get("metrics")
     for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
         if not isinstance(metric, dict):
             continue
         path = f"{root}.metrics[{index}]"
-        substitution = Substitution(arguments=arguments, root=path, problems=problems, complete=complete)
-        wire = read_model(MetricWire, substitution.value(metric), problems, root=path)
+        substitution = Substitution(arguments=arguments, root=path, problems=problems, complete=complete, size=size)
+        wire = read_model(MetricWire, substitution.metric(metric), problems, root=path)
+        size = substitution.size
+        if size > SIZE_MAX:
+            problems.add(
+                path, f"is too much: all metrics have at most {SIZE_MAX} characters, with their arguments put in"
+            )
+            break
         check_metric(wire, path, problems)
         if wire.name in names:
             problems.add(f"{path}.name", f"{wire.name!r} is the name of {root}.metrics[{names[wire.name]}] too")
@@ -118,7 +128,10 @@ def _plain(spec: Mapping[str, Any], root: str) -> Mapping[str, Any]:
     if not isinstance(spec, Mapping):
         raise SpecInvalid((SpecProblem(root, "must be an object"),))
     try:
-        plain = json_value(json.loads(json.dumps(dict(spec), allow_nan=False)))
+        text = json.dumps(dict(spec), allow_nan=False, ensure_ascii=False)
+        if len(text) > JSON_MAX:
+            raise SpecInvalid((SpecProblem(root, f"is too much: as JSON it has at most {JSON_MAX} characters"),))
+        plain = json_value(json.loads(text))
     except (TypeError, ValueError, RecursionError) as error:
         raise SpecInvalid((SpecProblem(root, f"cannot be written as JSON: {error}"),)) from error
     assert isinstance(plain, dict)  # noqa: S101 - of a dict comes a dict

@@ -5,7 +5,9 @@ A PromQL query and an expression take a value as the place allows: inside quotes
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +17,8 @@ from rollouts.core.analysis.metric import SecretReference
 from rollouts.core.placeholders import PLACE, STRING, UNCLOSED, UNCLOSED_STRING, filled, filled_parts, is_unclosed
 from rollouts.core.promql import filled_query
 
-SIZE_MAX = 262_144
-"""Characters of all texts of one metric, with the arguments put in; an object of the API server holds 1.5 MB."""
+SIZE_MAX = 131_072
+"""Characters of all texts of the metrics of a run or a template, with the arguments put in."""
 
 _PREFIX = "args."
 _QUERY = ("provider", "prometheus", "query")
@@ -41,6 +43,7 @@ class Substitution:
     Args:
         root: where the metric stands, such as `spec.metrics[0]`.
         complete: whether every argument must have a value by now; if not, places without one stay.
+        size: characters of the metrics before this one.
     """
 
     arguments: ArgumentValues
@@ -50,20 +53,29 @@ class Substitution:
     size: int = 0
     secrets: dict[str, SecretReference] = field(default_factory=dict)
 
-    def value(self, json: Any, location: Location = ()) -> Any:
+    def metric(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A metric with the arguments put in; the metric itself when it has no place for one."""
+        text = json.dumps(raw, ensure_ascii=False)
+        if "{{" not in text:
+            self.size += len(text)
+            return raw
+        filled: Mapping[str, Any] = self.value(raw)
+        return filled
+
+    def value(self, part: Any, location: Location = ()) -> Any:
         """A copy of the JSON with the arguments put in."""
-        match json:
+        match part:
             case dict():
                 return {
-                    self.text(name, (*location, name), key=True): self.value(part, (*location, name))
-                    for name, part in json.items()
+                    self.text(name, (*location, name), key=True): self.value(each, (*location, name))
+                    for name, each in part.items()
                 }
             case list():
-                return [self.value(part, (*location, index)) for index, part in enumerate(json)]
+                return [self.value(each, (*location, index)) for index, each in enumerate(part)]
             case str():
-                return self.text(json, location)
+                return self.text(part, location)
             case _:
-                return json
+                return part
 
     def text(self, text: str, location: Location, *, key: bool = False) -> str:
         """One text of it.
@@ -80,8 +92,6 @@ class Substitution:
             text = self._filled(text, location, path, key=key)
         else:
             self.size += len(text)
-        if self.size > SIZE_MAX:
-            self.problems.add(self.root, f"has more than {SIZE_MAX} characters with its arguments put in")
         return text
 
     def _filled(self, text: str, location: Location, path: str, *, key: bool) -> str:

@@ -5,6 +5,7 @@ Source: Argo Rollouts. Templates of the namespace come before those of the clust
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -21,13 +22,15 @@ from rollouts.api.spec.analysis.name_rules import check_rules
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.json_values import json_value
 from rollouts.api.v1alpha1.analysis import AnalysisWire, Argument, DryRun, MeasurementRetention, TemplateRef
-from rollouts.api.v1alpha1.analysis_template import AnalysisTemplateSpec, TemplateArgument
+from rollouts.api.v1alpha1.analysis_template import METRICS_MAX, AnalysisTemplateSpec, TemplateArgument
 from rollouts.errors import SpecInvalid
 
 DEPTH_MAX = 8
 """Templates that name templates. The deepest that anybody has written is 2."""
 
 TEMPLATES_MAX = 64
+BYTES_MAX = 32_768
+"""Of JSON of all templates of a run together: a pass reads them, in 20 ms at the most."""
 
 Find: TypeAlias = Callable[["TemplateName"], Mapping[str, Any] | None]
 """The spec of a template; None when there is none of that name."""
@@ -124,6 +127,8 @@ class _Resolution:
     find: Find
     problems: Problems
     seen: dict[TemplateName, _Template | None] = field(default_factory=dict)
+    metrics: int = 0
+    size_bytes: int = 0
 
     def resolved(self, use: AnalysisUse) -> list[_Template]:
         """All templates, in the order in which their metrics stand in the run."""
@@ -150,10 +155,14 @@ class _Resolution:
             message = f"is too much: templates may name templates {DEPTH_MAX} levels deep, {TEMPLATES_MAX} in all"
             self.problems.add(path, message)
             return
+        if self.metrics > METRICS_MAX or self.size_bytes > BYTES_MAX:
+            return  # which is told
         self.seen[name] = None
         raw = self.find(name)
         if raw is None:
             self.problems.add(path, f"names {name}, which does not exist")
+            return
+        if self._is_too_much(raw, path):
             return
         root = f"{name}.spec"
         try:
@@ -164,6 +173,26 @@ class _Resolution:
             return
         self.seen[name] = _Template(name, json_value(dict(raw)), wire)
         self._visit(wire.templates or (), f"{root}.templates", (*above, name))
+
+    def _is_too_much(self, raw: Mapping[str, Any], path: str) -> bool:
+        """Whether a run cannot carry this template too. Asked before it is read: whoever writes templates slows nobody down."""
+        metrics = raw.get("metrics")
+        self.metrics += len(metrics) if isinstance(metrics, list) else 0
+        self.size_bytes += _size_bytes(raw)
+        if self.metrics > METRICS_MAX:
+            self.problems.add(
+                path, f"is too much: a run has at most {METRICS_MAX} metrics, of all its templates together"
+            )
+        if self.size_bytes > BYTES_MAX:
+            self.problems.add(path, f"is too much: a run carries at most {BYTES_MAX} bytes of templates, as JSON")
+        return self.metrics > METRICS_MAX or self.size_bytes > BYTES_MAX
+
+
+def _size_bytes(raw: Mapping[str, Any]) -> int:
+    try:
+        return len(json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode())
+    except (TypeError, ValueError, RecursionError):
+        return 0  # it is no JSON, which `parse_template` tells
 
 
 def _check_names(templates: Sequence[_Template], problems: Problems) -> None:

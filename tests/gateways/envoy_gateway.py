@@ -59,6 +59,7 @@ def start(node: RealNode) -> Gateway:
         asked_as=f"envoy:http://127.0.0.1:{ADMIN_PORT}",
         admin=f"http://127.0.0.1:{ADMIN_PORT}",
         features=frozenset({"header", "mirror"}),
+        metrics="/stats/prometheus",
     )
 
 

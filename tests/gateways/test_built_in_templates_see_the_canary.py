@@ -1,4 +1,4 @@
-"""Promise: the chart's templates find the canary's series, and no others, where real gateways are scraped by a real Prometheus."""
+"""Promise: the chart's templates find the canary's series, and no others, where a real Prometheus scrapes a real gateway."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_templates_measure_what_the_canary_answers(node: RealNode, two_versions:
     with asking(route.url) as clients, prometheus.scraping(node, route.gateway) as url:
         clients.until_only("1")
         queries = {what: _query(what, route) for what in ("success-rate", "latency")}
-        clients.until(lambda all_, now=len(clients.answers): len(all_) > now + 500, within_s=30)
+        before = len(clients.answers)
+        clients.until(lambda all_: len(all_) > before + 500, within_s=30)
         assert {what: _numbers(url, query) for what, query in queries.items()} == {"success-rate": [], "latency": []}
 
         route.set_weights(node.plane, 50, 50)

@@ -1,4 +1,4 @@
-"""Promise: of what a gateway's metrics say, the chart's templates read the canary's part, as a real Prometheus evaluates them."""
+"""Promise: of what a gateway's metrics say, its templates read the canary's part, as a real Prometheus evaluates them."""
 
 from __future__ import annotations
 
@@ -119,12 +119,12 @@ def _series() -> Iterator[Series]:
 
 
 def _exposition(now_s: float) -> str:
-    lines = []
-    for series, grows in _series():
-        for at_s in range(0, LENGTH_S + 1, STEP_S):
-            lines.append(f"{series} {grows * at_s:g} {int((now_s - LENGTH_S + at_s) * 1000)}")
-    lines.append(f"last_sample 1 {int(now_s * 1000)}")
-    return "\n".join(lines) + "\n"
+    samples = [
+        f"{series} {grows * at_s:g} {int((now_s - LENGTH_S + at_s) * 1000)}\n"
+        for series, grows in _series()
+        for at_s in range(0, LENGTH_S + 1, STEP_S)
+    ]
+    return "".join([*samples, f"last_sample 1 {int(now_s * 1000)}\n"])
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def _value(answered: tuple[str, float], query: str) -> float | None:
 def test_a_template_measures_the_canary_alone(
     answered: tuple[str, float], name: str, kind: str, rate: float | None, latency: float | None
 ) -> None:
-    """One that answers nothing but errors has no series of successes: its rate is 0, not unknown. Without a request there is none.
+    """One that answers nothing but errors has no series of successes: its rate is 0, not unknown. Unasked it is unknown.
 
     The stable revision of the first namespace answers errors only, those of the others none: neither is seen.
     """

@@ -18,6 +18,7 @@ from rollouts.settings import DEFAULT_LEASE_NAME
 from rollouts.traffic.registry import registry
 from tests.lab.chart import CONTROLLER_USER, RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
+from tests.packaging.built_in_templates import TEMPLATES
 
 pytestmark = pytest.mark.controlplane
 
@@ -170,6 +171,23 @@ def test_metrics_of_analyses_open_only_what_is_named(helm: Path, tmp_path: Path)
     ):
         assert flag in flags["opened"]
     assert _settings(flags["opened"][1:]).metrics.jobs
+
+
+def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Path, tmp_path: Path) -> None:
+    """With the chart's labels, and without a right more; an administrator of a few namespaces could not create them."""
+    variants = {name: render(helm, *VARIANTS[name], home=tmp_path) for name in ("defaults", "some namespaces")}
+    variants["switched off"] = render(helm, "--set", "analysis.templates.enabled=false", home=tmp_path)
+    found = {
+        name: {one["metadata"]["name"]: one for one in documents if one["kind"] == "ClusterAnalysisTemplate"}
+        for name, documents in variants.items()
+    }
+
+    assert found == {"defaults": found["defaults"], "some namespaces": {}, "switched off": {}}
+    assert _rules(variants["defaults"]) == _rules(variants["switched off"])
+    assert set(found["defaults"]) == set(TEMPLATES)
+    for name, one in found["defaults"].items():
+        assert one["metadata"].pop("labels")["app.kubernetes.io/managed-by"] == "Helm"
+        assert one == TEMPLATES[name]
 
 
 def _arguments(documents: list[dict[str, Any]]) -> list[str]:

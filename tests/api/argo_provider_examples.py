@@ -1,0 +1,307 @@
+"""The manifests in Argo Rollouts' documentation of each provider and in its examples, as those in argo_examples.py.
+
+Source: Argo Rollouts v1.10.0, the pages analysis/*.md of its documentation; its folder examples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.argo_examples import (
+    ADDRESS,
+    BEARER,
+    FEATURES,
+    HASHES,
+    RATES,
+    TAKES_SERVICE,
+    TOKEN,
+    Example,
+    prometheus,
+    rate,
+    template,
+    web,
+)
+from tests.api.specs import CANARY, Spec, canary, changed
+
+JOBS = "metrics that are Jobs"
+OTHERS = "kayenta, datadog, wavefront, newRelic, cloudWatch, graphite, influxdb, skywalking, plugin"
+EXPERIMENTS = "`experiment` steps, and the kind Experiment"
+
+JSON: Spec = {"key": "Content-Type", "value": "application/json"}
+OAUTH_SECRET: Spec = {"name": "oauthSecret", "valueFrom": {"secretKeyRef": {"name": "oauth", "key": "secret"}}}
+OAUTH: Spec = {
+    "oauth2": {
+        "tokenUrl": "https://sso.example/token",
+        "clientId": "me",
+        "clientSecret": "{{ args.oauthSecret }}",
+        "scopes": ["metrics"],
+    }
+}
+_EXPERIMENT: Spec = {
+    "duration": "1h",
+    "templates": [{"name": "baseline", "specRef": "stable"}, {"name": "canary", "specRef": "canary"}],
+    "analyses": [{"name": "mann-whitney", "templateName": "mann-whitney", "args": HASHES}],
+}
+_KAYENTA = {"address": "https://kayenta.example", "application": "guestbook", "canaryConfigName": "my-test"}
+_LOAD = {"command": ["sh", "-c", "-x", "-e"], "args": ["wrk http://rollout.{{ args.namespace }}.svc/color"]}
+
+
+def job(name: str, count: int | None, **container: Any) -> Spec:
+    """A metric that is a Job."""
+    pod = {"containers": [{"name": "c", "image": "alpine:3", **container}], "restartPolicy": "Never"}
+    counted = {} if count is None else {"count": count, "interval": "5s", "failureLimit": 1}
+    return {"name": name, **counted, "provider": {"job": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}}}
+
+
+def other(provider: str, condition: str, **settings: Any) -> Spec:
+    """A template with a provider that is not carried out."""
+    return template({"name": "m", "interval": "5m", "successCondition": condition, "provider": {provider: settings}})
+
+
+PROVIDERS: tuple[Example, ...] = (
+    *(
+        Example(where=f"analysis/web.md: {name}", kind="AnalysisTemplate", spec=spec, differs=(ADDRESS,))
+        for name, spec in {
+            "a GET": template(web(timeoutSeconds=20), args=[*TAKES_SERVICE, TOKEN]),
+            "an object": template(
+                web("result.ok && result.successPercent >= 0.90", "{$.data}"), args=[*TAKES_SERVICE, TOKEN]
+            ),
+            "a POST": template(web(method="POST", body="a text", headers=[BEARER, JSON]), args=[*TAKES_SERVICE, TOKEN]),
+            "a POST of JSON": template(
+                web(
+                    method="POST",
+                    jsonBody={"key1": "a", "key2": {"nestedObj": "b", "key3": "{{ args.service-name }}"}},
+                    headers=[BEARER, JSON],
+                ),
+                args=[*TAKES_SERVICE, TOKEN],
+            ),
+            "a certificate that is not checked": template(web(insecure=True), args=[*TAKES_SERVICE, TOKEN]),
+            "client credentials": template(
+                web(authentication=OAUTH, headers=[JSON]), args=[*TAKES_SERVICE, OAUTH_SECRET]
+            ),
+        }.items()
+    ),
+    *(
+        Example(where=f"analysis/prometheus.md: {name}", kind="AnalysisTemplate", spec=spec, differs=(ADDRESS,))
+        for name, spec in {
+            "a header and a time": template(
+                rate(provider=prometheus(timeout=40, headers=[{"key": "X-Scope-OrgID", "value": "tenant_a"}]), **RATES)
+            ),
+            "client credentials": template(
+                rate(provider=prometheus(timeout=40, authentication=OAUTH), **RATES),
+                args=[*TAKES_SERVICE, OAUTH_SECRET],
+            ),
+            "a certificate that is not checked": template(rate(provider=prometheus(insecure=True))),
+            "a range": template(
+                rate(
+                    successCondition="all(result, # < 1000)",
+                    provider=prometheus(
+                        'http_latency_ms{service="{{args.service-name}}"}',
+                        rangeQuery={
+                            "start": 'now() - duration("{{args.lookback-duration}}")',
+                            "end": "now()",
+                            "step": "1m",
+                        },
+                    ),
+                    failureLimit=0,
+                ),
+                args=[*TAKES_SERVICE, {"name": "lookback-duration", "value": "5m"}],
+            ),
+        }.items()
+    ),
+    Example(
+        where="analysis/prometheus.md: Amazon",
+        kind="AnalysisTemplate",
+        spec=template(
+            rate(provider=prometheus(authentication={"sigv4": {"region": "r", "profile": "p", "roleArn": "arn"}}))
+        ),
+        refused={"spec.metrics[0].provider.prometheus.authentication.sigv4": "not supported"},
+        differs=("`authentication.sigv4`",),
+    ),
+    Example(
+        where="analysis/job.md",
+        kind="AnalysisTemplate",
+        spec=changed(
+            template(job("test", None, command=["test", "cart.shop.svc"]), args=[]),
+            metrics=[
+                {
+                    "name": "test",
+                    "provider": {
+                        "job": {
+                            **job("test", None)["provider"]["job"],
+                            "metadata": {"annotations": {"foo": "bar"}, "labels": {"foo": "bar"}},
+                        }
+                    },
+                }
+            ],
+        ),
+        differs=(JOBS,),
+    ),
+    *(
+        Example(
+            where=f"analysis/{name.lower()}.md: {condition}",
+            kind="AnalysisTemplate",
+            spec=other(name, condition, **settings),
+            refused={f"spec.metrics[0].provider.{name}": "not supported"},
+            differs=(OTHERS,),
+        )
+        for name, condition, settings in (
+            ("datadog", "result <= 0.01", {"apiVersion": "v2", "interval": "5m", "query": "sum:errors{*}"}),
+            ("datadog", "default(result, 0) < 10", {"apiVersion": "v1", "interval": "5m", "query": "sum:errors{*}"}),
+            (
+                "datadog",
+                "default(result, 0) < 5",
+                {"apiVersion": "v2", "aggregator": "sum", "queries": {"a": "x", "b": "y"}, "formula": "a / b"},
+            ),
+            ("datadog", "result < 10", {"secretRef": {"name": "mine", "namespaced": True}, "query": "sum:errors{*}"}),
+            (
+                "cloudWatch",
+                "len(result[0].Values) >= 5 and all(result[0].Values, {# <= 0.01})",
+                {"interval": "30m", "metricDataQueries": [{"id": "rate", "expression": "errors / requests"}]},
+            ),
+            ("graphite", "result[0] >= 90.000000", {"address": "http://graphite.example:9090", "query": "target=x"}),
+            ("influxdb", "result[0] <= 0.01", {"profile": "mine", "query": 'from(bucket: "b")'}),
+            ("newRelic", "result.successRate >= 0.95", {"profile": "mine", "query": "FROM Transaction", "timeout": 10}),
+            (
+                "skywalking",
+                "all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
+                {"interval": "3m", "address": "http://skywalking.example:12800", "query": "query queryData"},
+            ),
+            ("wavefront", "result >= 0.95", {"address": "example.wavefront.com", "query": "ts(x)"}),
+            ("kayenta", "", {**_KAYENTA, "interval": "3600", "count": 3, "thresholds": {"pass": 90, "marginal": 75}}),
+        )
+    ),
+    Example(
+        where="analysis/datadog.md: arguments with dots in their names",
+        kind="AnalysisTemplate",
+        spec=template(
+            {
+                "name": "kubernetes.containers.restarts",
+                "initialDelay": "{{ args.restarts.initial-delay }}",
+                "interval": "15s",
+                "failureCondition": "default(result, 0) > {{ args.restarts.max-restarts }}",
+                "failureLimit": 0,
+                "provider": {
+                    "datadog": {"apiVersion": "v2", "queries": {"q": "max:restarts{hash:{{args.canary-hash}}}"}}
+                },
+            },
+            args=[
+                {"name": "canary-hash"},
+                {"name": "restarts.initial-delay", "value": "60s"},
+                {"name": "restarts.max-restarts", "value": "4"},
+            ],
+        ),
+        refused={"spec.metrics[0].provider.datadog": "not supported"},
+        differs=(OTHERS,),
+    ),
+    Example(
+        where="analysis/kayenta.md: in an experiment",
+        kind="Rollout",
+        spec=canary(steps=[{"experiment": _EXPERIMENT}]),
+        refused={"spec.strategy.canary.steps[0].experiment": "planned"},
+        differs=(EXPERIMENTS,),
+    ),
+)
+
+EXAMPLES: tuple[Example, ...] = (
+    Example(
+        where="examples/analysis-templates.yaml: pass",
+        kind="AnalysisTemplate",
+        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]),
+        differs=(JOBS,),
+    ),
+    Example(
+        where="examples/analysis-templates.yaml: random-fail",
+        kind="AnalysisTemplate",
+        spec=template(job("random-fail", 2, command=["sh", "-c"], args=["exit $(($RANDOM%2))"]), args=[]),
+        differs=(JOBS,),
+    ),
+    Example(
+        where="examples/cluster-analysis-templates.yaml",
+        kind="ClusterAnalysisTemplate",
+        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]),
+        differs=(JOBS,),
+    ),
+    Example(
+        where="examples/rollout-analysis-step.yaml",
+        kind="Rollout",
+        spec=canary(
+            steps=[
+                {"setWeight": 25},
+                {
+                    "analysis": {
+                        "templates": [
+                            {"templateName": "random-fail"},
+                            {"templateName": "always-pass", "clusterScope": True},
+                        ]
+                    }
+                },
+            ]
+        ),
+    ),
+    Example(
+        where="examples/rollout-background-analysis.yaml",
+        kind="Rollout",
+        spec=canary(analysis={"templates": [{"templateName": "random-fail"}]}),
+    ),
+    Example(
+        where="examples/rollout-secret.yaml",
+        kind="AnalysisTemplate",
+        spec=template(
+            {
+                "name": "webmetric",
+                "successCondition": "result == 'It worked!'",
+                "provider": {"web": {"url": "{{args.secret-url}}", "jsonPath": "{$.message}"}},
+            },
+            args=[{"name": "secret-url", "valueFrom": {"secretKeyRef": {"name": "s", "key": "secretUrl"}}}],
+        ),
+        differs=(ADDRESS, "a Secret in a query, a condition, a name or a Job"),
+    ),
+    Example(
+        where="examples/rollout-experiment-step.yaml, rollout-baseline-vs-canary.yaml",
+        kind="Rollout",
+        spec=canary(steps=[{"setWeight": 25}, {"experiment": {"templates": _EXPERIMENT["templates"]}}]),
+        refused={"spec.strategy.canary.steps[1].experiment": "planned"},
+        differs=(EXPERIMENTS,),
+    ),
+    Example(
+        where="examples/traffic-management: load-test",
+        kind="AnalysisTemplate",
+        spec=template(job("pass", None, **_LOAD), args=[{"name": "namespace"}]),
+        differs=(JOBS,),
+    ),
+    Example(
+        where="examples/appmesh: success-rate",
+        kind="AnalysisTemplate",
+        spec=template(
+            rate(
+                provider=prometheus('sum(irate(rq_xx{cluster="{{args.envoy_cluster_name}}",class!~"5.*"}[5m]))'),
+                **RATES,
+            ),
+            args=[{"name": "envoy_cluster_name"}],
+        ),
+    ),
+    Example(
+        where="examples/appmesh: the Rollout",
+        kind="Rollout",
+        spec=changed(
+            CANARY,
+            strategy__canary__trafficRouting={"appMesh": {"virtualService": {"name": "v"}}},
+            strategy__canary__canaryService="c",
+            strategy__canary__stableService="s",
+        ),
+        refused={"spec.strategy.canary.trafficRouting.appMesh": "not supported"},
+        differs=("ambassador, appMesh, smi",),
+    ),
+    Example(
+        where="examples/traffic-management/rollout-linkerd.yaml",
+        kind="Rollout",
+        spec=canary(
+            stableService="s", canaryService="c", trafficRouting={"smi": {"rootService": "r"}}, steps=[{"setWeight": 5}]
+        ),
+        refused={"spec.strategy.canary.trafficRouting.smi": "not supported"},
+        differs=("ambassador, appMesh, smi",),
+    ),
+)
+
+ALL: tuple[Example, ...] = (*FEATURES, *PROVIDERS, *EXAMPLES)

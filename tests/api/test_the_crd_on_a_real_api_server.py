@@ -287,15 +287,15 @@ def test_a_run_can_be_told_to_end(plane: Any, namespace: str) -> None:
     _make(plane, ANALYSIS_RUN, namespace, RUN, dry_run=False)
     patch = json.dumps({"spec": {"terminate": True}})
 
-    plane.kubectl("patch", "ar", "errors", "-n", namespace, "--type=merge", "-p", patch)
+    plane.kubectl("patch", "analysisrun", "errors", "-n", namespace, "--type=merge", "-p", patch)
 
     seen = plane.api.get(ANALYSIS_RUN.path(namespace, "errors")).json()
     assert seen["spec"] == {**RUN, "terminate": True}
     plane.kubectl(
-        *("patch", "ar", "errors", "-n", namespace, "--type=merge", "--subresource=status"),
+        *("patch", "analysisrun", "errors", "-n", namespace, "--type=merge", "--subresource=status"),
         *("-p", json.dumps({"status": {"phase": "Failed", "message": "too many errors"}})),
     )
-    assert plane.kubectl("get", "ar", "-n", namespace, "--no-headers").stdout.split()[:2] == ["errors", "Failed"]
+    assert plane.kubectl("get", "analysisrun", "-n", namespace, "--no-headers").stdout.split()[:2] == ["errors", "Failed"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -78,8 +78,8 @@ def test_a_fault_of_any_one_write_changes_nothing(name: str, fault: str) -> None
 
 
 REFUSED_WHILE_BEHIND = 45
-"""Watches in trouble pause for up to half a minute, and meanwhile the others bring keys back. Of 15 seeds most had 10 to 25 refused
-writes with lists from the past, and two had 34 and 37."""
+"""Watches in trouble pause for up to half a minute, and meanwhile the others bring keys back. With lists from the past most of 15
+seeds had 10 to 25 refused writes, and two had 34 and 37."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ def nothing_is_lost(seen: Watched) -> None:
 async def canary_misses_pods(stage: Stage) -> None:
     """Nodes are drained under the canary: every two seconds one of its pods goes, for as long as image 1 has any.
 
-    Not in the very instant in which the first one is available: a write that is under way then is judged by what it could not know.
+    Not in the very instant in which the first one is available: a write that is under way then cannot know of it.
     """
     await stage.until(lambda: stage.available("2") > 0)
     await asyncio.sleep(0.1)

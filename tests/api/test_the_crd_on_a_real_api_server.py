@@ -295,7 +295,10 @@ def test_a_run_can_be_told_to_end(plane: Any, namespace: str) -> None:
         *("patch", "analysisrun", "errors", "-n", namespace, "--type=merge", "--subresource=status"),
         *("-p", json.dumps({"status": {"phase": "Failed", "message": "too many errors"}})),
     )
-    assert plane.kubectl("get", "analysisrun", "-n", namespace, "--no-headers").stdout.split()[:2] == ["errors", "Failed"]
+    assert plane.kubectl("get", "analysisrun", "-n", namespace, "--no-headers").stdout.split()[:2] == [
+        "errors",
+        "Failed",
+    ]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -16,7 +16,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
 from tests.core.measured_runs import runs_ended, runs_measured
-from tests.core.model import World, annotated, router, snapshot
+from tests.core.model import World, annotated, deleted, router, snapshot
 from tests.core.worlds import (
     edited,
     later,
@@ -246,6 +246,17 @@ def test_a_promotion_by_hand_and_an_analysis_are_both_needed() -> None:
     assert (there.services["cart"].revision, _waits(there)) == ("a", Reason.ANALYSIS_RUNNING)
 
     assert _ended(there, GOOD).status.stable_revision == "b"
+
+
+def test_a_preview_gets_the_traffic_at_once_when_nothing_else_serves() -> None:
+    """Somebody deleted the stable ReplicaSet: requests come first. The analysis with the traffic is needed all the same."""
+    there = _updating(replace(BEFORE, post_promotion=CHECK))
+
+    alone = settled(deleted(there, "a"))
+
+    assert (alone.services["cart"].revision, alone.status.stable_revision) == ("b", "a")
+    assert _waits(alone) is Reason.ANALYSIS_RUNNING
+    assert [each.gate and each.gate.kind for each in _open(alone)] == [AnalysisKind.POST_PROMOTION]
 
 
 def test_after_the_switch_the_old_pods_stay_whole_until_the_verdict() -> None:

@@ -101,8 +101,6 @@ def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[T
     Args:
         wanted: the gates whose analyses count now.
     """
-    if not ctx.seen.runs:
-        return ()
     waited_for = {each.run for each in ctx.status.analyses if each.gate in wanted and not each.phase.over}
     return tuple(
         TerminateAnalysisRun(name=each.name, uid=each.uid)
@@ -113,8 +111,6 @@ def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[T
 
 def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun, ...]:
     """The oldest runs beyond the limits, which count runs of earlier updates and attempts only."""
-    if not ctx.seen.runs:
-        return ()
     of_this_update = {each.run for each in ctx.status.analyses}
     over = [
         each

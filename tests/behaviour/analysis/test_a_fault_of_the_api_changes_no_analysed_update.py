@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import pytest
 
-from rollouts.ports import ApiServer
-from rollouts.sim.faults import FaultTape, FaultyWatches, WatchFaults
+from rollouts.sim.faults import FaultTape
 from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, undisturbed
 from tests.behaviour.faults.test_a_fault_of_the_api_is_survived import (
     FAULTS,
@@ -17,8 +15,9 @@ from tests.behaviour.faults.test_a_fault_of_the_api_is_survived import (
     MORE_WRITES,
     REFUSED_WHILE_BEHIND,
     TROUBLES,
+    in_trouble,
 )
-from tests.behaviour.stage import LIMIT_S, Run, Stage
+from tests.behaviour.stage import Run
 
 MEASURED = "PATCH analysisruns/status"
 REFUSED_OF_TWO = 2 * REFUSED_WHILE_BEHIND
@@ -57,26 +56,7 @@ def test_a_fault_of_any_one_write_changes_nothing(name: str, fault: str) -> None
 def test_trouble_of_the_watches_changes_nothing(name: str, trouble: str) -> None:
     """Events of runs and of Rollouts late, twice or lost, connections that break, 410, lists from the past."""
     what, rng = TROUBLES[trouble], random.Random(name)  # noqa: S311 - a test's seed
-    troubled: list[FaultyWatches] = []
-
-    def between(api: ApiServer) -> ApiServer:
-        troubled.append(FaultyWatches(api, what.faults, rng))
-        return troubled[-1]
-
-    async def forgets(stage: Stage) -> None:
-        def forget() -> None:
-            stage.cluster.api.compact()
-            stage.cluster.api.end_watches()
-
-        try:
-            while True:
-                await asyncio.sleep(what.forget_every_s or LIMIT_S)
-                forget()
-        finally:  # the script has ended, and so has the trouble
-            for each in troubled:
-                each.faults = WatchFaults()
-            if what.forget_every_s:
-                forget()
+    between, forgets = in_trouble(what, rng)
 
     run = ANALYSED[name].play(between=between, alongside=forgets, grace_s=what.late_s)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,7 +24,7 @@ from rollouts.sim.faults import (
     WatchFaults,
 )
 from tests.behaviour.scenarios import SCENARIOS
-from tests.behaviour.stage import LIMIT_S, Run, Stage, play
+from tests.behaviour.stage import LIMIT_S, Run, Script, Stage, play
 
 FAULTS: dict[str, Fault] = {
     "conflict": Conflict(),
@@ -115,13 +116,8 @@ TROUBLES = {
 }
 
 
-@pytest.mark.parametrize("seed", (1, 2, 3))
-@pytest.mark.parametrize("trouble", TROUBLES)
-@pytest.mark.parametrize("name", SOME)
-def test_trouble_of_the_watches_changes_nothing(name: str, trouble: str, seed: int) -> None:
-    """Events late, twice or lost, connections that break, 410, lists from the past: the store comes to show the truth."""
-    scenario, what = SCENARIOS[name], TROUBLES[trouble]
-    rng = random.Random(seed)  # noqa: S311 - a test's seed
+def in_trouble(what: Trouble, rng: random.Random) -> tuple[Callable[[ApiServer], ApiServer], Script]:
+    """What stands between the controller and the API server, and the script that forgets versions; both end with the scenario."""
     troubled: list[FaultyWatches] = []
 
     def between(api: ApiServer) -> ApiServer:
@@ -142,6 +138,18 @@ def test_trouble_of_the_watches_changes_nothing(name: str, trouble: str, seed: i
                 each.faults = WatchFaults()
             if what.forget_every_s:
                 forget()
+
+    return between, forgets
+
+
+@pytest.mark.parametrize("seed", (1, 2, 3))
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("name", SOME)
+def test_trouble_of_the_watches_changes_nothing(name: str, trouble: str, seed: int) -> None:
+    """Events late, twice or lost, connections that break, 410, lists from the past: the store comes to show the truth."""
+    scenario, what = SCENARIOS[name], TROUBLES[trouble]
+    rng = random.Random(seed)  # noqa: S311 - a test's seed
+    between, forgets = in_trouble(what, rng)
 
     run = play(scenario.manifests, scenario.script, seed=seed, between=between, alongside=forgets, grace_s=what.late_s)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext, context_of
 from rollouts.core.context.waits import Wait, earliest
@@ -28,6 +29,7 @@ from rollouts.core.lifecycle.commands import (
     with_noted_abort,
 )
 from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
+from rollouts.core.lifecycle.config_copies import config_questions, with_hold
 from rollouts.core.lifecycle.progress import (
     can_abort,
     counted,
@@ -76,7 +78,9 @@ def decide(seen: Snapshot) -> Decision:
     if adopted := adoptions(seen):
         return Decision(intents=adopted, status=seen.status)
     published = seen.status
-    seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
+    seen = as_its_sources_say(with_noted_abort(without_restart_surge(in_their_roles(seen))))
+    if not seen.rollout.spec.revision:
+        return _not_begun(seen, published)
     target = target_of(seen, seen.status)
     shown = read_shown(seen, target=target, gates_of=gates_of)
     if shown.fresh:
@@ -86,6 +90,13 @@ def decide(seen: Snapshot) -> Decision:
     if one_way is not None and not _is_on_record(begun.ctx, one_way):
         return _recorded_alone(begun, one_way)
     return _ordinary(begun if one_way is None else _gone_on(begun, one_way))
+
+
+def _not_begun(seen: Snapshot, published: RolloutStatus) -> Decision:
+    """The Decision about a Rollout whose first revision is not known yet: it says what it waits for."""
+    ctx = context_of(seen, seen.status)
+    begun = _Begun(ctx=ctx, published=published, reading=Reading(seen.status.commands), notices=())
+    return _concluded(begun, ctx, Contribution(intents=config_questions(ctx), wait=with_hold(ctx, None)))
 
 
 def decide_invalid(

@@ -14,6 +14,14 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import NOT_HELD_UP, Wait, earliest
 from rollouts.core.drain.cutover import begun_again, drain_questions, settle_cutovers
 from rollouts.core.lifecycle.analyses import surplus_runs, unwanted_runs
+from rollouts.core.lifecycle.config_copies import (
+    baseline_note,
+    config_questions,
+    lost_copies,
+    surplus_copies,
+    with_copies,
+    with_hold,
+)
 from rollouts.core.lifecycle.housekeeping import (
     coalesced,
     explained,
@@ -71,7 +79,7 @@ def as_of_now(ctx: PassContext) -> PassContext:
 
 def strategy_plan(ctx: PassContext) -> Contribution:
     """The step of the strategy; the update stops while a route that its sizes followed is released."""
-    return plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
+    return with_copies(ctx, plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx)))
 
 
 def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:
@@ -168,6 +176,19 @@ def _surplus(course: Course) -> Contribution:
     return Contribution(intents=surplus(course.ctx) if course.pods_may_go else ())
 
 
+def _config(course: Course) -> Contribution:
+    """Asks for the contents of sources, notes what a ReplicaSet began with, and creates copies anew that are lost."""
+    ctx = course.planned
+    if ctx.seen.config is None:
+        return Contribution()
+    return Contribution(intents=(*config_questions(ctx), *baseline_note(ctx), *lost_copies(ctx)))
+
+
+def _surplus_copies(course: Course) -> Contribution:
+    """Deletes copies of sources that nothing names any more."""
+    return surplus_copies(course.planned) if course.planned.seen.copies else Contribution()
+
+
 def _analysis_runs(course: Course) -> Contribution:
     """Ends runs that nobody waits for, and deletes old ones beyond the limits."""
     ctx = course.planned
@@ -184,8 +205,10 @@ ORDINARY: tuple[Ordinary, ...] = (
     _restart,
     _pods_question,
     _drain_questions,
+    _config,
     _analysis_runs,
     _surplus,
+    _surplus_copies,
 )
 """The rules in their order: the step comes first, and deletions come last."""
 
@@ -195,7 +218,7 @@ def _told_wait(course: Course) -> Wait | None:
     wait = explained(course.ctx, course.wait)
     if wait is None and not course.ctx.aborted:
         wait = keeping_wait(course.planned)
-    return still_wanted(course.ctx, wait, course.step.intents)
+    return with_hold(course.ctx, still_wanted(course.ctx, wait, course.step.intents))
 
 
 def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:

@@ -50,8 +50,15 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         progressed_at_s=moved_at_s,
         waiting_for=waiting,
         conditions=_conditions(ctx, status, phase, wait),
-        observed_generation=ctx.seen.rollout.generation,
+        observed_generation=_observed_generation(ctx),
     )
+
+
+def _observed_generation(ctx: PassContext) -> int:
+    """The generation that the status is about; the last one while a read that was just asked for will say what this one means."""
+    plan = ctx.seen.config
+    silent = plan is not None and plan.hold is not None and not plan.hold.message
+    return ctx.recorded.observed_generation if silent else ctx.seen.rollout.generation
 
 
 def with_command_problems(status: RolloutStatus, *, generation: int, now_s: float) -> RolloutStatus:
@@ -114,7 +121,7 @@ def _conditions(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wai
     if ctx.paused and phase is not Phase.PAUSED:
         facts.append(("Paused", True, Reason.PAUSED_BY_USER, ctx.paused_because))
     facts += _command_facts(status)
-    return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=ctx.seen.rollout.generation)
+    return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=_observed_generation(ctx))
 
 
 def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:

@@ -57,14 +57,16 @@ def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
 def coalesced(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
     """Merges the intents so that each ReplicaSet gets at most one patch: a second one in a pass would carry a stale version.
 
-    A role's metadata joins the patch before it. The mark that all pods have it must follow the pods: it waits for another pass.
+    A role's metadata and a note of configuration join the patch before them. The mark that all pods have it must follow the pods: it waits for another pass.
     """
     merged: dict[str, PatchReplicaSet] = {}
     for intent in intents:
         if not isinstance(intent, PatchReplicaSet):
             continue
         first = merged.setdefault(intent.uid, intent)
-        if first is not intent and intent.pod_metadata is not None:
+        if first is not intent and intent.config is not None:
+            merged[intent.uid] = replace(first, config=intent.config)
+        elif first is not intent and intent.pod_metadata is not None:
             merged[intent.uid] = replace(
                 first,
                 resource_version=intent.resource_version,

@@ -25,6 +25,9 @@ STALLED_AFTER_S = 10.0
 unusable after this time needs a person."""
 
 
+_OTHERS_NEED_A_PERSON = {Reason.ANALYSIS_INVALID, Reason.CONFIG_NOT_FOUND, Reason.CONFIG_FORBIDDEN}
+
+
 class _Clock(Enum):
     """What a wait means for the progress clock."""
 
@@ -34,8 +37,8 @@ class _Clock(Enum):
 
 
 def needs_a_person(reason: Reason) -> bool:
-    """Whether only a person can end a wait with this reason: a Service, a route or a template is missing or cannot be used."""
-    return reason in NEEDS_A_PERSON or reason in ROUTES_NEED_A_PERSON or reason is Reason.ANALYSIS_INVALID
+    """Whether only a person can end a wait with this reason: something that the spec names is missing or cannot be used."""
+    return reason in NEEDS_A_PERSON or reason in ROUTES_NEED_A_PERSON or reason in _OTHERS_NEED_A_PERSON
 
 
 def counted(ctx: PassContext) -> RolloutStatus:

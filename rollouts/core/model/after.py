@@ -11,9 +11,11 @@ from __future__ import annotations
 from typing import Any, TypeAlias, TypeVar, assert_never
 
 from rollouts.core.model.analysis import RunSeen
+from rollouts.core.model.config import CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskConfig,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -21,8 +23,10 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskService,
     CreateAnalysisRun,
+    CreateConfigCopy,
     CreateReplicaSet,
     DeleteAnalysisRun,
+    DeleteConfigCopy,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -65,6 +69,10 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, rollout=rollout_after(seen.rollout, intent))
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
             return replace(seen, runs=runs_after(seen.runs, intent, now_s=seen.now_s))
+        case CreateConfigCopy() | DeleteConfigCopy():
+            return replace(seen, copies=copies_after(seen.copies, intent, by=seen.rollout, now_s=seen.now_s))
+        case AskConfig():
+            return seen
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return seen
         case never:
@@ -94,6 +102,35 @@ def runs_after(
             return tuple([each for each in runs if each.uid != uid])
 
 
+def copies_after(
+    copies: tuple[CopySeen, ...], intent: CreateConfigCopy | DeleteConfigCopy, *, by: Rollout, now_s: float
+) -> tuple[CopySeen, ...]:
+    """The copies once `intent` is carried out; a copy that exists already gets an owner and stays as it is else."""
+    match intent:
+        case CreateConfigCopy(use=use):
+            owned = not by.spec.config_versioning.retain
+            if any((each.kind, each.name) == (use.kind, use.copy) for each in copies):
+                return tuple(
+                    [
+                        replace(each, owned=owned) if (each.kind, each.name) == (use.kind, use.copy) else each
+                        for each in copies
+                    ]
+                )
+            made = CopySeen(
+                kind=use.kind,
+                name=use.copy,
+                uid=f"uid-of-{use.copy}",
+                resource_version="1",
+                source=use.source,
+                content=use.content,
+                created_at_s=now_s,
+                owned=owned,
+            )
+            return (*copies, made)
+        case DeleteConfigCopy(uid=uid):
+            return tuple([each for each in copies if each.uid != uid])
+
+
 def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> ReplicaSet:
     """The new ReplicaSet, before its controller has observed it."""
     name = replica_set_name(rollout=by.name, revision=intent.revision)
@@ -109,12 +146,13 @@ def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> 
         min_ready_s=by.spec.min_ready_s,
         pod_metadata=intent.pod_metadata,
         injection=intent.injection,
+        config=intent.config,
     )
 
 
 def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
     """The patched ReplicaSet, before its controller has observed the patch: its counts are the old ones."""
-    names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata")
+    names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata", "config")
     given: dict[str, Any] = {name: value for name in names if (value := getattr(intent, name)) is not None}
     if intent.replicas is not None:
         given["spec_replicas"] = intent.replicas

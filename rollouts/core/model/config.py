@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
+
+from rollouts.core.model.reasons import Reason
 
 SETTLE_S = 3.0
 """`configVersioning.settleSeconds` when it is not given: the files of one `kubectl apply` are stored within this time."""
@@ -75,3 +78,110 @@ class ConfigVersioning:
     secrets: bool = False
     settle_s: float = SETTLE_S
     retain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKnown:
+    """A source whose content was read in the version that the watch shows now.
+
+    Args:
+        content: its hash.
+        immutable: nobody can change it, so it needs no copy.
+        changed_at_s: wall clock of its last change, by the API server.
+        shared_by: how many Rollouts name it.
+    """
+
+    content: str
+    immutable: bool
+    uid: str
+    resource_version: str
+    changed_at_s: float
+    shared_by: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAbsent:
+    """The API server has no such object.
+
+    Args:
+        since_s: when it was seen to go; None when it was not seen before.
+    """
+
+    since_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUnread:
+    """Nobody knows the content: it was not read yet in the present version, or the last attempt failed.
+
+    Args:
+        message: why, and what helps; "" when it was simply not read yet.
+        needs_a_person: the controller lacks a right.
+        asks: a read may help; else the watch has to show the object first.
+    """
+
+    message: str = ""
+    needs_a_person: bool = False
+    asks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLeftAlone:
+    """Its annotation `rollouts.dev/config-versioning` is "off"."""
+
+
+Source: TypeAlias = SourceKnown | SourceAbsent | SourceUnread | SourceLeftAlone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySeen:
+    """A copy of this Rollout (label `rollouts.dev/name`), as the watch shows it.
+
+    Args:
+        source, content: its annotations.
+        owned: this Rollout's uid controls it.
+        problem: why it cannot be used, and what to do; "" for nothing.
+    """
+
+    kind: ConfigKind
+    name: str
+    uid: str
+    resource_version: str
+    source: str
+    content: str
+    created_at_s: float
+    owned: bool = True
+    deleting: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigHold:
+    """Why the Rollout stays at the revision on record although its template or a source may have changed.
+
+    Args:
+        message: "" when a read that was just asked for will end it.
+    """
+
+    reason: Reason
+    message: str
+    deadline_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigPlan:
+    """Which revision the spec means now, with the contents of the sources that its template names.
+
+    Args:
+        revision: the spec's; the one on record while there is a `hold`; "" if there is none on record.
+        uses: what the ReplicaSet of that revision names; () while there is a `hold`, and without references.
+        hold: why the revision is not known, or not followed yet; None when it is.
+        unread: sources to read.
+        baseline: for a ReplicaSet that names the sources themselves: the uses to note on it; None when they are noted.
+    """
+
+    revision: str
+    uses: tuple[ConfigUse, ...] = ()
+    hold: ConfigHold | None = None
+    unread: tuple[ConfigRef, ...] = ()
+    baseline: tuple[ConfigUse, ...] | None = None

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
+from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
@@ -21,6 +22,7 @@ class CreateReplicaSet:
 
     Args:
         injection: the sleep that is added to the template's containers; None for none.
+        config: what the template names of the sources; the copies in it exist before. () without references.
     """
 
     revision: str
@@ -29,6 +31,7 @@ class CreateReplicaSet:
     pod_metadata: PodMetadata
     anti_affinity_revision: str = ""
     injection: Injection | None = None
+    config: tuple[ConfigUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,7 @@ class PatchReplicaSet:
             matter (growing is safe on any version).
         restart_surge: how many of `replicas` exist only for a restart.
         abort_note: the abort that it grows for and that status does not have yet.
+        config: the contents that its pods began with; for a ReplicaSet that names the sources themselves.
     """
 
     name: str
@@ -68,6 +72,7 @@ class PatchReplicaSet:
     pod_metadata: PodMetadata | None = None
     replaced_metadata: PodMetadata = PodMetadata()
     pods_carry_metadata: bool | None = None
+    config: tuple[ConfigUse, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +249,33 @@ class DeleteAnalysisRun:
     resource_version: str
 
 
+@dataclass(frozen=True, slots=True)
+class AskConfig:
+    """Reads the content of one source; only its hash comes back, to every Rollout that names it."""
+
+    ref: ConfigRef
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConfigCopy:
+    """Creates the immutable copy of a source; one of that name with the same content, made for this Rollout, counts as created.
+
+    It fails with a conflict when the source no longer has the content of `use`.
+    """
+
+    use: ConfigUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteConfigCopy:
+    """Deletes a copy that nothing names, if it has not changed since (uid and resourceVersion)."""
+
+    kind: ConfigKind
+    name: str
+    uid: str
+    resource_version: str
+
+
 Intent: TypeAlias = (
     CreateReplicaSet
     | AdoptReplicaSet
@@ -266,6 +298,9 @@ Intent: TypeAlias = (
     | CreateAnalysisRun
     | TerminateAnalysisRun
     | DeleteAnalysisRun
+    | AskConfig
+    | CreateConfigCopy
+    | DeleteConfigCopy
 )
 
 

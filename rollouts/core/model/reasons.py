@@ -93,6 +93,26 @@ class Reason(StrEnum):
         "AnalysisInvalid",
         "An analysis cannot begin: a template is missing or wrong, or the name of its AnalysisRun is taken.",
     )
+    CONFIG_NOT_READ = (
+        "ConfigNotRead",
+        "Waits for the content of a ConfigMap or Secret that the template names; the revision on record stays meanwhile.",
+    )
+    CONFIG_SETTLING = (
+        "ConfigSettling",
+        "A ConfigMap or Secret has just changed; waits for other changes that belong to it (configVersioning.settleSeconds).",
+    )
+    CONFIG_NOT_FOUND = (
+        "ConfigNotFound",
+        "A ConfigMap or Secret that the template needs does not exist; the revision on record stays.",
+    )
+    CONFIG_FORBIDDEN = (
+        "ConfigForbidden",
+        "The controller may not read a ConfigMap or Secret that the template names; the revision on record stays.",
+    )
+    CONFIG_COPY_MISSING = (
+        "ConfigCopyMissing",
+        "A copy of a ConfigMap or Secret that running pods name is gone, and its source has another content by now.",
+    )
     SCALE_DOWN_DELAY = (
         "ScaleDownDelay",
         "Waits for the scale-down delay of an old revision, which keeps its pods until then.",
@@ -150,6 +170,8 @@ class Reason(StrEnum):
         "CredentialsMissing",
         "A Secret, a key of a Secret or a file that a MetricProvider names is missing, or cannot be read.",
     )
+    # config revisions
+    CONFIG_COPIED = "ConfigCopied", "The content of a ConfigMap or Secret is kept in an immutable copy for a revision."
     # commands
     PROMOTED = "Promoted", "Somebody promoted the revision: it may pass a gate."
     UNKNOWN_REVISION = "UnknownRevision", "A command names a revision that this Rollout does not have."

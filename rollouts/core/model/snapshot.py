@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rollouts.core.model.analysis import AnalysisGate, Draft, RunSeen
+from rollouts.core.model.config import ConfigKind, ConfigPlan, ConfigUse, CopySeen, Source
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.rollout import PodMetadata, Rollout
@@ -33,6 +34,8 @@ class ReplicaSet:
         pods_carry_metadata: its pods were given `pod_metadata` too.
         injection: what was added to its template at its creation (annotation `rollouts.dev/pre-stop`); None for nothing.
         failure: message of its ReplicaFailure condition (quota, admission), "" for none.
+        config: what its template names of the sources, as its annotation `rollouts.dev/config` notes; () without that
+            annotation, None when it cannot be read.
     """
 
     name: str
@@ -55,6 +58,7 @@ class ReplicaSet:
     deleting: bool = False
     restart_surge: int = 0
     abort_note: AbortNote | None = None
+    config: tuple[ConfigUse, ...] | None = ()
 
     @property
     def count_is_true(self) -> bool:
@@ -211,6 +215,9 @@ class Snapshot:
         runs: the AnalysisRuns that this Rollout's uid controls.
         taken_runs: names of AnalysisRuns with one of our names that another owner has.
         drafts: by gate: the run that can be made there; only while an update is under way.
+        sources: by kind and name: every source that the spec's template names.
+        copies: this Rollout's copies of sources.
+        config: what follows from them, once `decide` has worked it out; None where the template names no source.
         proxy: what is known of the cluster's proxies.
         native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
     """
@@ -228,5 +235,8 @@ class Snapshot:
     runs: tuple[RunSeen, ...] = ()
     taken_runs: frozenset[str] = frozenset()
     drafts: Mapping[AnalysisGate, Draft] = field(default_factory=dict)
+    sources: Mapping[tuple[ConfigKind, str], Source] = field(default_factory=dict)
+    copies: tuple[CopySeen, ...] = ()
+    config: ConfigPlan | None = None
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True

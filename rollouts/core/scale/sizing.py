@@ -29,6 +29,7 @@ def create_new(ctx: PassContext, *, replicas: int) -> CreateReplicaSet:
         pod_metadata=role_metadata(ctx, ctx.status.current_revision),
         anti_affinity_revision=ctx.stable.revision if affinity and ctx.stable else "",
         injection=injection(ctx.spec.drain, ctx.spec.ends, ctx.drain_numbers, native=ctx.seen.native_sleep),
+        config=ctx.seen.config.uses if ctx.seen.config is not None else (),
     )
 
 

@@ -1,0 +1,190 @@
+"""Which revision a spec means, with the contents of the ConfigMaps and Secrets that its template names.
+
+What is not known holds the Rollout at the revision on record: an error is never read as absence, and a source that is missing
+takes nothing from the pods that run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import assert_never
+
+from rollouts.core.config.content import config_revision, copy_name
+from rollouts.core.model.config import (
+    ConfigHold,
+    ConfigKind,
+    ConfigPlan,
+    ConfigRef,
+    ConfigUse,
+    Source,
+    SourceAbsent,
+    SourceKnown,
+    SourceLeftAlone,
+    SourceUnread,
+)
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.status import Verb
+
+CLOCKS_APART_S = 60.0
+"""A last change that is further in the future than this is nobody's clock: it counts as long ago."""
+
+SPREAD_MAX_S = 60.0
+SPREAD_EACH_S = 0.5
+"""A source that n Rollouts share starts their updates within n/2 seconds, at most 60, instead of all at once."""
+
+
+def config_plan(seen: Snapshot) -> ConfigPlan | None:
+    """What the contents of the sources mean for the Rollout now; None when its template names no source. Pure."""
+    spec = seen.rollout.spec
+    if not spec.config_refs:
+        return None
+    on_record = _on_record(seen)
+    sources = {ref: seen.sources.get((ref.kind, ref.name), SourceUnread()) for ref in spec.config_refs}
+    if (unknown := _unknown(sources)) is not None:
+        asks = [ref for ref, each in sources.items() if isinstance(each, SourceUnread) and each.asks]
+        return ConfigPlan(revision=on_record, hold=unknown, unread=tuple(asks))
+    uses = tuple([use for ref, each in sources.items() if (use := _use(seen.rollout, ref, each)) is not None])
+    revision, baseline = _revision(seen, uses)
+    if revision == spec.template_hash and uses:
+        uses = tuple([_by_name(each) for each in uses])
+    if revision != on_record and (settling := _settling(seen, sources, on_record=on_record)) is not None:
+        return ConfigPlan(revision=on_record, hold=settling)
+    return ConfigPlan(revision=revision, uses=uses, baseline=baseline)
+
+
+def as_its_sources_say(seen: Snapshot) -> Snapshot:
+    """The snapshot with the revision that the spec means with the contents of its sources, and the plan that follows."""
+    plan = config_plan(seen)
+    if plan is None:
+        return seen
+    spec = replace(seen.rollout.spec, revision=plan.revision)
+    return replace(seen, rollout=replace(seen.rollout, spec=spec), config=plan)
+
+
+def _on_record(seen: Snapshot) -> str:
+    """The revision that the spec was last known to mean; "" for a Rollout without a revision."""
+    for command in seen.status.commands:
+        if command.verb is Verb.ROLLBACK and command.holds:
+            return command.revision
+    if seen.status.current_revision:
+        return seen.status.current_revision
+    serving = [each for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting]
+    return max(serving, key=lambda each: each.number).revision if serving else ""
+
+
+def _unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
+    """Why the contents are not known; None when they are."""
+    for ref, source in sources.items():
+        if isinstance(source, SourceUnread) and source.needs_a_person:
+            return ConfigHold(Reason.CONFIG_FORBIDDEN, source.message)
+    for ref, source in sources.items():
+        if isinstance(source, SourceUnread):
+            return ConfigHold(Reason.CONFIG_NOT_READ, source.message)
+    missing = [str(ref) for ref, source in sources.items() if isinstance(source, SourceAbsent) and not ref.optional]
+    if missing:
+        names, verb = " and ".join(missing), "does" if len(missing) == 1 else "do"
+        message = f"{names} {verb} not exist: create it, or make its references optional"
+        return ConfigHold(Reason.CONFIG_NOT_FOUND, message)
+    return None
+
+
+def _use(rollout: Rollout, ref: ConfigRef, source: Source) -> ConfigUse | None:
+    match source:
+        case SourceKnown(content=content, immutable=immutable):
+            made = copy_name(ref.kind, rollout=rollout.name, source=ref.name, content=content)
+            return ConfigUse(
+                kind=ref.kind,
+                source=ref.name,
+                content=content,
+                copy="" if immutable else made,
+                uid=source.uid,
+                resource_version=source.resource_version,
+            )
+        case SourceAbsent():
+            return ConfigUse(kind=ref.kind, source=ref.name, content="")
+        case SourceLeftAlone() | SourceUnread():
+            return None
+        case _:
+            assert_never(source)
+
+
+def _revision(seen: Snapshot, uses: tuple[ConfigUse, ...]) -> tuple[str, tuple[ConfigUse, ...] | None]:
+    """The revision, and what to note on its ReplicaSet if that names the sources themselves.
+
+    A ReplicaSet of an earlier version of this program has no note: the contents that are seen first are its own, so that no
+    upgrade rolls out anything.
+    """
+    template = seen.rollout.spec.template_hash
+    if not uses:
+        return template, None
+    by_name = next((each for each in seen.replica_sets if each.revision == template and not each.deleting), None)
+    if by_name is not None and by_name.config is not None:
+        noted = {(each.kind, each.source): each.content for each in by_name.config}
+        if all(noted.get((each.kind, each.source), each.content) == each.content for each in uses):
+            complete = all((each.kind, each.source) in noted for each in uses)
+            return template, None if complete else tuple([_by_name(each) for each in uses])
+    return config_revision(template, uses), None
+
+
+def _by_name(use: ConfigUse) -> ConfigUse:
+    return ConfigUse(
+        kind=use.kind,
+        source=use.source,
+        content=use.content,
+        uid=use.uid,
+        resource_version=use.resource_version,
+    )
+
+
+def _settling(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str) -> ConfigHold | None:
+    """Why a change of a source does not start an update yet; None when it may, and when no revision is stable yet."""
+    if not seen.status.stable_revision:
+        return None
+    changed = list(_changed(seen, sources, on_record=on_record))
+    if not changed:
+        return None
+    settle_s = seen.rollout.spec.config_versioning.settle_s
+    at_s, ref = max((at_s + settle_s + _turn_s(seen.rollout, source), ref) for ref, source, at_s in changed)
+    if at_s <= seen.now_s:
+        return None
+    message = f"{ref} has changed: waiting for other changes that belong to it (configVersioning.settleSeconds)"
+    return ConfigHold(Reason.CONFIG_SETTLING, message, deadline_s=at_s)
+
+
+def _changed(
+    seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str
+) -> Iterable[tuple[ConfigRef, Source, float]]:
+    """The sources with another content than in the revision on record, and when each changed."""
+    noted = _noted(seen.replica_sets, on_record)
+    for ref, source in sources.items():
+        match source:
+            case SourceKnown(content=content, changed_at_s=at_s):
+                if (ref.kind, ref.name, content) not in noted and at_s <= seen.now_s + CLOCKS_APART_S:
+                    yield ref, source, min(at_s, seen.now_s)
+            case SourceAbsent(since_s=float(since_s)):
+                if (ref.kind, ref.name, "") not in noted:
+                    yield ref, source, since_s
+            case _:
+                pass
+
+
+def _noted(replica_sets: Iterable[ReplicaSet], revision: str) -> set[tuple[ConfigKind, str, str]]:
+    return {
+        (use.kind, use.source, use.content)
+        for each in replica_sets
+        if each.revision == revision
+        for use in each.config or ()
+    }
+
+
+def _turn_s(rollout: Rollout, source: Source) -> float:
+    """How long this Rollout lets others go first after a change of a source that they share: the same for the same change."""
+    if not isinstance(source, SourceKnown) or source.shared_by < 2:
+        return 0.0
+    spread_s = min(SPREAD_MAX_S, SPREAD_EACH_S * source.shared_by)
+    drawn = hashlib.sha256(f"{rollout.uid}/{source.content}".encode()).digest()
+    return spread_s * int.from_bytes(drawn[:4], "big") / 2**32

@@ -21,7 +21,7 @@ from tests.node.workload import GATED_STEPS, NAME, REPLICAS, Manifest, canary, s
 SOURCE = "app-config"
 OLD, NEW = "old", "new"
 KUBELET_FOLLOWS_S = 90
-"""Longer than a kubelet takes to write an edited ConfigMap into the volumes of its pods: its sync period of a minute, and a cache."""
+"""Longer than a kubelet takes to write an edited ConfigMap into the volumes of its pods: it looks at each pod once a minute."""
 
 Answers = Mapping[str, Sequence[Mapping[str, str]]]
 """By revision: what each of its ready pods says that its configuration is."""

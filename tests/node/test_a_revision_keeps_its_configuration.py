@@ -1,6 +1,7 @@
 """On a real kubelet, pods of a revision read the configuration that the revision began with, and no request is lost.
 
-Without copies a kubelet writes an edited ConfigMap into the volumes of stable pods within two minutes, before anybody has judged it.
+Without copies a kubelet writes an edited ConfigMap into the volumes of stable pods within two minutes, before anybody has judged
+it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tests.node.workload import REPLICAS
 
 @pytest.mark.parametrize("seen", [Edit()], indirect=True, ids=["edit-of-a-configmap"])
 def test_configuration_goes_through_the_steps_as_a_version_does(seen: Configured) -> None:
-    """Canary pods answer with the new value and stable ones with the old, however they read it; abort and rollback bring it back."""
+    """Canary pods answer with the new value and stable ones with the old, however they read it; abort and rollback restore it."""
     assert seen.outcome.failed == {}, seen.outcome.failures
     assert seen.first != seen.canary
     assert_read(seen.half_way, {seen.first: OLD, seen.canary: NEW})

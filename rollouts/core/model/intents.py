@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
+from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
@@ -21,6 +22,7 @@ class CreateReplicaSet:
 
     Args:
         injection: the sleep that is added to the template's containers; None for none.
+        config: what the revision has of each source of its configuration (scheme v2); () for a template as it is (scheme v1).
     """
 
     revision: str
@@ -29,6 +31,7 @@ class CreateReplicaSet:
     pod_metadata: PodMetadata
     anti_affinity_revision: str = ""
     injection: Injection | None = None
+    config: tuple[ConfigUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

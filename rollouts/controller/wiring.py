@@ -53,6 +53,7 @@ from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.config_map_watch import ConfigMapWatch
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue
@@ -212,6 +213,9 @@ class Controller:
         )
         self._events = EventSender(client=self._client_within(EVENT_DEADLINE_S, may_write), telemetry=self.telemetry)
         self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
+        self._config_maps = ConfigMapWatch(
+            self._store, api, self.telemetry, self._on_change, self._on_unreadable, self._wake_all
+        )
         self._analysis = self._analysis_runs(metrics)
         self._show(may_write)
 
@@ -271,7 +275,7 @@ class Controller:
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
             background.append(group.create_task(self._when_ready(on_ready)))
-            watches = (self._events, self._proxies, self._templates, self._analysis.watch)
+            watches = (self._events, self._proxies, self._templates, self._config_maps, self._analysis.watch)
             background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
             background.append(group.create_task(self._metric_providers.watch()))

@@ -12,6 +12,7 @@ from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import (
     AnalysisRunObject,
     AnalysisTemplateObject,
+    ConfigMapObject,
     EndpointSliceObject,
     Metadata,
     ReplicaSetObject,
@@ -39,6 +40,7 @@ Watched: TypeAlias = (
     | RouteObject
     | AnalysisRunObject
     | AnalysisTemplateObject
+    | ConfigMapObject
 )
 """The kinds that the controller watches."""
 
@@ -109,6 +111,8 @@ class Triggers:
                 return (*_controller_keys(seen.metadata), *self._templates.of(namespace, seen.metadata.name))
             case AnalysisTemplateObject():
                 return self._templates.of(namespace, seen.metadata.name)
+            case ConfigMapObject():  # of a copy: its label names the Rollout
+                return self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
             case _:
                 assert_never(seen)
 

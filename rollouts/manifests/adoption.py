@@ -30,9 +30,7 @@ def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, roll
     return ""
 
 
-def adoption_patch(
-    rollout: Rollout, *, uid: str, resource_version: str, has_owners: bool
-) -> list[dict[str, Any]]:
+def adoption_patch(rollout: Rollout, *, uid: str, resource_version: str, has_owners: bool) -> list[dict[str, Any]]:
     """The JSON Patch that makes the Rollout the controller of an object; it conflicts with another uid or another version."""
     owner = owner_reference(rollout)
     place = "/metadata/ownerReferences"

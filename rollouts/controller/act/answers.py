@@ -15,7 +15,15 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject
-from rollouts.controller.act.calls import AskDataPlanes, AskProbes, ListPods, Question, ReadClasses, ReadRoute, ReadService
+from rollouts.controller.act.calls import (
+    AskDataPlanes,
+    AskProbes,
+    ListPods,
+    Question,
+    ReadClasses,
+    ReadRoute,
+    ReadService,
+)
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing

@@ -125,16 +125,7 @@ class WriteStatus:
 
 
 Write: TypeAlias = (
-    Create
-    | CreateRoute
-    | CreateCopy
-    | Patch
-    | Adopt
-    | Apply
-    | Delete
-    | Evict
-    | RemoveRolloutAnnotation
-    | WriteStatus
+    Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
 )
 
 

@@ -210,7 +210,9 @@ class Sources:
         except Exception:  # a bug; it affects this source alone, whatever the answer was
             log.exception("source_read_crashed", kind=kind, namespace=namespace, name=name)
             failed, again_s = "see the traceback", READ_AGAIN_CRASHED_S
-            answer = ReadFailed(message=f"{kind} {name} cannot be read; the controller's log says why", needs_a_person=False)
+            answer = ReadFailed(
+                message=f"{kind} {name} cannot be read; the controller's log says why", needs_a_person=False
+            )
         log.warning("source_not_read", kind=kind, namespace=namespace, name=name, why=failed, again_in_s=again_s)
         return answer, again_s
 
@@ -250,7 +252,9 @@ def _content_of(read: SourceRead) -> ContentRead:
 
 
 def _not_readable(kind: ConfigKind, name: str, why: ApiForbidden) -> ApiForbidden:
-    return ApiForbidden(f"the controller may not read {kind} {name}: grant get of {kind_of(kind).plural}, {_OFF}: {why}")
+    return ApiForbidden(
+        f"the controller may not read {kind} {name}: grant get of {kind_of(kind).plural}, {_OFF}: {why}"
+    )
 
 
 def _why_no_copy(found: SourceRead, call: CreateCopy) -> str:

@@ -18,9 +18,9 @@ from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.templates import BYTES_MAX, TemplateName, run_of
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
+from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
-from rollouts.controller.workqueue.askers import Askers
 from rollouts.core.model.analysis import (
     Analysis,
     AnalysisGate,

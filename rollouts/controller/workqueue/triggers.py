@@ -20,11 +20,11 @@ from rollouts.cluster.structs import (
     RouteObject,
     ServiceObject,
 )
+from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.contents import SourceKey
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import is_rollout, managed_by, manager_of
 from rollouts.controller.workqueue.runs_seen import RunsSeen
-from rollouts.controller.workqueue.askers import Askers
 from rollouts.core.model.analysis import AnalysisKind, RunSeen
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
@@ -168,7 +168,10 @@ def _has_same_content(before: Watched, after: Watched) -> bool:
             return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
         case AnalysisTemplateObject(), AnalysisTemplateObject():
             return bytes(before.spec) == bytes(after.spec)
-        case ConfigMapObject(), ConfigMapObject():  # only a read of the new version says whether its content is another one
+        case (
+            ConfigMapObject(),
+            ConfigMapObject(),
+        ):  # only a read of the new version says whether its content is another one
             return False
         case _:
             return False

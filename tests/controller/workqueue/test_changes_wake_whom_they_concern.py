@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rollouts.cluster.structs import RolloutObject
+from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedServices
-from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.triggers import Watched
 from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key

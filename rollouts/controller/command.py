@@ -109,7 +109,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         metavar="on|off",
         default="on",
         help=(
-            "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: this controller "
+            "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: it "
             "neither reads nor copies any; default: %(default)s"
         ),
     )

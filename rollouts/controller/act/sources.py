@@ -108,7 +108,7 @@ class Sources:
         self._room = asyncio.Semaphore(READS_AT_ONCE)
 
     def ask(self, source: SourceKey) -> None:
-        """Starts to read a source, unless that is under way. The answer goes into the contents, and wakes who names the source."""
+        """Starts to read a source, unless that is under way. The answer wakes everybody who names it."""
         if source not in self._reading:
             self._reading[source] = self._reads.create_task(self._read(source))
 
@@ -120,8 +120,8 @@ class Sources:
     async def copy(self, key: Key, call: CreateCopy) -> Patch | None:
         """Makes the copy, unless it exists. Returns the patch that adopts an existing one; None when nothing is left to do.
 
-        Raises: ApiConflict, when the source has another content by now, or the copy is being deleted; ApiExists, when an object that
-        is no such copy has its name; what `Client` raises.
+        Raises: ApiConflict, when the source has another content by now, or the copy is being deleted; ApiExists, when an object
+        that is no such copy has its name; what `Client` raises.
         """
         use = call.use
         kind = kind_of(use.kind)

@@ -145,7 +145,7 @@ class Observer:
         configs: reads sources of configuration and their copies; None to leave all references of templates as they are.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that is seen, by name
         self,
         *,
         store: Store,

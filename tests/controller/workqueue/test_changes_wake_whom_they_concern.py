@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
-from rollouts.cluster.structs import RolloutObject
+from rollouts.cluster.structs import ConfigMapObject, RolloutObject
 from rollouts.controller.workqueue import contents
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
@@ -30,6 +31,8 @@ from tests.controller.world import (
     slice_of,
     template,
 )
+
+COPY = {"rollouts.dev/name": "cart"}
 
 
 def woken(
@@ -58,6 +61,12 @@ def woken(
     return found
 
 
+def config_copy(*, version: int = 1, labels: dict[str, str] | None = COPY) -> ConfigMapObject:
+    """A ConfigMap: a copy of Rollout cart's, or, without the label, somebody's."""
+    metadata = {"name": "settings-abc", "namespace": "shop", "uid": "m", "resourceVersion": str(version)}
+    return msgspec.convert({"metadata": {**metadata, "labels": labels}}, ConfigMapObject)
+
+
 def running(value: str) -> dict[str, Any]:
     """The status of a run that has measured this."""
     measurement = {"phase": "Successful", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"}
@@ -83,6 +92,9 @@ BESIDE = {"rollouts.dev/analysis": "background"}
         (None, service("web", managed_by="cart")),
         (service("web", managed_by="cart"), service("web", managed_by="cart", version=2, extra="1")),
         (service("web", managed_by="cart"), None),
+        (None, config_copy()),
+        (config_copy(), None),
+        (config_copy(), config_copy(version=2)),
         (None, analysis_run()),
         (analysis_run(), None),
         (analysis_run(), analysis_run(version=2, status={"phase": "Running"})),
@@ -112,6 +124,8 @@ def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after:
         (analysis_run(), analysis_run(version=2, annotations={"a": "b"}, status={"runSummary": {"count": 1}})),
         (analysis_run(labels=BESIDE, status=MEASURED), analysis_run(labels=BESIDE, version=2, status=AGAIN)),
         (None, analysis_run(ownerReferences=[])),
+        (None, config_copy(labels=None)),
+        (config_copy(labels=None), config_copy(labels=None, version=2)),
     ],
 )
 def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any) -> None:

@@ -58,6 +58,16 @@ class ConfigMapWatch:
         """Starts the watch, if it has not been started; it goes on until the process ends."""
         self._wanted.set()
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it has been started."""
+        return self._wanted.is_set()
+
+    @property
+    def listed(self) -> asyncio.Event:
+        """Set when it is known which ConfigMaps there are, or that they cannot be seen."""
+        return self._watch.listed
+
     def why_unseen(self, namespace: str) -> str:
         """Why the ConfigMaps of a namespace cannot be seen, and what helps; "" when they can.
 

@@ -9,14 +9,28 @@ import msgspec
 import pytest
 
 from rollouts.cluster.structs import ConfigMapObject, RolloutObject
+from rollouts.controller.workqueue import contents
+from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedServices
-from rollouts.controller.workqueue.template_askers import TemplateAskers
 from rollouts.controller.workqueue.triggers import Watched
+from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import name_label
-from rollouts.objects import Key
+from rollouts.objects import CONFIG_MAP, Key
 from rollouts.sim.clock import run_virtual
-from tests.controller.world import CART, World, analysis_run, owned, replica_set, rollout, service, slice_of, template
+from tests.controller.world import (
+    CART,
+    World,
+    analysis_run,
+    metadata,
+    obj,
+    owned,
+    replica_set,
+    rollout,
+    service,
+    slice_of,
+    template,
+)
 
 COPY = {"rollouts.dev/name": "cart"}
 
@@ -224,14 +238,60 @@ def test_a_template_wakes_whoever_depends_on_it(before: Any, after: Any, wakes: 
 
 def test_who_depends_on_a_template_no_longer_is_forgotten() -> None:
     """Updates come and go for years in one process."""
-    askers, other = TemplateAskers(), Key("shop", "other")
+    askers, other = Askers[tuple[str, str]](), Key("shop", "other")
     askers.asks(CART, [("shop", "a"), ("", "b")])
     askers.asks(other, [("shop", "a")])
 
     askers.asks(CART, [("", "b"), ("", "c")])
 
-    assert [askers.of("shop", "a"), askers.of("", "b"), askers.of("", "c")] == [{other}, {CART}, {CART}]
+    assert [askers.of(("shop", "a")), askers.of(("", "b")), askers.of(("", "c"))] == [{other}, {CART}, {CART}]
     askers.rests(CART)
     askers.rests(other)
     askers.rests(other)
-    assert [askers.of("shop", "a"), askers.of("", "b"), askers.of("", "c")] == [set(), set(), set()]
+    assert [askers.of(("shop", "a")), askers.of(("", "b")), askers.of(("", "c"))] == [set(), set(), set()]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wakes"),
+    [
+        (None, {}, {CART}),
+        ({}, None, {CART}),
+        ({}, {"resourceVersion": "2"}, {CART}),
+        (None, {"name": "other"}, set()),
+        (None, {"name": "other", "labels": {"rollouts.dev/name": "web"}}, {Key("shop", "web")}),
+        (None, {"namespace": "elsewhere"}, set()),
+    ],
+    ids=["comes", "goes", "another version", "nobody names it", "a copy", "in another namespace"],
+)
+def test_a_configmap_wakes_who_names_it_and_whose_copy_it_is(
+    before: dict[str, str] | None, after: dict[str, Any] | None, wakes: set[Key]
+) -> None:
+    """The watch shows no content: whether another version has another one is what a read says."""
+    found: set[Key] = set()
+
+    def config_map(more: dict[str, Any] | None) -> Any:
+        return None if more is None else obj(CONFIG_MAP, {"metadata": metadata("app-config") | more})
+
+    async def main() -> None:
+        world = World()
+        world.contents.askers.asks(CART, [(ConfigKind.CONFIG_MAP, "shop", "app-config")])
+        found.update(world.triggers().keys(config_map(before), config_map(after)))
+        await asyncio.sleep(0)
+
+    run_virtual(main())
+    assert found == wakes
+
+
+def test_what_was_read_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read again when it is needed."""
+    monkeypatch.setattr(contents, "KEPT_MAX", 2)
+    known = contents.Contents()
+    read = contents.ContentRead(uid="u", resource_version="1", content="abc", immutable=False)
+    a, b, c = ((ConfigKind.CONFIG_MAP, "shop", name) for name in "abc")
+    known.put(a, read)
+    known.put(b, read)
+    known.get(a)
+
+    known.put(c, read)
+
+    assert [known.get(each) for each in (a, b, c)] == [read, None, read]

@@ -51,8 +51,19 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
+from tests.core.config_worlds import (
+    CONF,
+    MAYBE,
+    REFS,
+    copies_moved,
+    copy_deleted,
+    source_removed,
+    source_written,
+    with_configs,
+)
 from tests.core.measured_runs import runs_ended, runs_measured
-from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot
+from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot, world
+from tests.core.sources import answered, meaning
 from tests.core.worlds import (
     applied_again,
     deleting,
@@ -68,7 +79,6 @@ from tests.core.worlds import (
     replica_sets_caught_up,
     replica_sets_synced,
     route_put_back,
-    running,
     settled,
     sizes,
     slices_caught_up,
@@ -227,6 +237,21 @@ ENVIRONMENT: dict[str, Move] = {
     "pods fail": lambda there, i, j: replica_sets_caught_up(pods_unready(there, _each(there, i), limit=j + 1)),
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
+    "a source is edited, or created": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], immutable=i + j == 14
+    ),
+    "a source is deleted": lambda there, i, _j: source_removed(there, SOURCES[i % 2]),
+    "a source is left alone, or not": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], left_alone=i % 2 == 0
+    ),
+    "reads fail, or not": lambda there, i, _j: with_configs(there, trouble="etcdserver: leader changed" * (i % 2)),
+    "reads are slow, or not": lambda there, i, _j: with_configs(there, slow=i % 2 == 0),
+    "reads are answered": lambda there, _i, _j: replace(there, configs=answered(there.configs)),
+    "reads are forgotten": lambda there, _i, _j: with_configs(there, read={}, gone={}),
+    "sources may not be watched, or may": lambda there, i, _j: with_configs(there, forbidden=i % 2 == 0),
+    "sources are shared": lambda there, i, _j: with_configs(there, shared_by=i + 1),
+    "a copy is deleted": lambda there, i, _j: copy_deleted(there, i),
+    "copies lose their owner": lambda there, _i, _j: copies_moved(there, owned=False),
     "a replica set is deleted": lambda there, i, _j: deleted(there, _each(there, i)),
     "a replica set is being deleted": lambda there, i, _j: deleting(there, _each(there, i)),
     "a replica set that is being deleted goes": lambda there, _i, _j: garbage_collected(there),
@@ -240,6 +265,8 @@ ENVIRONMENT: dict[str, Move] = {
         there, services={**there.services, "cart": service("cart", uid=f"uid-{there.version}", resource_version=f"x{i}")}
     ),
 }  # fmt: skip
+CONTENTS = ("v1", "v2", "v3")
+SOURCES = (CONF.name, MAYBE.name)
 DRAINS = (
     DrainSpec(max_request_s=10.0),
     DrainSpec(mode=DrainMode.OFF),
@@ -310,7 +337,13 @@ TAPES = st.lists(
 
 @lru_cache
 def _start(number: int, replicas: int, drain: DrainSpec) -> World:
-    return edited(running(EVERY[number], replicas=replicas, drain=drain), revision="b")
+    """A new template comes. A third of these have a configuration from the start; to a third it comes with their next version."""
+    kind = (number + replicas) % 3
+    strategy, refs = EVERY[number], REFS if kind == 1 else ()
+    there = settled(source_written(world(strategy, replicas=replicas, drain=drain, config_refs=refs), "v1"))
+    if kind == 2:
+        return edited(there, config_refs=REFS)
+    return edited(there, revision="b")
 
 
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
@@ -334,6 +367,9 @@ def healed(there: World) -> World:
         strategy=strategy,
         progress_deadline_abort=False,
     )
+    there = with_configs(there, trouble="", slow=False, forbidden=False)
+    if (CONF.kind, CONF.name) not in there.configs.objects:
+        there = source_written(there, "v1")
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
     routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
@@ -365,12 +401,27 @@ def assert_healthy(there: World) -> None:
     assert [there.planes[name] for name in managed] == [Split(share)] * len(managed)
 
 
+def assert_configured(there: World) -> None:
+    """Pods have what the sources contain, and no copy is left that nothing names."""
+    named = {use.copy for each in there.replica_sets for use in each.config or ()}
+    assert {each.name for each in there.configs.copies} <= named
+    spec, status = there.rollout.spec, there.status
+    if not spec.config_refs or status.phase is not Phase.HEALTHY:
+        return
+    means = meaning(spec.template_hash, snapshot(there).sources)
+    assert there.configs.meant.get(status.current_revision) == means
+    config = one(there, status.current_revision).config or ()
+    there_now = {each.name for each in there.configs.copies}
+    assert {use.copy for use in config if use.copy} <= there_now
+
+
 def assert_comes_to_rest(there: World) -> None:
     """L1 and S11: Healthy at the revision that is asked for, or aborted and saying why; and then left alone."""
     there = at_rest(healed(there))
 
     view = snapshot(there)
     assert nothing_more_to_do(view, decide(view)) == []
+    assert_configured(there)
     match there.status.phase:
         case Phase.HEALTHY | Phase.ROLLED_BACK:
             assert_healthy(there)

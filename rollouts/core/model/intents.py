@@ -22,8 +22,8 @@ class CreateReplicaSet:
 
     Args:
         injection: the sleep that is added to the template's containers; None for none.
-        config: what the revision has of each source of its configuration (scheme v2), whose copies exist before; () for a template
-            as it is (scheme v1).
+        config: what the revision has of each source of its configuration (scheme v2), whose copies exist before; () for a
+            template as it is (scheme v1).
     """
 
     revision: str

@@ -61,8 +61,9 @@ def with_meaning(before: World, after: World, view: Snapshot) -> World:
     was, now = before.status.current_revision, after.status.current_revision
     plan = config_plan(view)
     means = meaning(spec.template_hash, view.sources)
-    if plan is None or plan.hold is not None or plan.revision != now or means is None:
+    if plan is None or plan.hold is not None or plan.revision != now:
         return after
+    assert means is not None, f"revision {now} is taken up while a content is not known: {view.sources}"
     meant = before.configs.meant
     assert was in ("", now) or meant.get(was) != means, f"a false rollout from {was} to {now}: {means}"
     return (

@@ -237,21 +237,6 @@ ENVIRONMENT: dict[str, Move] = {
     "pods fail": lambda there, i, j: replica_sets_caught_up(pods_unready(there, _each(there, i), limit=j + 1)),
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
-    "a source is edited, or created": lambda there, i, j: source_written(
-        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], immutable=i + j == 14
-    ),
-    "a source is deleted": lambda there, i, _j: source_removed(there, SOURCES[i % 2]),
-    "a source is left alone, or not": lambda there, i, j: source_written(
-        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], left_alone=i % 2 == 0
-    ),
-    "reads fail, or not": lambda there, i, _j: with_configs(there, trouble="etcdserver: leader changed" * (i % 2)),
-    "reads are slow, or not": lambda there, i, _j: with_configs(there, slow=i % 2 == 0),
-    "reads are answered": lambda there, _i, _j: replace(there, configs=answered(there.configs)),
-    "reads are forgotten": lambda there, _i, _j: with_configs(there, read={}, gone={}),
-    "sources may not be watched, or may": lambda there, i, _j: with_configs(there, forbidden=i % 2 == 0),
-    "sources are shared": lambda there, i, _j: with_configs(there, shared_by=i + 1),
-    "a copy is deleted": lambda there, i, _j: copy_deleted(there, i),
-    "copies lose their owner": lambda there, _i, _j: copies_moved(there, owned=False),
     "a replica set is deleted": lambda there, i, _j: deleted(there, _each(there, i)),
     "a replica set is being deleted": lambda there, i, _j: deleting(there, _each(there, i)),
     "a replica set that is being deleted goes": lambda there, _i, _j: garbage_collected(there),
@@ -267,6 +252,23 @@ ENVIRONMENT: dict[str, Move] = {
 }  # fmt: skip
 CONTENTS = ("v1", "v2", "v3")
 SOURCES = (CONF.name, MAYBE.name)
+CONFIGURATION: dict[str, Move] = {
+    "a source is edited, or created": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], immutable=i + j == 14
+    ),
+    "a source is deleted": lambda there, i, _j: source_removed(there, SOURCES[i % 2]),
+    "a source is left alone, or not": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], left_alone=i % 2 == 0
+    ),
+    "reads fail, or not": lambda there, i, _j: with_configs(there, trouble="etcdserver: leader changed" * (i % 2)),
+    "reads are slow, or not": lambda there, i, _j: with_configs(there, slow=i % 2 == 0),
+    "reads are answered": lambda there, _i, _j: replace(there, configs=answered(there.configs)),
+    "reads are forgotten": lambda there, _i, _j: with_configs(there, read={}, gone={}),
+    "sources may not be watched, or may": lambda there, i, _j: with_configs(there, forbidden=i % 2 == 0),
+    "sources are shared": lambda there, i, _j: with_configs(there, shared_by=i + 1),
+    "a copy is deleted": lambda there, i, _j: copy_deleted(there, i),
+    "copies lose their owner": lambda there, _i, _j: copies_moved(there, owned=False),
+}  # fmt: skip
 DRAINS = (
     DrainSpec(max_request_s=10.0),
     DrainSpec(mode=DrainMode.OFF),
@@ -318,13 +320,14 @@ def _stale(film: Film, i: int, j: int) -> Film:
     return Film(reconciled(film.now, seen=film.stale)) if film.stale else film
 
 
+MOVES = {**CONFIGURATION, **ENVIRONMENT, **PEOPLE}
 PASSES = {"pass": _pass, "pass again": _pass, "crash": _crash, "stale pass": _stale}
 TAPES = st.lists(
     st.tuples(
         st.one_of(
             st.sampled_from(sorted(PASSES)),
             st.sampled_from(sorted(PASSES)),
-            st.sampled_from(sorted(ENVIRONMENT)),
+            st.sampled_from(sorted({**ENVIRONMENT, **CONFIGURATION})),
             st.sampled_from(sorted(ENVIRONMENT)),
             st.sampled_from(sorted(PEOPLE)),
         ),
@@ -336,14 +339,18 @@ TAPES = st.lists(
 
 
 @lru_cache
-def _start(number: int, replicas: int, drain: DrainSpec) -> World:
+def start(number: int, replicas: int, drain: DrainSpec) -> World:
     """A new template comes. A third of these have a configuration from the start; to a third it comes with their next version."""
     kind = (number + replicas) % 3
     strategy, refs = EVERY[number], REFS if kind == 1 else ()
     there = settled(source_written(world(strategy, replicas=replicas, drain=drain, config_refs=refs), "v1"))
-    if kind == 2:
-        return edited(there, config_refs=REFS)
-    return edited(there, revision="b")
+    return upgraded(there) if kind == 2 else edited(there, revision="b")
+
+
+def upgraded(there: World) -> World:
+    """The next version of this program finds what the pods of revision `a` read."""
+    read = frozenset({(CONF.kind, CONF.name, "v1"), (MAYBE.kind, MAYBE.name, "")})
+    return with_configs(edited(there, config_refs=REFS), meant={"a": ("a", read)})
 
 
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
@@ -353,7 +360,7 @@ def played(start: World, tape: list[tuple[str, int, int]]) -> World:
         if name in PASSES:
             film = PASSES[name](film, i, j)
         else:
-            move = ENVIRONMENT.get(name) or PEOPLE[name]
+            move = MOVES[name]
             film = Film(move(film.now, i, j), stale=film.stale or snapshot(film.now))
     return film.now
 
@@ -450,7 +457,7 @@ def test_a_canary_by_the_ratio_of_pods_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """With and without stable and canary Services, any surge: crashes, stale views, edits, failures and verbs at any time."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(CANARIES), len(CANARIES) + len(ROUTED)))
@@ -458,7 +465,7 @@ def test_a_canary_with_traffic_routing_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """`trafficRouting: {}` with setCanaryScale, minPodsPerReplicaSet and dynamicStableScale."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(CANARIES) + len(ROUTED), len(EVERY) - len(BLUE_GREENS) - len(ANALYSED)))
@@ -466,7 +473,7 @@ def test_a_canary_with_routes_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """Data planes that follow late or never, routes edited, deleted and put back, header and mirror routes, two routers."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(EVERY) - len(BLUE_GREENS) - len(ANALYSED), len(EVERY) - len(ANALYSED)))
@@ -474,7 +481,7 @@ def test_blue_green_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """With and without a preview Service, promoted by time and by hand."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(EVERY) - len(ANALYSED), len(EVERY)))
@@ -482,4 +489,4 @@ def test_an_update_with_analyses_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """Steps, a background, before and after a promotion: runs that end in any way, are deleted, or cannot begin."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))

@@ -38,7 +38,8 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     """The whole ReplicaSet for the template of the spec. Of the fields that the user gave it, only names of sources change."""
     template: Manifest = json.loads(rollout.spec.template_json)
     users = template.get("metadata", {}).get("labels", {})
-    scheme = HASH_SCHEME_V2 if intent.config else HASH_SCHEME_V1
+    by_name = not intent.config or intent.revision == rollout.spec.template_hash
+    scheme = HASH_SCHEME_V1 if by_name else HASH_SCHEME_V2
     ours = {NAME: name_label(rollout.name), REVISION: intent.revision, HASH_SCHEME_LABEL: scheme}
     annotations = {REVISION_NUMBER: str(intent.number)}
     if (note := pod_metadata_text(intent.pod_metadata)) is not None:
@@ -83,6 +84,8 @@ def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
         annotations[RESTART_SURGE] = str(intent.restart_surge) if intent.restart_surge else None
     if intent.abort_note is not None:
         annotations[ABORT_ACCEPTED] = abort_note_text(intent.abort_note)
+    if intent.config is not None:
+        annotations[CONFIG_NOTE] = config_note_text(intent.config)
     if intent.pod_metadata is not None:
         annotations[EPHEMERAL_METADATA] = pod_metadata_text(intent.pod_metadata)
         if metadata := metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):

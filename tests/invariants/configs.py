@@ -80,9 +80,10 @@ def _has_its_configuration(before: Snapshot, intent: CreateReplicaSet) -> list[V
         source = before.sources.get((ref.kind, ref.name))
         match source:
             case SourceKnown(content=content, immutable=immutable):
-                fits = by_name if use is None else (use.content == content and bool(use.copy) is not immutable)
+                copied = not (immutable or by_name)
+                fits = use is not None and use.content == content and bool(use.copy) is copied
             case SourceAbsent():
-                fits = ref.optional and (by_name if use is None else (use.content, use.copy) == ("", ""))
+                fits = ref.optional and use is not None and (use.content, use.copy) == ("", "")
             case SourceLeftAlone():
                 fits = use is None
             case _:

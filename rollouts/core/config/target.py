@@ -52,7 +52,7 @@ def config_plan(seen: Snapshot) -> ConfigPlan | None:
     if revision != on_record and (settling := _settling(seen, sources, on_record=on_record)) is not None:
         return ConfigPlan(revision=on_record, hold=settling)
     if revision == spec.template_hash:
-        return ConfigPlan(revision=revision, baseline=baseline)
+        return ConfigPlan(revision=revision, uses=tuple([_by_name(each) for each in uses]), baseline=baseline)
     if (unusable := _unusable(seen, revision, uses)) is not None:
         return ConfigPlan(revision=on_record, hold=unusable)
     return ConfigPlan(revision=revision, uses=uses)
@@ -65,6 +65,16 @@ def as_its_sources_say(seen: Snapshot) -> Snapshot:
         return seen
     spec = replace(seen.rollout.spec, revision=plan.revision)
     return replace(seen, rollout=replace(seen.rollout, spec=spec), config=plan)
+
+
+def changed_sources(seen: Snapshot) -> str:
+    """The sources with another content than in the revision on record, for people: `ConfigMap app-config and Secret token`."""
+    plan = seen.config
+    noted = _noted(seen.replica_sets, seen.status.current_revision)
+    if plan is None or not noted:
+        return ""
+    changed = [each for each in plan.uses if (each.kind, each.source, each.content) not in noted]
+    return " and ".join([f"{each.kind} {each.source}" for each in changed])
 
 
 def _on_record(seen: Snapshot) -> str:

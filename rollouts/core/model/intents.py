@@ -22,8 +22,7 @@ class CreateReplicaSet:
 
     Args:
         injection: the sleep that is added to the template's containers; None for none.
-        config: what the revision has of each source of its configuration (scheme v2), whose copies exist before; () for a
-            template as it is (scheme v1).
+        config: what it names of the sources of its template; the copies in it exist before. () without references.
     """
 
     revision: str

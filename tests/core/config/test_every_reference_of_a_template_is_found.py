@@ -1,0 +1,101 @@
+"""Promise: every ConfigMap and Secret that a pod's containers can read is found in the template, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollouts.core.config.references import references
+from rollouts.core.model.config import ConfigKind, ConfigRef
+from tests.core.config.templates import EVERYWHERE, Template, everywhere_but, random_templates
+
+CONFIG_MAP, SECRET = ConfigKind.CONFIG_MAP, ConfigKind.SECRET
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["spec", "containers", "volumes", "env", "configMap", "name"]), inner, max_size=3
+        )
+    ),
+    max_leaves=10,
+)
+RANDOM = random_templates()
+
+
+def _pod(**fields: Any) -> Template:
+    return {"spec": {"containers": [{"name": "app"}], **fields}}
+
+
+def test_every_place_counts_and_each_source_is_named_once() -> None:
+    """Environment and volumes, of init and ephemeral containers too: each of them would keep an old value or get a new one."""
+    assert references(EVERYWHERE, secrets=False) == (
+        ConfigRef(CONFIG_MAP, "env-1"),
+        ConfigRef(CONFIG_MAP, "env-2"),
+        ConfigRef(CONFIG_MAP, "env-3"),
+        ConfigRef(CONFIG_MAP, "files"),
+        ConfigRef(CONFIG_MAP, "flags", optional=True),
+        ConfigRef(CONFIG_MAP, "from-1", optional=True),
+        ConfigRef(CONFIG_MAP, "from-2", optional=True),
+        ConfigRef(CONFIG_MAP, "from-3", optional=True),
+    )
+
+
+def test_secrets_are_named_only_when_asked_for() -> None:
+    """They need rights of their own. Those for pulling images and of storage drivers are no configuration of the containers."""
+    secrets = [ref for ref in references(EVERYWHERE, secrets=True) if ref.kind is SECRET]
+
+    assert secrets == [
+        ConfigRef(SECRET, "from-1"),
+        ConfigRef(SECRET, "from-2"),
+        ConfigRef(SECRET, "from-3"),
+        ConfigRef(SECRET, "keys"),
+        ConfigRef(SECRET, "tls", optional=True),
+        ConfigRef(SECRET, "token-1", optional=True),
+        ConfigRef(SECRET, "token-2", optional=True),
+        ConfigRef(SECRET, "token-3", optional=True),
+    ]
+
+
+def test_a_source_is_optional_only_when_every_reference_says_so() -> None:
+    """One container that cannot start without it is enough to wait for it."""
+    required = {"configMapRef": {"name": "flags", "optional": False}}
+    template = everywhere_but(lambda spec: spec["containers"][0]["envFrom"].append(required))
+
+    (flags,) = (ref for ref in references(template, secrets=False) if ref.name == "flags")
+
+    assert not flags.optional
+
+
+@pytest.mark.parametrize("name", ["kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert", "istio-ca-crl"])
+def test_what_the_cluster_publishes_is_left_alone(name: str) -> None:
+    """A copy would not follow a rotation of the cluster's own certificates. A Secret of that name is the user's."""
+    template = _pod(volumes=[{"configMap": {"name": name}}, {"secret": {"secretName": name}}])
+
+    assert references(template, secrets=True) == (ConfigRef(SECRET, name),)
+
+
+@pytest.mark.parametrize("name", ["", "A", "a/b", "..", "a_b", "x" * 254, "a\n", 3, None, ["a"]])
+def test_a_name_that_no_object_can_have_is_none(name: object) -> None:
+    """Nothing is asked of the API server for it; the pods say what is wrong with it."""
+    assert references(_pod(volumes=[{"configMap": {"name": name}}]), secrets=True) == ()
+
+
+def test_a_configmap_and_a_secret_of_one_name_are_two() -> None:
+    """Names are unique within a kind only."""
+    template = _pod(volumes=[{"configMap": {"name": "cart"}}, {"secret": {"secretName": "cart"}}])
+
+    assert references(template, secrets=True) == (ConfigRef(CONFIG_MAP, "cart"), ConfigRef(SECRET, "cart"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(template=st.dictionaries(st.sampled_from(["spec", "metadata"]), ANY_JSON, max_size=2) | RANDOM)
+def test_any_json_is_read(template: Template) -> None:
+    """The API server checks a template only when pods are made of it; reading must end until then."""
+    found = references(template, secrets=True)
+
+    assert list(found) == sorted(set(found))
+    assert set(references(template, secrets=False)) == {ref for ref in found if ref.kind is CONFIG_MAP}

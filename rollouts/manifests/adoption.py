@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.core.model.intents import AdoptReplicaSet
-from rollouts.core.model.revision import HASH_SCHEME, canonical_json, replica_set_name
+from rollouts.core.model.revision import HASH_SCHEMES, canonical_json, replica_set_name
 from rollouts.core.model.rollout import Rollout
-from rollouts.manifests.ownership import HASH_SCHEME_LABEL, REVISION
-from rollouts.manifests.workload import owner_reference, revision_selector
+from rollouts.manifests.ownership import HASH_SCHEME_LABEL, REVISION, owner_reference
+from rollouts.manifests.workload import revision_selector
 
 
 def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, rollout: str, users_selector: bytes) -> str:
@@ -22,8 +22,8 @@ def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, roll
         users_selector: `spec.selector` of the Rollout, canonical JSON.
     """
     scheme, revision = labels.get(HASH_SCHEME_LABEL, ""), labels.get(REVISION, "")
-    if scheme != HASH_SCHEME:
-        return f"its label {HASH_SCHEME_LABEL} is {scheme!r}, not {HASH_SCHEME!r}"
+    if scheme not in HASH_SCHEMES:
+        return f"its label {HASH_SCHEME_LABEL} is {scheme!r}, not {' or '.join(map(repr, HASH_SCHEMES))}"
     if not revision or name != replica_set_name(rollout=rollout, revision=revision):
         return f"its name does not follow from its label {REVISION} {revision!r}"
     if _read(selector_json) != canonical_json(revision_selector(users_selector, revision)):

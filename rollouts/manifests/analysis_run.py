@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.intents import CreateAnalysisRun, TerminateAnalysisRun
 from rollouts.core.model.rollout import Rollout
-from rollouts.manifests.ownership import ANALYSIS, ATTEMPT, NAME, REVISION, STEP, name_label
-from rollouts.manifests.workload import owner_reference
+from rollouts.manifests.ownership import ANALYSIS, ATTEMPT, NAME, REVISION, STEP, name_label, owner_reference
 from rollouts.objects import ANALYSIS_RUN, Manifest
 
 _STEP_DIGITS_MAX = 9

@@ -13,8 +13,7 @@ from typing import Any
 
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import Rollout
-from rollouts.manifests.ownership import MADE_FROM
-from rollouts.manifests.workload import owner_reference
+from rollouts.manifests.ownership import MADE_FROM, owner_reference
 from rollouts.objects import ROLLOUT, Manifest
 
 _MAPS = ("labels", "annotations")

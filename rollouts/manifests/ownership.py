@@ -15,6 +15,7 @@
 * Route (ours, of `trafficRouting.own`): everything at its creation (POST); later the fields of a user's route, and, when its
   manifest in the spec has changed, `spec`, the manifest's labels and annotations and `rollouts.dev/made-from` (JSON Patch with
   its resourceVersion).
+* Copy of a ConfigMap or Secret (ours): everything at its creation (POST); it is immutable.
 * AnalysisRun (ours): everything but its status at its creation (POST); later `spec.terminate` (merge patch with its uid).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); the annotation of a recorded `true` is removed (JSON Patch).
@@ -25,15 +26,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
+from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
 from rollouts.core.model.revision import REVISION_LABEL, short_hash
-from rollouts.core.model.rollout import PodMetadata
+from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
+from rollouts.objects import ROLLOUT, Manifest, name_problem
 
 FIELD_MANAGER = "rollouts"
 PREFIX = "rollouts.dev/"
@@ -59,8 +62,27 @@ ANALYSIS = f"{PREFIX}analysis"
 STEP = f"{PREFIX}step"
 ATTEMPT = f"{PREFIX}attempt"
 PODS_WITHOUT_METADATA = "false"
+CONFIG_NOTE = f"{PREFIX}config"
+CONFIG_VERSIONING = f"{PREFIX}config-versioning"
+CONFIG_VERSIONING_OFF = "off"
+CONFIG_COPY = f"{PREFIX}config-copy"
+CONFIG_COPY_VALUE = "true"
+CONFIG_SOURCE = f"{PREFIX}config-source"
+CONTENT = f"{PREFIX}content"
 
 LABEL_VALUE_MAX = 63  # characters
+
+
+def owner_reference(rollout: Rollout) -> Manifest:
+    """The owner reference that makes the Rollout the controller of an object, which is deleted with the Rollout."""
+    return {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "name": rollout.name,
+        "uid": rollout.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def name_label(rollout: str) -> str:
@@ -160,6 +182,60 @@ def _abort_noted(text: str) -> AbortNote | None:
                 return None
     except (ValueError, RecursionError, OverflowError):
         return None
+
+
+def config_note_text(uses: Iterable[ConfigUse]) -> str:
+    """Value of `rollouts.dev/config`: what a ReplicaSet's revision has of each source of its configuration."""
+    noted = [
+        {
+            "kind": use.kind.value,
+            "source": use.source,
+            "hash": use.content,
+            "copy": use.copy,
+            "uid": use.uid,
+            "resourceVersion": use.resource_version,
+        }
+        for use in uses
+    ]
+    return json.dumps(noted, separators=(",", ":"), ensure_ascii=False)
+
+
+def config_note_of(annotations: Mapping[str, str]) -> tuple[ConfigUse, ...] | None:
+    """The uses that a ReplicaSet's annotations note; None for no note, and when any of it is unreadable."""
+    text = annotations.get(CONFIG_NOTE)
+    return _config_noted(text) if text else None
+
+
+@lru_cache(maxsize=4096)
+def _config_noted(text: str) -> tuple[ConfigUse, ...] | None:
+    try:
+        noted = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    uses = tuple(map(_config_use, noted)) if isinstance(noted, list) else (None,)
+    return tuple(use for use in uses if use is not None) if None not in uses else None
+
+
+def _config_use(noted: object) -> ConfigUse | None:
+    match noted:
+        case {
+            "kind": "ConfigMap" | "Secret" as kind,
+            "source": str(source),
+            "hash": str(content),
+            "copy": str(copy),
+            "uid": str(uid),
+            "resourceVersion": str(resource_version),
+        } if not name_problem(source) and not (copy and name_problem(copy)):
+            return ConfigUse(
+                kind=ConfigKind(kind),
+                source=source,
+                content=content,
+                copy=copy,
+                uid=uid,
+                resource_version=resource_version,
+            )
+        case _:
+            return None
 
 
 def revision_number_of(annotations: Mapping[str, str]) -> int:

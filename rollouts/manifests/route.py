@@ -13,8 +13,7 @@ from typing import Any
 
 from rollouts.core.model.rollout import Rollout
 from rollouts.json_pointer import json_pointer
-from rollouts.manifests.ownership import BESIDE, MANAGED, MANAGED_BY, MANAGED_VALUE, ROUTER
-from rollouts.manifests.workload import owner_reference
+from rollouts.manifests.ownership import BESIDE, MANAGED, MANAGED_BY, MANAGED_VALUE, ROUTER, owner_reference
 from rollouts.objects import Manifest
 
 Operation = Mapping[str, Any]

@@ -7,10 +7,12 @@ from typing import Any
 
 from rollouts.core.model.intents import CreateReplicaSet, PatchReplicaSet
 from rollouts.core.model.pod_exit import Injection
-from rollouts.core.model.revision import HASH_SCHEME, replica_set_name
+from rollouts.core.model.revision import HASH_SCHEME_V1, HASH_SCHEME_V2, replica_set_name
 from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, Strategy
+from rollouts.manifests.config_copy import rewritten
 from rollouts.manifests.ownership import (
     ABORT_ACCEPTED,
+    CONFIG_NOTE,
     EPHEMERAL_METADATA,
     HASH_SCHEME_LABEL,
     NAME,
@@ -21,25 +23,30 @@ from rollouts.manifests.ownership import (
     REVISION,
     REVISION_NUMBER,
     abort_note_text,
+    config_note_text,
     injection_text,
     name_label,
+    owner_reference,
     pod_metadata_text,
 )
-from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
+from rollouts.objects import REPLICA_SET, Manifest
 
 _HOST = "kubernetes.io/hostname"
 
 
 def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
-    """The whole ReplicaSet for the spec's template. The template keeps every field that the user gave it."""
+    """The whole ReplicaSet for the template of the spec. Of the fields that the user gave it, only names of sources change."""
     template: Manifest = json.loads(rollout.spec.template_json)
     users = template.get("metadata", {}).get("labels", {})
-    ours = {NAME: name_label(rollout.name), REVISION: intent.revision, HASH_SCHEME_LABEL: HASH_SCHEME}
+    scheme = HASH_SCHEME_V2 if intent.config else HASH_SCHEME_V1
+    ours = {NAME: name_label(rollout.name), REVISION: intent.revision, HASH_SCHEME_LABEL: scheme}
     annotations = {REVISION_NUMBER: str(intent.number)}
     if (note := pod_metadata_text(intent.pod_metadata)) is not None:
         annotations[EPHEMERAL_METADATA] = note
     if intent.injection is not None:
         annotations[PRE_STOP] = injection_text(intent.injection)
+    if intent.config:
+        annotations[CONFIG_NOTE] = config_note_text(intent.config)
     return {
         "apiVersion": REPLICA_SET.api_version,
         "kind": REPLICA_SET.kind,
@@ -64,18 +71,6 @@ def revision_selector(users_selector: bytes, revision: str) -> Manifest:
     selector: Manifest = json.loads(users_selector)
     selector["matchLabels"] = selector.get("matchLabels", {}) | {REVISION: revision}
     return selector
-
-
-def owner_reference(rollout: Rollout) -> Manifest:
-    """The owner reference that makes the Rollout the controller of an object, which is deleted with the Rollout."""
-    return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
-        "name": rollout.name,
-        "uid": rollout.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
@@ -121,6 +116,7 @@ def metadata_patch(metadata: PodMetadata, *, removed: PodMetadata) -> Manifest:
 
 def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     """The user's template, with what the intent and the strategy add to it."""
+    template = rewritten(template, intent.config)
     metadata: dict[str, Any] = template.setdefault("metadata", {})
     if intent.injection is not None:
         _let_sleep(template["spec"], intent.injection)

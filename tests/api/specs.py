@@ -440,7 +440,6 @@ BAD: tuple[Bad, ...] = (
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (changed(CANARY, configVersioning={"mode": "Immutable"}), "spec.configVersioning", "0.5"),
     (changed(CANARY, autoscaling={"settled": True}), "spec.autoscaling", "0.5"),
     (changed(CANARY, history={"limit": 5}), "spec.history", "0.4"),
     (

@@ -187,6 +187,7 @@ def spec(
         selector_json=b'{"matchLabels":{"app":"cart"}}',
         selector_text="app=cart",
         template_json=b"{}",
+        template_hash=revision,
         revision=revision,
         strategy=strategy,
         strategy_hash=strategy_hash(strategy),

@@ -10,8 +10,7 @@ from rollouts.api.spec.parse import parse_rollout
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.intents import CreateAnalysisRun, TerminateAnalysisRun
 from rollouts.manifests.analysis_run import analysis_run, gate_labels, gate_of, termination_patch
-from rollouts.manifests.ownership import name_label
-from rollouts.manifests.workload import owner_reference
+from rollouts.manifests.ownership import name_label, owner_reference
 from tests.api.specs import CANARY
 
 CART = parse_rollout(

@@ -29,13 +29,14 @@ from rollouts.manifests.ownership import (
     abort_note_of,
     injection_of,
     name_label,
+    owner_reference,
     pod_metadata_of,
     pods_carry_metadata,
     revision_number_of,
 )
 from rollouts.manifests.pod import eviction, pod_patch
 from rollouts.manifests.service import release_service, switch_service
-from rollouts.manifests.workload import owner_reference, replica_set, replica_set_patch
+from rollouts.manifests.workload import replica_set, replica_set_patch
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "cart"}, "annotations": {"note": "mine"}},
@@ -62,6 +63,7 @@ def _rollout(
             selector_text="app=cart,!old",
             template_json=canonical_json(template),
             revision="abc",
+            template_hash="abc",
             strategy=strategy or Canary(),
             strategy_hash="x",
             min_ready_s=7,
@@ -217,7 +219,7 @@ def test_a_replica_set_that_we_made_is_known_as_ours(name: str) -> None:
     [
         ({"name": "cart-other"}, "its name does not follow"),
         ({"revision": ""}, "its name does not follow"),
-        ({"hash-scheme": "v0"}, "'v0', not 'v1'"),
+        ({"hash-scheme": "v0"}, "'v0', not 'v1' or 'v2'"),
         ({"selector": b'{"matchLabels": {"app": "cart"}}'}, "its selector is not spec.selector"),
         ({"selector": b"{"}, "its selector is not spec.selector"),
         ({"selector": b""}, "its selector is not spec.selector"),

@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.in_rollouts import core_analysis
+from rollouts.api.spec.config import config_versioning
 from rollouts.api.spec.drain import drain_spec
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.planned import refuse_planned
@@ -23,10 +24,12 @@ from rollouts.api.v1alpha1.rollout import (
     BlueGreenStrategy,
     CanaryStep,
     CanaryStrategy,
+    ConfigVersioningWire,
     Drain,
     RolloutSpecWire,
     RolloutStrategy,
 )
+from rollouts.core.config.references import references
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
@@ -180,6 +183,8 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         strategy, strategy_hash = _strategy(wire.strategy)
     except (UnicodeEncodeError, RecursionError) as error:
         raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
+    template_hash = short_hash(template_json)
+    versioning = config_versioning(wire.config_versioning or ConfigVersioningWire())
     ends = read_pod_exit(raw["template"])
     window = wire.rollback_window.revisions if wire.rollback_window else None
     kept = wire.analysis or AnalysisLimits()
@@ -188,7 +193,8 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         selector_json=canonical_json(raw["selector"]),
         selector_text=selector_text(wire.selector),
         template_json=template_json,
-        revision=short_hash(template_json),
+        template_hash=template_hash,
+        revision=template_hash,
         strategy=strategy,
         strategy_hash=strategy_hash,
         min_ready_s=wire.min_ready_seconds or 0,
@@ -202,6 +208,8 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, 5),
         drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
+        config_versioning=versioning,
+        config_refs=references(raw["template"], secrets=versioning.secrets) if versioning.enabled else (),
         template_labels=template_labels(raw["template"]),
     )
 

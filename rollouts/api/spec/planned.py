@@ -15,7 +15,6 @@ from rollouts.api.v1alpha1.wire import Wire, wire_name
 PLANNED: dict[type[Wire], dict[str, str]] = {
     RolloutSpecWire: {
         "workloadRef": "0.6",
-        "configVersioning": "0.5",
         "autoscaling": "0.5",
         "history": "0.4",
     },

@@ -32,6 +32,7 @@ from rollouts.api.v1alpha1.wire import (
     Number,
     PercentNumber,
     ServiceName,
+    SettleSeconds,
     Text,
     Weight,
     Wire,
@@ -308,16 +309,23 @@ class RollbackWindow(Wire):
     revisions: Count | None = Field(None, description="A rollback by at most this many revisions skips the steps.")
 
 
-class ConfigVersioning(Wire):
-    """Makes ConfigMaps part of the revision: a change is rolled out like a new image."""
+class ConfigVersioningWire(Wire):
+    """Makes ConfigMaps part of the revision: a change of one is rolled out like a new image."""
 
-    mode: Literal["Immutable", "Off"] | None = Field(
-        None, description="Immutable: copy the ConfigMaps that the template names. Off: do not."
+    mode: Literal["On", "Off"] | None = Field(
+        None,
+        description=(
+            "On (default): each revision reads immutable copies of the ConfigMaps that the template names. "
+            "Off: pods read them as they are."
+        ),
     )
-    secrets: Literal["Immutable", "Off"] | None = Field(
-        None, description="Immutable: copy the Secrets that the template names. Off (default): do not."
+    secrets: Bool | None = Field(
+        None, description="Secrets too; default false. The controller needs the right to read and to create them."
     )
-    settle_seconds: Count | None = Field(None, description="Changes within this many seconds become one revision.")
+    settle_seconds: SettleSeconds | None = Field(
+        None, description="Changes within this many seconds become one revision; default 3."
+    )
+    retain: Bool | None = Field(None, description="Keep the copies when the Rollout is deleted; default false.")
 
 
 class PrometheusDrainProbe(Wire):
@@ -462,7 +470,9 @@ class RolloutSpecWire(Wire):
     )
     rollback_window: RollbackWindow | None = Field(None, description="Which rollbacks skip the steps.")
     analysis: AnalysisLimits | None = Field(None, description="How many finished analyses are kept.")
-    config_versioning: ConfigVersioning | None = Field(None, description="Rolls out ConfigMaps together with the pods.")
+    config_versioning: ConfigVersioningWire | None = Field(
+        None, description="Rolls out ConfigMaps together with the pods."
+    )
     drain: Drain | None = Field(None, description="How pods are drained before they are deleted.")
     autoscaling: Autoscaling | None = Field(
         None, description="What the HorizontalPodAutoscaler must show before a step completes."

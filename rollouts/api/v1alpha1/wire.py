@@ -13,6 +13,7 @@ from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PA
 
 MAX_INT32 = 2**31 - 1
 MAX_DRAIN_S = 86_400  # a day: no request takes longer
+MAX_SETTLE_S = 300  # five minutes: what changes later is another change
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PERCENT = re.compile(r"(\d{1,4})%?")
@@ -113,6 +114,7 @@ Count: TypeAlias = Annotated[
     int, Strict(), Field(ge=0, le=MAX_INT32, json_schema_extra={"format": "int32"})
 ]  # 0 or more, as int32
 DrainSeconds: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MAX_DRAIN_S, json_schema_extra={"format": "int32"})]
+SettleSeconds: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=MAX_SETTLE_S, json_schema_extra={"format": "int32"})]
 Number: TypeAlias = Annotated[int, Strict(), Field(ge=-MAX_INT32, le=MAX_INT32, json_schema_extra={"format": "int32"})]
 PercentNumber: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=100, json_schema_extra={"format": "int32"})]
 Weight: TypeAlias = Annotated[

@@ -1,9 +1,10 @@
-"""The name of a revision: scheme v1.
+"""The name of a revision.
 
-A revision is the SHA-256 of the canonical JSON of what the user wrote in `spec.template`: keys sorted, no white space, nulls
+In scheme v1 it is the SHA-256 of the canonical JSON of what the user wrote in `spec.template`: keys sorted, no white space, nulls
 omitted (a null is an absent field to Kubernetes), UTF-8. Fields that we inject or that an API server defaults take no part, so no
-upgrade of either rolls out a workload again (see argo-rollouts issue 4696). A later scheme gets its own value of the label
-`rollouts.dev/hash-scheme`, and ReplicaSets of this scheme keep theirs.
+upgrade of either rolls out a workload again (see argo-rollouts issue 4696). Scheme v2
+is of a template with the contents of ConfigMaps and Secrets, see core/config/content.py. The label `rollouts.dev/hash-scheme`
+says which scheme a ReplicaSet was named by; it keeps that.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import hashlib
 import json
 from typing import Any
 
-HASH_SCHEME = "v1"
+HASH_SCHEME_V1 = "v1"
+HASH_SCHEME_V2 = "v2"
+HASH_SCHEMES = (HASH_SCHEME_V1, HASH_SCHEME_V2)
 REVISION_LABEL = "rollouts.dev/revision"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes: no words, no 0/O or 1/l
 _LENGTH = 10  # 27^10 = 2^47 names: the chance that 1,000 revisions of one Rollout clash is 2.4e-9

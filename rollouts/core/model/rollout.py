@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
+from rollouts.core.model.config import ConfigRef, ConfigVersioning
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.service_ref import ServiceRef
@@ -259,20 +260,23 @@ class RolloutSpec:
     Args:
         selector_json: the user's label selector as canonical JSON (a `LabelSelector` object).
         selector_text: the selector in the syntax of `kubectl -l` and the scale subresource.
-        template_json: the user's pod template exactly as given, canonical JSON; the revision is its hash.
+        template_json: the user's pod template exactly as given, canonical JSON.
         template_labels: the labels in it.
-        revision: the hash of `template_json`, see core/model/revision.py.
+        template_hash: the hash of `template_json`, see core/model/revision.py.
+        revision: `template_hash`; with the contents of `config_refs` once they are known, see core/config/content.py.
         strategy_hash: hash of the strategy's kind and steps; a change restarts the steps.
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
         rollback_window_revisions: going back at most this many revisions skips the steps; None for never.
         successful_runs_kept, unsuccessful_runs_kept: AnalysisRuns of earlier updates and attempts that are kept after their end.
         ends: how the template's pods end, as the user wrote it.
+        config_refs: the sources that the template names and that may be versioned.
     """
 
     replicas: int
     selector_json: bytes
     selector_text: str
     template_json: bytes
+    template_hash: str
     revision: str
     strategy: Strategy
     strategy_hash: str
@@ -287,6 +291,8 @@ class RolloutSpec:
     unsuccessful_runs_kept: int = 5
     drain: DrainSpec = DrainSpec()
     ends: PodExit = PodExit()
+    config_versioning: ConfigVersioning = ConfigVersioning()
+    config_refs: tuple[ConfigRef, ...] = ()
     template_labels: Mapping[str, str] = field(default_factory=dict)
 
 

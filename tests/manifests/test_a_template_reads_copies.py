@@ -1,0 +1,246 @@
+"""Promise: the pods of a revision read copies wherever the template names a source, and nothing else of the template changes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from rollouts.core.config.content import content_hash, copy_name
+from rollouts.core.config.references import places, references
+from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, ConfigVersioning
+from rollouts.core.model.intents import CreateReplicaSet
+from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.revision import canonical_json
+from rollouts.core.model.rollout import Canary, PodMetadata, Rollout
+from rollouts.manifests.config_copy import config_copy, rewritten
+from rollouts.manifests.ownership import config_note_of, config_note_text, injection_of
+from rollouts.manifests.workload import replica_set
+from rollouts.objects import name_problem
+from tests.core.config.templates import EVERYWHERE, Template, random_templates
+from tests.core.model import spec
+
+CREATE = CreateReplicaSet(revision="abc", number=3, replicas=2, pod_metadata=PodMetadata())
+SLEEP = Injection(containers=("c1",), pre_stop_s=6, grace_s=41, native=True)
+RANDOM = random_templates()
+
+
+def _use(ref: ConfigRef, content: str = "h") -> ConfigUse:
+    name = copy_name(ref.kind, rollout="cart", source=ref.name, content=content)
+    return ConfigUse(kind=ref.kind, source=ref.name, content=content, copy=name, uid="u-9", resource_version="7")
+
+
+def _uses(template: Template) -> tuple[ConfigUse, ...]:
+    return tuple(map(_use, references(template, secrets=True)))
+
+
+def _rollout(template: Template = EVERYWHERE, *, retain: bool = False, name: str = "cart") -> Rollout:
+    versioning = ConfigVersioning(secrets=True, retain=retain)
+    return Rollout(
+        namespace="shop", name=name, uid="u-1", resource_version="42", generation=1, created_at_s=0.0,
+        spec=replace(spec(Canary()), template_json=canonical_json(template), config_versioning=versioning),
+    )  # fmt: skip
+
+
+def _without_names(template: Template) -> str:
+    """The template's text, with one word for the name in every place."""
+    there = copy.deepcopy(template)
+    for place in list(places(there)):
+        place.holder[place.field] = "a-name"
+    return json.dumps(there)
+
+
+def _as_refs(uses: Iterable[ConfigUse], template: Template) -> tuple[ConfigRef, ...]:
+    optional = {(ref.kind, ref.name): ref.optional for ref in references(template, secrets=True)}
+    return tuple(sorted(ConfigRef(use.kind, use.copy, optional[use.kind, use.source]) for use in uses))
+
+
+@settings(max_examples=150, deadline=None)
+@given(template=RANDOM)
+def test_every_reference_is_renamed_and_nothing_else(template: Template) -> None:
+    """A place that is forgotten would read a value that changes under the pods."""
+    before, uses = copy.deepcopy(template), _uses(template)
+
+    made = rewritten(template, uses)
+
+    assert references(made, secrets=True) == _as_refs(uses, template)
+    assert _without_names(made) == _without_names(template)
+    assert template == before
+
+
+def test_every_place_of_a_whole_template_is_renamed() -> None:
+    """In the environment, in volumes and in projections, also of init and ephemeral containers."""
+    uses = _uses(EVERYWHERE)
+
+    made = rewritten(EVERYWHERE, uses)
+
+    assert len(uses) == 16
+    assert references(made, secrets=True) == _as_refs(uses, EVERYWHERE)
+    assert _without_names(made) == _without_names(EVERYWHERE)
+
+
+def test_what_is_used_as_it_is_keeps_its_name() -> None:
+    """An immutable source, one that is opted out, and Secrets without the opt-in."""
+    files = ConfigRef(ConfigKind.CONFIG_MAP, "files")
+
+    made = rewritten(EVERYWHERE, [replace(_use(files), copy="")])
+
+    assert made == EVERYWHERE
+
+
+def test_a_chain_of_names_is_renamed_once() -> None:
+    """A source may have the name of another one's copy."""
+    first, second = ({"configMap": {"name": name}} for name in ("a", "b"))
+    uses = [
+        ConfigUse(kind=ConfigKind.CONFIG_MAP, source="a", content="h", copy="b"),
+        ConfigUse(kind=ConfigKind.CONFIG_MAP, source="b", content="h", copy="c"),
+    ]
+
+    made = rewritten({"spec": {"volumes": [first, second]}}, uses)
+
+    assert [each["configMap"]["name"] for each in made["spec"]["volumes"]] == ["b", "c"]
+
+
+def test_a_replica_set_notes_what_its_pods_read() -> None:
+    """The note is what garbage collection and a rollback go by."""
+    uses = _uses(EVERYWHERE)
+
+    made = replica_set(_rollout(), replace(CREATE, config=uses))
+
+    assert made["metadata"]["labels"]["rollouts.dev/hash-scheme"] == "v2"
+    assert config_note_of(made["metadata"]["annotations"]) == uses
+    assert references(made["spec"]["template"], secrets=True) == _as_refs(uses, EVERYWHERE)
+
+
+def test_without_uses_a_replica_set_is_of_the_first_scheme() -> None:
+    """Templates without references, and those that are opted out, are made as before."""
+    made = replica_set(_rollout(), CREATE)
+
+    assert made["metadata"]["labels"]["rollouts.dev/hash-scheme"] == "v1"
+    assert "rollouts.dev/config" not in made["metadata"]["annotations"]
+    assert made["spec"]["template"]["spec"] == EVERYWHERE["spec"]
+
+
+def test_sleeps_and_copies_do_not_touch_each_other() -> None:
+    """Two rewritings of one template: each is noted, and neither undoes the other."""
+    uses = _uses(EVERYWHERE)
+
+    made = {
+        (sleeps, copies): replica_set(
+            _rollout(), replace(CREATE, injection=SLEEP if sleeps else None, config=uses if copies else ())
+        )
+        for sleeps in (False, True)
+        for copies in (False, True)
+    }
+
+    both = made[True, True]
+    assert injection_of(both["metadata"]["annotations"]) == SLEEP
+    assert config_note_of(both["metadata"]["annotations"]) == uses
+    assert both["spec"]["template"] == rewritten(made[True, False]["spec"]["template"], uses)
+    assert _without_names(both["spec"]["template"]) == _without_names(made[True, False]["spec"]["template"])
+    assert made[False, True]["spec"]["template"] != both["spec"]["template"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "}", "{}", '"x"', "[1]", "[[]]", "[{}]", "[" * 100_000),
+        '[{"kind":"Pod","source":"a","hash":"h","copy":"","uid":"","resourceVersion":""}]',
+        '[{"kind":["Secret"],"source":"a","hash":"h","copy":"","uid":"","resourceVersion":""}]',
+        '[{"kind":"Secret","source":"a","hash":1,"copy":"","uid":"","resourceVersion":""}]',
+        '[{"kind":"Secret","source":"a/../b","hash":"h","copy":"","uid":"","resourceVersion":""}]',
+        '[{"kind":"Secret","source":"a","hash":"h","copy":"../b","uid":"","resourceVersion":""}]',
+        '[{"kind":"Secret","source":"","hash":"h","copy":"b","uid":"","resourceVersion":""}]',
+        '[{"kind":"Secret","source":"a","hash":"h","copy":"b","uid":"","resourceVersion":""},null]',
+    ],
+    ids=lambda text: text[:60],
+)
+def test_a_note_that_cannot_be_read_in_full_is_no_note(text: str) -> None:
+    """Half of it would let copies go that pods still read; and no name in it may lead to another path."""
+    assert config_note_of({"rollouts.dev/config": text}) is None
+
+
+@pytest.mark.parametrize("uses", [(), (_use(ConfigRef(ConfigKind.SECRET, "keys")),), _uses(EVERYWHERE)], ids=len)
+def test_a_note_is_read_as_it_was_written(uses: tuple[ConfigUse, ...]) -> None:
+    """An empty note is not the same as none: somebody has looked, and there was nothing."""
+    assert config_note_of({"rollouts.dev/config": config_note_text(uses)}) == uses
+    assert config_note_of({}) is None
+
+
+def test_a_copy_is_whole_and_immutable() -> None:
+    """With the content as it was read, and with what tells later whose it is and what is in it."""
+    use = _use(ConfigRef(ConfigKind.CONFIG_MAP, "files"), content_hash({"a": "1"}, {"b": "AAEC"}))
+
+    made = config_copy(_rollout(), use, data={"a": "1"}, binary_data={"b": "AAEC"})
+
+    assert made == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": use.copy,
+            "namespace": "shop",
+            "labels": {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"},
+            "annotations": {"rollouts.dev/config-source": "files", "rollouts.dev/content": use.content},
+            "ownerReferences": [
+                {
+                    "apiVersion": "rollouts.dev/v1alpha1",
+                    "kind": "Rollout",
+                    "name": "cart",
+                    "uid": "u-1",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "immutable": True,
+        "data": {"a": "1"},
+        "binaryData": {"b": "AAEC"},
+    }
+    assert content_hash(made["data"], made["binaryData"]) == use.content
+
+
+@pytest.mark.parametrize("kind", ConfigKind)
+def test_an_empty_source_has_a_copy_too(kind: ConfigKind) -> None:
+    """Its pods would else see what is written into it later."""
+    made = config_copy(_rollout(), _use(ConfigRef(kind, "empty"), content_hash({}, {})), data={}, binary_data={})
+
+    assert (made["kind"], made["immutable"]) == (kind.value, True)
+    assert content_hash(made.get("data"), made.get("binaryData")) == content_hash({}, {})
+
+
+def test_a_copy_of_a_secret_has_no_type_that_means_something() -> None:
+    """A copy of a certificate or of an account's token must not be renewed, or revoked, as one."""
+    use = _use(ConfigRef(ConfigKind.SECRET, "tls"))
+
+    made = config_copy(_rollout(), use, data={}, binary_data={"tls.key": "AAEC"})
+
+    assert (made["apiVersion"], made["kind"], made["type"]) == ("v1", "Secret", "Opaque")
+    assert (made["data"], made["immutable"]) == ({"tls.key": "AAEC"}, True)
+    assert "binaryData" not in made
+
+
+def test_retained_copies_belong_to_nobody() -> None:
+    """An owner reference would take them along when the Rollout is deleted. Its name is on them still."""
+    made = config_copy(
+        _rollout(retain=True, name="x" * 80), _use(ConfigRef(ConfigKind.SECRET, "tls")), data={}, binary_data={}
+    )
+
+    assert "ownerReferences" not in made["metadata"]
+    assert len(made["metadata"]["labels"]["rollouts.dev/name"]) <= 63
+    assert name_problem(made["metadata"]["name"]) == ""
+
+
+def _not_json(value: Any) -> Any:
+    raise AssertionError(f"{value!r} is no JSON")
+
+
+def test_what_is_written_is_json() -> None:
+    """Words of enumerations and mappings of the core must have become plain values."""
+    made = config_copy(_rollout(), _use(ConfigRef(ConfigKind.CONFIG_MAP, "files")), data={"a": "1"}, binary_data={})
+
+    assert json.loads(json.dumps(made, default=_not_json)) == made

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
-from rollouts.cli import analysis
+from rollouts.cli import analysis, config
 from rollouts.cli.commands import drain_report as drain_command
 from rollouts.cli.commands import get as get_command
 from rollouts.cli.commands import lint as lint_command
@@ -253,6 +253,7 @@ def lint(
 
 app.command("analyze")(analysis.analyze)
 app.add_typer(analysis.app, name="analysis")
+app.add_typer(config.app, name="config")
 
 
 @app.command("gitops")

@@ -11,6 +11,7 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.api.spec.planned import PLANNED as PLANNED_FIELDS
 from rollouts.errors import SpecInvalid, SpecProblem
 from tests.api.analysed_specs import ANALYSED_BAD
+from tests.api.config_specs import CONFIG_BAD
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, routed
 from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed
@@ -22,7 +23,7 @@ def _problems(spec: Any) -> tuple[SpecProblem, ...]:
     return refused.value.problems
 
 
-@pytest.mark.parametrize("bad", [*BAD, *ANALYSED_BAD, *DRAIN_BAD, *ROUTING_BAD], ids=lambda bad: bad.name)
+@pytest.mark.parametrize("bad", [*BAD, *ANALYSED_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD], ids=lambda bad: bad.name)
 def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
     """A user mends what a message points at; a rule that nobody enforces is worse than none."""
     problems = _problems(bad.spec)
@@ -33,7 +34,7 @@ def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
 
 def test_there_is_a_row_for_every_rule() -> None:
     """The table is the list of rules; it shrinks only on purpose."""
-    table = (*BAD, *ANALYSED_BAD, *DRAIN_BAD, *ROUTING_BAD)
+    table = (*BAD, *ANALYSED_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
     assert len(table) >= 100
     assert len({bad.name for bad in table}) == len(table)
 

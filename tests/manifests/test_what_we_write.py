@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateReplicaSet,
@@ -44,6 +45,7 @@ TEMPLATE: dict[str, Any] = {
 }
 SELECTOR = {"matchLabels": {"app": "cart"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
 CREATE = CreateReplicaSet(revision="abc", number=3, replicas=2, pod_metadata=PodMetadata())
+FLAGS = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="flags", content="h", copy="flags-h")
 ROLE = PodMetadata(labels={"role": "canary"}, annotations={"why": "new"})
 
 
@@ -203,11 +205,12 @@ def _not_ours(
     )
 
 
+@pytest.mark.parametrize("config", [(), (FLAGS,)], ids=["v1", "v2"])
 @pytest.mark.parametrize("name", ["cart", "cart" * 40])
-def test_a_replica_set_that_we_made_is_known_as_ours(name: str) -> None:
+def test_a_replica_set_that_we_made_is_known_as_ours(name: str, config: tuple[ConfigUse, ...]) -> None:
     """By what is on it, since nobody controls it any more; also with a long name, and as another server writes its selector."""
     rollout = _rollout(name=name)
-    made = replica_set(rollout, CREATE)
+    made = replica_set(rollout, replace(CREATE, config=config))
     turned = json.dumps(dict(reversed(made["spec"]["selector"].items())), indent=1).encode()
 
     assert _not_ours(made, rollout=rollout) == ""

@@ -50,6 +50,9 @@ class Rule(StrEnum):
     PROXY_MODE_UNKNOWN = "ProxyModeUnknown"
     IPVS_PORT_REUSE = "IpvsPortReuse"
     IPVS_FORGETS_CONNECTIONS = "IpvsForgetsConnections"
+    CONFIG_MISSING = "ConfigMissing"
+    CONFIG_UNKNOWN = "ConfigUnknown"
+    CONFIG_LOCKED = "ConfigLocked"
     NO_CAPACITY = "NoCapacity"
     STUCK = "Stuck"
 

@@ -325,7 +325,7 @@ def plan(
     options: Options,
     file: Annotated[
         str,
-        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON with one Rollout or more; - for stdin."),
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON with Rollouts, ConfigMaps or both; - for stdin."),
     ],
     output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or all of it as data.")] = None,
     proxy_mode: Annotated[
@@ -335,8 +335,9 @@ def plan(
 ) -> CommandRun:
     """Show what the next update of the Rollouts in a file would do in this cluster, and what makes it unsafe.
 
-    Shows the revision, the steps with their pods and Services, the waits with the reason for each number,
-    and findings with the fix. Reads only.
+    Shows the revision, the ConfigMaps that change with it and their copies, the steps with their pods and Services,
+    the waits with the reason for each number, and findings with the fix.
+    For ConfigMaps in the file it says which Rollouts they start. Reads only.
     Exit code 0: nothing unsafe was found. 5: something is unsafe. 1: a spec in the file is invalid.
     2: usage. 4: the API server cannot be reached or refuses.
     """

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 from rollouts.cli.view.config import ConfigContent, content_of, hash_of, key_changes
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
-from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import (
     ConfigKind,
     ConfigRef,
@@ -188,15 +187,11 @@ def as_it_is(kind: ConfigKind, manifest: Manifest) -> Source:
     )
 
 
-async def _planned(
-    reader: SourceReader, ref: ConfigRef, namespace: str, before: ConfigUse | None
-) -> PlannedSource:
-    found: Found = reader.in_file(ref.kind, namespace, ref.name)
-    locked = False
-    if found is None:
-        found = await reader.in_cluster(ref.kind, namespace, ref.name)
-    else:
-        locked = _is_locked(ref.kind, found, await reader.in_cluster(ref.kind, namespace, ref.name))
+async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before: ConfigUse | None) -> PlannedSource:
+    in_file = reader.in_file(ref.kind, namespace, ref.name)
+    live = await reader.in_cluster(ref.kind, namespace, ref.name)
+    found: Found = live if in_file is None else in_file
+    locked = in_file is not None and _is_locked(ref.kind, in_file, live)
     match found:
         case NotReadable():
             return PlannedSource(ref=ref, source=as_unchanged(before), readable=False)

@@ -109,8 +109,10 @@ def impact_lines(impact: ConfigImpact) -> Iterator[str]:
         yield f"{head}  new"
     else:
         yield f"{head}  {'changed' if impact.keys else 'unchanged'}{_keys(impact.keys or None)}"
-    yield f"  starts {count_of(len(impact.starts), 'update')}: {', '.join(impact.starts)}" if impact.starts else (
-        "  starts no update"
+    yield (
+        f"  starts {count_of(len(impact.starts), 'update')}: {', '.join(impact.starts)}"
+        if impact.starts
+        else ("  starts no update")
     )
 
 

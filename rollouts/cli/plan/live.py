@@ -75,7 +75,9 @@ class Live:
     def running_config(self) -> tuple[ConfigUse, ...]:
         """What the current revision has of each source, as its ReplicaSet notes; () for none."""
         current = status_of(self.rollout).current_revision if self.rollout is not None else ""
-        return tuple(use for each in self.replica_sets if current and revision_of(each) == current for use in uses_of(each))
+        return tuple(
+            use for each in self.replica_sets if current and revision_of(each) == current for use in uses_of(each)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,10 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     assert isinstance(seen, Seen)  # noqa: S101 - the first one was, and only answers were added since
     # Routes that only the record names are released before this update begins, like other routes that the spec no longer names.
     snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
+    noted = {each["metadata"]["name"]: uses_of(each) for each in live.replica_sets}
+    snapshot = replace(
+        snapshot, replica_sets=tuple([replace(each, config=noted.get(each.name, ())) for each in snapshot.replica_sets])
+    )
     snapshot = _with_sources(snapshot, live.sources)
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
 

@@ -305,7 +305,9 @@ def _of_sources(seen: Snapshot, sources: tuple[PlannedSource, ...]) -> Iterator[
             yield Found(about, Finding(Rule.CONFIG_MISSING, Severity.UNSAFE, where, what, fix))
         if not each.readable:
             what = f"you may not read {each.ref}, so the plan takes it as unchanged, and its part of the revision is a guess"
-            yield Found(about, Finding(Rule.CONFIG_UNKNOWN, Severity.NOTE, where, what, "plan with the right to get it"))
+            yield Found(
+                about, Finding(Rule.CONFIG_UNKNOWN, Severity.NOTE, where, what, "plan with the right to get it")
+            )
         if each.locked:
             what = "it is immutable in the cluster, and the file changes it: the API server refuses that"
             fix = "give the new content a new name, as Kustomize's configMapGenerator does, or delete the old one first"

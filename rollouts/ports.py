@@ -22,6 +22,14 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""Asks for the metadata of an object, or of each object of a watch, without the rest.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
+"""
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Asks for the metadata of each object of a list."""
+
 LINE_MAX_BYTES = 16 * 1024 * 1024
 """The longest line of a watch. etcd accepts objects of 1.5 MiB, and JSON may need six bytes for one (`<` is `\\u003c`): 9 MiB."""
 
@@ -39,6 +47,7 @@ class Request:
         query: parameters, not yet escaped.
         body: JSON, or empty.
         content_type: of the body; one of the constants above.
+        accept: what the answer should be: JSON, METADATA or METADATA_LIST.
     """
 
     method: str
@@ -46,6 +55,7 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     content_type: str = JSON
+    accept: str = JSON
 
 
 @dataclass(frozen=True, slots=True)

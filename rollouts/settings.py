@@ -98,6 +98,8 @@ class Settings:
         settle_times: `ROUTER=SECONDS` or `NAMESPACE/GATEWAY=SECONDS`, read by `controller/facts/settle_times.py`.
         prometheus_url: URL of Prometheus' HTTP API; "" for none.
         drain_queries: which series the queries of drain probes may read: those of their `own` namespace, or `any`.
+        config_versioning: whether revisions have copies of the ConfigMaps that their templates name; without it nothing of them
+            is read, whatever a spec says.
         identity: the name of this process as holder of the Lease.
         metrics: what analyses may ask, and with what.
     """
@@ -119,6 +121,7 @@ class Settings:
     settle_times: tuple[str, ...] = ()
     prometheus_url: str = ""
     drain_queries: DrainQueries = "own"
+    config_versioning: bool = True
     identity: str = field(default_factory=own_identity)
     metrics: MetricSettings = field(default_factory=MetricSettings)
 
@@ -142,6 +145,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     settle_times: Sequence[str] = (),
     prometheus_url: str = "",
     drain_queries: str = "own",
+    config_versioning: str = "on",
     metrics: MetricSettings | None = None,
 ) -> Settings:
     """Settings from the text of flags.
@@ -176,6 +180,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         settle_times=tuple(settle_times),
         prometheus_url=prometheus_url,
         drain_queries=_drain_queries(drain_queries),
+        config_versioning=_on_or_off("--config-versioning", config_versioning),
         metrics=metrics or MetricSettings(),
     )
 
@@ -277,6 +282,14 @@ def _drain_queries(text: str) -> DrainQueries:
             return text
         case _:
             raise SettingsInvalid(f"--drain-queries: {text!r} is neither own nor any")
+
+
+def _on_or_off(flag: str, text: str) -> bool:
+    match text:
+        case "on" | "off":
+            return text == "on"
+        case _:
+            raise SettingsInvalid(f"{flag}: {text!r} is neither on nor off")
 
 
 def _log_level(text: str) -> LogLevel:

@@ -27,7 +27,17 @@ from rollouts.errors import (
     RolloutsError,
 )
 from rollouts.objects import POD, Kind, Manifest
-from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, ApiServer, Clock, Request, Response
+from rollouts.ports import (
+    APPLY_PATCH,
+    JSON,
+    JSON_PATCH,
+    METADATA,
+    METADATA_LIST,
+    ApiServer,
+    Clock,
+    Request,
+    Response,
+)
 
 OnRequest: TypeAlias = Callable[[str, str, int, float], None]
 """Called after every attempt with the verb as RBAC names it, the plural, the HTTP status (0 for no answer) and the seconds."""
@@ -73,9 +83,14 @@ class Client:
         self._on_request = on_request
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
 
-    async def get(self, kind: Kind, namespace: str | None, name: str) -> bytes:
-        """One object as it is now, not from a cache."""
-        return await self._read("get", kind, Request("GET", kind.path(namespace, name)))
+    async def get(self, kind: Kind, namespace: str | None, name: str, *, metadata_only: bool = False) -> bytes:
+        """One object as it is now, not from a cache.
+
+        Args:
+            metadata_only: a PartialObjectMetadata, without the rest of the object.
+        """
+        accept = METADATA if metadata_only else JSON
+        return await self._read("get", kind, Request("GET", kind.path(namespace, name), accept=accept))
 
     async def list_page(
         self,
@@ -85,14 +100,20 @@ class Client:
         label_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
+        metadata_only: bool = False,
     ) -> bytes:
-        """One page of a consistent list. Raises also ApiGone, when the continue token has expired: list again from the start."""
+        """One page of a consistent list. Raises also ApiGone, when the continue token has expired: list again from the start.
+
+        Args:
+            metadata_only: a PartialObjectMetadataList, without the rest of each object.
+        """
         query = {"limit": str(limit)}
         if label_selector:
             query["labelSelector"] = label_selector
         if continue_token:
             query["continue"] = continue_token
-        return await self._read("list", kind, Request("GET", kind.path(namespace), query))
+        accept = METADATA_LIST if metadata_only else JSON
+        return await self._read("list", kind, Request("GET", kind.path(namespace), query, accept=accept))
 
     async def create(
         self,

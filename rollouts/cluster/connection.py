@@ -7,6 +7,7 @@ not have. Nothing here knows what an answer means; `client.py` and `watch.py` do
 from __future__ import annotations
 
 import asyncio
+import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,8 @@ from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 
 CONNECT_TIMEOUT_S = 5.0
 DATE_EVERY_S = 60.0
+AT_ONCE_MAX_BYTES = 1024 * 1024
+"""The longest body that aiohttp sends in one piece; it warns of longer bytes, such as a ConfigMap of the greatest size."""
 
 OnDate: TypeAlias = Callable[[float], object]
 """Called with the API server's time, in whole seconds since 1970, about once a minute while there are requests."""
@@ -73,7 +76,7 @@ class KubernetesConnection:
         self._certificate: ClientCertificate | None = None
         self._session: aiohttp.ClientSession = self._new_session()
         self._retired: aiohttp.ClientSession | None = None
-        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._headers = {"Accept-Encoding": "identity", "User-Agent": user_agent}
         self._options: dict[str, Any] = {"allow_redirects": False}
         if target.configuration.proxy:
             self._options["proxy"] = target.configuration.proxy
@@ -144,7 +147,7 @@ class KubernetesConnection:
         authorization = await self._credentials.authorization()
         if self._credentials.certificate is not self._certificate:
             await self._change_certificate()
-        headers = dict(self._headers)
+        headers = {"Accept": request.accept, **self._headers}
         if authorization is not None:
             headers["Authorization"] = authorization.reveal()
         if request.body:
@@ -152,7 +155,7 @@ class KubernetesConnection:
         answer = await self._session.request(
             request.method,
             self._url(request),
-            data=request.body or None,
+            data=_payload(request.body),
             headers=headers,
             timeout=limits,
             **self._options,
@@ -224,6 +227,11 @@ class KubernetesWatch:
     async def aclose(self) -> None:
         """Closes the watch's connection."""
         self._answer.close()
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    """What aiohttp is given to send: a long body in pieces, so that other requests go on meanwhile."""
+    return io.BytesIO(body) if len(body) > AT_ONCE_MAX_BYTES else body or None
 
 
 async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:

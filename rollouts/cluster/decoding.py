@@ -21,6 +21,9 @@ from rollouts.cluster.structs import (
     STRUCTS,
     AnalysisRunObject,
     AnalysisTemplateObject,
+    ConfigContent,
+    ConfigMapMetadata,
+    ConfigMapObject,
     Metadata,
     ProviderObject,
     ReplicaSetObject,
@@ -39,6 +42,9 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LEVELS_MAX = 64
 """Levels of brackets that are read in an object that is nested too deeply for the decoder (about 1,000; the server's limit is
 10,000). Our structs end at the tenth level."""
+
+OUR_PREFIX = f"{ROLLOUT.group}/"
+"""Of our own labels and annotations."""
 
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -217,6 +223,14 @@ def decode_route(data: bytes) -> RouteObject:
     return _ROUTES.object(data)
 
 
+def decode_config(data: bytes) -> ConfigContent:
+    """A whole ConfigMap or Secret. Raises: ApiUnavailable, without any part of the answer, which may be a Secret's."""
+    try:
+        return _CONFIGS.object(data)
+    except ApiUnavailable:
+        raise ApiUnavailable("the API server's answer about a ConfigMap or a Secret cannot be read") from None
+
+
 def manifest_from(data: bytes) -> Manifest:
     """The whole object or list; if it is nested too deeply for a parser, with null below LEVELS_MAX.
 
@@ -286,6 +300,7 @@ _STATUS = msgspec.json.Decoder(ServerStatus)
 _ERROR_EVENT = msgspec.json.Decoder(_ErrorEvent)
 _DECODERS: dict[Kind, Decoder[Any]] = {}
 _ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
+_CONFIGS: Decoder[ConfigContent] = Decoder(ConfigContent)
 
 
 def _decoder(kind: Kind) -> Decoder[Any]:
@@ -338,12 +353,14 @@ def _keep(kept: T) -> T:
     """Prepares an object for the store: copies the parts that point into the answer, and shares equal strings between objects."""
     metadata = kept.metadata
     _version(metadata.resource_version)
+    if isinstance(kept, ConfigMapObject) and metadata.name:  # a bookmark has no name, and its annotation is its meaning
+        _shrink(kept.metadata)
     if metadata.labels:
         _intern(metadata.labels)
     if metadata.annotations and LAST_APPLIED in metadata.annotations:
         del metadata.annotations[LAST_APPLIED]
     if isinstance(kept, RolloutObject):
-        annotators = annotators_of(kept.metadata.managed_fields, metadata.annotations, prefix=f"{ROLLOUT.group}/")
+        annotators = annotators_of(kept.metadata.managed_fields, metadata.annotations, prefix=OUR_PREFIX)
         msgspec.structs.force_setattr(metadata, "annotators", annotators)
         msgspec.structs.force_setattr(metadata, "managed_fields", msgspec.Raw())  # larger than the spec
     match kept:
@@ -353,6 +370,9 @@ def _keep(kept: T) -> T:
             msgspec.structs.force_setattr(kept, "status", kept.status.copy())
         case AnalysisTemplateObject():
             msgspec.structs.force_setattr(kept, "spec", kept.spec.copy())
+        case ConfigContent():
+            msgspec.structs.force_setattr(kept, "data", kept.data.copy())
+            msgspec.structs.force_setattr(kept, "binary_data", kept.binary_data.copy())
         case ReplicaSetObject():
             if labels := kept.spec.template.metadata.labels:
                 _intern(labels)
@@ -361,6 +381,25 @@ def _keep(kept: T) -> T:
         case _:
             pass
     return kept
+
+
+def _shrink(metadata: ConfigMapMetadata) -> None:
+    """Drops what nobody reads: a cluster has tens of thousands of ConfigMaps that are not ours."""
+    created = metadata.creation_timestamp
+    newest = max((each.time for each in metadata.managed_fields or ()), default="")
+    changed_at = newest if created is None or newest > created else created  # one string for both where they are equal
+    for name, value in {
+        "namespace": sys.intern(metadata.namespace),
+        "labels": _ours(metadata.labels),
+        "annotations": _ours(metadata.annotations),
+        "managed_fields": None,
+        "changed_at": changed_at or None,
+    }.items():
+        msgspec.structs.force_setattr(metadata, name, value)
+
+
+def _ours(texts: dict[str, str] | None) -> dict[str, str] | None:
+    return {key: value for key, value in (texts or {}).items() if key.startswith(OUR_PREFIX)} or None
 
 
 def _intern(labels: dict[str, str]) -> None:

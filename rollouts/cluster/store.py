@@ -74,9 +74,12 @@ class Table(Generic[T]):
         by_owner: bool,
         scopes: Iterable[str],
         orphans_by: str = "",
+        metadata_only: bool = False,
     ) -> None:
         self.kind = kind
         self.struct = struct
+        self.metadata_only = metadata_only
+        """Whether its watches ask for the objects' metadata without the rest."""
         self.synced = asyncio.Event()
         """Set when every scope has been listed once; never cleared."""
         self.unreadable: dict[NamespacedName, UnreadableObject] = {}
@@ -384,6 +387,7 @@ class Store:
         orphans_by: str = "",
         namespaces: Iterable[str] = ("",),
         optional: bool = False,
+        metadata_only: bool = False,
     ) -> Table[T]:
         """Adds a table for a kind.
 
@@ -393,6 +397,7 @@ class Store:
             orphans_by: a label to index objects without a controller by; "" for no such index.
             namespaces: the namespaces, each with a watch of its own; "" is all of them.
             optional: the cluster may lack the kind, so nobody waits for its first list.
+            metadata_only: whether its watches ask for the objects' metadata without the rest.
         """
         table = Table(
             kind,
@@ -402,6 +407,7 @@ class Store:
             by_owner=by_owner,
             orphans_by=orphans_by,
             scopes=namespaces,
+            metadata_only=metadata_only,
         )
         self._tables[kind] = table
         if optional:

@@ -14,6 +14,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    CONFIG_MAP,
     ENDPOINT_SLICE,
     LEASE,
     METRIC_PROVIDER,
@@ -283,6 +284,42 @@ class LeaseObject(Struct, frozen=True):
     spec: LeaseSpec = LeaseSpec()
 
 
+class FieldsEntry(Struct, frozen=True):
+    """One of `.metadata.managedFields`, of which only the time is read."""
+
+    time: str = ""
+
+
+class ConfigMapMetadata(Metadata, frozen=True):
+    """`.metadata` of a ConfigMap, as little as possible: of labels and annotations those of `rollouts.dev` are kept.
+
+    `managed_fields` is dropped when it is decoded. `changed_at` is the newest time in it, or the time of creation: the last
+    change of anything but ownership. It is None for an object without both.
+    """
+
+    managed_fields: tuple[FieldsEntry, ...] | None = None
+    changed_at: str | None = None
+
+
+class ConfigMapObject(Struct, frozen=True):
+    """A ConfigMap, without its data: the controller watches metadata only."""
+
+    metadata: ConfigMapMetadata = ConfigMapMetadata()
+
+
+class ConfigContent(Struct, frozen=True):
+    """A whole ConfigMap or Secret; `data` and `binary_data` are JSON bytes of their own, empty when absent.
+
+    It is read to be hashed or copied, and is not kept.
+    """
+
+    metadata: Metadata = Metadata()
+    type: str = ""
+    immutable: bool = False
+    data: msgspec.Raw = msgspec.Raw()
+    binary_data: msgspec.Raw = msgspec.Raw()
+
+
 class KubernetesObject(Protocol):
     """The part of an object that watches and the store need."""
 
@@ -304,6 +341,7 @@ ClusterObject: TypeAlias = (
     | AnalysisRunObject
     | AnalysisTemplateObject
     | ProviderObject
+    | ConfigMapObject
 )
 
 STRUCTS: dict[Kind, type[Any]] = {
@@ -318,4 +356,5 @@ STRUCTS: dict[Kind, type[Any]] = {
     CLUSTER_ANALYSIS_TEMPLATE: AnalysisTemplateObject,
     TRAFFIC_PROVIDER: ProviderObject,
     METRIC_PROVIDER: ProviderObject,
+    CONFIG_MAP: ConfigMapObject,
 }

@@ -26,7 +26,16 @@ from rollouts.cluster.structs import Metadata, T
 from rollouts.cluster.watch_state import WatchState
 from rollouts.errors import AnswerTooLarge, ApiGone, ApiInvalid, ApiThrottled, ApiUnavailable, RolloutsError
 from rollouts.objects import Kind
-from rollouts.ports import ApiServer, Request, Response, WatchStream
+from rollouts.ports import (
+    JSON,
+    LINE_MAX_BYTES,
+    METADATA,
+    METADATA_LIST,
+    ApiServer,
+    Request,
+    Response,
+    WatchStream,
+)
 
 OnChange: TypeAlias = Callable[[Kind, Any, Any], None]
 """Called for every change with (kind, object before or None, object after or None), after the store shows it."""
@@ -261,7 +270,8 @@ class _Reflector(Generic[T]):
         if self.label_selector:
             query["labelSelector"] = self.label_selector
         while True:
-            request = Request("GET", self._path(), query)
+            accept = METADATA_LIST if self.table.metadata_only else JSON
+            request = Request("GET", self._path(), query, accept=accept)
             try:
                 response = await self.api.request(request, deadline_s=SYNC_SILENCE_S)
             except AnswerTooLarge:
@@ -364,13 +374,14 @@ class _Reflector(Generic[T]):
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(self.rng.randint(*WATCH_S))}
         if self.label_selector:
             query["labelSelector"] = self.label_selector
-        request = Request("GET", self._path(), query)
+        accept = METADATA if self.table.metadata_only else JSON
+        request = Request("GET", self._path(), query, accept=accept)
         stream = await self.api.open_watch(request, deadline_s=HEAD_DEADLINE_S, silence_s=self.silence_s)
         if stream.status == 200:
             self.state.opened()
             return stream
         try:
-            body = await stream.readline()
+            body = await _refusal(stream)
         finally:
             await stream.aclose()
         self._count_error(stream.status)
@@ -396,3 +407,14 @@ class _Reflector(Generic[T]):
         if self.errors_here >= PATIENCE_WITH_ERRORS:
             self.errors_here = 0
             self.resource_version = None
+
+
+async def _refusal(stream: WatchStream) -> bytes:
+    """The `Status` of a refused watch: one line, or several, as kube-apiserver 1.36 answers who asks for metadata only."""
+    body = await stream.readline()
+    if body.strip() == b"{":
+        while (line := await stream.readline()) and len(body) < LINE_MAX_BYTES:
+            body += line
+            if line.startswith(b"}"):
+                break
+    return body

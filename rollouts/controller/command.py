@@ -104,6 +104,15 @@ def _settings(arguments: Sequence[str]) -> Settings:
         help="the least level that is logged: debug, info, warning or error; default: %(default)s",
     )
     add("--workers", metavar="N", type=int, default=32, help="Rollouts to handle at once; default: %(default)s")
+    add(
+        "--config-versioning",
+        metavar="on|off",
+        default="on",
+        help=(
+            "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: it "
+            "neither reads nor copies any; default: %(default)s"
+        ),
+    )
     _add_traffic(add)
     _add_metrics(add)
     given = parser.parse_args(arguments)
@@ -125,6 +134,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         settle_times=given.settle_time,
         prometheus_url=given.prometheus_url,
         drain_queries=given.drain_queries,
+        config_versioning=given.config_versioning,
         metrics=_metric_settings(given),
     )
 

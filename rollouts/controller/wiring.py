@@ -27,15 +27,16 @@ from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.adapters import (
+    analysis_runs_of,
     connected,
     data_planes_of,
     elector_of,
     metric_asker,
     metric_providers_of,
-    metric_sources,
     providers_of,
+    traffic_providers_of,
 )
-from rollouts.controller.analysis.runs import AnalysisRuns
+from rollouts.controller.configuration import Configuration
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
@@ -51,7 +52,6 @@ from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
-from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
@@ -189,10 +189,35 @@ class Controller:
         self._background: list[asyncio.Task[None]] = []
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
         analyses = Analyses(self._store, why_unseen=self._why_unseen)
-        self._triggers = Triggers(inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers)
+        self._configuration = Configuration(
+            enabled=settings.config_versioning,
+            api=api,
+            store=self._store,
+            queue=self._queue,
+            barrier=self._barrier,
+            clock=clock,
+            telemetry=self.telemetry,
+            on_change=self._on_change,
+            on_unreadable=self._on_unreadable,
+        )
+        named = self._configuration.contents.askers
+        self._triggers = Triggers(
+            inbox=self._inbox, store=self._store, runs=analyses.seen, templates=analyses.askers, sources=named
+        )
         self._deferred = DeferredStatus(clock=clock)
-        self._client = self._client_within(REQUEST_DEADLINE_S, may_write)
-        self._traffic_providers = self._declared(providers, namespace=namespace)
+        client = partial(Client, api, clock=clock, may_write=may_write, on_request=self.telemetry.on_request, rng=rng)
+        self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
+        self._traffic_providers = traffic_providers_of(
+            settings,
+            providers,
+            api=api,
+            client=self._client,
+            clock=clock,
+            namespace=namespace,
+            named=lambda name: bool(self._naming(name)),
+            on_change=self._wake_naming,
+            on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
+        )
         self._metric_providers = metric_providers_of(
             settings, api=api, client=self._client, clock=clock, namespace=namespace
         )
@@ -209,10 +234,22 @@ class Controller:
             facts=lambda: self._proxies.facts,
             lags=self._lags,
             analyses=analyses,
+            configs=self._configuration.configs(),
         )
-        self._events = EventSender(client=self._client_within(EVENT_DEADLINE_S, may_write), telemetry=self.telemetry)
+        self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
         self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
-        self._analysis = self._analysis_runs(metrics)
+        self._analysis = analysis_runs_of(
+            settings,
+            metrics,
+            self._metric_providers,
+            api=api,
+            client=self._client,
+            store=self._store,
+            events=self._events,
+            telemetry=self.telemetry,
+            clock=clock,
+            on_change=partial(self._on_change, ANALYSIS_RUN),
+        )
         self._show(may_write)
 
     def _show(self, may_write: Callable[[], bool]) -> None:
@@ -225,44 +262,6 @@ class Controller:
         watch = self._analysis.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
         return watch.why_unseen(namespace)
 
-    def _client_within(self, deadline_s: float, may_write: Callable[[], bool]) -> Client:
-        return Client(
-            self._api,
-            clock=self._clock,
-            may_write=may_write,
-            request_deadline_s=deadline_s,
-            on_request=self.telemetry.on_request,
-            rng=self._rng,
-        )
-
-    def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
-        return TrafficProviders(
-            api=self._api,
-            client=self._client,
-            clock=self._clock,
-            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own: most clusters have none to watch
-            providers=providers,
-            namespace=namespace,
-            named=lambda name: bool(self._naming(name)),
-            on_change=self._wake_naming,
-            on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
-        )
-
-    def _analysis_runs(self, metrics: MetricEndpoints) -> AnalysisRuns:
-        return AnalysisRuns(
-            api=self._api,
-            client=self._client,
-            store=self._store,
-            sources=metric_sources(self._settings, metrics, self._metric_providers, self._client, self._clock),
-            events=self._events,
-            telemetry=self.telemetry,
-            clock=self._clock,
-            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
-            identity=self._settings.identity,
-            measurements=self._settings.metrics.at_once,
-            on_change=partial(self._on_change, ANALYSIS_RUN),
-        )
-
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None) -> int:
         """See `run_controller`."""
         async with asyncio.TaskGroup() as group:  # a watch that crashes ends the whole controller
@@ -271,7 +270,7 @@ class Controller:
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
             background.append(group.create_task(self._when_ready(on_ready)))
-            watches = (self._events, self._proxies, self._templates, self._analysis.watch)
+            watches = (self._events, self._proxies, self._templates, self._configuration, self._analysis.watch)
             background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
             background.append(group.create_task(self._metric_providers.watch()))
@@ -340,6 +339,7 @@ class Controller:
                     clock=self._clock,
                     questions=questions,
                 )
+                sources = self._configuration.sources(client=self._client, reads=questions)
                 performer = Performer(
                     client=self._client,
                     store=self._store,
@@ -348,6 +348,7 @@ class Controller:
                     queue=self._queue,
                     clock=self._clock,
                     answers=answers,
+                    sources=sources,
                 )
                 async with asyncio.TaskGroup() as workers:
                     for _ in range(self._settings.workers):
@@ -357,6 +358,7 @@ class Controller:
                     task.cancel()
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
+                sources.stop()
         finally:
             self._leading = False
 
@@ -440,6 +442,7 @@ class Controller:
             self._managed_routes.learn(kind, before, after)
         elif kind == ROLLOUT:
             self.readiness.crd_is_there()
+            self._configuration.follow(after)
             if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
                 self._forget(Key(metadata.namespace, metadata.name), before.metadata.uid)
         self._barrier.shown(kind, metadata.namespace, metadata.name)
@@ -484,6 +487,7 @@ class Controller:
                 await self._traffic_providers.known.wait()
                 await self._analysis.watch.listed.wait()
                 await self._templates.wait_listed()
+                await self._configuration.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators
         self.readiness.ready.set()

@@ -1,4 +1,4 @@
-"""Adopting ReplicaSets that nobody controls: which are this Rollout's, and the patch that adopts one."""
+"""Adopting objects that nobody controls: which ReplicaSets are this Rollout's, and the patch that adopts one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.core.model.intents import AdoptReplicaSet
 from rollouts.core.model.revision import HASH_SCHEMES, canonical_json, replica_set_name
 from rollouts.core.model.rollout import Rollout
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL, REVISION, owner_reference
@@ -31,15 +30,15 @@ def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, roll
     return ""
 
 
-def adoption_patch(rollout: Rollout, intent: AdoptReplicaSet) -> list[dict[str, Any]]:
-    """The JSON Patch that makes the Rollout its controller; it conflicts with another uid or another version."""
+def adoption_patch(rollout: Rollout, *, uid: str, resource_version: str, has_owners: bool) -> list[dict[str, Any]]:
+    """The JSON Patch that makes the Rollout the controller of an object; it conflicts with another uid or another version."""
     owner = owner_reference(rollout)
     place = "/metadata/ownerReferences"
     return [
-        {"op": "replace", "path": "/metadata/uid", "value": intent.uid},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": intent.resource_version},
+        {"op": "replace", "path": "/metadata/uid", "value": uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
         {"op": "add", "path": f"{place}/-", "value": owner}
-        if intent.has_owners
+        if has_owners
         else {"op": "add", "path": place, "value": [owner]},
     ]
 

@@ -83,6 +83,8 @@ def replica_set_patch(intent: PatchReplicaSet) -> Manifest:
         annotations[RESTART_SURGE] = str(intent.restart_surge) if intent.restart_surge else None
     if intent.abort_note is not None:
         annotations[ABORT_ACCEPTED] = abort_note_text(intent.abort_note)
+    if intent.config is not None:
+        annotations[CONFIG_NOTE] = config_note_text(intent.config)
     if intent.pod_metadata is not None:
         annotations[EPHEMERAL_METADATA] = pod_metadata_text(intent.pod_metadata)
         if metadata := metadata_patch(intent.pod_metadata, removed=intent.replaced_metadata):

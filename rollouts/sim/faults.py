@@ -201,7 +201,7 @@ class FaultyWatches:
         self._api = api
         self.faults = faults
         self._rng = rng
-        self._lists: dict[tuple[str, str], tuple[int, Response]] = {}
+        self._lists: dict[tuple[str, str, str], tuple[int, Response]] = {}
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """Carries out the request; the answer to a list may be an old one."""
@@ -210,7 +210,7 @@ class FaultyWatches:
         query = dict(request.query)
         not_older_than = int(query.pop("resourceVersion", "0"))
         query.pop("resourceVersionMatch", None)
-        key = (request.path, repr(sorted(query.items())))
+        key = (request.path, repr(sorted(query.items())), request.accept)
         version, last = self._lists.get(key, (-1, Response(0, b"")))
         if version >= not_older_than and self._rng.random() < self.faults.stale_lists:
             return last

@@ -15,7 +15,6 @@ from rollouts.ports import APPLY_PATCH, JSON, ApiServer, Request, WatchStream
 
 DEADLINE_S = 15.0
 
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 WIDGET = Kind("contract.rollouts.dev", "v1", "Widget", "widgets")
@@ -99,11 +98,12 @@ class Conversation:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> Answer:
         """One request."""
         data = b"" if body is None else json.dumps(body).encode()
         request = Request(method, path, {"fieldManager": "alice", **(query or {})} if method != "GET" else query or {},
-                          data, content_type)  # fmt: skip
+                          data, content_type, accept)  # fmt: skip
         response = await self.api.request(request, deadline_s=DEADLINE_S)
         return Answer(response.status, json.loads(response.body))
 
@@ -159,9 +159,9 @@ class Conversation:
         return await self.send("DELETE", self.path(kind, name), body)
 
     @asynccontextmanager
-    async def watch(self, kind: Kind, **query: str) -> AsyncIterator[Events]:
+    async def watch(self, kind: Kind, *, accept: str = JSON, **query: str) -> AsyncIterator[Events]:
         """An open watch."""
-        request = Request("GET", self.path(kind), {"watch": "true", **query})
+        request = Request("GET", self.path(kind), {"watch": "true", **query}, accept=accept)
         stream = await self.api.open_watch(request, deadline_s=DEADLINE_S, silence_s=DEADLINE_S)
         try:
             yield Events(stream)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import REPLICA_SET, Manifest
+from rollouts.objects import CONFIG_MAP, REPLICA_SET, Manifest
 from rollouts.ports import MERGE_PATCH
-from tests.contract.conversation import CONFIG_MAP, WIDGET, Answer, Conversation, replica_set, widget
+from tests.contract.conversation import WIDGET, Answer, Conversation, replica_set, widget
 
 
 def owners(answer: Answer) -> list[tuple[str, str, str]]:

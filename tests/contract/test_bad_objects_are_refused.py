@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import REPLICA_SET
+from rollouts.objects import CONFIG_MAP, REPLICA_SET
 from rollouts.ports import MERGE_PATCH
-from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, config_map, replica_set, widget
+from tests.contract.conversation import WIDGET, Conversation, config_map, replica_set, widget
 
 
 @pytest.mark.parametrize(
@@ -164,19 +164,6 @@ async def test_a_bad_label_is_refused(api: Conversation) -> None:
 
     assert (answer.status, answer.reason) == (422, "Invalid")
     assert answer.causes == [("FieldValueInvalid", "metadata.labels")]
-
-
-async def test_an_immutable_config_map_keeps_its_data(api: Conversation) -> None:
-    """Config copies of a revision rely on it; labels may still change."""
-    await api.made(CONFIG_MAP, {**config_map("a", x="1"), "immutable": True})
-
-    data = await api.patch(CONFIG_MAP, "a", {"data": {"x": "2"}}, MERGE_PATCH)
-    switch = await api.patch(CONFIG_MAP, "a", {"immutable": False}, MERGE_PATCH)
-    label = await api.patch(CONFIG_MAP, "a", {"metadata": {"labels": {"x": "y"}}}, MERGE_PATCH)
-
-    assert (data.status, data.reason, data.causes) == (422, "Invalid", [("FieldValueForbidden", "data")])
-    assert (switch.status, switch.causes) == (422, [("FieldValueForbidden", "immutable")])
-    assert label.status == 200
 
 
 async def test_a_body_that_is_no_json_is_a_bad_request(api: Conversation) -> None:

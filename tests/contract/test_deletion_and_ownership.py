@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import POD, REPLICA_SET, Manifest
+from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, Manifest
 from rollouts.ports import MERGE_PATCH
-from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, config_map, replica_set, widget
+from tests.contract.conversation import WIDGET, Conversation, config_map, replica_set, widget
 
 FINALIZER = "contract.rollouts.dev/wait"
 

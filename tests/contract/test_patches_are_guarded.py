@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import REPLICA_SET
+from rollouts.objects import CONFIG_MAP, REPLICA_SET
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
-from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, config_map, replica_set, widget
+from tests.contract.conversation import WIDGET, Conversation, config_map, replica_set, widget
 
 STRATEGIC = "application/strategic-merge-patch+json"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rollouts.objects import REPLICA_SET
+from rollouts.objects import CONFIG_MAP, REPLICA_SET
 from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request
-from tests.contract.conversation import CONFIG_MAP, DEADLINE_S, WIDGET, Conversation, config_map, replica_set, widget
+from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, replica_set, widget
 
 
 async def test_a_status_in_a_created_object_is_dropped(api: Conversation) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rollouts.objects import POD, REPLICA_SET
+from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET
 from rollouts.ports import MERGE_PATCH
-from tests.contract.conversation import CONFIG_MAP, WIDGET, Conversation, replica_set, widget
+from tests.contract.conversation import WIDGET, Conversation, replica_set, widget
 
 INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 

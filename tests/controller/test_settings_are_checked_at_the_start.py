@@ -50,6 +50,7 @@ def test_a_metrics_address_is_host_and_port_or_nothing(text: str, address: Addre
         ({"workers": 0}, "--workers"),
         ({"proxy_mode": "userspace"}, "--proxy-mode"),
         ({"drain_queries": "all"}, "--drain-queries"),
+        ({"config_versioning": "On"}, "--config-versioning"),
     ],
 )
 def test_a_flag_that_cannot_be_used_is_named(flags: dict[str, Any], flag: str) -> None:

@@ -16,6 +16,7 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
     AnalysisRunObject,
     AnalysisTemplateObject,
+    ConfigMapObject,
     EndpointSliceObject,
     ReplicaSetObject,
     RolloutObject,
@@ -23,11 +24,13 @@ from rollouts.cluster.structs import (
 )
 from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.performer import Performer, RolloutVersion
+from rollouts.controller.act.sources import Sources
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds
 from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.contents import Contents
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.triggers import Triggers
@@ -36,6 +39,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    CONFIG_MAP,
     ENDPOINT_SLICE,
     REPLICA_SET,
     ROLLOUT,
@@ -208,6 +212,8 @@ class World:
         self.runs = self.store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True)
         self.templates = self.store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject)
         self.cluster_templates = self.store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject)
+        self.config_maps = self.store.add(CONFIG_MAP, ConfigMapObject, labels=(NAME,), metadata_only=True)
+        self.contents = Contents()
         self.unseen: dict[Kind, str] = {}
         """Kinds that cannot be watched, and why."""
         self.analyses = Analyses(self.store, why_unseen=lambda kind, _namespace: self.unseen.get(kind, ""))
@@ -221,7 +227,13 @@ class World:
 
     def triggers(self) -> Triggers:
         """Whom a change concerns."""
-        return Triggers(inbox=self.inbox, store=self.store, runs=self.analyses.seen, templates=self.analyses.askers)
+        return Triggers(
+            inbox=self.inbox,
+            store=self.store,
+            runs=self.analyses.seen,
+            templates=self.analyses.askers,
+            sources=self.contents.askers,
+        )
 
     def performer(
         self, questions: asyncio.TaskGroup, *, planes: DataPlanes | None = None, lags: GatewayLags | None = None
@@ -239,6 +251,14 @@ class World:
             clock=self.clock,
             questions=questions,
         )
+        sources = Sources(
+            client=self.client,
+            store=self.store,
+            contents=self.contents,
+            barrier=self.barrier,
+            queue=self.queue,
+            reads=questions,
+        )
         return Performer(
             client=self.client,
             store=self.store,
@@ -247,6 +267,7 @@ class World:
             queue=self.queue,
             clock=self.clock,
             answers=answers,
+            sources=sources,
         )
 
     def target(self, version: str = "7") -> RolloutVersion:

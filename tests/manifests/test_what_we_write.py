@@ -238,9 +238,7 @@ def test_what_differs_from_what_we_make_is_not_ours(changes: dict[str, Any], tol
 @pytest.mark.parametrize("has_owners", [False, True])
 def test_an_adoption_lands_on_the_version_that_was_seen_and_keeps_other_owners(has_owners: bool) -> None:
     """Two Rollouts of one name may follow each other within a second."""
-    intent = AdoptReplicaSet(name="cart-abc", uid="u-2", resource_version="8", has_owners=has_owners)
-
-    *guards, added = adoption_patch(_rollout(), intent)
+    *guards, added = adoption_patch(_rollout(), uid="u-2", resource_version="8", has_owners=has_owners)
 
     assert guards == [
         {"op": "replace", "path": "/metadata/uid", "value": "u-2"},

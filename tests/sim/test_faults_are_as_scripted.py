@@ -10,12 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import REPLICA_SET
+from rollouts.objects import CONFIG_MAP, REPLICA_SET
 from rollouts.ports import Request, Response
 from rollouts.sim import faults
 from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.clock import SimClock, VirtualTimeLoop
-from rollouts.sim.storage.registry import CONFIG_MAP
 
 PATH = CONFIG_MAP.path("default")
 

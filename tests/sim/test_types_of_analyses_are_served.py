@@ -10,10 +10,18 @@ import pytest
 
 from rollouts.api.schema import crd_manifests
 from rollouts.clock import SystemClock
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, METRIC_PROVIDER, Kind, Manifest
+from rollouts.objects import (
+    ANALYSIS_RUN,
+    ANALYSIS_TEMPLATE,
+    CLUSTER_ANALYSIS_TEMPLATE,
+    METRIC_PROVIDER,
+    SECRET,
+    Kind,
+    Manifest,
+)
 from rollouts.ports import APPLY_PATCH, MERGE_PATCH, Request, Response
 from rollouts.sim.apiserver.server import SimServer
-from rollouts.sim.storage.registry import JOB, SECRET
+from rollouts.sim.storage.registry import JOB
 
 METRIC = {
     "name": "success-rate",

@@ -24,6 +24,14 @@ The controller's rights, and the reason for each. It has no others: no "*", and 
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
   events (events.k8s.io)   create           what happened
 
+With `configVersioning`:
+
+  configmaps               get              the contents that templates name, once for each version: their hashes, and copies of them
+                           list watch       which versions there are; metadata only, but RBAC has no right for that alone
+                           create           immutable copies for a revision
+                           patch            puts a copy that nobody controls under its Rollout again
+                           delete           copies that no revision names any more
+
 For each router of `routers`, its routes, for example httproutes (gateway.networking.k8s.io):
 
   the routes               get list watch   what they say, and which gateways have accepted it
@@ -103,6 +111,11 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
+{{- if .Values.configVersioning }}
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
 {{- $routes := dict
   "gatewayAPI" (list "gateway.networking.k8s.io" (list "httproutes" "grpcroutes" "tlsroutes" "tcproutes"))
   "istio" (list "networking.istio.io" (list "virtualservices" "destinationrules"))

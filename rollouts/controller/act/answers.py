@@ -15,7 +15,15 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode, decode_route
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import PodObject, RouteObject
-from rollouts.controller.act.calls import Ask, AskDataPlanes, AskProbes, ListPods, ReadClasses, ReadRoute, ReadService
+from rollouts.controller.act.calls import (
+    AskDataPlanes,
+    AskProbes,
+    ListPods,
+    Question,
+    ReadClasses,
+    ReadRoute,
+    ReadService,
+)
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds, missing
@@ -76,12 +84,12 @@ class Answers:
         self._lags = lags
         self._clock = clock
         self._questions = questions
-        self._asking: dict[tuple[Key, Ask], asyncio.Task[None]] = {}
+        self._asking: dict[tuple[Key, Question], asyncio.Task[None]] = {}
         self._room_for_asks = asyncio.Semaphore(ASKS_AT_ONCE)
         self._room_for_lists = asyncio.Semaphore(LISTS_AT_ONCE)
         self._room_for_planes = asyncio.Semaphore(PLANES_AT_ONCE)
 
-    def ask(self, key: Key, uid: str, ask: Ask) -> None:
+    def ask(self, key: Key, uid: str, ask: Question) -> None:
         """Starts a question for the Rollout of that key and uid, unless it is under way."""
         if (key, ask) not in self._asking:
             self._asking[key, ask] = self._questions.create_task(self._question(key, uid, ask))
@@ -91,7 +99,7 @@ class Answers:
         for task in self._asking.values():
             task.cancel()
 
-    async def _question(self, key: Key, uid: str, ask: Ask) -> None:
+    async def _question(self, key: Key, uid: str, ask: Question) -> None:
         """Runs one question until it is answered or has failed; never fails the task group."""
         try:
             async with self._room(ask):
@@ -111,7 +119,7 @@ class Answers:
         finally:
             self._asking.pop((key, ask), None)
 
-    def _room(self, ask: Ask) -> asyncio.Semaphore:
+    def _room(self, ask: Question) -> asyncio.Semaphore:
         match ask:
             case ListPods() | AskProbes():
                 return self._room_for_lists
@@ -122,7 +130,7 @@ class Answers:
             case _:
                 assert_never(ask)
 
-    async def _answered(self, key: Key, uid: str, ask: Ask) -> None:
+    async def _answered(self, key: Key, uid: str, ask: Question) -> None:
         match ask:
             case ReadService(name=name):
                 self._inbox.put_service(key, name, await self._read_service(key, name))

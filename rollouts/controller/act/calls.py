@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import DrainQuestion, LiveQuestion
@@ -67,6 +69,17 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCopy:
+    """GETs a source of configuration, and POSTs its copy if the source still has the content of `use`.
+
+    An existing copy of this Rollout with that content is as good; one without a controller is adopted.
+    """
+
+    rollout: Rollout = field(repr=False)
+    use: ConfigUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
     """Server-side applies an object that we own beside a route."""
 
@@ -111,13 +124,23 @@ class WriteStatus:
     patch: Manifest
 
 
-Write: TypeAlias = Create | CreateRoute | Patch | Adopt | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
+Write: TypeAlias = (
+    Create | CreateRoute | CreateCopy | Patch | Adopt | Apply | Delete | Evict | RemoveRolloutAnnotation | WriteStatus
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadService:
     """GETs one Service."""
 
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfig:
+    """GETs one source of configuration, for its hash. All Rollouts of the namespace that name it share one read."""
+
+    kind: ConfigKind
     name: str
 
 
@@ -167,4 +190,7 @@ class AskProbes:
     label_selector: str
 
 
-Ask: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskDataPlanes | AskProbes
+Question: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskDataPlanes | AskProbes
+"""What one Rollout asks for itself."""
+
+Ask: TypeAlias = Question | ReadConfig

@@ -19,14 +19,17 @@ from rollouts.controller.act.calls import (
     Apply,
     Ask,
     Create,
+    CreateCopy,
     CreateRoute,
     Delete,
     Evict,
     Patch,
+    ReadConfig,
     RemoveRolloutAnnotation,
     Write,
     WriteStatus,
 )
+from rollouts.controller.act.sources import Sources
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.owned import is_controlled_by
@@ -59,6 +62,7 @@ class Performer:
 
     Args:
         answers: runs the questions; their tasks end with its group.
+        sources: reads and copies sources of configuration, in the same way.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Performer:
         queue: WorkQueue,
         clock: Clock,
         answers: Answers,
+        sources: Sources,
     ) -> None:
         self._client = client
         self._store = store
@@ -79,6 +84,7 @@ class Performer:
         self._queue = queue
         self._clock = clock
         self._answers = answers
+        self._sources = sources
 
     async def perform(self, target: RolloutVersion, calls: Sequence[Write | Ask]) -> int:
         """Makes the calls in order and returns how many were writes. Questions only start here.
@@ -100,9 +106,16 @@ class Performer:
                     await self._confirm(target)
                     await self._write(target.key, patch)
                     writes += 1
+                case CreateCopy():
+                    if (adoption := await self._sources.copy(target.key, call)) is not None:
+                        await self._confirm(target)
+                        await self._write(target.key, adoption)
+                    writes += 1
                 case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
                     await self._write(target.key, call)
                     writes += 1
+                case ReadConfig(kind=kind, name=name):
+                    self._sources.ask((kind, target.key.namespace, name))
                 case _:
                     self._answers.ask(target.key, target.uid, call)
         return writes

@@ -11,10 +11,12 @@ from rollouts.controller.act.calls import (
     Adopt,
     Ask,
     Create,
+    CreateCopy,
     Delete,
     Evict,
     ListPods,
     Patch,
+    ReadConfig,
     ReadService,
     RemoveRolloutAnnotation,
     Write,
@@ -25,6 +27,7 @@ from rollouts.controller.act.render_subsets import render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskConfig,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -32,8 +35,10 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskService,
     CreateAnalysisRun,
+    CreateConfigCopy,
     CreateReplicaSet,
     DeleteAnalysisRun,
+    DeleteConfigCopy,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -54,6 +59,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
 from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
+from rollouts.manifests.config_copy import kind_of
 from rollouts.manifests.event import Regarding, event, event_name
 from rollouts.manifests.ownership import PREFIX, pods_selector
 from rollouts.manifests.pod import pod_patch
@@ -75,7 +81,7 @@ Plain: TypeAlias = (
     | AskService
     | AskPods
 )
-"""The intents that concern neither routes nor analyses."""
+"""The intents that concern neither routes, nor analyses, nor configuration."""
 
 
 def render(
@@ -95,6 +101,8 @@ def render(
             return render_subset(snapshot.rollout, intent, routes)
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
             return (_render_run(snapshot.rollout, intent),)
+        case AskConfig() | CreateConfigCopy() | DeleteConfigCopy():
+            return (_render_config(snapshot.rollout, intent),)
         case _:
             return (_render(snapshot.rollout, intent),)
 
@@ -111,7 +119,9 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
                 revision=intent.revision,
             )
         case AdoptReplicaSet(name=name, uid=uid):
-            body = adoption_patch(rollout, intent)
+            body = adoption_patch(
+                rollout, uid=uid, resource_version=intent.resource_version, has_owners=intent.has_owners
+            )
             return Adopt(Patch(kind=REPLICA_SET, name=name, uid=uid, body=body, content_type=JSON_PATCH))
         case PatchReplicaSet(name=name, uid=uid):
             return Patch(kind=REPLICA_SET, name=name, uid=uid, body=replica_set_patch(intent), content_type=MERGE_PATCH)
@@ -147,6 +157,18 @@ def _render_run(rollout: Rollout, intent: CreateAnalysisRun | TerminateAnalysisR
             return Patch(kind=ANALYSIS_RUN, name=name, uid=uid, body=body, content_type=MERGE_PATCH)
         case DeleteAnalysisRun(name=name, uid=uid, resource_version=version):
             return Delete(kind=ANALYSIS_RUN, name=name, uid=uid, resource_version=version)
+        case _:
+            assert_never(intent)
+
+
+def _render_config(rollout: Rollout, intent: AskConfig | CreateConfigCopy | DeleteConfigCopy) -> Write | Ask:
+    match intent:
+        case AskConfig(ref):
+            return ReadConfig(ref.kind, ref.name)
+        case CreateConfigCopy(use):
+            return CreateCopy(rollout=rollout, use=use)
+        case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
+            return Delete(kind=kind_of(kind), name=name, uid=uid, resource_version=version)
         case _:
             assert_never(intent)
 

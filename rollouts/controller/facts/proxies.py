@@ -28,10 +28,9 @@ from rollouts.cluster.discovery import server_version
 from rollouts.core.context.drain_numbers import DEFAULT_MIN_SYNC_S
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
-from rollouts.objects import Kind
+from rollouts.objects import CONFIG_MAP, Kind
 from rollouts.ports import ApiServer
 
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets")
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
 

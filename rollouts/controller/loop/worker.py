@@ -20,6 +20,7 @@ from rollouts.controller.act.calls import (
     AskProbes,
     ListPods,
     Patch,
+    ReadConfig,
     ReadRoute,
     ReadService,
     Write,
@@ -64,7 +65,7 @@ REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event
 log = structlog.get_logger()
 
 _Rollout: TypeAlias = Seen | Unreadable
-_ASKS = ReadService | ListPods | ReadRoute | AskDataPlanes | AskProbes
+_ASKS = ReadService | ReadConfig | ListPods | ReadRoute | AskDataPlanes | AskProbes
 
 
 @dataclass(slots=True)

@@ -18,9 +18,9 @@ from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.templates import BYTES_MAX, TemplateName, run_of
 from rollouts.cluster.store import NamespacedName, Store
 from rollouts.cluster.structs import AnalysisTemplateObject, Metadata, RolloutObject
+from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.runs_seen import RunsSeen, unread
-from rollouts.controller.workqueue.template_askers import TemplateAskers
 from rollouts.core.model.analysis import (
     Analysis,
     AnalysisGate,
@@ -74,7 +74,7 @@ class Analyses:
     def __init__(self, store: Store, *, why_unseen: WhyUnseen = all_seen) -> None:
         self.seen = RunsSeen()
         """What is read of AnalysisRuns."""
-        self.askers = TemplateAskers()
+        self.askers = Askers[NamespacedName]()
         """Which Rollouts depend on which templates, and on which runs of somebody else under a name that they need."""
         self._store = store
         self._why_unseen = why_unseen

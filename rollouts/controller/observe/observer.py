@@ -23,6 +23,7 @@ from rollouts.cluster.structs import (
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.controller.observe.analyses import Analyses
+from rollouts.controller.observe.config import Configs, config_of
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import RouteRead, RouteReader
 from rollouts.controller.observe.sight import Sight, unreadable
@@ -31,6 +32,7 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedServices, managed_by
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
 from rollouts.core.model.selectors import selects, users_selector
@@ -140,9 +142,10 @@ class Observer:
         facts: returns the known facts about the cluster; by default nothing is known, and the waits are the safe ones.
         lags: the measured lags of gateways; None without measurements.
         analyses: reads AnalysisRuns and templates; None where there are none.
+        configs: reads sources of configuration and their copies; None to leave all references of templates as they are.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that is seen, by name
         self,
         *,
         store: Store,
@@ -153,6 +156,7 @@ class Observer:
         facts: Callable[[], ClusterFacts] = ClusterFacts,
         lags: GatewayLags | None = None,
         analyses: Analyses | None = None,
+        configs: Configs | None = None,
     ) -> None:
         self._rollouts = store.table(ROLLOUT)
         self._replica_sets = store.table(REPLICA_SET)
@@ -164,6 +168,7 @@ class Observer:
         self._facts = facts
         self._lags = lags
         self._analyses = analyses
+        self._configs = configs
         self._clock = clock
         self._sight = Sight(store, clock)
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
@@ -221,7 +226,7 @@ class Observer:
             proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
         )
-        snapshot = self._with_analyses(key, snapshot, rollout)
+        snapshot = self._with_analyses(key, self._with_config(key, snapshot), rollout)
         trouble = self._sight.trouble(key, metadata.uid, services=services, routes=routes.values())
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
 
@@ -231,12 +236,22 @@ class Observer:
         self._read.pop(uid, None)
         if self._analyses is not None:
             self._analyses.forget(key, uid)
+        if self._configs is not None:
+            self._configs.forget(key)
+
+    def _with_config(self, key: Key, snapshot: Snapshot) -> Snapshot:
+        if self._configs is None:
+            return snapshot
+        sources = self._configs.sources(key, snapshot.rollout.spec.config_refs, snapshot.replica_sets)
+        copies = self._configs.copies(key, snapshot.rollout.uid)
+        return replace(snapshot, sources=sources, copies=copies) if sources or copies else snapshot
 
     def _with_analyses(self, key: Key, snapshot: Snapshot, rollout: RolloutObject) -> Snapshot:
         if self._analyses is None:
             return snapshot
         uid = rollout.metadata.uid
-        runs, drafts = self._analyses.runs(key, uid), self._analyses.drafts(snapshot, rollout)
+        runs = self._analyses.runs(key, uid)
+        drafts = self._analyses.drafts(as_its_sources_say(snapshot), rollout)
         if not runs and not drafts:
             return snapshot
         taken = self._analyses.taken(key, uid, snapshot.status)
@@ -261,6 +276,8 @@ class Observer:
         if parsed is None or (parsed.generation, parsed.providers) != (metadata.generation, providers):
             try:
                 spec = parse_spec(bytes(rollout.spec) or b"{}")
+                if self._configs is None and spec.config_refs:
+                    spec = replace(spec, config_refs=())
                 if self._routes is not None and self._routes.undecided(spec):
                     return None
                 places = self._routes.places(spec, namespace=metadata.namespace) if self._routes is not None else ()
@@ -456,6 +473,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
         deleting=metadata.deletion_timestamp is not None,
         abort_note=abort_note_of(annotations),
         restart_surge=min(restart_surge_of(annotations), spec.replicas),
+        config=config_of(seen),
     )
 
 

@@ -129,7 +129,7 @@ class OptionalWatch:
 
     def _not_seen(self, scope: str, why: RolloutsError) -> None:
         kind = self._table.kind
-        what = f"{kind.plural}.{kind.group}"
+        what = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         if isinstance(why, ApiNotFound):
             told, remedy = f"the CRD of {kind.plural} is not installed", "rollouts crds | kubectl apply -f -"
         else:

@@ -1,6 +1,7 @@
 """The kinds that the controller always watches, whatever the Rollouts name, and the tables for them.
 
-AnalysisRuns and templates have tables too. Their CRDs may be missing, so `optional_watch.py` watches them.
+AnalysisRuns, templates and ConfigMaps have tables too. Their CRDs, or the right to see them, may be missing, so
+`optional_watch.py` watches them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import (
     AnalysisRunObject,
     AnalysisTemplateObject,
+    ConfigMapObject,
     EndpointSliceObject,
     ReplicaSetObject,
     RolloutObject,
@@ -20,6 +22,7 @@ from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    CONFIG_MAP,
     ENDPOINT_SLICE,
     REPLICA_SET,
     ROLLOUT,
@@ -52,4 +55,5 @@ def new_store(clock: Clock, scopes: tuple[str, ...]) -> Store:
     store.add(ANALYSIS_RUN, AnalysisRunObject, by_owner=True, namespaces=scopes, optional=True)
     store.add(ANALYSIS_TEMPLATE, AnalysisTemplateObject, namespaces=scopes, optional=True)
     store.add(CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject, optional=True)
+    store.add(CONFIG_MAP, ConfigMapObject, labels=(NAME,), namespaces=scopes, optional=True, metadata_only=True)
     return store

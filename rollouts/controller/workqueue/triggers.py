@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, assert_never
 
-from rollouts.cluster.store import Store, Table
+from rollouts.cluster.store import NamespacedName, Store, Table
 from rollouts.cluster.structs import (
     AnalysisRunObject,
     AnalysisTemplateObject,
+    ConfigMapObject,
     EndpointSliceObject,
     Metadata,
     ReplicaSetObject,
@@ -19,11 +20,13 @@ from rollouts.cluster.structs import (
     RouteObject,
     ServiceObject,
 )
+from rollouts.controller.workqueue.askers import Askers
+from rollouts.controller.workqueue.contents import SourceKey
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import is_rollout, managed_by, manager_of
 from rollouts.controller.workqueue.runs_seen import RunsSeen
-from rollouts.controller.workqueue.template_askers import TemplateAskers
 from rollouts.core.model.analysis import AnalysisKind, RunSeen
+from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import LABEL_VALUE_MAX, NAME, name_label
 from rollouts.objects import ROLLOUT, SERVICE, Key
@@ -39,6 +42,7 @@ Watched: TypeAlias = (
     | RouteObject
     | AnalysisRunObject
     | AnalysisTemplateObject
+    | ConfigMapObject
 )
 """The kinds that the controller watches."""
 
@@ -63,6 +67,7 @@ class Triggers:
         store: shows each change already.
         runs: reads AnalysisRuns.
         templates: knows which Rollouts depend on a template, or on a run of somebody else, while their update is under way.
+        sources: knows which Rollouts name a source of configuration.
     """
 
     def __init__(
@@ -71,13 +76,15 @@ class Triggers:
         inbox: Inbox,
         store: Store,
         runs: RunsSeen,
-        templates: TemplateAskers,
+        templates: Askers[NamespacedName],
+        sources: Askers[SourceKey],
     ) -> None:
         self._inbox = inbox
         self._find_service: Callable[[str, str], ServiceObject | None] = store.table(SERVICE).get
         self._named = _rollouts_named(store.table(ROLLOUT))
         self._runs = runs
         self._templates = templates
+        self._sources = sources
 
     def keys(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
         """Rollouts whose next decision may differ after this change.
@@ -106,9 +113,12 @@ class Triggers:
                 owner = manager_of(seen)
                 return self._inbox.route_askers(namespace, seen.metadata.name) | (set() if owner is None else {owner})
             case AnalysisRunObject():
-                return (*_controller_keys(seen.metadata), *self._templates.of(namespace, seen.metadata.name))
+                return (*_controller_keys(seen.metadata), *self._templates.of((namespace, seen.metadata.name)))
             case AnalysisTemplateObject():
-                return self._templates.of(namespace, seen.metadata.name)
+                return self._templates.of((namespace, seen.metadata.name))
+            case ConfigMapObject():  # of a copy, its label names the Rollout
+                of_copy = self._named(namespace, (seen.metadata.labels or {}).get(NAME, ""))
+                return (*of_copy, *self._sources.of((ConfigKind.CONFIG_MAP, namespace, seen.metadata.name)))
             case _:
                 assert_never(seen)
 
@@ -158,6 +168,11 @@ def _has_same_content(before: Watched, after: Watched) -> bool:
             return bytes(before.spec) == bytes(after.spec) and bytes(before.status) == bytes(after.status)
         case AnalysisTemplateObject(), AnalysisTemplateObject():
             return bytes(before.spec) == bytes(after.spec)
+        case (
+            ConfigMapObject(),
+            ConfigMapObject(),
+        ):  # only a read of the new version says whether its content is another one
+            return False
         case _:
             return False
 

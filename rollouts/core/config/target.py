@@ -65,6 +65,16 @@ def as_its_sources_say(seen: Snapshot) -> Snapshot:
     return replace(seen, rollout=replace(seen.rollout, spec=spec), config=plan)
 
 
+def changed_sources(seen: Snapshot) -> str:
+    """The sources with another content than in the revision on record, for people: `ConfigMap app-config and Secret token`."""
+    plan = seen.config
+    noted = _noted(seen.replica_sets, seen.status.current_revision)
+    if plan is None or not noted:
+        return ""
+    changed = [each for each in plan.uses if (each.kind, each.source, each.content) not in noted]
+    return " and ".join([f"{each.kind} {each.source}" for each in changed])
+
+
 def _on_record(seen: Snapshot) -> str:
     """The revision that the spec was last known to mean; "" for a Rollout without a revision."""
     for command in seen.status.commands:

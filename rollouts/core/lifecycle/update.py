@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rollouts.core.config.target import changed_sources
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
@@ -101,7 +102,9 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
         at_s=seen.now_s,
         ended=ended,
     )
-    about = f"; {injected}" if injected and existing is None else ""
+    changed = changed_sources(seen)
+    about = f"; {changed} changed" if changed else ""
+    about += f"; {injected}" if injected and existing is None else ""
     notices = [*left, Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target}){about}")]
     if skip and not first:
         notices.append(Notice(Reason.SKIP_STEPS, f"revision {target} was stable before: its steps are skipped"))

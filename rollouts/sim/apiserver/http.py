@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -80,15 +81,13 @@ class SimHttp:
 
     async def _serve(self, incoming: web.Request) -> web.StreamResponse:
         query = dict(incoming.query)
-        request = ports.Request(
-            incoming.method, incoming.rel_url.raw_path, query, await incoming.read(), incoming.content_type
-        )
+        body, accept = await incoming.read(), incoming.headers.get("Accept", ports.JSON)
+        request = ports.Request(incoming.method, incoming.rel_url.raw_path, query, body, incoming.content_type, accept)
         if incoming.method == "GET" and query.get("watch") in ("1", "true"):
             return await self._serve_watch(incoming, request)
         if incoming.method in ("POST", "PUT", "PATCH") and "fieldManager" not in query:
             manager = incoming.headers.get("User-Agent", "unknown").partition("/")[0]
-            request = ports.Request(request.method, request.path, {**query, "fieldManager": manager}, request.body,
-                                    request.content_type)  # fmt: skip
+            request = replace(request, query={**query, "fieldManager": manager})
         answer = await self._api.request(request, deadline_s=NEVER_SILENT_S)
         headers = {"Retry-After": f"{answer.retry_after_s:g}"} if answer.retry_after_s is not None else None
         return web.Response(body=answer.body, status=answer.status, headers=headers, content_type="application/json")

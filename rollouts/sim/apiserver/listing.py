@@ -33,8 +33,13 @@ class Listings:
         self._pages: dict[str, tuple[int, list[Stored]]] = {}
         self._next_page = 0
 
-    def answer(self, resource: Resource, namespace: str | None, query: Mapping[str, str]) -> bytes:
+    def answer(
+        self, resource: Resource, namespace: str | None, query: Mapping[str, str], *, metadata_only: bool = False
+    ) -> bytes:
         """The JSON of a list.
+
+        Args:
+            metadata_only: whether it is a PartialObjectMetadataList.
 
         Raises: Refused: 400, 410 (the continue token has expired), 422, 504 (a resourceVersion from the future).
         """
@@ -56,7 +61,7 @@ class Listings:
             metadata["continue"] = self._keep(version, rest)
             if not query.get("labelSelector") and not query.get("fieldSelector"):
                 metadata["remainingItemCount"] = len(rest)
-        return _list_bytes(resource, metadata, items)
+        return _metadata_list_bytes(metadata, items) if metadata_only else _list_bytes(resource, metadata, items)
 
     def forget(self) -> None:
         """Compacts: all continue tokens so far expire."""
@@ -92,7 +97,9 @@ class Listings:
             raise expired("The resourceVersion for the provided list is too old.")  # this server keeps no old states
 
 
-def watch_filter(resource: Resource, namespace: str | None, query: Mapping[str, str]) -> WatchFilter:
+def watch_filter(
+    resource: Resource, namespace: str | None, query: Mapping[str, str], *, metadata_only: bool = False
+) -> WatchFilter:
     """The filter for `labelSelector` and `fieldSelector`.
 
     Raises: Refused (400).
@@ -106,7 +113,7 @@ def watch_filter(resource: Resource, namespace: str | None, query: Mapping[str, 
         field = field_test(fields, resource.selectable)
         tests.append(lambda stored: field(stored.manifest))
     selects = tests[0] if len(tests) == 1 else lambda stored: all(test(stored) for test in tests)
-    return WatchFilter(resource, namespace, selects, selects_all=not tests)
+    return WatchFilter(resource, namespace, selects, selects_all=not tests, metadata_only=metadata_only)
 
 
 def _list_bytes(resource: Resource, metadata: Manifest, items: list[Stored]) -> bytes:
@@ -117,6 +124,15 @@ def _list_bytes(resource: Resource, metadata: Manifest, items: list[Stored]) -> 
     # Items of built-in lists carry neither kind nor apiVersion on the real server either.
     start = len(msgspec.json.encode({"kind": kind.kind, "apiVersion": kind.api_version}))
     return b'%b,"items":[%b]}' % (head[:-1], b",".join(b"{" + item.raw()[start:] for item in items))
+
+
+def _metadata_list_bytes(metadata: Manifest, items: list[Stored]) -> bytes:
+    head = msgspec.json.encode(
+        {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    )
+    # The real server writes null where there are none.
+    listed = b"[%b]" % b",".join(item.metadata_only().raw() for item in items) if items else b"null"
+    return b'%b,"items":%b}' % (head[:-1], listed)
 
 
 def _number(query: Mapping[str, str], name: str) -> int:

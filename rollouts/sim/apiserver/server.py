@@ -20,13 +20,22 @@ from rollouts import ports
 from rollouts.objects import POD, Manifest
 from rollouts.sim.apiserver import discovery
 from rollouts.sim.apiserver.listing import Listings, watch_filter
+from rollouts.sim.apiserver.negotiation import Form, form_of, guard_list, guard_one
 from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
 from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
 from rollouts.sim.apiserver.watches import RefusedWatch, SimWatch
 from rollouts.sim.storage.history import ObjectHistory, Stored
-from rollouts.sim.storage.refusals import NoSuchPath, Refused, bad_request, method_not_allowed, options_invalid
+from rollouts.sim.storage.refusals import (
+    NoSuchPath,
+    Refused,
+    bad_request,
+    method_not_allowed,
+    options_invalid,
+    too_large,
+)
 from rollouts.sim.storage.registry import BUILT_IN, CRD, NAMESPACE, Registry, Resource
 
+BODY_MAX_BYTES = 3 * 1024 * 1024  # k8s.io/apiserver pkg/server, MaxRequestBodyBytes
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -101,7 +110,7 @@ class SimServer:
         """Opens a watch."""
         await asyncio.sleep(min(self.latency_s, deadline_s))
         try:
-            return self._watch(request.path, request.query, silence_s)
+            return self._watch(request.path, request.query, form_of(request.accept), silence_s)
         except Refused as refused:
             return RefusedWatch(refused)
 
@@ -114,11 +123,14 @@ class SimServer:
         target: RequestTarget | None = None
         try:
             target = self.target(request.path)
+            form = form_of(request.accept)
+            if len(request.body) > BODY_MAX_BYTES:
+                raise too_large(BODY_MAX_BYTES)
             if target is None:
                 document = discovery.document(self.registry, request.path)
                 response = ports.Response(200, msgspec.json.encode(document))
             else:
-                response = self._dispatch(request, target)
+                response = self._dispatch(request, target, form)
         except Refused as refused:
             wait_s = (refused.details or {}).get("retryAfterSeconds")
             body = refused.TEXT if isinstance(refused, NoSuchPath) else msgspec.json.encode(refused.status())
@@ -171,30 +183,31 @@ class SimServer:
             raise NoSuchPath
         return RequestTarget(resource, namespace, name, part)
 
-    def _dispatch(self, request: ports.Request, target: RequestTarget) -> ports.Response:
+    def _dispatch(self, request: ports.Request, target: RequestTarget, form: Form) -> ports.Response:
         verbs, resource, query = self.verbs, target.resource, request.query
         if target.name is None:
-            return self._dispatch_collection(request, target)
+            return self._dispatch_collection(request, target, form)
         match request.method, target.part:
             case "GET", "scale":
                 return _ok(scale_of(resource, verbs.get(resource, target.home, target.name)))
             case "GET", "" | "status":
-                return _object(verbs.get(resource, target.home, target.name))
+                return _object(resource, verbs.get(resource, target.home, target.name), form)
             case "PUT", "scale":
                 stored = verbs.get(resource, target.home, target.name)
                 stored = put_scale(verbs, resource, stored, _decode(request.body, "Scale"), self._options(query))
                 return _ok(scale_of(resource, stored))
             case "PUT", "" | "status":
                 body = _decode(request.body, resource.kind.kind)
-                return _object(
-                    verbs.replace(resource, target.home, target.name, body, self._options(query), target.part)
-                )
+                stored = verbs.replace(resource, target.home, target.name, body, self._options(query), target.part)
+                return _object(resource, stored, form)
             case "PATCH", "" | "status" | "scale":
-                return self._patch(request, target, target.name)
+                return self._patch(request, target, target.name, form)
             case "DELETE", "":
                 options = _delete_options(query, request.body)
                 stored, gone = verbs.delete(resource, target.home, target.name, options)
-                return _deleted(resource, stored) if gone and resource.kind != POD else _object(stored)
+                if gone and resource.kind != POD:
+                    return _deleted(resource, stored)
+                return _object(resource, stored, form)
             case "POST", "eviction":
                 eviction = _decode(request.body, "Eviction")
                 options = _delete_options(query, msgspec.json.encode(eviction.get("deleteOptions") or {}))
@@ -204,14 +217,18 @@ class SimServer:
             case _:
                 raise method_not_allowed()
 
-    def _dispatch_collection(self, request: ports.Request, target: RequestTarget) -> ports.Response:
+    def _dispatch_collection(self, request: ports.Request, target: RequestTarget, form: Form) -> ports.Response:
         resource, query = target.resource, request.query
         match request.method:
             case "GET":
-                return ports.Response(200, self._listings.answer(resource, target.namespace, query))
+                guard_list(form, resource)
+                metadata_only = form is Form.METADATA_LIST
+                listed = self._listings.answer(resource, target.namespace, query, metadata_only=metadata_only)
+                return ports.Response(200, listed)
             case "POST" if target.namespace is not None or not resource.kind.namespaced:
                 body = _decode(request.body, resource.kind.kind)
-                return _object(self.verbs.create(resource, target.home, body, self._options(query)), 201)
+                stored = self.verbs.create(resource, target.home, body, self._options(query))
+                return _object(resource, stored, form, 201)
             case "DELETE":
                 options = _delete_options(query, request.body)
                 shown = watch_filter(resource, target.namespace, query)
@@ -222,7 +239,7 @@ class SimServer:
             case _:
                 raise method_not_allowed()
 
-    def _patch(self, request: ports.Request, target: RequestTarget, name: str) -> ports.Response:
+    def _patch(self, request: ports.Request, target: RequestTarget, name: str, form: Form) -> ports.Response:
         verbs, resource = self.verbs, target.resource
         content_type = request.content_type.partition(";")[0].strip()
         is_apply = content_type == ports.APPLY_PATCH
@@ -232,7 +249,7 @@ class SimServer:
             stored = verbs.get(resource, target.home, name)
             return _ok(scale_of(resource, patch_scale(verbs, resource, stored, patch, content_type, options)))
         stored, created = verbs.patch(resource, target.home, name, patch, content_type, options, target.part)
-        return _object(stored, 201 if created else 200)
+        return _object(resource, stored, form, 201 if created else 200)
 
     def _options(self, query: Mapping[str, str], *, is_apply: bool = False) -> WriteOptions:
         if query.get("dryRun", "All") != "All":
@@ -245,7 +262,7 @@ class SimServer:
             strict=query.get("fieldValidation") == "Strict",
         )
 
-    def _watch(self, path: str, query: Mapping[str, str], silence_s: float) -> SimWatch:
+    def _watch(self, path: str, query: Mapping[str, str], form: Form, silence_s: float) -> SimWatch:
         target = self.target(path)
         if target is None:
             raise NoSuchPath
@@ -265,14 +282,16 @@ class SimServer:
         timeout_s = float(query["timeoutSeconds"]) if query.get("timeoutSeconds") else None
         watch = SimWatch(
             self.history,
-            watch_filter(target.resource, target.namespace, query),
+            watch_filter(target.resource, target.namespace, query, metadata_only=form is Form.METADATA),
             silence_s=silence_s,
             bookmarks=bookmarks,
             timeout_s=timeout_s,
             on_end=lambda ended: self._watches.pop(ended, None),
         )
         self._watches[watch] = None
-        if initial == "true":
+        if form is Form.METADATA_LIST:  # an event has no list in it: the real server ends the watch at the first one
+            watch.end()
+        elif initial == "true":
             watch.start_with_state(end_mark=bookmarks)
         elif initial is None and version in ("", "0"):
             watch.start_with_state(end_mark=False)
@@ -287,8 +306,9 @@ def _ok(document: Any) -> ports.Response:
     return ports.Response(200, msgspec.json.encode(document))
 
 
-def _object(stored: Stored, status: int = 200) -> ports.Response:
-    return ports.Response(status, stored.raw())
+def _object(resource: Resource, stored: Stored, form: Form, status: int = 200) -> ports.Response:
+    guard_one(form, resource)
+    return ports.Response(status, (stored.metadata_only() if form is Form.METADATA else stored).raw())
 
 
 def _deleted(resource: Resource, stored: Stored) -> ports.Response:

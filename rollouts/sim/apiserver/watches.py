@@ -11,7 +11,7 @@ import msgspec
 
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import Manifest
-from rollouts.sim.storage.history import ADDED, DELETED, CommittedWrite, ObjectHistory, Stored
+from rollouts.sim.storage.history import ADDED, DELETED, PARTIAL_METADATA, CommittedWrite, ObjectHistory, Stored
 from rollouts.sim.storage.refusals import Refused, expired
 from rollouts.sim.storage.registry import Resource
 
@@ -28,12 +28,18 @@ class WatchFilter:
         namespace: None for all namespaces.
         selects: whether the selectors select a version of an object.
         selects_all: whether there is no selector.
+        metadata_only: whether it shows PartialObjectMetadata instead of whole objects.
     """
 
     resource: Resource
     namespace: str | None
     selects: Callable[[Stored], bool]
     selects_all: bool
+    metadata_only: bool = False
+
+    def shown(self, stored: Stored) -> Stored:
+        """The version as the watch shows it."""
+        return stored.metadata_only() if self.metadata_only else stored
 
     def line(self, change: CommittedWrite) -> bytes | None:
         """The line of the event; None when it is not shown.
@@ -44,18 +50,19 @@ class WatchFilter:
         if self.namespace is not None and new.metadata.get("namespace") != self.namespace:
             return None
         if self.selects_all:
-            return new.line(change.event)
+            return self.shown(new).line(change.event)
         is_in = change.event != DELETED and self.selects(new)
         was_in = change.old is not None and self.selects(change.old)
         if is_in:
-            return new.line(change.event if was_in else ADDED)
+            return self.shown(new).line(change.event if was_in else ADDED)
         if not was_in:
             return None
         if change.event == DELETED or change.old is None:
-            return new.line(DELETED)
+            return self.shown(new).line(DELETED)
         # Like the real server, it shows the last version that was selected, with the resourceVersion of the change.
         metadata = {**change.old.metadata, "resourceVersion": str(new.version)}
-        return Stored({**change.old.manifest, "metadata": metadata}, change.old.owners, new.version).line(DELETED)
+        last = Stored({**change.old.manifest, "metadata": metadata}, change.old.owners, new.version)
+        return self.shown(last).line(DELETED)
 
 
 class SimWatch:
@@ -113,7 +120,7 @@ class SimWatch:
         """Sends every object as ADDED, then new changes; with `end_mark` a bookmark shows where the objects end."""
         for stored in self._history.select(self._shown.resource.kind, self._shown.namespace):
             if self._shown.selects_all or self._shown.selects(stored):
-                self._send(stored.line(ADDED))
+                self._send(self._shown.shown(stored).line(ADDED))
         if end_mark:
             self._send(self._bookmark({INITIAL_EVENTS_END: "true"}))
         self._follow()
@@ -172,7 +179,8 @@ class SimWatch:
         metadata: Manifest = {"resourceVersion": str(self._history.version)}
         if annotations:
             metadata["annotations"] = annotations
-        mark = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        head = {"kind": kind.kind, "apiVersion": kind.api_version}
+        mark = {**(PARTIAL_METADATA if self._shown.metadata_only else head), "metadata": metadata}
         return msgspec.json.encode({"type": "BOOKMARK", "object": mark}) + b"\n"
 
     def _send(self, line: bytes) -> None:

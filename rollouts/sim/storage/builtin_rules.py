@@ -6,21 +6,17 @@ their types. Source: k8s.io/kubernetes pkg/apis/{core,apps}/{v1/defaults.go,vali
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.refusals import Cause, bad_request
+from rollouts.sim.storage.refusals import Cause
 from rollouts.sim.storage.selectors import selects
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 _LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
-_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-SECRET_MAX_BYTES = 1024 * 1024  # k8s.io/api core/v1, MaxSecretSize
 _NAME_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
     "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
@@ -161,52 +157,6 @@ def service_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
     if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
         yield Cause("spec.ports", "FieldValueRequired", "Required value")
     yield from label_problems(spec.get("selector") or {}, "spec.selector")
-
-
-def secret_defaults(secret: Manifest) -> Manifest:
-    """A Secret as the server stores it: `stringData` is written into `data`, and never read again.
-
-    Raises: Refused (400) for data that is not base64.
-    """
-    data = dict(secret.get("data") or {})
-    for key, value in data.items():
-        try:
-            base64.b64decode(value, validate=True)
-        except (binascii.Error, TypeError, ValueError) as error:
-            what = f"illegal base64 data of the key {key}"
-            raise bad_request(f'Secret in version "v1" cannot be handled as a Secret: {what}') from error
-    given = secret.get("stringData")
-    if "type" in secret and not given:
-        return secret
-    data |= {key: base64.b64encode(str(value).encode()).decode() for key, value in (given or {}).items()}
-    filled = {"type": "Opaque", **{name: part for name, part in secret.items() if name != "stringData"}}
-    return {**filled, "data": data} if data else filled
-
-
-def secret_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
-    """The problems of a Secret: bad keys, too much data, a changed type, or a changed one that is immutable."""
-    data = new.get("data") or {}
-    for key in data:
-        if not _DATA_KEY.fullmatch(key):
-            message = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-            yield Cause(f"data[{key}]", "FieldValueInvalid", f"Invalid value: {json.dumps(key)}: {message}")
-    if sum(len(base64.b64decode(value)) for value in data.values()) > SECRET_MAX_BYTES:
-        yield Cause("data", "FieldValueTooLong", f"Too long: may not be more than {SECRET_MAX_BYTES} bytes")
-    if old is not None and old.get("type") != new.get("type"):
-        message = f"Invalid value: {json.dumps(new.get('type'))}: field is immutable"
-        yield Cause("type", "FieldValueInvalid", message)
-    yield from config_map_problems(new, old)
-
-
-def config_map_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
-    """The problems of a changed ConfigMap that is immutable."""
-    if old is None or not old.get("immutable"):
-        return
-    if not new.get("immutable"):
-        yield Cause("immutable", "FieldValueForbidden", "Forbidden: field is immutable when `immutable` is set")
-    for name in ("data", "binaryData"):
-        if (new.get(name) or {}) != (old.get(name) or {}):
-            yield Cause(name, "FieldValueForbidden", "Forbidden: field is immutable when `immutable` is set")
 
 
 def nothing_wrong(_new: Manifest, _old: Manifest | None) -> Iterator[Cause]:

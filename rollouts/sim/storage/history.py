@@ -19,6 +19,9 @@ from rollouts.sim.storage.apply import Owner
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""
 
+PARTIAL_METADATA: Manifest = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+"""The head of an object of which only the metadata was asked for."""
+
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
 DELETED = "DELETED"
@@ -33,7 +36,7 @@ class Stored:
         version: its resourceVersion.
     """
 
-    __slots__ = ("_lines", "_raw", "manifest", "owners", "version")
+    __slots__ = ("_lines", "_metadata_only", "_raw", "manifest", "owners", "version")
 
     def __init__(self, manifest: Manifest, owners: tuple[Owner, ...], version: int) -> None:
         self.manifest = manifest
@@ -41,6 +44,14 @@ class Stored:
         self.version = version
         self._raw: bytes | None = None
         self._lines: dict[str, bytes] = {}
+        self._metadata_only: Stored | None = None
+
+    def metadata_only(self) -> Stored:
+        """The same version as a PartialObjectMetadata, without the rest of the object; made once."""
+        if self._metadata_only is None:
+            manifest = {**PARTIAL_METADATA, "metadata": self.metadata}
+            self._metadata_only = Stored(manifest, self.owners, self.version)
+        return self._metadata_only
 
     def raw(self) -> bytes:
         """The object's JSON with `managedFields`; made once."""

@@ -77,6 +77,11 @@ def method_not_allowed() -> Refused:
     return Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def not_acceptable(message: str) -> Refused:
+    """406: the client accepts nothing that the server has."""
+    return Refused(406, "NotAcceptable", message)
+
+
 def already_exists(kind: Kind, name: str) -> Refused:
     """409 AlreadyExists."""
     return Refused(409, "AlreadyExists", f'{_resource(kind)} "{name}" already exists', _details(kind, name))
@@ -141,6 +146,11 @@ def bad_request(message: str) -> Refused:
 def expired(message: str) -> Refused:
     """410: the resourceVersion or the continue token is no longer kept."""
     return Refused(410, "Expired", message)
+
+
+def too_large(most_bytes: int) -> Refused:
+    """413: the body of the request is too long."""
+    return Refused(413, "RequestEntityTooLarge", f"Request entity too large: limit is {most_bytes}")
 
 
 def unsupported_media_type() -> Refused:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from rollouts import objects
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.storage import builtin_rules as rules
-from rollouts.sim.storage import job_rules, shapes
+from rollouts.sim.storage import config_rules, job_rules, shapes
 from rollouts.sim.storage.refusals import Cause
 from rollouts.sim.storage.validation import immutable_problems, problems, with_defaults
 
@@ -18,8 +18,6 @@ Defaults: TypeAlias = Callable[[Manifest], Manifest]
 Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Cause]]
 
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
-CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
-SECRET = Kind("", "v1", "Secret", "secrets")
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 NODE = Kind("", "v1", "Node", "nodes", namespaced=False)
@@ -94,8 +92,10 @@ BUILT_IN = (
              check=rules.pod_problems, selectable=_POD_FIELDS, short_names=("po",), categories=_ALL),
     Resource(objects.SERVICE, shapes.SERVICE, has_status=True, defaults=rules.service_defaults,
              check=rules.service_problems, short_names=("svc",), categories=_ALL),
-    Resource(CONFIG_MAP, check=rules.config_map_problems, short_names=("cm",)),
-    Resource(SECRET, defaults=rules.secret_defaults, check=rules.secret_problems, selectable=_NAMES | {"type"}),
+    Resource(objects.CONFIG_MAP, defaults=config_rules.config_map_defaults, check=config_rules.config_map_problems,
+             short_names=("cm",)),
+    Resource(objects.SECRET, defaults=config_rules.secret_defaults, check=config_rules.secret_problems,
+             selectable=_NAMES | {"type"}),
     Resource(SERVICE_ACCOUNT, short_names=("sa",)),
     Resource(NAMESPACE, has_status=True, short_names=("ns",)),
     Resource(NODE, has_status=True, short_names=("no",)),

@@ -257,7 +257,7 @@ def test_only_who_is_being_updated_asks_for_templates() -> None:
 
     def put(status: dict[str, Any], version: int) -> Callable[[World], None]:
         def arrange(world: World) -> None:
-            askers.append(set(world.analyses.askers.of("shop", "errors")))
+            askers.append(set(world.analyses.askers.of(("shop", "errors"))))
             world.rollouts.put("", rollout(spec=spec, status=status, version=version))
 
         return arrange

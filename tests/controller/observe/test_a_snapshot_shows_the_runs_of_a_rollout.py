@@ -195,7 +195,7 @@ def test_a_name_that_somebody_else_has_is_seen() -> None:
         world.rollouts.put("", rollout(spec=spec, status=updating(spec, analyses=[record])))
         world.runs.put("", analysis_run(ownerReferences=[]))
         world.templates.put("", template())
-        depend.append(lambda: world.analyses.askers.of("shop", "cart-run"))
+        depend.append(lambda: world.analyses.askers.of(("shop", "cart-run")))
 
     seen = snapshot(arrange)
 

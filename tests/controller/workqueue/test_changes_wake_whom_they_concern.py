@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rollouts.cluster.structs import RolloutObject
+from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedServices
-from rollouts.controller.workqueue.template_askers import TemplateAskers
 from rollouts.controller.workqueue.triggers import Watched
 from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key
@@ -210,14 +210,14 @@ def test_a_template_wakes_whoever_depends_on_it(before: Any, after: Any, wakes: 
 
 def test_who_depends_on_a_template_no_longer_is_forgotten() -> None:
     """Updates come and go for years in one process."""
-    askers, other = TemplateAskers(), Key("shop", "other")
+    askers, other = Askers[tuple[str, str]](), Key("shop", "other")
     askers.asks(CART, [("shop", "a"), ("", "b")])
     askers.asks(other, [("shop", "a")])
 
     askers.asks(CART, [("", "b"), ("", "c")])
 
-    assert [askers.of("shop", "a"), askers.of("", "b"), askers.of("", "c")] == [{other}, {CART}, {CART}]
+    assert [askers.of(("shop", "a")), askers.of(("", "b")), askers.of(("", "c"))] == [{other}, {CART}, {CART}]
     askers.rests(CART)
     askers.rests(other)
     askers.rests(other)
-    assert [askers.of("shop", "a"), askers.of("", "b"), askers.of("", "c")] == [set(), set(), set()]
+    assert [askers.of(("shop", "a")), askers.of(("", "b")), askers.of(("", "c"))] == [set(), set(), set()]

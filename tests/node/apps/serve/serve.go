@@ -4,6 +4,7 @@
 //	/events?for=5s server-sent events, one each 100 ms, until the time is over or the app drains
 //	/socket?for=5s a websocket that says each message back, until then
 //	/ready         the readiness probe
+//	/config        what the pod's configuration says: the environment variable CONFIG, and the files of two mounts
 //	/answered      how many answers / has given: copies that a gateway mirrors are among them
 //	/crash?for=60s the program ends at once, and again each time it is started within that time, where /state outlives it
 //
@@ -56,6 +57,7 @@ func New() *App {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ready", app.ready)
 	mux.HandleFunc("/answered", app.tell)
+	mux.HandleFunc("/config", app.config)
 	mux.HandleFunc("/crash", crash)
 	mux.HandleFunc("/events", app.events)
 	mux.HandleFunc("/socket", app.socket)
@@ -115,6 +117,15 @@ func (app *App) fails(number int64) bool {
 
 func (app *App) tell(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, app.answered.Load())
+}
+
+// config reads the files anew for each answer: a kubelet may have written them since the last one.
+func (app *App) config(w http.ResponseWriter, _ *http.Request) {
+	volume, _ := os.ReadFile("/config/value")
+	subPath, _ := os.ReadFile("/config-value")
+	app.sign(w)
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, "{\"env\": %q, \"volume\": %q, \"subPath\": %q}\n", os.Getenv("CONFIG"), volume, subPath)
 }
 
 func crash(_ http.ResponseWriter, r *http.Request) {

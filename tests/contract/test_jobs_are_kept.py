@@ -1,15 +1,14 @@
-"""Promise: Jobs and Secrets get the same defaults and the same refusals from the real server and from the simulated one."""
+"""Promise: Jobs get the same defaults and the same refusals from the real server and from the simulated one."""
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
 
-from rollouts.objects import Manifest
+from rollouts.objects import SECRET, Manifest
 from rollouts.ports import MERGE_PATCH
-from rollouts.sim.storage.registry import JOB, SECRET
+from rollouts.sim.storage.registry import JOB
 from tests.contract.conversation import Conversation
 
 POD = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "test:1"}]}
@@ -133,47 +132,6 @@ async def test_a_job_that_is_deleted_without_a_word_leaves_its_pods(api: Convers
     assert (kept.status, kept.body["kind"]) == (200, "Job")
     assert kept.body["metadata"]["finalizers"] == ["orphan"]
     assert (gone.status, gone.body["kind"]) == (200, "Status")
-
-
-async def test_a_secret_keeps_text_as_data(api: Conversation) -> None:
-    """`stringData` is for writers only, and wins over `data`."""
-    given = {"data": {"a": "YQ==", "b": "Yg=="}, "stringData": {"b": "two"}}
-
-    made = await api.made(SECRET, {"metadata": {"name": "token"}, **given})
-
-    assert (made["type"], "stringData" in made) == ("Opaque", False)
-    assert {name: base64.b64decode(value) for name, value in made["data"].items()} == {"a": b"a", "b": b"two"}
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"data": {"a": "not!"}}, 400),
-        ({"data": {"a b": "YQ=="}}, 422),
-    ],
-    ids=["base64", "key"],
-)
-async def test_a_bad_secret_is_refused(api: Conversation, body: Manifest, status: int) -> None:
-    """What is no base64 is no Secret at all; a bad key is invalid."""
-    answer = await api.create(SECRET, {"metadata": {"name": "token"}, **body})
-
-    assert answer.status == status, answer.body
-
-
-async def test_an_immutable_secret_does_not_change(api: Conversation) -> None:
-    """And the type of none does."""
-    await api.made(SECRET, {"metadata": {"name": "fixed"}, "stringData": {"a": "1"}, "immutable": True})
-    await api.made(SECRET, {"metadata": {"name": "free"}, "stringData": {"a": "1"}})
-
-    changed = await api.patch(SECRET, "fixed", {"data": {"a": "Mg=="}}, MERGE_PATCH)
-    thawed = await api.patch(SECRET, "fixed", {"immutable": False}, MERGE_PATCH)
-    retyped = await api.patch(SECRET, "free", {"type": "other"}, MERGE_PATCH)
-    free = await api.patch(SECRET, "free", {"stringData": {"a": "2"}}, MERGE_PATCH)
-
-    assert (changed.status, changed.causes) == (422, [("FieldValueForbidden", "data")])
-    assert (thawed.status, thawed.causes) == (422, [("FieldValueForbidden", "immutable")])
-    assert (retyped.status, retyped.causes) == (422, [("FieldValueInvalid", "type")])
-    assert free.body["data"] == {"a": "Mg=="}
 
 
 async def test_fields_can_select(api: Conversation) -> None:

@@ -1,0 +1,186 @@
+"""What is known of the sources of configuration that a Rollout names, and its copies of them.
+
+The watch shows versions, and contents were read beside the passes. A read of another version than the watch shows says nothing,
+and only what the complete watch does not show is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from rollouts.api.times import time_or_0
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject, ReplicaSetObject
+from rollouts.controller.observe.sight import FAILED_TELL_S
+from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed
+from rollouts.controller.workqueue.owned import is_controlled_by
+from rollouts.core.model.config import (
+    ConfigKind,
+    ConfigRef,
+    ConfigUse,
+    CopySeen,
+    Source,
+    SourceAbsent,
+    SourceKnown,
+    SourceLeftAlone,
+    SourceUnread,
+)
+from rollouts.core.model.revision import HASH_SCHEME_V2
+from rollouts.core.model.snapshot import ReplicaSet
+from rollouts.manifests.ownership import (
+    CONFIG_COPY,
+    CONFIG_COPY_VALUE,
+    CONFIG_SOURCE,
+    CONFIG_VERSIONING,
+    CONFIG_VERSIONING_OFF,
+    CONTENT,
+    HASH_SCHEME_LABEL,
+    NAME,
+    config_note_of,
+    name_label,
+)
+from rollouts.objects import CONFIG_MAP, Key
+from rollouts.ports import Clock
+
+_REMEDY = "or set spec.configVersioning.mode: Off"
+
+_Noted = Mapping[tuple[ConfigKind, str, str, str], str]
+"""Content hashes by kind, source, uid and resourceVersion, from the notes on ReplicaSets."""
+
+
+class Configs:
+    """Reads sources and copies from the table of ConfigMaps.
+
+    Args:
+        is_listed: whether it is known of every namespace which ConfigMaps there are, or why that cannot be known.
+        why_unseen: why the ConfigMaps of a namespace cannot be seen, and what helps; "" when they can.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        contents: Contents,
+        *,
+        clock: Clock,
+        is_listed: Callable[[], bool] = lambda: True,
+        why_unseen: Callable[[str], str] = lambda _namespace: "",
+    ) -> None:
+        self._table = store.table(CONFIG_MAP)
+        self._contents = contents
+        self._clock = clock
+        self._is_listed = is_listed
+        self._why_unseen = why_unseen
+
+    def sources(
+        self, key: Key, refs: Iterable[ConfigRef], replica_sets: Iterable[ReplicaSet]
+    ) -> Mapping[tuple[ConfigKind, str], Source]:
+        """What is known of each source that the Rollout's template names; from now on a change of one wakes the Rollout."""
+        refs = tuple(refs)
+        self._contents.askers.asks(key, [(ref.kind, key.namespace, ref.name) for ref in refs])
+        if not refs:
+            return {}
+        if (unseen := self._unseen(key.namespace)) is not None:
+            return {(ref.kind, ref.name): unseen for ref in refs}
+        noted = {
+            (use.kind, use.source, use.uid, use.resource_version): use.content
+            for each in replica_sets
+            for use in each.config or ()
+            if use.copy
+        }
+        return {(ref.kind, ref.name): self._source(key.namespace, ref, noted) for ref in refs}
+
+    def copies(self, key: Key, uid: str) -> tuple[CopySeen, ...]:
+        """The copies with the Rollout's name on them, whoever owns them, in order of their names."""
+        marked = self._table.labelled(NAME, key.namespace, name_label(key.name))
+        return tuple(
+            sorted((_copy(each.metadata, key, uid) for each in marked if is_copy(each)), key=lambda each: each.name)
+        )
+
+    def forget(self, key: Key) -> None:
+        """Drops what is known of a Rollout that is gone."""
+        self._contents.askers.rests(key)
+
+    def _unseen(self, namespace: str) -> SourceUnread | None:
+        """Why nothing can be said about the sources of a namespace; None when it can."""
+        if not self._is_listed():
+            return SourceUnread(asks=False)
+        if why := self._why_unseen(namespace):
+            return SourceUnread(f"{why}, {_REMEDY}", needs_a_person=True, asks=False)
+        watch = self._table.watch(namespace)
+        if watch.failing_for_s(now_s=self._clock.monotonic_s()) >= FAILED_TELL_S:
+            return SourceUnread(f"the watch of ConfigMaps fails: {watch.trouble}", asks=False)
+        return None
+
+    def _source(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
+        where, source = (namespace, ref.name), (ref.kind, namespace, ref.name)
+        if (unreadable := self._table.unreadable.get(where)) is not None:
+            return SourceUnread(f"{ref} cannot be read: {unreadable.why}; repair it or delete it", asks=False)
+        seen: ConfigMapObject | None = self._table.get(*where)
+        if seen is None:
+            return SourceAbsent(self._contents.gone_since_s(source))
+        metadata = seen.metadata
+        if (metadata.annotations or {}).get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
+            return SourceLeftAlone()
+        read = self._contents.get(source)
+        if isinstance(read, ContentRead) and _is_about(read, metadata):
+            return self._known(source, metadata, content=read.content, immutable=read.immutable)
+        content = noted.get((ref.kind, ref.name, metadata.uid, metadata.resource_version))
+        if content is not None:
+            return self._known(source, metadata, content=content, immutable=False)
+        return self._not_known(read, metadata)
+
+    def _known(
+        self, source: tuple[ConfigKind, str, str], metadata: ConfigMapMetadata, *, content: str, immutable: bool
+    ) -> SourceKnown:
+        return SourceKnown(
+            content=content,
+            immutable=immutable,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            changed_at_s=time_or_0(metadata.changed_at),
+            shared_by=max(1, self._contents.askers.count(source)),
+        )
+
+    def _not_known(self, read: ContentRead | ReadFailed | None, metadata: ConfigMapMetadata) -> SourceUnread:
+        match read:
+            case ReadFailed(message=message, needs_a_person=needs_a_person):
+                return SourceUnread(message, needs_a_person=needs_a_person)
+            case ContentRead(resource_version=version) if int(version) > metadata.version:
+                return SourceUnread(asks=False)  # the watch will show this version, or a later one
+            case _:
+                return SourceUnread()
+
+
+def config_of(seen: ReplicaSetObject) -> tuple[ConfigUse, ...] | None:
+    """What a ReplicaSet's note says that it has of each source; None when that is not known.
+
+    One of scheme v1 names the sources themselves. Without a note nobody has looked at them yet.
+    """
+    noted = config_note_of(seen.metadata.annotations or {})
+    if noted is not None:
+        return noted
+    return None if (seen.metadata.labels or {}).get(HASH_SCHEME_LABEL) == HASH_SCHEME_V2 else ()
+
+
+def is_copy(seen: ConfigMapObject) -> bool:
+    """Whether a ConfigMap says that it is a copy of ours."""
+    return (seen.metadata.labels or {}).get(CONFIG_COPY) == CONFIG_COPY_VALUE
+
+
+def _is_about(read: ContentRead, metadata: ConfigMapMetadata) -> bool:
+    return (read.uid, read.resource_version) == (metadata.uid, metadata.resource_version)
+
+
+def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
+    annotations = metadata.annotations or {}
+    return CopySeen(
+        kind=ConfigKind.CONFIG_MAP,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        source=annotations.get(CONFIG_SOURCE, ""),
+        content=annotations.get(CONTENT, ""),
+        created_at_s=time_or_0(metadata.creation_timestamp),
+        owned=is_controlled_by(metadata, key, uid),
+        deleting=metadata.deletion_timestamp is not None,
+    )

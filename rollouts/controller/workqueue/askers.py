@@ -1,0 +1,55 @@
+"""Which Rollouts depend on which objects that are not theirs: analysis templates, and sources of configuration.
+
+Of templates only those of an update that is under way: an idle Rollout asks for none. It waits for AnalysisRuns of somebody else,
+too, that have a name which it needs. Where a template has the same name, a pass too many is all that follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+from rollouts.objects import Key
+
+Asked = TypeVar("Asked", bound=Hashable)
+
+
+class Askers(Generic[Asked]):
+    """Rollouts by what they depend on, and the other way round."""
+
+    def __init__(self) -> None:
+        self._asked: dict[Key, frozenset[Asked]] = {}
+        self._askers: dict[Asked, set[Key]] = {}
+
+    def asks(self, key: Key, objects: Iterable[Asked]) -> None:
+        """Notes that the Rollout depends on these objects and on no others, whether they exist or not."""
+        asked = frozenset(objects)
+        before = self._asked.get(key, frozenset())
+        if asked == before:
+            return
+        for each in before - asked:
+            self._askers[each].discard(key)
+            if not self._askers[each]:
+                del self._askers[each]
+        for each in asked - before:
+            self._askers.setdefault(each, set()).add(key)
+        if asked:
+            self._asked[key] = asked
+        else:
+            del self._asked[key]
+
+    def rests(self, key: Key) -> None:
+        """Notes that the Rollout depends on nothing any more."""
+        self.asks(key, ())
+
+    def of(self, each: Asked) -> frozenset[Key]:
+        """The Rollouts that depend on it."""
+        return frozenset(self._askers.get(each, ()))
+
+    def count(self, each: Asked) -> int:
+        """How many Rollouts depend on it."""
+        return len(self._askers.get(each, ()))
+
+    def all(self) -> tuple[Key, ...]:
+        """Every Rollout that depends on anything."""
+        return tuple(self._asked)

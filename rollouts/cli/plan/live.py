@@ -183,10 +183,6 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     assert isinstance(seen, Seen)  # noqa: S101 - the first one was, and only answers were added since
     # Routes that only the record names are released before this update begins, like other routes that the spec no longer names.
     snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
-    noted = {each["metadata"]["name"]: uses_of(each) for each in live.replica_sets}
-    snapshot = replace(
-        snapshot, replica_sets=tuple([replace(each, config=noted.get(each.name, ())) for each in snapshot.replica_sets])
-    )
     snapshot = _with_sources(snapshot, live.sources)
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
 

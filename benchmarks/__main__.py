@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import phases
+from benchmarks import configs, phases
 from benchmarks.figures import Results
 from benchmarks.report import draw, show
 from tests.lab import launch
@@ -41,6 +41,9 @@ def main() -> int:
     if options.analyses:
         title = f"{options.analyses:,} background analyses, a measurement each 30 s"
         results = Results(title=title, settings={"analyses": options.analyses, "samples": options.samples})
+    elif options.configs:
+        title = f"{options.configs:,} idle Rollouts, without and with {configs.EACH} ConfigMaps of 4 KiB each"
+        results = Results(title=title, settings={"configs": options.configs})
     elif options.idle:
         results = Results(title=f"{options.idle:,} idle Rollouts of 2 pods", settings={"idle": options.idle})
     else:
@@ -58,10 +61,11 @@ def main() -> int:
     if not measured:
         return 2
     show(results, console)
-    report = REPORTS / f"bench{'-analyses' if options.analyses else '-idle' if options.idle else ''}.json"
+    name = next((each for each in ("analyses", "configs", "idle") if getattr(options, each)), "")
+    report = REPORTS / f"bench{f'-{name}' if name else ''}.json"
     results.save(report)
     console.print(f"written: {report.relative_to(ROOT)}")
-    if not options.idle and not options.analyses:
+    if not name:
         # The docs show the whole benchmark only.
         pictures = [report.with_suffix(".png"), *([] if options.quick else [PICTURE_OF_THE_DOCS])]
         draw(results, *pictures)
@@ -88,6 +92,8 @@ def _measure(results: Results, options: argparse.Namespace, console: Console, fo
     ):
         if options.analyses:
             asyncio.run(phases.analyse(plane, results, progress, count=options.analyses, samples=options.samples))
+        elif options.configs:
+            asyncio.run(phases.configure(plane, results, progress, count=options.configs))
         elif options.idle:
             asyncio.run(phases.idle(plane, results, progress, count=options.idle))
         else:
@@ -108,6 +114,12 @@ def _options() -> argparse.Namespace:
         type=int,
         metavar="N",
         help="instead: N Rollouts with a background analysis each, and queries that hang",
+    )
+    parser.add_argument(
+        "--configs",
+        type=int,
+        metavar="N",
+        help="instead: the memory and the start with N idle Rollouts, without and with ConfigMaps, and an edit of one",
     )
     parser.add_argument(
         "--argo",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 from benchmarks import latency
 from benchmarks.api import MERGE_PATCH, for_each
@@ -20,7 +19,6 @@ from benchmarks.workloads import ROLLOUTS, Object
 INTERVAL_S = 30
 MEASURED_S = 90.0
 HANGING_ROLLOUTS = 50
-BEGUN_WITHIN_S = 900.0
 SETTLED_S = 3.0
 NAMESPACE = "bench-analyses"
 TEMPLATES = "/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/analysistemplates"
@@ -112,25 +110,11 @@ async def _begun(scene: Scene, namespace: str, *, count: int, query: str) -> Non
 
     with scene.bar(f"{namespace}: Rollouts", count) as done:
         await for_each(names, create)
-        await _counted(scene, collection, count, lambda one: one.get("status", {}).get("phase") == "Healthy", done)
+        await scene.until_counted(collection, count, lambda one: one.get("status", {}).get("phase") == "Healthy", done)
     with scene.bar(f"{namespace}: runs", count) as done:
         await for_each(names, update)
         runs = RUNS.format(namespace=namespace)
-        await _counted(scene, runs, count, lambda one: one.get("status", {}).get("phase") == "Running", done)
-
-
-async def _counted(
-    scene: Scene, collection: str, count: int, holds: Callable[[Object], bool], done: Callable[[int], None]
-) -> None:
-    """Lists now and then until all objects hold. Raises: TimeoutError."""
-    async with asyncio.timeout(BEGUN_WITHIN_S):
-        while True:
-            listed = await scene.api.request("GET", collection)
-            found = sum(1 for one in listed["items"] if holds(one))
-            done(found)
-            if found >= count:
-                return
-            await asyncio.sleep(2)
+        await scene.until_counted(runs, count, lambda one: one.get("status", {}).get("phase") == "Running", done)
 
 
 async def _all_that_hang(metrics: MetricServer) -> int:

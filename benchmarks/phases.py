@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from rich.progress import Progress
 
-from benchmarks import analyses, floor, latency, metric_server, startup, workloads
+from benchmarks import analyses, configs, floor, latency, metric_server, startup, workloads
 from benchmarks.api import connected
 from benchmarks.figures import Results, percentile
 from benchmarks.process import Controller, running, running_argo
@@ -65,6 +65,13 @@ async def analyse(plane: ControlPlane, results: Results, progress: Progress, *, 
             await controller.wait_until_ready(deadline_s=START_LIMIT_S)
             async with controller.staying_alive():
                 await analyses.measure(scene, controller, metrics, count=count, samples=samples)
+
+
+async def configure(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
+    """N idle Rollouts without configuration, then N with three ConfigMaps each; then one ConfigMap is edited."""
+    async with connected(plane) as api:
+        scene = await scene_of(plane, api, results, progress)
+        await configs.measure(scene, count=count)
 
 
 async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:

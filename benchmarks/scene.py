@@ -16,11 +16,13 @@ from benchmarks.api import Api
 from benchmarks.audit import Audit
 from benchmarks.figures import Results
 from benchmarks.process import cpu_s
+from benchmarks.workloads import Object
 from tests.lab.chart import CONTROLLER_USER, install_chart
 from tests.lab.control_plane import ControlPlane
 
 QUIET_S = 7.0  # counters in status are written at most 5 s late
 QUIET_WITHIN_S = 300.0
+COUNTED_WITHIN_S = 900.0
 
 Bar: TypeAlias = Callable[[int], None]
 
@@ -68,6 +70,17 @@ class Scene:
         """Waits until the controller asks nothing any more. Raises: TimeoutError."""
         with self.bar(title, 1):
             await self.audit.quiet(for_s=QUIET_S, deadline_s=within_s)
+
+    async def until_counted(self, collection: str, count: int, holds: Callable[[Object], bool], done: Bar) -> None:
+        """Lists a collection now and then until so many of its objects hold. Raises: TimeoutError."""
+        async with asyncio.timeout(COUNTED_WITHIN_S):
+            while True:
+                listed = await self.api.request("GET", collection)
+                found = sum(1 for one in listed["items"] if holds(one))
+                done(found)
+                if found >= count:
+                    return
+                await asyncio.sleep(2)
 
 
 async def scene_of(plane: ControlPlane, api: Api, results: Results, progress: Progress) -> Scene:

@@ -38,7 +38,8 @@ def replica_set(rollout: Rollout, intent: CreateReplicaSet) -> Manifest:
     """The whole ReplicaSet for the template of the spec. Of the fields that the user gave it, only names of sources change."""
     template: Manifest = json.loads(rollout.spec.template_json)
     users = template.get("metadata", {}).get("labels", {})
-    scheme = HASH_SCHEME_V2 if intent.config else HASH_SCHEME_V1
+    by_name = not intent.config or intent.revision == rollout.spec.template_hash
+    scheme = HASH_SCHEME_V1 if by_name else HASH_SCHEME_V2
     ours = {NAME: name_label(rollout.name), REVISION: intent.revision, HASH_SCHEME_LABEL: scheme}
     annotations = {REVISION_NUMBER: str(intent.number)}
     if (note := pod_metadata_text(intent.pod_metadata)) is not None:

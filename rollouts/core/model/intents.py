@@ -22,7 +22,7 @@ class CreateReplicaSet:
 
     Args:
         injection: the sleep that is added to the template's containers; None for none.
-        config: what the revision has of each source (scheme v2); its copies exist before. () for a template as it is (scheme v1).
+        config: what the template names of the sources; the copies in it exist before. () without references.
     """
 
     revision: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import yaml
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint import lint_text, manifests_of, providers
@@ -115,14 +116,23 @@ def _print(
         return
     wide = output == "wide"
     if console.is_terminal:
-        for report in reports:
-            console.print(draw_plan(report, wide=wide, lines=True))
-        console.print(draw_impacts(impacts))
+        for drawn in _drawn(reports, impacts, wide=wide, lines=True):
+            console.print(drawn)
         return
     console.width = PIPED_WIDTH
     with console.capture() as captured:
-        for report in reports:
-            console.print(draw_plan(report, wide=wide, lines=False))
-        console.print(draw_impacts(impacts))
+        for drawn in _drawn(reports, impacts, wide=wide, lines=False):
+            console.print(drawn)
     # rich fills each line of a table up to the width; no pipe wants that.
     console.out("\n".join(line.rstrip() for line in captured.get().splitlines()), highlight=False)
+
+
+def _drawn(
+    reports: list[PlanReport], impacts: tuple[ConfigImpact, ...], *, wide: bool, lines: bool
+) -> Iterator[RenderableType]:
+    for report in reports:
+        yield draw_plan(report, wide=wide, lines=lines)
+    if reports and impacts:
+        yield Text("")
+    if impacts:
+        yield draw_impacts(impacts)

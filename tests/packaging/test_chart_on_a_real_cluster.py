@@ -31,7 +31,7 @@ VARIANTS = {
     ],
     "everything off": [
         "--set",
-        "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1",
+        "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1,configVersioning=false",
     ],
     "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
     "every router": ["--set", f"routers={{{','.join(sorted(registry()))}}}"],
@@ -61,6 +61,7 @@ WHERE_IT_WORKS = {
     ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
     ("", "pods"): {"list", "patch"},
     ("", "pods/eviction"): {"create"},
+    ("", "configmaps"): {"get", "list", "watch", "create", "patch", "delete"},
     ("events.k8s.io", "events"): {"create"},
     **{
         ("gateway.networking.k8s.io", routes): {"get", "list", "watch", "patch"}

@@ -140,8 +140,8 @@ def rehearse(seen: Snapshot, *, startup_s: float) -> Rehearsal:
 
 
 def with_revision(seen: Snapshot, revision: str) -> Snapshot:
-    """The Snapshot after a change of the template to one whose revision has this name."""
-    spec = replace(seen.rollout.spec, revision=revision)
+    """The Snapshot after a change of the template to one with this hash."""
+    spec = replace(seen.rollout.spec, template_hash=revision, revision=revision)
     return replace(seen, rollout=replace(seen.rollout, spec=spec, generation=seen.rollout.generation + 1))
 
 

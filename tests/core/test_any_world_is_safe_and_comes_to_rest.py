@@ -165,8 +165,16 @@ BLUE_GREENS = (
 )
 CHECKED = Analysis(path="spec.strategy.canary.steps[0].analysis", settings={}, templates=("good",))
 HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
+BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
+BACK_STEPS = (SetWeight(25), Pause(5), SetWeight(75), Analyze(BACK), PauseUntilPromoted(), Analyze(HELD))
 ANALYSED_STEPS = (SetWeight(25), Analyze(CHECKED), Pause(5), SetWeight(75), Analyze(HELD))
+GOING_BACK = (
+    Canary(steps=BACK_STEPS, analysis=replace(BACK, starting_step=2)),
+    replace(WITH_ROUTES[1], steps=BACK_STEPS, analysis=BACK),
+    replace(WITH_ROUTES[3], steps=(SetWeight(50), SetWeight(100), Analyze(BACK)), analysis=BACK, ping_pong=True),
+)
 ANALYSED = (
+    *GOING_BACK,
     Canary(steps=ANALYSED_STEPS),
     Canary(steps=STEPS, analysis=CHECKED, stable_service="cart", canary_service="cart-canary"),
     replace(WITH_ROUTES[1], steps=ANALYSED_STEPS, analysis=replace(HELD, starting_step=1)),
@@ -313,6 +321,17 @@ def _start(number: int, replicas: int, drain: DrainSpec) -> World:
     return edited(running(EVERY[number], replicas=replicas, drain=drain), revision="b")
 
 
+@lru_cache
+def _gone_back(number: int, replicas: int, drain: DrainSpec) -> World:
+    """The world in which a failure has taken the weight back."""
+    measuring = settled(
+        edited(replace(running(EVERY[number], replicas=replicas, drain=drain), unmeasured=True), revision="b")
+    )
+    there = settled(runs_measured(measuring, AnalysisPhase.FAILED, limit=1))
+    assert there.status.stepped_back is not None
+    return replace(there, unmeasured=False)
+
+
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
     """The world at the end of the tape; every decision on the way is held to the invariants."""
     film = Film(replace(start, patient=len(tape) % 2 == 1))
@@ -432,3 +451,11 @@ def test_an_update_with_analyses_is_safe_and_comes_to_rest(
 ) -> None:
     """Steps, a background, before and after a promotion: runs that end in any way, are deleted, or cannot begin."""
     assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+
+
+@_promise(range(len(EVERY) - len(ANALYSED), len(EVERY) - len(ANALYSED) + len(GOING_BACK)))
+def test_an_update_that_went_one_weight_back_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """It goes forward only for a person, with evidence of its own, whatever comes between."""
+    assert_comes_to_rest(played(_gone_back(number, replicas, drain), tape))

@@ -17,8 +17,10 @@ from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.core.routing.ping_pong import in_their_roles
 from tests.invariants.analyses import (
+    a_failure_that_steps_back_stays_back,
     an_analysis_step_needs_its_verdict,
     evidence_comes_before_promotion,
+    steps_back_by_one_weight,
     verdicts_are_alone,
     verdicts_are_what_runs_say,
 )
@@ -102,6 +104,8 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *evidence_comes_before_promotion(seen, status),
         *an_analysis_step_needs_its_verdict(seen, status),
         *verdicts_are_what_runs_say(seen, status),
+        *a_failure_that_steps_back_stays_back(seen, status),
+        *steps_back_by_one_weight(seen, status),
     ]
 
 

@@ -332,6 +332,32 @@ class RecordAnalysis:
         return replace(status, analyses=(*others, self.record))
 
 
+@dataclass(frozen=True, slots=True)
+class StepBack:
+    """Goes back to the step that is done again once somebody promotes the revision past the verdict that has taken it back."""
+
+    step_index: int
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status after this change."""
+        return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
+
+
+@dataclass(frozen=True, slots=True)
+class GoForward:
+    """Tries the step again to which a verdict has gone back: in a new attempt, so all evidence is measured again."""
+
+    attempt: int
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status after this change."""
+        return replace(
+            status, attempt=self.attempt, step_started_at_s=self.at_s, progressed_at_s=self.at_s, analyses=()
+        )
+
+
 StatusChange: TypeAlias = (
     RecoverRevisions
     | StartUpdate
@@ -355,6 +381,8 @@ StatusChange: TypeAlias = (
     | RecordElsewhere
     | RecordRestart
     | RecordAnalysis
+    | StepBack
+    | GoForward
 )
 
 

@@ -263,7 +263,7 @@ PEOPLE: dict[str, Move] = {
         there, progress_deadline_s=(30.0, 600.0)[i % 2], progress_deadline_abort=i < 4
     ),
     "pods take longer": lambda there, i, _j: edited(there, min_ready_s=(0, 5)[i % 2]),
-    "a shorter history": lambda there, i, _j: edited(there, revision_history_limit=i % 3),
+    "a shorter history": lambda there, i, _j: edited(there, revision_history_limit=i % 3, history_limit=3 + i // 3),
     "other steps": lambda there, i, j: edited(there, strategy=_similar(there.rollout.spec.strategy, i + j)),
     "another strategy": lambda there, i, j: edited(there, strategy=EVERY[(i * 8 + j) % len(EVERY)]),
     "promote": lambda there, i, _j: annotated(there, "promote", (*VALUES, None)[i + 1]),

@@ -84,7 +84,7 @@ def a_failure_that_steps_back_stays_back(seen: Snapshot, after: RolloutStatus) -
     wished = before.traffic.desired_percent if before.traffic is not None else 0
     wishes = after.traffic.desired_percent if after.traffic is not None else 0
     # What somebody has set by hand comes back only as stable pods can take it.
-    if (after.weight_percent or 0) > kept or wishes > max(kept, wished, *routes):
+    if (after.weight_percent or 0) > max(kept, before.weight_percent or 0) or wishes > max(kept, wished, *routes):
         return [Violation("S7", f"the weight grows past {kept} % while {back.gate} holds it there")]
     return []
 

@@ -29,6 +29,8 @@ from tests.invariants.ownership import (
     adopts_before_all_else,
     one_replica_set_per_revision,
     only_ours_and_as_seen,
+    the_way_back_is_on_record,
+    the_way_back_stays,
 )
 from tests.invariants.pods import (
     a_pause_holds_the_pods,
@@ -88,6 +90,7 @@ def broken_by_write(before: Snapshot, intent: Intent, status: RolloutStatus) -> 
         *a_pause_holds_the_pods(before, intent, status),
         *one_replica_set_per_revision(before, intent),
         *only_ours_and_as_seen(before, intent),
+        *the_way_back_stays(before, intent),
         *broken_by_routing(before, intent),
     ]
 
@@ -106,6 +109,7 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *verdicts_are_what_runs_say(seen, status),
         *a_failure_that_steps_back_stays_back(seen, status),
         *steps_back_by_one_weight(seen, status),
+        *the_way_back_is_on_record(seen, status),
     ]
 
 

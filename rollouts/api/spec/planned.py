@@ -17,7 +17,6 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
         "workloadRef": "0.6",
         "configVersioning": "0.5",
         "autoscaling": "0.5",
-        "history": "0.4",
     },
     CanaryStep: {"experiment": "0.6", "plugin": "0.6"},
 }

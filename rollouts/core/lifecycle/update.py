@@ -39,7 +39,8 @@ def promotion(seen: Snapshot, status: RolloutStatus) -> Promote:
     )
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
     ended = _entry(status, now_s=seen.now_s, outcome=outcome)
-    return Promote(seen.rollout.spec.strategy.step_count, seen.now_s, ended)
+    spec = seen.rollout.spec
+    return Promote(spec.strategy.step_count, seen.now_s, ended, spec.history_limit)
 
 
 def _new_steps(seen: Snapshot, status: RolloutStatus) -> tuple[StatusChange, ...]:
@@ -100,6 +101,7 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
         injection=injected,
         at_s=seen.now_s,
         ended=ended,
+        history_limit=seen.rollout.spec.history_limit,
     )
     about = f"; {injected}" if injected and existing is None else ""
     notices = [*left, Notice(Reason.ROLLOUT_UPDATED, f"rolling out revision {number} ({target}){about}")]

@@ -266,6 +266,7 @@ class RolloutSpec:
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
         rollback_window_revisions: going back at most this many revisions skips the steps; None for never.
         successful_runs_kept, unsuccessful_runs_kept: AnalysisRuns of earlier updates and attempts that are kept after their end.
+        history_limit: finished updates that status keeps, at least 3.
         ends: how the template's pods end, as the user wrote it.
     """
 
@@ -285,6 +286,7 @@ class RolloutSpec:
     rollback_window_revisions: int | None = None
     successful_runs_kept: int = 5
     unsuccessful_runs_kept: int = 5
+    history_limit: int = 10
     drain: DrainSpec = DrainSpec()
     ends: PodExit = PodExit()
     template_labels: Mapping[str, str] = field(default_factory=dict)

@@ -358,6 +358,14 @@ class RolloutStatus:
         return None
 
 
+def stable_before(history: tuple[HistoryEntry, ...], stable_revision: str) -> HistoryEntry | None:
+    """The update after which another revision than `stable_revision` was last the stable one; None when none is on record."""
+    for each in reversed(history):
+        if each.outcome in WAS_STABLE and each.revision != stable_revision:
+            return each
+    return None
+
+
 def analysis_of(status: RolloutStatus, gate: AnalysisGate) -> AnalysisRecord | None:
     """The record of the latest run at `gate`; None before the first one of this attempt."""
     for each in status.analyses:

@@ -175,8 +175,16 @@ BLUE_GREENS = (
 )
 CHECKED = Analysis(path="spec.strategy.canary.steps[0].analysis", settings={}, templates=("good",))
 HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
+BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
+BACK_STEPS = (SetWeight(25), Pause(5), SetWeight(75), Analyze(BACK), PauseUntilPromoted(), Analyze(HELD))
 ANALYSED_STEPS = (SetWeight(25), Analyze(CHECKED), Pause(5), SetWeight(75), Analyze(HELD))
+GOING_BACK = (
+    Canary(steps=BACK_STEPS, analysis=replace(BACK, starting_step=2)),
+    replace(WITH_ROUTES[1], steps=BACK_STEPS, analysis=BACK),
+    replace(WITH_ROUTES[3], steps=(SetWeight(50), SetWeight(100), Analyze(BACK)), analysis=BACK, ping_pong=True),
+)
 ANALYSED = (
+    *GOING_BACK,
     Canary(steps=ANALYSED_STEPS),
     Canary(steps=STEPS, analysis=CHECKED, stable_service="cart", canary_service="cart-canary"),
     replace(WITH_ROUTES[1], steps=ANALYSED_STEPS, analysis=replace(HELD, starting_step=1)),
@@ -284,7 +292,7 @@ PEOPLE: dict[str, Move] = {
         there, progress_deadline_s=(30.0, 600.0)[i % 2], progress_deadline_abort=i < 4
     ),
     "pods take longer": lambda there, i, _j: edited(there, min_ready_s=(0, 5)[i % 2]),
-    "a shorter history": lambda there, i, _j: edited(there, revision_history_limit=i % 3),
+    "a shorter history": lambda there, i, _j: edited(there, revision_history_limit=i % 3, history_limit=3 + i // 3),
     "other steps": lambda there, i, j: edited(there, strategy=_similar(there.rollout.spec.strategy, i + j)),
     "another strategy": lambda there, i, j: edited(there, strategy=EVERY[(i * 8 + j) % len(EVERY)]),
     "promote": lambda there, i, _j: annotated(there, "promote", (*VALUES, None)[i + 1]),
@@ -351,6 +359,17 @@ def upgraded(there: World) -> World:
     """The next version of this program finds what the pods of revision `a` read."""
     read = frozenset({(CONF.kind, CONF.name, "v1"), (MAYBE.kind, MAYBE.name, "")})
     return with_configs(edited(there, config_refs=REFS), meant={"a": ("a", read)})
+
+
+@lru_cache
+def _gone_back(number: int, replicas: int, drain: DrainSpec) -> World:
+    """The world in which a failure has taken the weight back."""
+    measuring = settled(
+        edited(replace(running(EVERY[number], replicas=replicas, drain=drain), unmeasured=True), revision="b")
+    )
+    there = settled(runs_measured(measuring, AnalysisPhase.FAILED, limit=1))
+    assert there.status.stepped_back is not None
+    return replace(there, unmeasured=False)
 
 
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
@@ -490,3 +509,11 @@ def test_an_update_with_analyses_is_safe_and_comes_to_rest(
 ) -> None:
     """Steps, a background, before and after a promotion: runs that end in any way, are deleted, or cannot begin."""
     assert_comes_to_rest(played(start(number, replicas, drain), tape))
+
+
+@_promise(range(len(EVERY) - len(ANALYSED), len(EVERY) - len(ANALYSED) + len(GOING_BACK)))
+def test_an_update_that_went_one_weight_back_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """It goes forward only for a person, with evidence of its own, whatever comes between."""
+    assert_comes_to_rest(played(_gone_back(number, replicas, drain), tape))

@@ -175,6 +175,10 @@ def _is_noted(status: RolloutStatus, record: AnalysisRecord) -> bool:
 def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
     said = f": {record.message}" if record.message else ""
     ended = f"{_place(record.gate)}: AnalysisRun {record.run} ended {record.phase}{said}"
+    if record.back_to_percent is not None:
+        back = f"the weight is back at {float(record.back_to_percent):g} %"
+        again = f"to do step {ctx.status.step_index} and what follows again: {ctx.command('promote')}"
+        return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {back}; {again}; to give up: {ctx.command('abort')}")
     way_out = f"to go on nevertheless: {ctx.command('promote')}; to go back: {ctx.command('abort')}"
     return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {way_out}")
 

@@ -40,7 +40,8 @@ def promotion(seen: Snapshot, status: RolloutStatus) -> Promote:
     )
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
     ended = _entry(status, now_s=seen.now_s, outcome=outcome)
-    return Promote(seen.rollout.spec.strategy.step_count, seen.now_s, ended)
+    spec = seen.rollout.spec
+    return Promote(spec.strategy.step_count, seen.now_s, ended, spec.history_limit)
 
 
 def _new_steps(seen: Snapshot, status: RolloutStatus) -> tuple[StatusChange, ...]:
@@ -101,6 +102,7 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
         injection=injected,
         at_s=seen.now_s,
         ended=ended,
+        history_limit=seen.rollout.spec.history_limit,
     )
     changed = changed_sources(seen)
     about = f"; {changed} changed" if changed else ""

@@ -27,11 +27,20 @@ VARIANTS = {
     "some namespaces": ["--set", "watchNamespaces={shop,cart}"],
     "everything on": [
         "--set",
-        "networkPolicy.enabled=true,priorityClassName=system-cluster-critical,imagePullSecrets[0].name=pull",
+        (
+            "priorityClassName=system-cluster-critical,imagePullSecrets[0].name=pull,fullnameOverride=delivery,crds.keep=false,"
+            "networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,metrics.dashboard.enabled=true,"
+            "env[0].name=HTTPS_PROXY,env[0].value=http://proxy:3128,tolerations[0].operator=Exists,"
+            "extraVolumes[0].name=more,extraVolumes[0].emptyDir.medium=Memory,extraVolumeMounts[0].name=more,"
+            "extraVolumeMounts[0].mountPath=/more,analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom"
+        ),
     ],
     "everything off": [
         "--set",
-        "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1",
+        (
+            "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1,"
+            "crds.enabled=false,networkPolicy.enabled=false"
+        ),
     ],
     "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
     "every router": ["--set", f"routers={{{','.join(sorted(registry()))}}}"],
@@ -175,7 +184,8 @@ def test_metrics_of_analyses_open_only_what_is_named(helm: Path, tmp_path: Path)
 
 def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Path, tmp_path: Path) -> None:
     """With the chart's labels, and without a right more; an administrator of a few namespaces could not create them."""
-    variants = {name: render(helm, *VARIANTS[name], home=tmp_path) for name in ("defaults", "some namespaces")}
+    served = ("--api-versions", "rollouts.dev/v1alpha1/ClusterAnalysisTemplate")
+    variants = {name: render(helm, *VARIANTS[name], *served, home=tmp_path) for name in ("defaults", "some namespaces")}
     variants["switched off"] = render(helm, "--set", "analysis.templates.enabled=false", home=tmp_path)
     found = {
         name: {one["metadata"]["name"]: one for one in documents if one["kind"] == "ClusterAnalysisTemplate"}
@@ -369,7 +379,7 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
         env={"COLUMNS": "250", "TERM": "dumb"},
     ).stdout
 
-    assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address"}
+    assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address", "--health-address"}
     assert flags >= {"--data-plane", "--prometheus-url", "--data-plane-ca", "--settle-time"}
     assert [flag for flag in sorted(flags) if flag not in help_text] == []
 

@@ -42,7 +42,7 @@ apply`, or a chart that had them in `crds/`) are taken over once by `--take-owne
 ## Uninstall
 
 `helm uninstall rollouts --namespace rollouts-system` takes the controller away and keeps the CRDs (`crds.keep`),
-and with them all Rollouts, their pods and their traffic. `kubectl delete crd -l app.kubernetes.io/name=rollouts` deletes these too.
+and with them all Rollouts, their pods and their traffic. `kubectl delete crd -l app.kubernetes.io/name=rollouts` ends these too.
 
 ## Values
 

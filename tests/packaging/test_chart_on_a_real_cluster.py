@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.cli.commands.doctor_reads import Installed, needed
 from rollouts.controller.command import _settings
 from rollouts.settings import DEFAULT_LEASE_NAME
 from rollouts.traffic.registry import registry
@@ -259,6 +260,32 @@ def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_the
     ]
 
     assert creates[1] - creates[0] == {"gateway.networking.k8s.io", "traefik.io", "a.io"}
+
+
+@pytest.mark.parametrize("arguments", [[], VARIANTS["every router"]], ids=["defaults", "every router"])
+def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, tmp_path: Path, arguments: list[str]) -> None:
+    """Otherwise it would find a fault that no value of the chart repairs; and of the rights that matter most it misses none."""
+    documents = render(helm, *arguments, home=tmp_path)
+    (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
+    granted = {
+        (group, resource, verb)
+        for rule in _rules(documents)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+    asked = {(right.group, right.resource, right.verb) for right in needed(Installed(deployment))}
+
+    assert asked <= granted
+    writes = {each for each in granted if each[2] in {"patch", "create"} and each[0] in {"rollouts.dev", "apps", ""}}
+    left_out = {("rollouts.dev", f"{each}/status", "patch") for each in ("trafficproviders", "metricproviders")}
+    users = {
+        (*each, verb)
+        for each in (("rollouts.dev", "rollouts"), ("rollouts.dev", "analysistemplates"))
+        for verb in ("create", "patch")
+    }
+    assert writes - asked <= left_out | users | {("", "pods", "patch"), ("rollouts.dev", "rollouts/scale", "patch")}
 
 
 def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path, tmp_path: Path) -> None:

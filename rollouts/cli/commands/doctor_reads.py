@@ -13,6 +13,7 @@ from rollouts.api.schema import crd_manifests
 from rollouts.cli.view.session import Session
 from rollouts.cluster.discovery import ServerVersion, first_served, server_version
 from rollouts.controller.facts.proxies import proxy_facts
+from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.objects import (
@@ -218,8 +219,8 @@ def needed(controller: Installed) -> list[Right]:
     namespaces = controller.flags("namespace") or [""]
     rules = [*_EVERYWHERE, *(() if namespaces != [""] else _OF_THE_CLUSTER)]
     for router in controller.flags("router"):
-        kinds = registry()[router].kinds if router in registry() else ()
-        rules += [(group, plural, "get list watch patch") for group, plural in {(k.group, k.plural) for k in kinds}]
+        resources = {(kind.group, kind.plural) for versions in kinds_of(registry().get(router)) for kind in versions}
+        rules += [(group, plural, "get list watch patch") for group, plural in sorted(resources)]
     rights = [
         Right(group, resource, verb, namespace)
         for namespace in namespaces
@@ -337,8 +338,8 @@ async def _served(session: Session, routers: Iterable[str]) -> dict[str, bool]:
     known = registry()
     found = {}
     for router in sorted(each for each in routers if each in known):
-        kind = await first_served(session.api, known[router].kinds, deadline_s=session.request_timeout_s)
-        found[router] = kind is not None
+        kinds = [kind for versions in kinds_of(known[router]) for kind in versions]
+        found[router] = await first_served(session.api, kinds, deadline_s=session.request_timeout_s) is not None
     return found
 
 

@@ -94,7 +94,13 @@ def _settings(arguments: Sequence[str]) -> Settings:
         "--metrics-address",
         metavar="HOST:PORT",
         default=DEFAULT_METRICS_ADDRESS,
-        help="address for /metrics, /healthz and /readyz; 0 for none; default: %(default)s",
+        help="address for /metrics, and without --health-address for /healthz and /readyz; 0 for none; default: %(default)s",
+    )
+    add(
+        "--health-address",
+        metavar="HOST:PORT",
+        default="",
+        help="address for /healthz and /readyz alone; default: that of the metrics",
     )
     add("--log-format", metavar="json|console", default="json", help="format of log lines; default: %(default)s")
     add(
@@ -124,6 +130,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         lease_namespace=given.lease_namespace,
         lease_name=given.lease_name,
         metrics_address=given.metrics_address,
+        health_address=given.health_address,
         log_format=given.log_format,
         log_level=given.log_level,
         workers=given.workers,

@@ -126,7 +126,7 @@ def test_the_environment_holds_what_the_program_needs_and_no_installer(built: Pa
 
     assert not [one.name for one in packages.iterdir() if re.match(r"(pip|setuptools|hatchling)\b", one.name)]
     assert list(packages.glob("rollouts/_crds/*.yaml"))
-    assert list(packages.glob("rollouts-*.dist-info/licenses/LICENSE"))
+    assert list(packages.glob("rollouts_dev-*.dist-info/licenses/LICENSE"))
     assert list(packages.glob("rollouts/__pycache__/*.pyc"))
     assert list(packages.glob("rollouts/py.typed"))  # whoever imports the package is checked against its types
     assert list(packages.glob("uvloop/loop.*.so"))  # the controller takes it where it is: 10 to 14 % less CPU a request

@@ -79,6 +79,7 @@ from tests.core.worlds import (
     replica_sets_caught_up,
     replica_sets_synced,
     route_put_back,
+    running,
     settled,
     sizes,
     slices_caught_up,

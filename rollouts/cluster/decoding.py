@@ -385,21 +385,22 @@ def _keep(kept: T) -> T:
 
 def _shrink(metadata: ConfigMapMetadata) -> None:
     """Drops what nobody reads: a cluster has tens of thousands of ConfigMaps that are not ours."""
-    created = metadata.creation_timestamp
-    newest = max((each.time for each in metadata.managed_fields or ()), default="")
-    changed_at = newest if created is None or newest > created else created  # one string for both where they are equal
-    for name, value in {
-        "namespace": sys.intern(metadata.namespace),
-        "labels": _ours(metadata.labels),
-        "annotations": _ours(metadata.annotations),
-        "managed_fields": None,
-        "changed_at": changed_at or None,
-    }.items():
-        msgspec.structs.force_setattr(metadata, name, value)
+    created = metadata.creation_timestamp or ""
+    changed_at = created  # one string for both, unless it has changed since
+    for each in metadata.managed_fields or ():
+        changed_at = max(changed_at, each.time)
+    put = msgspec.structs.force_setattr
+    put(metadata, "managed_fields", None)
+    put(metadata, "changed_at", changed_at or None)
+    put(metadata, "namespace", sys.intern(metadata.namespace))
+    if metadata.labels:
+        put(metadata, "labels", _ours(metadata.labels))
+    if metadata.annotations:
+        put(metadata, "annotations", _ours(metadata.annotations))
 
 
-def _ours(texts: dict[str, str] | None) -> dict[str, str] | None:
-    return {key: value for key, value in (texts or {}).items() if key.startswith(OUR_PREFIX)} or None
+def _ours(texts: dict[str, str]) -> dict[str, str] | None:
+    return {key: value for key, value in texts.items() if key.startswith(OUR_PREFIX)} or None
 
 
 def _intern(labels: dict[str, str]) -> None:

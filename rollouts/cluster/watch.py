@@ -381,7 +381,7 @@ class _Reflector(Generic[T]):
             self.state.opened()
             return stream
         try:
-            body = await _refusal(stream)
+            body = await read_refusal(stream)
         finally:
             await stream.aclose()
         self._count_error(stream.status)
@@ -409,7 +409,7 @@ class _Reflector(Generic[T]):
             self.resource_version = None
 
 
-async def _refusal(stream: WatchStream) -> bytes:
+async def read_refusal(stream: WatchStream) -> bytes:
     """The `Status` of a refused watch: one line, or several, as kube-apiserver 1.36 answers who asks for metadata only."""
     body = await stream.readline()
     if body.strip() == b"{":

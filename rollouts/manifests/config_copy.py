@@ -47,7 +47,7 @@ def rewritten(template: Manifest, uses: Iterable[ConfigUse]) -> Manifest:
     """
     copies = {(use.kind, use.source): use.copy for use in uses if use.copy}
     made = copy.deepcopy(template)
-    for place in list(places(made)):
+    for place in places(made):
         if name := copies.get((place.ref.kind, place.ref.name)):
             place.holder[place.field] = name
     return made

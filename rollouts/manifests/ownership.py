@@ -15,7 +15,8 @@
 * Route (ours, of `trafficRouting.own`): everything at its creation (POST); later the fields of a user's route, and, when its
   manifest in the spec has changed, `spec`, the manifest's labels and annotations and `rollouts.dev/made-from` (JSON Patch with
   its resourceVersion).
-* Copy of a ConfigMap or Secret (ours): everything at its creation (POST); it is immutable.
+* Copy of a ConfigMap or Secret (ours): everything at its creation (POST); it is immutable. One that nobody controls: an owner
+  reference (JSON Patch with its uid and resourceVersion). The source (the user's): nothing.
 * AnalysisRun (ours): everything but its status at its creation (POST); later `spec.terminate` (merge patch with its uid).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); the annotation of a recorded `true` is removed (JSON Patch).

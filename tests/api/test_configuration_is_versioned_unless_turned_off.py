@@ -18,7 +18,6 @@ CONTAINER = {
 }
 WITH_CONFIG = changed(CANARY, template__spec__containers=[CONTAINER])
 FLAGS = ConfigRef(ConfigKind.CONFIG_MAP, "flags")
-KEYS = ConfigRef(ConfigKind.SECRET, "keys", optional=True)
 
 
 def test_a_rollout_that_says_nothing_versions_its_configmaps() -> None:
@@ -33,24 +32,23 @@ def test_a_rollout_that_says_nothing_versions_its_configmaps() -> None:
 
 def test_every_field_of_config_versioning_arrives() -> None:
     """A field that is dropped between the wire and the core is a field that does nothing."""
-    written = {"mode": "On", "secrets": True, "settleSeconds": 0, "retain": True}
+    written = {"mode": "On", "secrets": False, "settleSeconds": 0, "retain": True}
 
     spec = parse_spec(changed(WITH_CONFIG, configVersioning=written))
 
-    assert spec.config_versioning == ConfigVersioning(enabled=True, secrets=True, settle_s=0.0, retain=True)
-    assert spec.config_refs == (FLAGS, KEYS)
+    assert spec.config_versioning == ConfigVersioning(enabled=True, secrets=False, settle_s=0.0, retain=True)
+    assert spec.config_refs == (FLAGS,)
 
 
-@pytest.mark.parametrize("secrets", [False, True])
-def test_off_means_that_nothing_is_versioned(secrets: bool) -> None:
+def test_off_means_that_nothing_is_versioned() -> None:
     """For applications that read their files again by themselves."""
-    spec = parse_spec(changed(WITH_CONFIG, configVersioning={"mode": "Off", "secrets": secrets}))
+    spec = parse_spec(changed(WITH_CONFIG, configVersioning={"mode": "Off"}))
 
     assert not spec.config_versioning.enabled
     assert spec.config_refs == ()
 
 
-@pytest.mark.parametrize("written", [{}, {"mode": "Off"}, {"secrets": True}, {"retain": True, "settleSeconds": 9}])
+@pytest.mark.parametrize("written", [{}, {"mode": "Off"}, {"secrets": False}, {"retain": True, "settleSeconds": 9}])
 def test_a_setting_changes_no_template(written: dict[str, Any]) -> None:
     """The first scheme is of the template alone, so that no upgrade rolls anybody."""
     plain, set_so = parse_spec(WITH_CONFIG), parse_spec(changed(WITH_CONFIG, configVersioning=written))

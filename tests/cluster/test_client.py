@@ -22,8 +22,8 @@ from rollouts.errors import (
     NotLeader,
     RolloutsError,
 )
-from rollouts.objects import POD, REPLICA_SET, ROLLOUT
-from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Request, Response
+from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, ROLLOUT
+from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, METADATA, METADATA_LIST, Request, Response
 from rollouts.sim.clock import SimClock
 from tests.cluster.stand_ins import NoServer, run
 
@@ -246,6 +246,21 @@ def test_a_deletion_carries_what_it_was_decided_on() -> None:
         first, second = (json.loads(request.body) for request in api.requests)
         assert first["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
         assert "preconditions" not in second
+
+    run(main())
+
+
+def test_metadata_is_asked_for_where_nothing_else_is_needed() -> None:
+    """A list of ConfigMaps with their data may be gigabytes."""
+
+    async def main() -> None:
+        api = Script()
+        ours = client(api)
+        await ours.get(CONFIG_MAP, "shop", "settings", metadata_only=True)
+        await ours.list_page(CONFIG_MAP, "shop", metadata_only=True)
+        await ours.get(CONFIG_MAP, "shop", "settings")
+        await ours.list_page(CONFIG_MAP, "shop")
+        assert [request.accept for request in api.requests] == [METADATA, METADATA_LIST, JSON, JSON]
 
     run(main())
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rollouts.cluster.connection import KubernetesConnection, connect
+from rollouts.cluster.connection import AT_ONCE_MAX_BYTES, KubernetesConnection, connect
 from rollouts.cluster.credentials import TokenFile
 from rollouts.errors import ApiUnavailable, SettingsInvalid
-from rollouts.ports import MERGE_PATCH, ApiServer, Request
+from rollouts.ports import MERGE_PATCH, METADATA_LIST, ApiServer, Request
 from rollouts.secret import Secret
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -35,7 +35,7 @@ async def echo(request: web.Request) -> web.Response:
 @asynccontextmanager
 async def serving(handler: Handler, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """An HTTP server on loopback; gives its URL."""
-    app = web.Application()
+    app = web.Application(client_max_size=4 * 2**20)
     app.router.add_route("*", "/{tail:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
@@ -95,6 +95,39 @@ async def test_a_request_carries_what_the_api_server_needs_and_no_more(tmp_path:
     assert seen["headers"]["Content-Type"] == MERGE_PATCH
     assert seen["headers"]["Authorization"] == "Bearer abc"
     assert connection.namespace == "shop"
+
+
+async def test_a_request_says_what_it_accepts(tmp_path: Path) -> None:
+    """JSON, or only the metadata of what it asks for."""
+    async with serving(echo) as url, connected(kubeconfig(tmp_path, url, {})) as connection:
+        answers = [
+            await connection.request(request, deadline_s=5)
+            for request in (VERSION, Request("GET", "/api/v1/configmaps", accept=METADATA_LIST))
+        ]
+
+    assert [json.loads(answer.body)["headers"]["Accept"] for answer in answers] == ["application/json", METADATA_LIST]
+
+
+@pytest.mark.parametrize("size", [AT_ONCE_MAX_BYTES, AT_ONCE_MAX_BYTES + 1, 3 * AT_ONCE_MAX_BYTES])
+async def test_a_long_body_is_sent_as_a_short_one(tmp_path: Path, size: int) -> None:
+    """A copy of the largest ConfigMap: with its length, in pieces, and again when the server asks for other credentials."""
+    bodies: list[tuple[str | None, bytes]] = []
+
+    async def refuse_once(request: web.Request) -> web.Response:
+        bodies.append((request.headers.get("Content-Length"), await request.read()))
+        token.write_text("new")
+        return web.json_response({}, status=401 if len(bodies) == 1 else 200)
+
+    token = tmp_path / "token"
+    token.write_text("old")
+    user = {"tokenFile": str(token)}
+    async with serving(refuse_once) as url, connected(kubeconfig(tmp_path, url, user)) as connection:
+        body = bytes(size)
+        request = Request("POST", "/api/v1/namespaces/shop/configmaps", {}, body)
+        answer = await connection.request(request, deadline_s=5)
+
+    assert answer.status == 200
+    assert bodies == [(str(size), body)] * 2
 
 
 async def test_a_token_file_is_read_again_when_the_server_refuses_the_token(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from rollouts.cluster.connection import KubernetesConnection, connect
+from rollouts.cluster.decoding import decode_config
 from rollouts.errors import ApiUnavailable, RolloutsError, SettingsInvalid
 from rollouts.ports import Request
 from rollouts.probes.named_planes import parse_data_planes, parse_url
@@ -49,6 +50,23 @@ def test_a_secret_is_not_written_down() -> None:
     assert Secret("a") == Secret("a")
     assert Secret("a") != Secret("b")
     assert Secret("a").reveal() == "a"
+
+
+@pytest.mark.parametrize("answer", [f'{{"data":{{"k":"{PLANTED}', f'{{"data":"{PLANTED}","metadata":3}}', PLANTED])
+def test_a_secret_that_cannot_be_read_is_not_shown(answer: str) -> None:
+    """The error of any other object quotes the beginning of the answer."""
+    with pytest.raises(ApiUnavailable) as refused:
+        decode_config(answer.encode())
+
+    assert PLANTED not in everything(refused.value)
+
+
+def test_the_content_of_a_secret_is_not_in_its_text() -> None:
+    """Somebody may log the struct."""
+    content = decode_config(b'{"metadata":{"name":"s"},"data":{"k":"%b"}}' % PLANTED.encode())
+
+    assert PLANTED in bytes(content.data).decode()
+    assert PLANTED not in f"{content!r} {content}"
 
 
 @pytest.mark.parametrize(

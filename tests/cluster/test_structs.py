@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from rollouts.cluster.decoding import LAST_APPLIED, Decoder, decode, decode_route, metadata_of
-from rollouts.cluster.structs import ReplicaSetObject, RolloutObject
+from rollouts.cluster.decoding import (
+    LAST_APPLIED,
+    Decoder,
+    decode,
+    decode_config,
+    decode_route,
+    json_object,
+    metadata_of,
+)
+from rollouts.cluster.structs import ConfigMapObject, ReplicaSetObject, RolloutObject
 from rollouts.errors import ApiUnavailable
-from rollouts.objects import ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE
+from rollouts.objects import CONFIG_MAP, ENDPOINT_SLICE, LEASE, POD, REPLICA_SET, ROLLOUT, SERVICE
 
 
 def wire(**fields: Any) -> bytes:
@@ -212,3 +220,86 @@ def test_managed_fields_that_cannot_be_read_name_nobody(managed: Any) -> None:
     rollout = decode(ROLLOUT, wire(metadata={"annotations": {"rollouts.dev/abort": "b"}, "managedFields": managed}))
 
     assert rollout.metadata.annotators == {}
+
+
+def config_map(*times: str, created: str | None = "2026-11-20T09:00:00Z", **metadata: Any) -> bytes:
+    """The metadata of a ConfigMap that managers wrote at those times."""
+    managed = [{"manager": "helm", "time": each, "fieldsV1": {"f:data": {"f:a": {}}}} for each in times]
+    own = {"name": "settings", "namespace": "shop", "uid": "u", "resourceVersion": "7"}
+    dated = {} if created is None else {"creationTimestamp": created}
+    return wire(metadata={**own, **dated, "managedFields": managed, **metadata})
+
+
+@pytest.mark.parametrize(
+    ("times", "created", "changed_at"),
+    [
+        (("2026-11-20T09:00:00Z",), "2026-11-20T09:00:00Z", "2026-11-20T09:00:00Z"),
+        (("2026-11-22T10:00:00Z", "2026-11-21T09:59:59Z"), "2026-11-20T09:00:00Z", "2026-11-22T10:00:00Z"),
+        (("", "2026-11-21T09:00:00Z"), "2026-11-20T09:00:00Z", "2026-11-21T09:00:00Z"),
+        ((), "2026-11-20T09:00:00Z", "2026-11-20T09:00:00Z"),
+        (("2026-11-21T09:00:00Z",), None, "2026-11-21T09:00:00Z"),
+        ((), None, None),
+    ],
+    ids=["never", "by one of two", "without a time", "nobody managed it", "not created", "nothing known"],
+)
+def test_a_config_map_says_when_it_last_changed(
+    times: tuple[str, ...], created: str | None, changed_at: str | None
+) -> None:
+    """Changes close together are one revision, so somebody waits until the last one is some seconds old."""
+    seen = decode(CONFIG_MAP, config_map(*times, created=created))
+
+    assert seen.metadata.changed_at == changed_at
+    assert seen.metadata.managed_fields is None
+
+
+def test_of_a_config_map_only_what_is_ours_is_kept() -> None:
+    """A cluster has tens of thousands that nobody asks about: their labels, annotations and data would fill the memory."""
+    owner = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart", "uid": "r", "controller": True}
+    labels = {"rollouts.dev/name": "cart", "app": "cart"}
+    annotations = {"rollouts.dev/content": "abc", LAST_APPLIED: "{}", "note": "x"}
+    copy = decode(CONFIG_MAP, config_map(labels=labels, annotations=annotations, ownerReferences=[owner]))
+    foreign = decode(CONFIG_MAP, config_map(labels={"app": "cart"}, annotations={"note": "x"}))
+
+    assert copy.metadata.labels == {"rollouts.dev/name": "cart"}
+    assert copy.metadata.annotations == {"rollouts.dev/content": "abc"}
+    assert (copy.metadata.controller_uid, copy.metadata.version) == ("r", 7)
+    assert (foreign.metadata.labels, foreign.metadata.annotations) == (None, None)
+
+
+def test_config_maps_share_what_they_have_in_common() -> None:
+    """Thousands are in one namespace, and most never changed: 600 bytes each instead of 750."""
+    one, two = (decode(CONFIG_MAP, config_map("2026-11-20T09:00:00Z")).metadata for _ in range(2))
+
+    assert one.namespace is two.namespace
+    assert one.changed_at is one.creation_timestamp
+
+
+def test_the_bookmark_of_a_list_of_config_maps_keeps_its_mark() -> None:
+    """It is an annotation that is not ours, and says that the list is complete."""
+    mark = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
+
+    event = Decoder(ConfigMapObject).event(wire(type="BOOKMARK", object=mark))
+
+    assert event.object is not None
+    assert event.object.metadata.annotations == {"k8s.io/initial-events-end": "true"}
+
+
+def test_the_content_of_a_config_map_is_bytes_of_its_own() -> None:
+    """It is hashed and copied as it is; nothing of the answer stays in memory with it."""
+    answer = wire(metadata={"name": "a", "uid": "u"}, data={"k": "größe <&>"}, binaryData={"b": "AAE="}, immutable=True)
+    references = sys.getrefcount(answer)
+
+    content = decode_config(answer)
+
+    assert json_object(content.data) == {"k": "größe <&>"}
+    assert json_object(content.binary_data) == {"b": "AAE="}
+    assert (content.immutable, content.metadata.uid, content.type) == (True, "u", "")
+    assert sys.getrefcount(answer) == references
+
+
+def test_an_absent_content_is_empty() -> None:
+    """A ConfigMap without data, and a Secret, which says its type."""
+    content = decode_config(wire(metadata={"name": "a"}, type="Opaque", data=None))
+
+    assert (json_object(content.data), json_object(content.binary_data)) == ({}, {})
+    assert (content.immutable, content.type) == (False, "Opaque")

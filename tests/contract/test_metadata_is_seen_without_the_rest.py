@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from typing import Any
 
 import pytest
 
+from rollouts.clock import SystemClock
+from rollouts.cluster.decoding import status_of
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import ConfigMapObject
+from rollouts.cluster.watch import read_refusal, reflect
 from rollouts.objects import CONFIG_MAP, Kind
 from rollouts.ports import JSON, MERGE_PATCH, METADATA, METADATA_LIST
-from tests.contract.conversation import WIDGET, Answer, Conversation, config_map, widget
+from tests.contract.conversation import DEADLINE_S, WIDGET, Answer, Conversation, config_map, widget
 
 HEAD = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -118,6 +125,38 @@ async def test_an_object_that_leaves_the_selection_of_a_watch_of_metadata_is_del
     assert "data" not in body
 
 
+async def test_a_table_of_metadata_follows_the_server(api: Conversation) -> None:
+    """The controller's own watch, whole: a list, a change, a deletion, and the time of the last change."""
+    made = await api.made(CONFIG_MAP, config_map("a", labels={"rollouts.dev/name": "cart", "app": "x"}, key="1"))
+    scope = api.namespace
+    table = Store(clock=SystemClock()).add(CONFIG_MAP, ConfigMapObject, namespaces=(scope,), metadata_only=True)
+    changes: asyncio.Queue[ConfigMapObject | None] = asyncio.Queue()
+
+    def note(_kind: Kind, before: Any, after: Any) -> None:
+        if (after or before).metadata.name == "a":
+            changes.put_nowait(after)
+
+    rng = random.Random(1)  # noqa: S311 - jitter
+    task = asyncio.create_task(reflect(api.api, table, namespace=scope, on_change=note, rng=rng))
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            await table.synced.wait()
+            listed = await changes.get()
+            changed = await api.patch(CONFIG_MAP, "a", {"data": {"key": "2"}}, MERGE_PATCH)
+            seen = await changes.get()
+            await api.delete(CONFIG_MAP, "a")
+            gone = await changes.get()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+    assert listed is not None
+    assert seen is not None
+    assert (listed.metadata.labels, listed.metadata.uid) == ({"rollouts.dev/name": "cart"}, made["metadata"]["uid"])
+    assert listed.metadata.changed_at == made["metadata"]["managedFields"][0]["time"]
+    assert (seen.metadata.version, gone) == (changed.version, None)
+
+
 @pytest.mark.parametrize(
     ("name", "accept", "says"),
     [
@@ -156,6 +195,17 @@ async def test_an_error_is_a_status_for_who_asks_for_metadata_too(api: Conversat
     missing = await asked(api, CONFIG_MAP, "none", accept=METADATA)
 
     assert (missing.status, missing.reason, missing.message) == (404, "NotFound", 'configmaps "none" not found')
+
+
+async def test_the_refusal_of_a_watch_of_metadata_can_be_read(api: Conversation) -> None:
+    """It comes in several lines, and says as much as that of a watch of whole objects."""
+    async with api.watch(CONFIG_MAP, accept=METADATA, sendInitialEvents="true") as events:
+        status, metadata = events.stream.status, status_of(await read_refusal(events.stream))
+    async with api.watch(CONFIG_MAP, sendInitialEvents="true") as events:
+        whole = status_of(await read_refusal(events.stream))
+
+    assert (status, metadata.code, metadata.reason) == (422, 422, "Invalid")
+    assert metadata == whole
 
 
 async def test_a_write_can_be_answered_with_metadata(api: Conversation) -> None:

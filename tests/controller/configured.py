@@ -18,7 +18,7 @@ from tests.controller.test_the_process_outlives_what_objects_hold import Running
 
 COPY = "rollouts.dev/config-copy"
 SOURCE = "app-config"
-GATED = ({"setWeight": 50}, {"pause": {}})
+GATED: tuple[Manifest, ...] = ({"setWeight": 50}, {"pause": {}})
 
 
 def config_map(name: str = SOURCE, data: Mapping[str, str] | None = None, **more: Any) -> Manifest:
@@ -92,10 +92,7 @@ class Door:
 @dataclass
 class _Refused:
     answer: Response
-
-    @property
-    def status(self) -> int:
-        return self.answer.status
+    status: int = 403
 
     async def readline(self) -> bytes:
         return self.answer.body

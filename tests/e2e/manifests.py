@@ -34,11 +34,20 @@ def canary(
     replicas: int = 4,
     steps: Sequence[Manifest] = STEPS,
     spec: Manifest | None = None,
+    configured_by: Sequence[str] = (),
     **fields: Any,
 ) -> Manifest:
-    """A canary Rollout that surges by one pod and lacks none; `fields` go into `strategy.canary`, `spec` into `spec`."""
+    """A canary Rollout that surges by one pod and lacks none; `fields` go into `strategy.canary`, `spec` into `spec`.
+
+    Args:
+        configured_by: names of ConfigMaps from which its container has its environment.
+    """
     strategy = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(steps), **fields}
-    return rollout(name, image=image, strategy={"canary": strategy}, spec={"replicas": replicas, **(spec or {})})
+    made = rollout(name, image=image, strategy={"canary": strategy}, spec={"replicas": replicas, **(spec or {})})
+    if configured_by:
+        (container,) = made["spec"]["template"]["spec"]["containers"]
+        container["envFrom"] = [{"configMapRef": {"name": each}} for each in configured_by]
+    return made
 
 
 def blue_green(
@@ -70,3 +79,14 @@ def service(name: str, *, app: str) -> Manifest:
     """A Service for the pods labelled `app`."""
     spec = {"selector": {"app": app}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+def config_map(name: str, data: Manifest | None = None, **more: Any) -> Manifest:
+    """A ConfigMap of a user's."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name},
+        "data": {"color": "blue"} if data is None else data,
+        **more,
+    }

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
-from tests.e2e.manifests import GATE, Manifest, canary, service
+from tests.e2e.manifests import GATE, Manifest, canary, config_map, service
 from tests.e2e.stage import Stage, current
 from tests.lab.chart import CONTROLLER_USER, wait_established
 
@@ -21,6 +21,7 @@ USED = {
     "rollouts/status": {"patch"},
     "replicasets": {"watch", "create", "patch", "delete"},
     "services": {"get", "watch", "patch"},
+    "configmaps": {"get", "watch", "create"},
     "endpointslices": {"watch"},
     "pods": {"list", "patch"},
     "pods/eviction": {"create"},
@@ -30,13 +31,15 @@ USED = {
     "analysisruns/status": {"patch"},
 }
 """The table of the chart's `_rules.tpl` without what only other clusters or worse days need: `list` of what is watched (servers
-that do not stream the first list), `get` of a ReplicaSet (the answer to its creation was lost), and finalizers."""
+that do not stream the first list), `get` of a ReplicaSet (the answer to its creation was lost), `patch` of a copy (somebody took
+its owner away), `delete` of one (a minute after the last revision that names it), and finalizers."""
 
 
 def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
     """Steps, Services, role metadata, analyses, a verb, a restart, what is old goes, a deletion: every right is used once."""
     stage.apply(
         pods_are_well(),
+        config_map("web-config"),
         canary(
             "web",
             replicas=2,
@@ -47,6 +50,7 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
             steps=[{"setWeight": 50}, {"pause": {}}],
             analysis={"templates": [{"templateName": "pods-are-well"}]},
             spec={"revisionHistoryLimit": 0, "minReadySeconds": 1, "analysis": {"successfulRunHistoryLimit": 0}},
+            configured_by=["web-config"],
         ),
         service("web-stable", app="web"),
         service("web-canary", app="web"),

@@ -50,7 +50,7 @@ def _rollout(template: Template = EVERYWHERE, *, retain: bool = False, name: str
 def _without_names(template: Template) -> str:
     """The template's text, with one word for the name in every place."""
     there = copy.deepcopy(template)
-    for place in list(places(there)):
+    for place in places(there):
         place.holder[place.field] = "a-name"
     return json.dumps(there)
 

@@ -11,6 +11,7 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.objects import REPLICA_SET, SERVICE
+from rollouts.ports import METADATA
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
 from tests.sim.manifests import replica_set, service
@@ -36,6 +37,30 @@ async def test_requests_and_watches_go_over_http() -> None:
     assert body["metadata"]["managedFields"][0]["manager"] == "tester"
     assert missing.status == 404
     assert json.loads(line)["type"] == "MODIFIED"
+
+
+async def test_what_a_client_accepts_goes_over_http() -> None:
+    """Metadata alone, whole objects for who names no type, and 406 for what nobody has."""
+    async with (
+        SimulatedCluster(clock=SystemClock()) as cluster,
+        SimHttp(cluster.api) as http,
+        aiohttp.ClientSession(base_url=http.url) as client,
+    ):
+        cluster.apply(service("web"))
+        path = SERVICE.path("default", "web")
+        kinds = [
+            (await (await client.get(path, headers=headers)).json())["kind"]
+            for headers in ({"Accept": METADATA}, {"Accept": "application/json"}, {})
+        ]
+        refused = await client.get(path, headers={"Accept": "text/html"})
+        watch = await client.get(SERVICE.path("default"), params={"watch": "1"}, headers={"Accept": METADATA})
+        async with asyncio.timeout(5):
+            line = await watch.content.readline()
+        watch.close()
+
+    assert kinds == ["PartialObjectMetadata", "Service", "Service"]
+    assert refused.status == 406
+    assert json.loads(line)["object"]["kind"] == "PartialObjectMetadata"
 
 
 @pytest.mark.controlplane

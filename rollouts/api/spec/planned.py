@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.rollout import CanaryStep, RolloutSpecWire
+from rollouts.api.v1alpha1.rollout import CanaryStep, ConfigVersioningWire, RolloutSpecWire
 from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import Wire, wire_name
 
@@ -18,6 +18,7 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
         "autoscaling": "0.5",
         "history": "0.4",
     },
+    ConfigVersioningWire: {"secrets": "0.5"},
     CanaryStep: {"experiment": "0.6", "plugin": "0.6"},
 }
 """For each part of the spec: the fields that are refused, and the version for which they are planned."""
@@ -33,10 +34,10 @@ RETIRED: dict[type[Wire], dict[str, str]] = {
 
 
 def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
-    """Adds a problem for every planned field that `spec` uses; an explicit null is not a use."""
+    """Adds a problem for every planned field that `spec` uses; an explicit null or false is not a use."""
     for path, part in _parts(spec):
         for attribute, name, version in _REFUSALS.get(type(part), ()):
-            if getattr(part, attribute) is not None:
+            if getattr(part, attribute) not in (None, False):
                 problems.add(f"{path}.{name}", f"is not supported yet; it is planned for version {version}")
         for attribute, name, way_out in _RETIREMENTS.get(type(part), ()):
             if getattr(part, attribute) is not None:
@@ -45,6 +46,8 @@ def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
 
 def _parts(spec: RolloutSpecWire) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
+    if spec.config_versioning is not None:
+        yield "spec.configVersioning", spec.config_versioning
     if (strategy := spec.strategy) is None:
         return
     if (canary := strategy.canary) is None:

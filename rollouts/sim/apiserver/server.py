@@ -112,7 +112,7 @@ class SimServer:
         try:
             return self._watch(request.path, request.query, form_of(request.accept), silence_s)
         except Refused as refused:
-            return RefusedWatch(refused)
+            return RefusedWatch(refused, indented=request.accept != ports.JSON)
 
     async def aclose(self) -> None:
         """Ends every watch."""

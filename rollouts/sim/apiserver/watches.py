@@ -193,16 +193,20 @@ class SimWatch:
 
 
 class RefusedWatch:
-    """A refused watch: it has one line, the `Status` object."""
+    """A refused watch: the `Status` object, in one line.
 
-    def __init__(self, refused: Refused) -> None:
+    Args:
+        indented: in several lines, as the real server answers who asks for metadata only.
+    """
+
+    def __init__(self, refused: Refused, *, indented: bool = False) -> None:
         self.status = refused.code
-        self._line = msgspec.json.encode(refused.status()) + b"\n"
+        body = msgspec.json.encode(refused.status())
+        self._lines = deque((msgspec.json.format(body) if indented else body).splitlines(keepends=True))
 
     async def readline(self) -> bytes:
-        """The `Status` object, then b""."""
-        line, self._line = self._line, b""
-        return line
+        """The next line of the `Status` object, then b""."""
+        return self._lines.popleft() if self._lines else b""
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection."""

@@ -41,7 +41,7 @@ class Owner:
         subresource: `status`, `scale`, or empty.
         api_version: the version in which the fields were written.
         fields: the fields that it owns.
-        time: RFC 3339 time of the last change of `fields`.
+        time: RFC 3339 time of the last write of its manager that set a field, or of its last apply that changed anything.
     """
 
     manager: str
@@ -50,27 +50,27 @@ class Owner:
     api_version: str
     fields: FieldSet
     time: str
-    _wire: list[msgspec.Raw] = field(default_factory=list, compare=False)
+    _fields_v1: list[msgspec.Raw] = field(default_factory=list, compare=False)
 
     def is_same(self, other: Owner) -> bool:
         """Whether both entries belong to the same owner."""
         return (self.manager, self.operation, self.subresource) == (other.manager, other.operation, other.subresource)
 
     def wire(self) -> msgspec.Raw:
-        """The JSON of the entry; made once."""
-        if not self._wire:
-            entry: Manifest = {
-                "manager": self.manager,
-                "operation": self.operation,
-                "apiVersion": self.api_version,
-                "time": self.time,
-                "fieldsType": "FieldsV1",
-                "fieldsV1": as_fields_v1(self.fields),
-            }
-            if self.subresource:
-                entry["subresource"] = self.subresource
-            self._wire.append(msgspec.Raw(msgspec.json.encode(entry)))
-        return self._wire[0]
+        """The JSON of the entry; that of its fields, which is most of it, is made once."""
+        if not self._fields_v1:
+            self._fields_v1.append(msgspec.Raw(msgspec.json.encode(as_fields_v1(self.fields))))
+        entry: Manifest = {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": self._fields_v1[0],
+        }
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return msgspec.Raw(msgspec.json.encode(entry))
 
     def describe(self) -> str:
         """The owner as conflict messages name it."""
@@ -93,23 +93,29 @@ def owners_after_update(
     for owner in owners:
         if owner.is_same(writer):
             found = True
-            fields = (owner.fields | changed) - removed
-            if fields == owner.fields:
-                kept.append(owner)
-            elif fields:
-                kept.append(replace(writer, fields=fields, _wire=[]))
+            if changed:
+                kept.append(_written(owner, writer, (owner.fields | changed) - removed))
+            else:
+                _keep(kept, owner, owner.fields - removed)
         else:
             _keep(kept, owner, owner.fields - gone)
     if not found and changed:
-        kept.append(replace(writer, fields=frozenset(changed), _wire=[]))
+        kept.append(replace(writer, fields=frozenset(changed), _fields_v1=[]))
     return tuple(kept)
+
+
+def _written(owner: Owner, writer: Owner, fields: FieldSet) -> Owner:
+    """The owner after a write of its own that sets a field: its time moves, also where its fields stay the same."""
+    if fields == owner.fields:
+        return replace(owner, time=writer.time, api_version=writer.api_version)
+    return replace(writer, fields=fields, _fields_v1=[])
 
 
 def _keep(kept: list[Owner], owner: Owner, fields: FieldSet) -> None:
     if len(fields) == len(owner.fields):
         kept.append(owner)
     elif fields:
-        kept.append(replace(owner, fields=fields, _wire=[]))
+        kept.append(replace(owner, fields=fields, _fields_v1=[]))
 
 
 def apply(
@@ -140,12 +146,12 @@ def apply(
     for owner in owners:
         if owner is not before:
             _keep(kept, owner, owner.fields - changed - removed)
-        elif owner.fields == spoken and owner.api_version == writer.api_version:
+        elif owner.fields == spoken and owner.api_version == writer.api_version and not changed and not removed:
             kept.append(owner)
         elif spoken:
-            kept.append(replace(writer, fields=spoken, _wire=[]))
+            kept.append(_written(owner, writer, spoken))
     if before is None and spoken:
-        kept.append(replace(writer, fields=spoken, _wire=[]))
+        kept.append(replace(writer, fields=spoken, _fields_v1=[]))
     return pruned, tuple(kept)
 
 

@@ -5,17 +5,34 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
-from rollouts.cluster.structs import RolloutObject
+from rollouts.cluster.structs import ConfigMapObject, RolloutObject
+from rollouts.controller.workqueue import contents
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.triggers import Watched
+from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import name_label
-from rollouts.objects import Key
+from rollouts.objects import CONFIG_MAP, Key
 from rollouts.sim.clock import run_virtual
-from tests.controller.world import CART, World, analysis_run, owned, replica_set, rollout, service, slice_of, template
+from tests.controller.world import (
+    CART,
+    World,
+    analysis_run,
+    metadata,
+    obj,
+    owned,
+    replica_set,
+    rollout,
+    service,
+    slice_of,
+    template,
+)
+
+COPY = {"rollouts.dev/name": "cart"}
 
 
 def woken(
@@ -44,6 +61,12 @@ def woken(
     return found
 
 
+def config_copy(*, version: int = 1, labels: dict[str, str] | None = COPY) -> ConfigMapObject:
+    """A ConfigMap: a copy of Rollout cart's, or, without the label, somebody's."""
+    metadata = {"name": "settings-abc", "namespace": "shop", "uid": "m", "resourceVersion": str(version)}
+    return msgspec.convert({"metadata": {**metadata, "labels": labels}}, ConfigMapObject)
+
+
 def running(value: str) -> dict[str, Any]:
     """The status of a run that has measured this."""
     measurement = {"phase": "Successful", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"}
@@ -69,6 +92,9 @@ BESIDE = {"rollouts.dev/analysis": "background"}
         (None, service("web", managed_by="cart")),
         (service("web", managed_by="cart"), service("web", managed_by="cart", version=2, extra="1")),
         (service("web", managed_by="cart"), None),
+        (None, config_copy()),
+        (config_copy(), None),
+        (config_copy(), config_copy(version=2)),
         (None, analysis_run()),
         (analysis_run(), None),
         (analysis_run(), analysis_run(version=2, status={"phase": "Running"})),
@@ -98,6 +124,8 @@ def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after:
         (analysis_run(), analysis_run(version=2, annotations={"a": "b"}, status={"runSummary": {"count": 1}})),
         (analysis_run(labels=BESIDE, status=MEASURED), analysis_run(labels=BESIDE, version=2, status=AGAIN)),
         (None, analysis_run(ownerReferences=[])),
+        (None, config_copy(labels=None)),
+        (config_copy(labels=None), config_copy(labels=None, version=2)),
     ],
 )
 def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any) -> None:
@@ -221,3 +249,49 @@ def test_who_depends_on_a_template_no_longer_is_forgotten() -> None:
     askers.rests(other)
     askers.rests(other)
     assert [askers.of(("shop", "a")), askers.of(("", "b")), askers.of(("", "c"))] == [set(), set(), set()]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wakes"),
+    [
+        (None, {}, {CART}),
+        ({}, None, {CART}),
+        ({}, {"resourceVersion": "2"}, {CART}),
+        (None, {"name": "other"}, set()),
+        (None, {"name": "other", "labels": {"rollouts.dev/name": "web"}}, {Key("shop", "web")}),
+        (None, {"namespace": "elsewhere"}, set()),
+    ],
+    ids=["comes", "goes", "another version", "nobody names it", "a copy", "in another namespace"],
+)
+def test_a_configmap_wakes_who_names_it_and_whose_copy_it_is(
+    before: dict[str, str] | None, after: dict[str, Any] | None, wakes: set[Key]
+) -> None:
+    """The watch shows no content: whether another version has another one is what a read says."""
+    found: set[Key] = set()
+
+    def config_map(more: dict[str, Any] | None) -> Any:
+        return None if more is None else obj(CONFIG_MAP, {"metadata": metadata("app-config") | more})
+
+    async def main() -> None:
+        world = World()
+        world.contents.askers.asks(CART, [(ConfigKind.CONFIG_MAP, "shop", "app-config")])
+        found.update(world.triggers().keys(config_map(before), config_map(after)))
+        await asyncio.sleep(0)
+
+    run_virtual(main())
+    assert found == wakes
+
+
+def test_what_was_read_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read again when it is needed."""
+    monkeypatch.setattr(contents, "KEPT_MAX", 2)
+    known = contents.Contents()
+    read = contents.ContentRead(uid="u", resource_version="1", content="abc", immutable=False)
+    a, b, c = ((ConfigKind.CONFIG_MAP, "shop", name) for name in "abc")
+    known.put(a, read)
+    known.put(b, read)
+    known.get(a)
+
+    known.put(c, read)
+
+    assert [known.get(each) for each in (a, b, c)] == [read, None, read]

@@ -1,0 +1,199 @@
+"""A table that needs only metadata is kept equal to the cluster, and no list and no event brings it anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from rollouts.cluster.store import Store, Table
+from rollouts.cluster.structs import ConfigMapObject
+from rollouts.cluster.watch import reflect
+from rollouts.errors import ApiForbidden, RolloutsError
+from rollouts.objects import CONFIG_MAP, Manifest
+from rollouts.ports import METADATA, METADATA_LIST, ApiServer, Request, Response, WatchStream
+from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.faults import FaultyWatches, WatchFaults
+from tests.cluster.stand_ins import NoServer
+
+SECRETIVE = "nobody-should-read-this"
+LABEL = "rollouts.dev/name"
+
+
+class Listener:
+    """An API server that lets everything through, and keeps what it was asked for and what it answered."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self.api = api
+        self.asked: list[tuple[str, str]] = []
+        self.said: list[bytes] = []
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        self.asked.append(("list", request.accept))
+        answer = await self.api.request(request, deadline_s=deadline_s)
+        self.said.append(answer.body)
+        return answer
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        self.asked.append(("watch", request.accept))
+        stream = await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+        return Overheard(stream, self.said)
+
+    async def aclose(self) -> None:
+        """The cluster closes its own."""
+
+
+class Overheard:
+    """A watch whose lines are kept."""
+
+    def __init__(self, stream: WatchStream, said: list[bytes]) -> None:
+        self.status = stream.status
+        self.stream = stream
+        self.said = said
+
+    async def readline(self) -> bytes:
+        line = await self.stream.readline()
+        self.said.append(line)
+        return line
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+
+def config_map(name: str, **metadata: Any) -> Manifest:
+    """A ConfigMap with data that must not come here."""
+    metadata = {"name": name, "namespace": "default", **metadata}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": SECRETIVE}}
+
+
+def watching(
+    scenario: Callable[[SimulatedCluster, Table[ConfigMapObject], list[Any]], Awaitable[None]],
+    *,
+    faults: WatchFaults | None = None,
+) -> Listener:
+    """Plays a scenario beside a watch of all ConfigMaps; what the watch asked for and was answered."""
+    listeners: list[Listener] = []
+
+    async def main() -> None:
+        async with SimulatedCluster(seed=5) as cluster:
+            for number in range(3):
+                cluster.apply(config_map(f"old-{number}"))
+            api: ApiServer = cluster.api
+            if faults is not None:
+                api = FaultyWatches(api, faults, random.Random(1))  # noqa: S311 - a simulation's
+            listener = Listener(api)
+            listeners.append(listener)
+            store = Store(clock=cluster.clock)
+            table = store.add(CONFIG_MAP, ConfigMapObject, labels=(LABEL,), optional=True, metadata_only=True)
+            changes: list[Any] = []
+            task = asyncio.ensure_future(
+                reflect(
+                    listener,
+                    table,
+                    on_change=lambda _, before, after: changes.append((before, after)),
+                    rng=random.Random(1),  # noqa: S311 - jitter
+                )
+            )
+            try:
+                await asyncio.sleep(5)
+                await scenario(cluster, table, changes)
+            finally:
+                task.cancel()
+                await asyncio.wait({task})
+
+    run_virtual(main(), limit_s=600)
+    return listeners[0]
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming list", "pages"])
+def test_the_table_shows_every_change_and_no_content(streaming: bool) -> None:
+    """A change of the content is a new resourceVersion; a copy is found by its label."""
+
+    async def scenario(cluster: SimulatedCluster, table: Table[ConfigMapObject], changes: list[Any]) -> None:
+        assert {each.metadata.name for each in table.all()} == {"kube-proxy", "old-0", "old-1", "old-2"}
+        (first,) = (each for each in table.all() if each.metadata.name == "old-1")
+        cluster.apply({**config_map("old-1"), "data": {"key": f"{SECRETIVE}-any-more"}})
+        cluster.apply(config_map("copy", labels={LABEL: "cart"}))
+        await asyncio.sleep(1)
+
+        second = table.get("default", "old-1")
+        assert second is not None
+        assert second.metadata.version > first.metadata.version
+        (copy,) = table.labelled(LABEL, "default", "cart")
+        assert copy.metadata.name == "copy"
+        assert len(changes) == 6
+
+    faults = None if streaming else WatchFaults(streaming_lists=False)
+    listener = watching(scenario, faults=faults)
+
+    kinds = [("watch", METADATA)] if streaming else [("watch", METADATA), ("list", METADATA_LIST), ("watch", METADATA)]
+    assert listener.asked == kinds
+    assert SECRETIVE not in b"".join(listener.said).decode()
+
+
+def test_the_time_of_the_last_change_moves_with_the_content() -> None:
+    """A simulated cluster keeps the times of field owners as the real one does."""
+
+    async def scenario(cluster: SimulatedCluster, table: Table[ConfigMapObject], _changes: list[Any]) -> None:
+        before = table.get("default", "old-1")
+        await asyncio.sleep(100)
+        cluster.apply({**config_map("old-1"), "data": {"key": "new"}})
+        await asyncio.sleep(1)
+        after = table.get("default", "old-1")
+
+        assert before is not None
+        assert after is not None
+        assert before.metadata.changed_at == before.metadata.creation_timestamp == after.metadata.creation_timestamp
+        assert (after.metadata.changed_at or "") > (before.metadata.changed_at or "")
+
+    watching(scenario)
+
+
+class Indented(NoServer):
+    """Refuses a watch as kube-apiserver 1.36 does for who asks for metadata: with an indented object, line by line."""
+
+    status = 403
+
+    def __init__(self) -> None:
+        said = {"kind": "Status", "reason": "Forbidden", "message": "configmaps is forbidden", "details": {"a": {}}}
+        self.lines = [line.encode() + b"\n" for line in json.dumps(said, indent=2).splitlines()]
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        assert request.accept == METADATA
+        assert min(deadline_s, silence_s) > 0
+        return self
+
+    async def readline(self) -> bytes:
+        if not self.lines:
+            await asyncio.sleep(1e6)
+        return self.lines.pop(0)
+
+
+def test_a_refusal_of_several_lines_is_read_to_its_end() -> None:
+    """Otherwise people would read `{` where the reason should be; and the connection may stay open behind it."""
+    problems: list[RolloutsError] = []
+
+    async def main() -> None:
+        table = Store(clock=SimClock(asyncio.get_running_loop())).add(CONFIG_MAP, ConfigMapObject, metadata_only=True)
+        task = asyncio.ensure_future(
+            reflect(
+                Indented(),
+                table,
+                on_change=lambda *_: None,
+                on_problem=lambda _, problem: problems.append(problem),
+                rng=random.Random(1),  # noqa: S311 - jitter
+            )
+        )
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.wait({task})
+
+    run_virtual(main(), limit_s=100)
+    (problem,) = problems
+    assert isinstance(problem, ApiForbidden)
+    assert "403 Forbidden configmaps is forbidden" in str(problem)

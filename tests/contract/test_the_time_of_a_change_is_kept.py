@@ -1,0 +1,97 @@
+"""Promise: the newest time in managedFields says when an object last changed, to the second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from rollouts.objects import CONFIG_MAP
+from rollouts.ports import MERGE_PATCH, METADATA
+from tests.contract.conversation import DEADLINE_S, Answer, Conversation, config_map
+
+Change = Callable[[Conversation], Awaitable[Answer]]
+
+
+def patched(body: Any, by: str = "alice") -> Change:
+    """An update by a merge patch."""
+    return lambda api: api.patch(CONFIG_MAP, "a", body, MERGE_PATCH, fieldManager=by)
+
+
+def applied(**data: str) -> Change:
+    """A server-side apply."""
+    return lambda api: api.apply(CONFIG_MAP, "a", {"data": data}, by="helm")
+
+
+async def newest_time(api: Conversation) -> str:
+    """As a reader of metadata alone finds it."""
+    answer = await api.send("GET", api.path(CONFIG_MAP, "a"), accept=METADATA)
+    return max(str(each["time"]) for each in answer.metadata["managedFields"])
+
+
+async def until_after(api: Conversation, time: str) -> None:
+    """Asks the server until its clock shows a later second."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            answer = await api.create(CONFIG_MAP, config_map("clock"), dryRun="All")
+            if answer.metadata["creationTimestamp"] > time:
+                return
+
+
+@pytest.mark.parametrize(
+    ("change", "moves"),
+    [
+        (patched({"data": {"k": "2"}}), True),
+        (patched({"data": {"new": "1"}}), True),
+        (patched({"data": {"k": "2"}}, by="bob"), True),
+        (patched({"data": {"k": "1"}}, by="bob"), False),
+        (patched({"metadata": {"labels": {"a": "b"}}}), True),
+        (patched({"data": {"k": None, "l": "2"}}), True),
+        (patched({"data": {"k": None}}), False),
+        (patched({"data": {"k": None}}, by="bob"), False),
+    ],
+    ids=[
+        "value",
+        "new key",
+        "by another",
+        "nothing",
+        "label",
+        "one gone, one changed",
+        "key gone",
+        "key gone by another",
+    ],
+)
+async def test_an_update_moves_the_time_of_its_manager(api: Conversation, change: Change, moves: bool) -> None:
+    """If it sets something: a field that only goes has no owner afterwards, whose time could say so."""
+    await api.made(CONFIG_MAP, config_map("a", k="1", l="1", m="1"))
+    before = await newest_time(api)
+    await until_after(api, before)
+
+    answer = await change(api)
+
+    assert answer.status == 200
+    assert (await newest_time(api) > before) is moves
+
+
+@pytest.mark.parametrize(
+    ("change", "moves"),
+    [
+        (applied(k="2", l="1"), True),
+        (applied(k="1", l="1", m="1"), True),
+        (applied(k="1"), True),
+        (applied(k="1", l="1"), False),
+    ],
+    ids=["value", "new key", "key gone", "nothing"],
+)
+async def test_an_apply_moves_the_time_of_its_manager(api: Conversation, change: Change, moves: bool) -> None:
+    """Whatever it changes, and also what it removes."""
+    await applied(k="1", l="1")(api)
+    before = await newest_time(api)
+    await until_after(api, before)
+
+    answer = await change(api)
+
+    assert answer.status == 200
+    assert (await newest_time(api) > before) is moves

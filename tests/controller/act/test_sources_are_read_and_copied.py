@@ -1,0 +1,348 @@
+"""Sources: one read for all who name it, until there is an answer; and a copy is what the source is now, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rollouts.api.spec.parse import parse_rollout, parse_spec
+from rollouts.controller.act.calls import CreateCopy, ReadConfig, WriteStatus
+from rollouts.controller.act.performer import Performer
+from rollouts.controller.act.sources import read_source
+from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
+from rollouts.core.config.content import content_hash
+from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
+from rollouts.core.model.rollout import Rollout
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable
+from rollouts.objects import CONFIG_MAP
+from rollouts.ports import Response
+from rollouts.sim.clock import run_virtual
+from tests.controller.world import CART, CART_UID, Answer, World, error, metadata, obj, owned, rollout, says
+
+MAP = ConfigKind.CONFIG_MAP
+SOURCE = (MAP, "shop", "app-config")
+READ = ReadConfig(MAP, "app-config")
+BLUE = content_hash({"color": "blue"}, None)
+USE = ConfigUse(
+    kind=MAP, source="app-config", content=BLUE, copy="app-config-x", uid="app-config-uid", resource_version="7"
+)
+COPY_LABELS = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
+
+Scenario = Callable[[World, Performer], Awaitable[None]]
+
+
+def cart(**versioning: Any) -> Rollout:
+    """Rollout cart."""
+    spec = replace(parse_spec(bytes(rollout().spec)), config_versioning=ConfigVersioning(**versioning))
+    return parse_rollout(
+        namespace="shop",
+        name="cart",
+        uid=CART_UID,
+        resource_version="7",
+        generation=1,
+        created_at_s=0.0,
+        annotations={},
+        spec=spec,
+        deleting=False,
+    )
+
+
+COPY = CreateCopy(rollout=cart(), use=USE)
+RETAINED = CreateCopy(rollout=cart(retain=True), use=USE)
+STATUS = WriteStatus(patch={"phase": "Healthy"})
+
+
+def whole(name: str = "app-config", *, version: int = 7, color: str = "blue", **more: Any) -> Answer:
+    """A ConfigMap as a GET gives it."""
+    meta = metadata(name, version=version) | more.pop("metadata", {})
+    return says(Response(200, json.dumps({"metadata": meta, "data": {"color": color}, **more}).encode()))
+
+
+def copy(**more: Any) -> Answer:
+    """The copy as somebody left it."""
+    meta = {"labels": COPY_LABELS, "ownerReferences": owned()} | more.pop("metadata", {})
+    return whole("app-config-x", version=11, **{"immutable": True, "metadata": meta} | more)
+
+
+def shown(world: World, *, version: int = 7) -> None:
+    """The watch shows the source, and cart names it."""
+    world.config_maps.put("", obj(CONFIG_MAP, {"metadata": metadata("app-config", version=version)}))
+    world.contents.askers.asks(CART, [SOURCE])
+
+
+def run(scenario: Scenario, *answers: Answer) -> World:
+    """Plays a scenario on virtual time; all reads have ended when it returns."""
+    worlds: list[World] = []
+
+    async def main() -> None:
+        world = World(*answers)
+        worlds.append(world)
+        async with asyncio.TaskGroup() as questions:
+            await scenario(world, world.performer(questions))
+
+    run_virtual(main())
+    return worlds[0]
+
+
+async def asked(world: World, performer: Performer) -> None:
+    """A pass asks for the content."""
+    shown(world)
+    await performer.perform(world.target(), [READ])
+
+
+def paths(world: World) -> list[str]:
+    """The requests, shortened."""
+    return [f"{each.method} {each.path.rpartition('/')[2]}" for each in world.api.requests]
+
+
+def test_the_hash_of_a_read_is_kept_and_everybody_who_names_the_source_is_woken() -> None:
+    """The next pass of each finds it; the content itself is gone."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await asked(world, performer)
+        assert len(world.queue) == 0
+
+    world = run(scenario, whole(immutable=True))
+
+    expected = ContentRead(uid="app-config-uid", resource_version="7", content=BLUE, immutable=True)
+    assert world.contents.get(SOURCE) == expected
+    assert len(world.queue) == 1
+
+
+def test_many_rollouts_share_one_read() -> None:
+    """Each asks in its own pass, within one millisecond."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        for _ in range(5):
+            await asked(world, performer)
+
+    assert paths(run(scenario, whole())) == ["GET app-config"]
+
+
+@pytest.mark.parametrize(
+    ("failure", "after_s", "message", "needs_a_person"),
+    [
+        (error(422, "Invalid", "odd"), 60.0, "ConfigMap app-config cannot be read: .*odd", False),
+        (error(403, "Forbidden"), 60.0, "may not read ConfigMap app-config: grant get of configmaps", True),
+        (Response(200, b"<html>"), 1.0, "ConfigMap app-config cannot be read: ", False),
+        (Response(200, b'{"metadata":{"resourceVersion":"7"},"data":[1]}'), 1.0, "the data of ConfigMap", False),
+    ],
+)
+def test_a_failed_read_is_told_and_repeated_until_it_is_answered(
+    failure: Response, after_s: float, message: str, needs_a_person: bool
+) -> None:
+    """A pass that begins forgets when it wanted to ask again, so the question remembers it."""
+    told: list[object] = []
+
+    async def scenario(world: World, performer: Performer) -> None:
+        began_s = world.clock.monotonic_s()
+        await asked(world, performer)
+        await asyncio.sleep(0.5)
+        told.append(world.contents.get(SOURCE))
+        assert len(world.queue) == 1
+        await asyncio.sleep(after_s)
+        assert isinstance(world.contents.get(SOURCE), ContentRead)
+        assert world.clock.monotonic_s() - began_s < after_s + 1
+
+    world = run(scenario, says(failure), whole())
+
+    (failed,) = told
+    assert isinstance(failed, ReadFailed)
+    assert failed.needs_a_person is needs_a_person
+    assert re.search(message, failed.message)
+    assert len(world.api.requests) == 2
+
+
+def test_a_read_of_an_older_version_than_the_watch_shows_says_nothing() -> None:
+    """An API server may answer from the past; its hash would start a rollout back."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        shown(world, version=9)
+        await performer.perform(world.target(), [READ])
+        await asyncio.sleep(0.5)
+        assert isinstance(world.contents.get(SOURCE), ReadFailed)
+
+    world = run(scenario, whole(version=7), whole(version=9))
+
+    assert isinstance(read := world.contents.get(SOURCE), ContentRead)
+    assert read.resource_version == "9"
+
+
+def test_what_a_read_does_not_find_is_not_absent_before_the_watch_says_so() -> None:
+    """It was deleted and made again, or a cache lies: the question is asked again."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await asked(world, performer)
+        await asyncio.sleep(0.5)
+        assert world.contents.get(SOURCE) is None
+
+    world = run(scenario, says(error(404, "NotFound")), whole())
+
+    assert isinstance(world.contents.get(SOURCE), ContentRead)
+
+
+@pytest.mark.parametrize("why", ["nobody names it", "it is gone"])
+def test_a_read_that_nobody_needs_any_more_is_not_repeated(why: str) -> None:
+    """A controller runs for months, and Rollouts come and go."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await asked(world, performer)
+        await asyncio.sleep(0.5)
+        if why == "nobody names it":
+            world.contents.askers.rests(CART)
+        else:
+            world.config_maps.replace("", (), "20")
+
+    assert paths(run(scenario, says(error(403, "Forbidden")))) == ["GET app-config"]
+
+
+def test_a_copy_is_made_of_what_the_source_is_now() -> None:
+    """The content passes through; the pass that names the copy waits until the watch shows it."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        assert await performer.perform(world.target(), [COPY]) == 1
+        assert world.store.is_behind(CONFIG_MAP, "shop", "app-config-x")
+
+    world = run(scenario, whole())
+
+    made = world.api.body(1)
+    assert paths(world) == ["GET app-config", "POST configmaps"]
+    assert (made["metadata"]["name"], made["data"], made["immutable"]) == ("app-config-x", {"color": "blue"}, True)
+    assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == [CART_UID]
+
+
+def test_a_source_that_has_changed_meanwhile_is_not_copied() -> None:
+    """A copy's name says what is in it."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        shown(world)
+        with pytest.raises(ApiConflict, match="another content"):
+            await performer.perform(world.target(), [COPY])
+        assert isinstance(read := world.contents.get(SOURCE), ContentRead)
+        assert read.resource_version == "8"
+
+    assert paths(run(scenario, whole(version=8, color="green"))) == ["GET app-config"]
+
+
+@pytest.mark.parametrize(
+    ("source", "failure", "remedy"),
+    [
+        (says(error(404, "NotFound")), ApiConflict, "deleted meanwhile"),
+        (
+            says(error(403, "Forbidden")),
+            ApiForbidden,
+            "grant get of configmaps, or set spec.configVersioning.mode: Off",
+        ),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_not_copied(source: Answer, failure: type[Exception], remedy: str) -> None:
+    """A ReplicaSet that names a copy comes after the copy, so it does not come."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(failure, match=remedy):
+            await performer.perform(world.target(), [COPY, STATUS])
+
+    assert paths(run(scenario, source)) == ["GET app-config"]
+
+
+@pytest.mark.parametrize(
+    ("refused", "failure", "remedy"),
+    [
+        (error(403, "Forbidden", "may not"), ApiForbidden, "may not; grant create of configmaps, or set"),
+        (error(403, "Forbidden", "exceeded quota: maps"), ApiForbidden, "exceeded quota: maps$"),
+        (error(404, "NotFound"), ApiConflict, "namespace shop is gone"),
+        (error(422, "Invalid", "too long"), ApiInvalid, "too long"),
+    ],
+)
+def test_a_copy_that_is_refused_is_told(refused: Response, failure: type[Exception], remedy: str) -> None:
+    """Somebody reads it in the Rollout's condition."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(failure, match=remedy):
+            await performer.perform(world.target(), [COPY])
+
+    run(scenario, whole(), says(refused))
+
+
+EXISTS = says(error(409, "AlreadyExists"))
+
+
+@pytest.mark.parametrize(
+    ("call", "metadata"), [(COPY, {}), (RETAINED, {"ownerReferences": None})], ids=["owned", "retained"]
+)
+def test_an_existing_copy_is_as_good(call: CreateCopy, metadata: dict[str, Any]) -> None:
+    """The answer to its creation was lost, or a revert finds it again."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        assert await performer.perform(world.target(), [call]) == 1
+        assert world.store.is_behind(CONFIG_MAP, "shop", "app-config-x")
+
+    world = run(scenario, whole(), EXISTS, copy(metadata=metadata))
+
+    assert paths(world) == ["GET app-config", "POST configmaps", "GET app-config-x"]
+
+
+@pytest.mark.parametrize("others", [None, [{"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "n"}]])
+def test_a_copy_that_nobody_controls_is_adopted_for_a_rollout_that_lives(others: list[dict[str, Any]] | None) -> None:
+    """Else it would stay behind; for a Rollout in deletion it would go although somebody kept it."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await performer.perform(world.target(), [COPY])
+
+    answers = [whole(), EXISTS, copy(metadata={"ownerReferences": others}), whole("cart", metadata={"uid": CART_UID})]
+    world = run(scenario, *answers)
+
+    assert paths(world)[3:] == ["GET cart", "PATCH app-config-x"]
+    *guards, added = world.api.body(4)
+    assert [each["value"] for each in guards] == ["app-config-x-uid", "11"]
+    assert added["path"] == ("/metadata/ownerReferences/-" if others else "/metadata/ownerReferences")
+
+
+@pytest.mark.parametrize(
+    ("found", "failure", "told"),
+    [
+        (says(error(404, "NotFound")), ApiConflict, "was deleted"),
+        (copy(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), ApiConflict, "being deleted"),
+        (copy(metadata={"ownerReferences": owned(uid="earlier")}), ApiConflict, "earlier Rollout"),
+        (
+            copy(metadata={"ownerReferences": owned("other", "other")}),
+            ApiExists,
+            "another object controls it; delete it",
+        ),
+        (copy(metadata={"labels": {}}), ApiExists, "it lacks the label rollouts.dev/name: cart and .*; delete it"),
+        (copy(immutable=False), ApiExists, "it is not immutable; delete it"),
+        (copy(color="green"), ApiExists, "it has another content; delete it"),
+        (copy(binaryData={"more": "AAE="}), ApiExists, "it has another content; delete it"),
+    ],
+)
+def test_what_has_the_name_of_a_copy_and_is_none_is_neither_used_nor_changed(
+    found: Answer, failure: type[Exception], told: str
+) -> None:
+    """Its annotations may say anything: what counts is its data."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(failure, match=told):
+            await performer.perform(world.target(), [COPY])
+
+    assert len(run(scenario, whole(), EXISTS, found).api.requests) == 3
+
+
+def test_nothing_that_was_read_is_shown() -> None:
+    """A ConfigMap often has what should have been a Secret."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        read = await read_source(world.client, MAP, "shop", "app-config")
+        assert read.data == {"color": "hunter2"}
+        assert "hunter2" not in repr(read)
+        with pytest.raises(ApiUnavailable) as unreadable:
+            await read_source(world.client, MAP, "shop", "app-config")
+        assert "hunter2" not in repr(unreadable.value)
+        assert unreadable.value.__cause__ is None
+
+    run(scenario, whole(color="hunter2"), says(Response(200, b'{"metadata":{"resourceVersion":"1"},"data":"hunter2"}')))

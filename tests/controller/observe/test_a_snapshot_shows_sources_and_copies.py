@@ -1,0 +1,264 @@
+"""Observe sources: what a read said about exactly the version that the watch shows, and nothing guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rollouts.cluster.decoding import UnreadableObject
+from rollouts.controller.observe.config import Configs, config_of
+from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
+from rollouts.core.model.config import (
+    ConfigKind,
+    ConfigRef,
+    ConfigUse,
+    CopySeen,
+    Source,
+    SourceAbsent,
+    SourceKnown,
+    SourceLeftAlone,
+    SourceUnread,
+)
+from rollouts.core.model.snapshot import ReplicaSet
+from rollouts.manifests.ownership import config_note_text
+from rollouts.objects import CONFIG_MAP, Key
+from rollouts.sim.clock import EPOCH_S, run_virtual
+from tests.controller.world import CART, CART_UID, World, metadata, obj, owned, replica_set
+
+MAP = ConfigKind.CONFIG_MAP
+REF = ConfigRef(MAP, "app-config")
+SOURCE = (MAP, "shop", "app-config")
+READ = ContentRead(uid="app-config-uid", resource_version="7", content="abc", immutable=False)
+USE = ConfigUse(
+    kind=MAP, source="app-config", content="abc", copy="app-config-x", uid="app-config-uid", resource_version="7"
+)
+
+
+def config_map(name: str = "app-config", *, version: int = 7, **more: Any) -> Any:
+    """A ConfigMap as its watch shows it."""
+    fields = [{"manager": "kubectl", "time": "2026-01-01T00:00:05Z"}]
+    return obj(CONFIG_MAP, {"metadata": metadata(name, version=version, managedFields=fields) | more})
+
+
+def observed(
+    arrange: Callable[[World], None], *replica_sets: ReplicaSet, **why: Any
+) -> tuple[Source, tuple[CopySeen, ...]]:
+    """What is seen of the one source of Rollout cart, and of its copies."""
+    found: list[tuple[Source, tuple[CopySeen, ...]]] = []
+
+    async def main() -> None:
+        world = World()
+        world.config_maps.replace("", (), "1")
+        arrange(world)
+        configs = Configs(world.store, world.contents, clock=world.clock, **why)
+        sources = configs.sources(CART, (REF,), replica_sets)
+        found.append((sources[MAP, "app-config"], configs.copies(CART, CART_UID)))
+        assert CART in world.contents.askers.of(SOURCE)
+
+    run_virtual(main())
+    return found[0]
+
+
+def seen(*objects: Any, read: ContentRead | ReadFailed | None = None) -> Callable[[World], None]:
+    """A world with these ConfigMaps, in which the source was read."""
+
+    def arrange(world: World) -> None:
+        for each in objects:
+            world.config_maps.put("", each)
+        if read is not None:
+            world.contents.put(SOURCE, read)
+
+    return arrange
+
+
+def revision(*uses: ConfigUse) -> ReplicaSet:
+    """A ReplicaSet with that note."""
+    return ReplicaSet(
+        name="cart-v1",
+        uid="u",
+        resource_version="1",
+        revision="v1",
+        number=1,
+        created_at_s=0.0,
+        spec_replicas=1,
+        config=uses,
+    )
+
+
+def known(content: str = "abc", *, immutable: bool = False, shared_by: int = 1) -> SourceKnown:
+    """The source in its version 7."""
+    return SourceKnown(
+        content=content,
+        immutable=immutable,
+        uid="app-config-uid",
+        resource_version="7",
+        changed_at_s=1767225605.0,
+        shared_by=shared_by,
+    )
+
+
+FAILED = ReadFailed(message="no", needs_a_person=True)
+OFF: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning": "off"}}
+
+
+@pytest.mark.parametrize(
+    ("arrange", "source"),
+    [
+        (seen(), SourceAbsent()),
+        (seen(config_map()), SourceUnread()),
+        (seen(config_map(), read=READ), known()),
+        (seen(config_map(version=8), read=READ), SourceUnread()),
+        (seen(config_map(version=6), read=READ), SourceUnread(asks=False)),
+        (seen(config_map(uid="another"), read=READ), SourceUnread()),
+        (seen(config_map(), read=FAILED), SourceUnread("no", needs_a_person=True)),
+        (seen(read=READ), SourceAbsent()),
+        (seen(config_map(**OFF), read=READ), SourceLeftAlone()),
+        (seen(config_map(**OFF), read=FAILED), SourceLeftAlone()),
+    ],
+    ids=[
+        "absent",
+        "never read",
+        "read",
+        "changed since",
+        "the watch is behind",
+        "made again",
+        "failed",
+        "gone since",
+        "opted out",
+        "opted out, nobody may read it",
+    ],
+)
+def test_a_source_is_what_its_watch_and_the_last_read_say(arrange: Callable[[World], None], source: Source) -> None:
+    """The read of an older version would make the former content the new one; the watch is the judge of what there is."""
+    assert observed(arrange)[0] == source
+
+
+@pytest.mark.parametrize(
+    ("use", "source"),
+    [
+        (USE, known()),
+        (replace(USE, copy=""), SourceUnread()),
+        (replace(USE, resource_version="6"), SourceUnread()),
+        (replace(USE, uid="other"), SourceUnread()),
+    ],
+    ids=["that version", "used as it is: immutable or not", "an older version", "another object"],
+)
+def test_a_note_on_a_replica_set_saves_the_read_of_that_version(use: ConfigUse, source: Source) -> None:
+    """After a restart nothing is remembered, and ten thousand sources would be read for nothing."""
+    assert observed(seen(config_map()), revision(use))[0] == source
+
+
+@pytest.mark.parametrize(
+    ("why", "source"),
+    [
+        ({"is_listed": lambda: False}, SourceUnread(asks=False)),
+        (
+            {"why_unseen": lambda _namespace: "may not watch"},
+            SourceUnread("may not watch, or set spec.configVersioning.mode: Off", needs_a_person=True, asks=False),
+        ),
+    ],
+)
+def test_nothing_is_absent_while_the_watch_cannot_tell(why: dict[str, Any], source: Source) -> None:
+    """At the start, and without the right: an empty table says nothing."""
+    assert observed(seen(), **why)[0] == source
+    assert observed(seen(config_map(), read=READ), **why)[0] == source
+
+
+def test_a_watch_that_fails_for_long_says_nothing_either() -> None:
+    """The source may have changed a hundred times meanwhile."""
+
+    def arrange(world: World) -> None:
+        seen(config_map(), read=READ)(world)
+        world.config_maps.watch("shop").failed("refused", now_s=world.clock.monotonic_s() - 91.0)
+
+    assert observed(arrange)[0] == SourceUnread("the watch of ConfigMaps fails: refused", asks=False)
+
+
+def test_an_unreadable_source_is_told_and_not_absent() -> None:
+    """Somebody has to repair it."""
+
+    def arrange(world: World) -> None:
+        spoilt = UnreadableObject(config_map(version=8).metadata, "it has more than 16 MiB")
+        world.config_maps.put_unreadable("", spoilt)
+
+    source, _ = observed(arrange)
+
+    assert source == SourceUnread(
+        "ConfigMap app-config cannot be read: it has more than 16 MiB; repair it or delete it", asks=False
+    )
+
+
+def test_since_when_a_source_is_gone_is_what_the_watch_saw() -> None:
+    """`kubectl replace --force` deletes and creates within a second; the settle time begins with the deletion."""
+
+    def arrange(world: World) -> None:
+        world.contents.askers.asks(CART, [SOURCE])
+        world.contents.learn(config_map(), None, now_s=EPOCH_S + 5)
+
+    assert observed(arrange)[0] == SourceAbsent(EPOCH_S + 5)
+
+
+def test_a_source_that_came_back_is_not_gone() -> None:
+    """And what was read of the former object is about the former object."""
+
+    def arrange(world: World) -> None:
+        world.contents.askers.asks(CART, [SOURCE])
+        world.contents.put(SOURCE, READ)
+        world.contents.learn(config_map(), None, now_s=EPOCH_S + 5)
+        world.contents.learn(None, config_map(version=9, uid="again"), now_s=EPOCH_S + 6)
+        assert world.contents.gone_since_s(SOURCE) is None
+        assert world.contents.get(SOURCE) is None
+
+    observed(arrange)
+
+
+def test_how_many_share_a_source_is_known() -> None:
+    """Their updates do not begin in one second."""
+
+    def arrange(world: World) -> None:
+        seen(config_map(), read=READ)(world)
+        for name in ("b", "c"):
+            world.contents.askers.asks(Key("shop", name), [SOURCE])
+
+    assert observed(arrange)[0] == known(shared_by=3)
+
+
+def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark() -> None:
+    """Somebody else's ConfigMap with our label is no copy, and one that nobody owns is one that nobody would delete."""
+    marked = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
+    notes = {"rollouts.dev/config-source": "app-config", "rollouts.dev/content": "abc"}
+    ours = config_map("b", labels=marked, annotations=notes, ownerReferences=owned())
+    orphan = config_map("a", labels=marked, annotations=notes, deletionTimestamp="2026-01-01T00:00:09Z")
+    earlier = config_map("c", labels=marked, annotations=notes, ownerReferences=owned(uid="earlier"))
+    unmarked = config_map("d", labels={"rollouts.dev/name": "cart"}, ownerReferences=owned())
+    another = config_map("e", labels=marked | {"rollouts.dev/name": "other"})
+
+    _, copies = observed(seen(unmarked, ours, another, orphan, earlier))
+
+    assert [(each.name, each.source, each.content, each.owned, each.deleting) for each in copies] == [
+        ("a", "app-config", "abc", False, True),
+        ("b", "app-config", "abc", True, False),
+        ("c", "app-config", "abc", False, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "annotations", "config"),
+    [
+        ("v1", {}, ()),
+        ("v1", {"rollouts.dev/config": "{"}, ()),
+        ("v2", {"rollouts.dev/config": config_note_text([USE])}, (USE,)),
+        ("v2", {}, None),
+        ("v2", {"rollouts.dev/config": "{"}, None),
+    ],
+)
+def test_a_revision_without_a_readable_note_names_no_copy_only_if_its_scheme_has_none(
+    scheme: str, annotations: dict[str, str], config: tuple[ConfigUse, ...] | None
+) -> None:
+    """Whoever thinks that a ReplicaSet names nothing deletes what its pods read."""
+    labels = {"rollouts.dev/hash-scheme": scheme}
+
+    assert config_of(replica_set("cart-v1", labels=labels, annotations=annotations)) == config

@@ -1,0 +1,163 @@
+"""ConfigMaps on the real control plane: an edit is an update, a revision keeps what it began with, and each shape is read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controllers import confined_controller
+from tests.e2e.manifests import GATE, Manifest, canary, config_map
+from tests.e2e.stage import REVISION, Stage, current
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+COPIES = ("-l", "rollouts.dev/config-copy=true")
+
+
+def _edit(stage: Stage, color: str) -> None:
+    stage.kubectl("patch", "configmap", "web-config", "--type=merge", "-p", json.dumps({"data": {"color": color}}))
+
+
+def _replica_set(stage: Stage, revision: str) -> Manifest:
+    (found,) = stage.all("replicasets", "-l", f"{REVISION}={revision}")
+    return found
+
+
+def _names(stage: Stage, revision: str) -> list[str]:
+    """The ConfigMaps that a revision's pods read."""
+    (container,) = _replica_set(stage, revision)["spec"]["template"]["spec"]["containers"]
+    return [each["configMapRef"]["name"] for each in container["envFrom"]]
+
+
+def _color(stage: Stage, revision: str) -> str:
+    (name,) = _names(stage, revision)
+    return str(stage.get("configmap", name)["data"]["color"])
+
+
+def _at_the_gate(stage: Stage, before: str) -> str:
+    """Waits for a person's decision about another revision than `before`; that revision."""
+
+    def stands(one: Manifest) -> bool:
+        status = one.get("status", {})
+        waits = (status.get("waitingFor") or {}).get("reason") == "PromotionNeeded"
+        return waits and status.get("currentStepIndex") == GATE and status["currentRevision"] != before
+
+    return current(stage.until("rollouts", "web", stands))
+
+
+def test_an_edit_goes_through_a_canary_and_a_revert_comes_back_under_its_own_name(stage: Stage) -> None:
+    """Each revision reads a copy of its own: at the gate both contents serve, after an abort and a revert only the old one."""
+    stage.apply(config_map("web-config"), canary("web", configured_by=["web-config"]))
+    first = current(stage.wait_ready("web"))
+
+    _edit(stage, "green")
+    second = _at_the_gate(stage, first)
+    stage.until_pods("web", {first: 3, second: 1})
+    assert (_color(stage, first), _color(stage, second)) == ("blue", "green")
+    assert _names(stage, first) != _names(stage, second)
+    stage.annotate("web", "abort", second)
+    stage.until_phase("web", "Aborted")
+    stage.until_pods("web", {first: 4})
+
+    _edit(stage, "blue")
+    back = stage.until("rollouts", "web", lambda one: one["status"]["phase"] == "Healthy")
+    assert current(back) == first
+    assert {each["immutable"] for each in stage.all("configmaps", *COPIES)} == {True}
+
+
+def test_a_deleted_source_harms_nobody_and_a_deleted_rollout_takes_its_copies_along(stage: Stage) -> None:
+    """Sources are the user's and copies the Rollout's; only what the API server says is not there is missing."""
+    stage.apply(config_map("web-config"), canary("web", configured_by=["web-config"]))
+    first = current(stage.wait_ready("web"))
+    stage.kubectl("delete", "configmap", "web-config")
+    stage.until_at("web", "ConfigNotFound")
+    assert _color(stage, first) == "blue"
+    stage.until_pods("web", {first: 4})
+
+    stage.apply(config_map("web-config"))
+    assert current(stage.wait_ready("web")) == first
+    (copy,) = stage.all("configmaps", *COPIES)
+    stage.kubectl("delete", "rollout", "web", "--timeout=20s")
+    stage.kubectl("wait", f"configmap/{copy['metadata']['name']}", "--for=delete", "--timeout=30s")
+    assert stage.get("configmap", "web-config")["data"] == {"color": "blue"}
+
+
+def _sources() -> Sequence[Manifest]:
+    """Fifty, among them the greatest, binary, with unicode, and one that nobody can change."""
+    large = "ж<\n" * (1024 * 1024 // 4 - 64)
+    binary = base64.b64encode(os.urandom(1000)).decode()
+    made = [config_map(f"web-{number}", {"number": str(number)}) for number in range(46)]
+    return [
+        *made,
+        config_map("web-large", {"large": large}),
+        config_map("web-binary", {"text": "plain"}, binaryData={"blob": binary}),
+        config_map("web-unicode", {"text": "zażółć \u2028 \U0001f600", "empty": ""}),
+        config_map("web-fixed", immutable=True),
+    ]
+
+
+def test_fifty_sources_of_every_kind_are_copied_as_they_are(stage: Stage) -> None:
+    """A mebibyte, binary data, unicode, an immutable one, and optional ones that are not there."""
+    sources = _sources()
+    names = [each["metadata"]["name"] for each in sources]
+    for each in sources:
+        stage.kubectl("create", "-f", "-", input=json.dumps(each))  # its size leaves no room for kubectl's annotation
+    web = canary("web", replicas=1, configured_by=names)
+    (container,) = web["spec"]["template"]["spec"]["containers"]
+    container["envFrom"].append({"configMapRef": {"name": "web-absent", "optional": True}})
+    web["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "all", "projected": {"sources": [{"configMap": {"name": name}} for name in names]}}
+    ]
+    stage.kubectl("create", "-f", "-", input=json.dumps(web))
+    first = current(stage.wait_ready("web"))
+
+    read = _names(stage, first)
+    copies = {
+        each["metadata"]["annotations"]["rollouts.dev/config-source"]: each for each in stage.all("configmaps", *COPIES)
+    }
+    assert set(copies) == set(names) - {"web-fixed"}
+    assert read == [copies[name]["metadata"]["name"] if name in copies else name for name in [*names, "web-absent"]]
+    for source in sources:
+        copy = copies.get(source["metadata"]["name"])
+        if copy is not None:
+            assert copy["data"] == source["data"]
+            assert copy.get("binaryData") == source.get("binaryData")
+    (volume,) = _replica_set(stage, first)["spec"]["template"]["spec"]["volumes"]
+    assert [each["configMap"]["name"] for each in volume["projected"]["sources"]] == read[:-1]
+
+    stage.apply(config_map("web-absent"))  # an optional one that comes is a change, too
+    second = _changed(stage, first)
+    assert _names(stage, second)[-1] != "web-absent"
+
+
+def _changed(stage: Stage, before: str) -> str:
+    """Waits for an update to another revision; that revision."""
+    return current(stage.until("rollouts", "web", lambda one: one["status"]["currentRevision"] != before))
+
+
+def test_an_upgrade_rolls_nobody(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> None:
+    """The version before knew no sources: its ReplicaSets have no note, and what is seen first is what they have."""
+    stage, logs = Stage(control_plane, namespace), Path(control_plane.folder, "logs")
+    run = partial(confined_controller, controller_kubeconfig, namespace=namespace, logs=logs, leader_elect=False)
+    with run(flags=["--config-versioning=off"]):
+        stage.apply(config_map("web-config"), canary("web", configured_by=["web-config"]))
+        first = current(stage.wait_ready("web"))
+        before = _replica_set(stage, first)
+    with run():
+        noted = stage.until(
+            "replicasets",
+            before["metadata"]["name"],
+            lambda one: "rollouts.dev/config" in one["metadata"]["annotations"],
+        )
+        assert noted["spec"] == before["spec"]
+        assert [each["metadata"]["name"] for each in stage.all("replicasets")] == [before["metadata"]["name"]]
+        _edit(stage, "green")
+        second = _at_the_gate(stage, first)
+        assert (_names(stage, first), _color(stage, second)) == (["web-config"], "green")

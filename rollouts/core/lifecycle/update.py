@@ -48,7 +48,8 @@ def _new_steps(seen: Snapshot, status: RolloutStatus) -> tuple[StatusChange, ...
     spec = seen.rollout.spec
     if spec.strategy_hash == status.strategy_hash:
         return ()
-    if status.current_revision == status.stable_revision:  # it is finished, and stays at the end of the new steps
+    # A finished update stays at the end of the new steps, and so does the first one: there is nothing that steps could protect.
+    if status.stable_revision in ("", status.current_revision):
         return (KeepStepsDone(spec.strategy_hash, spec.strategy.step_count),)
     return (StartSteps(spec.strategy_hash, seen.now_s),)
 

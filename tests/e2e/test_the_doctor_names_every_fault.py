@@ -24,29 +24,30 @@ pytestmark = pytest.mark.controlplane
 
 TOLD_TO_PROXY = ("--set", "proxyMode=ipvs,prometheusUrl=http://prometheus.monitoring:9090")
 
+MINE = f"{RELEASE_NAMESPACE}/{RELEASE}"
 FAULTS = {
     "an older CRD": ("CRDs", "rollouts.rollouts.dev is older than this program", "helm upgrade"),
     "a missing CRD": ("CRDs", "not installed: metricproviders.rollouts.dev", "kubectl apply"),
     "a second controller": ("controller", "manage the same Rollouts", "uninstall one"),
     "a controller of no replicas": ("controller", "second/second is scaled to 0 replicas", "kubectl scale"),
     "a leader that does not renew": ("leader", "and nobody has taken over", "kubectl logs"),
-    "a missing right": ("rights", "the controller may not", "rbac.create"),
-    "a wrong proxy mode": ("proxy mode", "the controller is told ipvs, and", "proxyMode=nftables"),
+    "a missing right": ("rights", f"{MINE} may not get rollouts", "rbac.create"),
+    "a wrong proxy mode": ("proxy mode", f"{MINE} is told ipvs, and", "proxyMode=nftables"),
     "a router that is not installed": (
         "routers",
-        "1 Rollout need istio, and the API server does not have",
+        "1 Rollout needs istio, and the API server does not have",
         "install the CRDs",
     ),
     "a router without rights": (
         "routers",
-        f"{RELEASE_NAMESPACE}/{RELEASE} may not change its routes",
+        f"{MINE} may not change its routes",
         "routers={gatewayAPI,istio}",
     ),
     "a Prometheus that is not there": ("Prometheus", "there is no such Service", "prometheusUrl"),
     "a provider that is refused": ("providers", "the path does not lead anywhere", "change it"),
 }
 WARNINGS = {
-    "another version": ("versions", "the controller is 0.0.9, this program is", "helm upgrade"),
+    "another version": ("versions", f"{MINE} is 0.0.9, this program is", "helm upgrade"),
     "no metrics API": ("metrics APIs", "HorizontalPodAutoscaler default/web needs metrics.k8s.io", "metrics-server"),
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,54 @@ def test_metrics_can_be_opened_for_prometheus_alone(helm: Path, tmp_path: Path) 
     policy = _one(render(helm, "--set", chosen, home=tmp_path), "NetworkPolicy")["spec"]
 
     assert policy["ingress"][0]["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
+
+
+def _notes(helm: Path, home: Path, *arguments: str) -> str:
+    """What Helm prints after an installation; without a cluster it renders manifests only, so here the text is in one."""
+    chart = home / "chart"
+    shutil.copytree(CHART, chart)
+    lines = (chart / "templates" / "NOTES.txt").read_text().splitlines()
+    (chart / "templates" / "notes.yaml").write_text("\n".join(["text: |", *(f"  {line}" for line in lines)]))
+    words = ["template", RELEASE, str(chart), "--namespace", RELEASE_NAMESPACE, "--show-only", "templates/notes.yaml"]
+    done = subprocess.run(
+        [str(helm), *words, *arguments],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return str(yaml.safe_load(done.stdout)["text"])
+
+
+def test_the_notes_end_in_commands_of_getting_started(helm: Path, tmp_path: Path) -> None:
+    """The page is run by a test; what Helm prints and nobody runs would age."""
+    page = (CHART.parents[1] / "docs" / "getting-started.md").read_text()
+
+    commands = [line.strip() for line in _notes(helm, tmp_path).splitlines() if line.startswith("  ")]
+
+    assert len(commands) >= 8
+    assert [command for command in commands if command not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "warned"),
+    [
+        ("image.repository=registry.example/rollouts", None),
+        ("image.tag=v2", "No registry has this image"),
+        ("crds.keep=false", "deletes the CRDs, and with them every Rollout"),
+        ("watchNamespaces={shop}", "it drains pods for two minutes"),
+        ("watchNamespaces={shop},proxyMode=ipvs", "No registry has this image"),
+    ],
+)
+def test_the_notes_warn_of_what_was_chosen(helm: Path, tmp_path: Path, chosen: str, warned: str | None) -> None:
+    """Somebody reads them once, at the right moment."""
+    notes = _notes(helm, tmp_path, "--set", chosen)
+
+    if warned is None:
+        assert "make image" not in notes
+    else:
+        assert warned in notes
+    assert ("two minutes" in notes) is ("watchNamespaces" in chosen and "proxyMode" not in chosen)
 
 
 def test_environment_and_volumes_are_added_to_the_charts_own(helm: Path, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def _controllers(seen: Seen) -> Iterator[Finding]:
 
 
 def _controller(each: Installed) -> Iterator[Finding]:
-    where = f"{each.namespace}/{each.name}"
+    where = each.where
     wanted = each.deployment["spec"].get("replicas", 1)
     available = each.deployment.get("status", {}).get("availableReplicas", 0)
     if wanted == 0:
@@ -197,7 +197,7 @@ def _rivals(controllers: Iterable[Installed]) -> Iterator[Finding]:
         for other in earlier:
             mine, theirs = set(each.flags("namespace")), set(other.flags("namespace"))
             if not mine or not theirs or mine & theirs:
-                pair = f"{other.namespace}/{other.name} and {each.namespace}/{each.name}"
+                pair = f"{other.where} and {each.where}"
                 fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
                 yield Finding("controller", Level.FAULT, f"{pair} manage the same Rollouts", fix)
         earlier.append(each)
@@ -206,7 +206,7 @@ def _rivals(controllers: Iterable[Installed]) -> Iterator[Finding]:
 def _leases(seen: Seen) -> Iterator[Finding]:
     for each in seen.controllers:
         running = each.deployment.get("status", {}).get("availableReplicas", 0)
-        where = f"{each.namespace}/{each.name}"
+        where = each.where
         if not each.elects:
             if each.deployment["spec"].get("replicas", 1) > 1:
                 fix = "set leaderElection=true, or replicas=1"
@@ -215,9 +215,10 @@ def _leases(seen: Seen) -> Iterator[Finding]:
         logs = f"kubectl logs -n {each.namespace} deployment/{each.name}"
         if "get leases" in seen.refused:
             continue
+        if not running:
+            continue  # that its pods do not run is the fault
         if each.lease is None or not each.lease.get("spec", {}).get("holderIdentity"):
-            if running:
-                yield Finding("leader", Level.FAULT, f"{where}: replicas run, and none has taken the Lease", logs)
+            yield Finding("leader", Level.FAULT, f"{where}: replicas run, and none has taken the Lease", logs)
             continue
         age_s, holder = _age_s(each.lease, seen.now_s), each.lease["spec"]["holderIdentity"]
         if age_s > LEASE_OLD_S:
@@ -230,25 +231,25 @@ def _leases(seen: Seen) -> Iterator[Finding]:
 def _versions(seen: Seen, version: str) -> Iterator[Finding]:
     for each in seen.controllers:
         if each.version and each.version != version:
-            says = f"the controller is {each.version}, this program is {version}"
+            says = f"{each.where} is {each.version}, this program is {version}"
             yield Finding(
                 "versions", Level.WARNING, says, "use one version: helm upgrade, or make cli in its source tree"
             )
         elif each.version:
-            yield Finding("versions", Level.OK, f"controller and this program are {version}")
+            yield Finding("versions", Level.OK, f"{each.where} and this program are {version}")
 
 
 def _rights(seen: Seen) -> Iterator[Finding]:
     for each in seen.controllers:
         if each.missing is None:
-            says = "whether the controller has its rights was not looked at: you may not create subjectaccessreviews"
+            says = f"whether {each.where} has its rights was not looked at: you may not create subjectaccessreviews"
             yield Finding("rights", Level.NOTE, says)
         elif each.missing:
             some = ", ".join(map(str, each.missing[:5])) + (", …" if len(each.missing) > 5 else "")
             fix = f"helm upgrade {each.name} ./helm/rollouts -n {each.namespace} (rbac.create and routers are values of it)"
-            yield Finding("rights", Level.FAULT, f"the controller may not {some}", fix)
+            yield Finding("rights", Level.FAULT, f"{each.where} may not {some}", fix)
         else:
-            yield Finding("rights", Level.OK, "the controller has the rights that it needs")
+            yield Finding("rights", Level.OK, f"{each.where} has the rights that it needs")
     if seen.own_missing:
         some = ", ".join(map(str, seen.own_missing))
         fix = "have an administrator bind you to the ClusterRole view or edit (rbac.aggregateToUserRoles)"
@@ -260,7 +261,7 @@ def _proxy(seen: Seen) -> Iterator[Finding]:
     for each in seen.controllers or ():
         declared = next(iter(each.flags("proxy-mode")), "auto")
         if declared == "auto" and each.flags("namespace") and mode is not ProxyMode.UNKNOWN:
-            says = "the controller may not ask with watchNamespaces, so it drains pods for two minutes"
+            says = f"{each.where} may not ask with watchNamespaces, so it drains pods for two minutes"
             yield Finding("proxy mode", Level.WARNING, says, f"helm upgrade … --set proxyMode={mode}")
         elif declared == "auto" and mode is ProxyMode.UNKNOWN:
             says = f"{seen.proxy.known_by.partition('; set the mode')[0]}; pods are drained for two minutes"
@@ -268,7 +269,7 @@ def _proxy(seen: Seen) -> Iterator[Finding]:
                 "proxy mode", Level.WARNING, says, "helm upgrade … --set proxyMode=iptables (or nftables, ipvs, other)"
             )
         elif declared != "auto" and mode not in (ProxyMode.UNKNOWN, declared):
-            says = f"the controller is told {declared}, and {seen.proxy.known_by}"
+            says = f"{each.where} is told {declared}, and {seen.proxy.known_by}"
             yield Finding("proxy mode", Level.FAULT, says, f"helm upgrade … --set proxyMode={mode}")
         else:
             yield Finding(
@@ -280,16 +281,14 @@ def _routers(seen: Seen) -> Iterator[Finding]:
     used = routers_of(seen.rollouts)
     for router in sorted(used):
         count = sum(router in routers_of([each]) for each in seen.rollouts)
-        who = f"{count} Rollout{'s' if count > 1 else ''}"
+        who = "1 Rollout needs" if count == 1 else f"{count} Rollouts need"
         if not seen.served.get(router):
             fix = f"install the CRDs of {router}, or take it out of the Rollouts"
-            yield Finding(
-                "routers", Level.FAULT, f"{who} need {router}, and the API server does not have its routes", fix
-            )
+            yield Finding("routers", Level.FAULT, f"{who} {router}, and the API server does not have its routes", fix)
         for each in seen.controllers:
             if router not in each.flags("router"):
                 routers = ",".join([*each.flags("router"), router])
-                says = f"{who} need {router}, and {each.namespace}/{each.name} may not change its routes"
+                says = f"{who} {router}, and {each.where} may not change its routes"
                 yield Finding("routers", Level.FAULT, says, f"helm upgrade … --set routers={{{routers}}}")
     if seen.served.get("gatewayAPI"):
         yield from _gateway_classes(seen, needed="gatewayAPI" in used)

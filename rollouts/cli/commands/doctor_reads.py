@@ -104,6 +104,11 @@ class Installed:
         return str(self.deployment["metadata"]["name"])
 
     @property
+    def where(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def version(self) -> str:
         """The version that the chart names; "" without one."""
         return str(self.deployment["metadata"].get("labels", {}).get("app.kubernetes.io/version", ""))

@@ -98,7 +98,7 @@ async def _one(
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
     beside = tuple(each for each in services if each["metadata"].get("namespace", namespace) == namespace)
-    templates = await read_templates(session, spec, manifests, namespace=namespace)
+    templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
     return report_of(applied, seen, live, from_file=beside, templates=templates)
 
 

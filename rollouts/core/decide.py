@@ -29,7 +29,7 @@ from rollouts.core.lifecycle.commands import (
     with_noted_abort,
 )
 from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
-from rollouts.core.lifecycle.config_copies import config_questions, with_hold
+from rollouts.core.lifecycle.config_copies import config_questions
 from rollouts.core.lifecycle.progress import (
     can_abort,
     counted,
@@ -96,7 +96,7 @@ def _not_begun(seen: Snapshot, published: RolloutStatus) -> Decision:
     """The Decision about a Rollout whose first revision is not known yet: it says what it waits for."""
     ctx = context_of(seen, seen.status)
     begun = _Begun(ctx=ctx, published=published, reading=Reading(seen.status.commands), notices=())
-    return _concluded(begun, ctx, Contribution(intents=config_questions(ctx), wait=with_hold(ctx, None)))
+    return _concluded(begun, ctx, Contribution(intents=config_questions(ctx)))
 
 
 def decide_invalid(

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import NOT_HELD_UP, Wait, earliest
+from rollouts.core.context.waits import CONFIG_HOLDS, NOT_HELD_UP, Wait, earliest
 from rollouts.core.drain.cutover import begun_again, drain_questions, settle_cutovers
 from rollouts.core.lifecycle.analyses import surplus_runs, unwanted_runs
 from rollouts.core.lifecycle.config_copies import (
@@ -20,7 +20,6 @@ from rollouts.core.lifecycle.config_copies import (
     lost_copies,
     surplus_copies,
     with_copies,
-    with_hold,
 )
 from rollouts.core.lifecycle.housekeeping import (
     coalesced,
@@ -33,7 +32,7 @@ from rollouts.core.lifecycle.housekeeping import (
 from rollouts.core.lifecycle.progress import still_wanted
 from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Intent, Notice, ReleaseRoute, SwitchService
+from rollouts.core.model.intents import CreateConfigCopy, Intent, Notice, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.services import releases
 from rollouts.core.scale.restarts import plan_restart
@@ -43,7 +42,8 @@ from rollouts.core.strategy.route_release import plan_standing_still, stands_sti
 from rollouts.core.strategy.rules import rules_of
 from rollouts.core.strategy.skeleton import plan_update
 
-_DRAINS = {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}  # while pods drain, none is evicted
+_HOLD_PODS = CONFIG_HOLDS | {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}
+"""While pods drain none is evicted, nor while a ReplicaSet is missing whose configuration is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, rel
         step=step,
         restart=restart,
         wait=update or restart.wait,
-        pods_may_go=held_up is None or held_up.reason in NOT_HELD_UP - _DRAINS,
+        pods_may_go=held_up is None or held_up.reason in NOT_HELD_UP - _HOLD_PODS,
     )
 
 
@@ -179,9 +179,13 @@ def _surplus(course: Course) -> Contribution:
 def _config(course: Course) -> Contribution:
     """Asks for the contents of sources, notes what a ReplicaSet began with, and creates copies anew that are lost."""
     ctx = course.planned
-    if ctx.seen.config is None:
+    plan = ctx.seen.config
+    if plan is None:
         return Contribution()
-    return Contribution(intents=(*config_questions(ctx), *baseline_note(ctx), *lost_copies(ctx)))
+    made = {each.use.copy for each in course.step.intents if isinstance(each, CreateConfigCopy)}
+    lost = [each for each in lost_copies(ctx) if each.use.copy not in made]
+    intents: tuple[Intent, ...] = (*config_questions(ctx), *baseline_note(ctx), *lost)
+    return Contribution(intents=intents, wake_at_s=plan.hold.deadline_s if plan.hold is not None else None)
 
 
 def _surplus_copies(course: Course) -> Contribution:
@@ -218,7 +222,7 @@ def _told_wait(course: Course) -> Wait | None:
     wait = explained(course.ctx, course.wait)
     if wait is None and not course.ctx.aborted:
         wait = keeping_wait(course.planned)
-    return with_hold(course.ctx, still_wanted(course.ctx, wait, course.step.intents))
+    return still_wanted(course.ctx, wait, course.step.intents)
 
 
 def _both(wait: Wait | None, beside: Wait | None) -> Wait | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from rollouts.core.model.after import (
+    copies_after,
     pod_after,
     replica_set_after,
     replica_set_made,
@@ -16,9 +17,11 @@ from rollouts.core.model.after import (
     runs_after,
     service_after,
 )
+from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskConfig,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -26,8 +29,10 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskService,
     CreateAnalysisRun,
+    CreateConfigCopy,
     CreateReplicaSet,
     DeleteAnalysisRun,
+    DeleteConfigCopy,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -44,6 +49,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.snapshot import EvictionRefused, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
 from tests.core.model import World, annotated, deleted, moved, route, wrote
+from tests.core.sources import asked, noted
 
 
 class RefusedError(Exception):
@@ -67,6 +73,10 @@ def applied(there: World, intent: Intent) -> World:
             return _without_route_answer(_with_route(there, intent), intent.route)
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
             return _with_runs(there, intent)
+        case CreateConfigCopy() | DeleteConfigCopy():
+            return _with_copies(there, intent)
+        case AskConfig(ref=ref):
+            return replace(there, configs=asked(there.configs, ref))
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return _answered(there, intent)
         case never:
@@ -93,6 +103,38 @@ def _with_runs(there: World, intent: CreateAnalysisRun | TerminateAnalysisRun | 
     return replace(there, runs=tuple(runs))
 
 
+def _with_copies(there: World, intent: CreateConfigCopy | DeleteConfigCopy) -> World:
+    """A copy is made of what its source contains now; one that has changed, or is in use, is not deleted.
+
+    Raises: AssertionError when pods may still read a copy that is deleted.
+    """
+    before = {each.uid: each for each in there.configs.copies}
+    match intent:
+        case CreateConfigCopy(use=use):
+            source = there.configs.objects.get((use.kind, use.source))
+            if source is None or source.content != use.content:
+                raise RefusedError(f"{use.source} has another content")
+        case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
+            found = before.get(uid)
+            if found is None or found.resource_version != version:
+                raise RefusedError(f"copy {name} has changed")
+            users = [each.name for each in there.replica_sets if (kind, name) in _named(each)]
+            assert not users, f"S14: copy {name} is deleted, and {users} name it"
+        case never:
+            assert_never(never)
+    there = wrote(there, type(intent).__name__)
+    version = str(there.version)
+    copies = []
+    for each in copies_after(there.configs.copies, intent, by=there.rollout, now_s=there.now_s):
+        made = each if each.uid in before else replace(each, uid=f"uid-{version}")
+        copies.append(made if made == before.get(made.uid) else replace(made, resource_version=version))
+    return replace(there, configs=replace(there.configs, copies=tuple(copies)))
+
+
+def _named(replica_set: ReplicaSet) -> set[tuple[ConfigKind, str]]:
+    return {(use.kind, use.copy) for use in replica_set.config or ()}
+
+
 def _with_replica_sets(
     there: World, intent: CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
 ) -> World:
@@ -107,6 +149,9 @@ def _with_replica_sets(
             return replace(moved(there, name), orphaned=there.orphaned - {name})
         case PatchReplicaSet():
             after = replace(replica_set_after(found, intent), resource_version=str(there.version))
+            if intent.config is not None:
+                meant = {**there.configs.meant, found.revision: noted(there.rollout.spec.template_hash, intent.config)}
+                there = replace(there, configs=replace(there.configs, meant=meant))
             return replace(there, replica_sets=tuple(after if each is found else each for each in there.replica_sets))
         case DeleteReplicaSet():
             return deleted(there, found.revision)

@@ -52,6 +52,7 @@ from rollouts.core.model.traffic import (
     Split,
 )
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
+from tests.core.sources import Configs, seen_sources
 
 T0 = 1_790_000_000.0  # some moment in 2026
 
@@ -86,6 +87,7 @@ class World:
         unmeasured: they stay as they are.
         templates_wrong: why no run can be made now; "" when it can.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
+        configs: ConfigMaps: sources of users, and copies of ours.
         writes: calls of ours that wrote, by name.
     """
 
@@ -117,6 +119,7 @@ class World:
     unmeasured: bool = False
     templates_wrong: str = ""
     budget: int | None = None
+    configs: Configs = Configs()
     writes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -230,6 +233,8 @@ def snapshot(there: World) -> Snapshot:
         proxy=PROXY,
         runs=there.runs,
         drafts=_drafts(there),
+        sources=seen_sources(there.configs, there.rollout.spec.config_refs),
+        copies=there.configs.copies,
     )
 
 

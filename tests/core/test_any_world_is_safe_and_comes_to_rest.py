@@ -51,8 +51,19 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
+from tests.core.config_worlds import (
+    CONF,
+    MAYBE,
+    REFS,
+    copies_moved,
+    copy_deleted,
+    source_removed,
+    source_written,
+    with_configs,
+)
 from tests.core.measured_runs import runs_ended, runs_measured
-from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot
+from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot, world
+from tests.core.sources import answered, meaning
 from tests.core.worlds import (
     applied_again,
     deleting,
@@ -68,7 +79,6 @@ from tests.core.worlds import (
     replica_sets_caught_up,
     replica_sets_synced,
     route_put_back,
-    running,
     settled,
     sizes,
     slices_caught_up,
@@ -240,6 +250,25 @@ ENVIRONMENT: dict[str, Move] = {
         there, services={**there.services, "cart": service("cart", uid=f"uid-{there.version}", resource_version=f"x{i}")}
     ),
 }  # fmt: skip
+CONTENTS = ("v1", "v2", "v3")
+SOURCES = (CONF.name, MAYBE.name)
+CONFIGURATION: dict[str, Move] = {
+    "a source is edited, or created": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], immutable=i + j == 14
+    ),
+    "a source is deleted": lambda there, i, _j: source_removed(there, SOURCES[i % 2]),
+    "a source is left alone, or not": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], left_alone=i % 2 == 0
+    ),
+    "reads fail, or not": lambda there, i, _j: with_configs(there, trouble="etcdserver: leader changed" * (i % 2)),
+    "reads are slow, or not": lambda there, i, _j: with_configs(there, slow=i % 2 == 0),
+    "reads are answered": lambda there, _i, _j: replace(there, configs=answered(there.configs)),
+    "reads are forgotten": lambda there, _i, _j: with_configs(there, read={}, gone={}),
+    "sources may not be watched, or may": lambda there, i, _j: with_configs(there, forbidden=i % 2 == 0),
+    "sources are shared": lambda there, i, _j: with_configs(there, shared_by=i + 1),
+    "a copy is deleted": lambda there, i, _j: copy_deleted(there, i),
+    "copies lose their owner": lambda there, _i, _j: copies_moved(there, owned=False),
+}  # fmt: skip
 DRAINS = (
     DrainSpec(max_request_s=10.0),
     DrainSpec(mode=DrainMode.OFF),
@@ -291,13 +320,14 @@ def _stale(film: Film, i: int, j: int) -> Film:
     return Film(reconciled(film.now, seen=film.stale)) if film.stale else film
 
 
+MOVES = {**CONFIGURATION, **ENVIRONMENT, **PEOPLE}
 PASSES = {"pass": _pass, "pass again": _pass, "crash": _crash, "stale pass": _stale}
 TAPES = st.lists(
     st.tuples(
         st.one_of(
             st.sampled_from(sorted(PASSES)),
             st.sampled_from(sorted(PASSES)),
-            st.sampled_from(sorted(ENVIRONMENT)),
+            st.sampled_from(sorted({**ENVIRONMENT, **CONFIGURATION})),
             st.sampled_from(sorted(ENVIRONMENT)),
             st.sampled_from(sorted(PEOPLE)),
         ),
@@ -309,8 +339,18 @@ TAPES = st.lists(
 
 
 @lru_cache
-def _start(number: int, replicas: int, drain: DrainSpec) -> World:
-    return edited(running(EVERY[number], replicas=replicas, drain=drain), revision="b")
+def start(number: int, replicas: int, drain: DrainSpec) -> World:
+    """A new template comes. A third of these have a configuration from the start; to a third it comes with their next version."""
+    kind = (number + replicas) % 3
+    strategy, refs = EVERY[number], REFS if kind == 1 else ()
+    there = settled(source_written(world(strategy, replicas=replicas, drain=drain, config_refs=refs), "v1"))
+    return upgraded(there) if kind == 2 else edited(there, revision="b")
+
+
+def upgraded(there: World) -> World:
+    """The next version of this program finds what the pods of revision `a` read."""
+    read = frozenset({(CONF.kind, CONF.name, "v1"), (MAYBE.kind, MAYBE.name, "")})
+    return with_configs(edited(there, config_refs=REFS), meant={"a": ("a", read)})
 
 
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
@@ -320,7 +360,7 @@ def played(start: World, tape: list[tuple[str, int, int]]) -> World:
         if name in PASSES:
             film = PASSES[name](film, i, j)
         else:
-            move = ENVIRONMENT.get(name) or PEOPLE[name]
+            move = MOVES[name]
             film = Film(move(film.now, i, j), stale=film.stale or snapshot(film.now))
     return film.now
 
@@ -334,6 +374,9 @@ def healed(there: World) -> World:
         strategy=strategy,
         progress_deadline_abort=False,
     )
+    there = with_configs(there, trouble="", slow=False, forbidden=False)
+    if (CONF.kind, CONF.name) not in there.configs.objects:
+        there = source_written(there, "v1")
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
     routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
@@ -365,12 +408,27 @@ def assert_healthy(there: World) -> None:
     assert [there.planes[name] for name in managed] == [Split(share)] * len(managed)
 
 
+def assert_configured(there: World) -> None:
+    """Pods have what the sources contain, and no copy is left that nothing names."""
+    named = {use.copy for each in there.replica_sets for use in each.config or ()}
+    assert {each.name for each in there.configs.copies} <= named
+    spec, status = there.rollout.spec, there.status
+    if not spec.config_refs or status.phase is not Phase.HEALTHY:
+        return
+    means = meaning(spec.template_hash, snapshot(there).sources)
+    assert there.configs.meant.get(status.current_revision) == means
+    config = one(there, status.current_revision).config or ()
+    there_now = {each.name for each in there.configs.copies}
+    assert {use.copy for use in config if use.copy} <= there_now
+
+
 def assert_comes_to_rest(there: World) -> None:
     """L1 and S11: Healthy at the revision that is asked for, or aborted and saying why; and then left alone."""
     there = at_rest(healed(there))
 
     view = snapshot(there)
     assert nothing_more_to_do(view, decide(view)) == []
+    assert_configured(there)
     match there.status.phase:
         case Phase.HEALTHY | Phase.ROLLED_BACK:
             assert_healthy(there)
@@ -399,7 +457,7 @@ def test_a_canary_by_the_ratio_of_pods_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """With and without stable and canary Services, any surge: crashes, stale views, edits, failures and verbs at any time."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(CANARIES), len(CANARIES) + len(ROUTED)))
@@ -407,7 +465,7 @@ def test_a_canary_with_traffic_routing_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """`trafficRouting: {}` with setCanaryScale, minPodsPerReplicaSet and dynamicStableScale."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(CANARIES) + len(ROUTED), len(EVERY) - len(BLUE_GREENS) - len(ANALYSED)))
@@ -415,7 +473,7 @@ def test_a_canary_with_routes_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """Data planes that follow late or never, routes edited, deleted and put back, header and mirror routes, two routers."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(EVERY) - len(BLUE_GREENS) - len(ANALYSED), len(EVERY) - len(ANALYSED)))
@@ -423,7 +481,7 @@ def test_blue_green_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """With and without a preview Service, promoted by time and by hand."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))
 
 
 @_promise(range(len(EVERY) - len(ANALYSED), len(EVERY)))
@@ -431,4 +489,4 @@ def test_an_update_with_analyses_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """Steps, a background, before and after a promotion: runs that end in any way, are deleted, or cannot begin."""
-    assert_comes_to_rest(played(_start(number, replicas, drain), tape))
+    assert_comes_to_rest(played(start(number, replicas, drain), tape))

@@ -58,8 +58,10 @@ def test_the_order_of_the_rules_is_the_order_of_the_writes() -> None:
         "_restart",
         "_pods_question",
         "_drain_questions",
+        "_config",
         "_analysis_runs",
         "_surplus",
+        "_surplus_copies",
     ]
 
 

@@ -28,6 +28,7 @@ from rollouts.core.model.snapshot import Pod, ReplicaSet, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import ALL_TO_STABLE, Acceptance, Answer, RouteName, Split
 from tests.core.api_server import RefusedError, applied
+from tests.core.config_worlds import copies_moved, with_meaning
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import (
     World,
@@ -41,6 +42,7 @@ from tests.core.model import (
     world,
     wrote,
 )
+from tests.core.sources import answered
 from tests.invariants.every import broken_by
 
 
@@ -88,7 +90,8 @@ def _carried_out(
         if of_rollout and version != there.rollout.resource_version:  # it has moved: neither is written
             return there
         try:
-            there = with_status_written(there, decision) if isinstance(call, RolloutStatus) else applied(there, call)
+            after = with_status_written(there, decision) if isinstance(call, RolloutStatus) else applied(there, call)
+            there = with_meaning(there, after, view) if isinstance(call, RolloutStatus) else after
         except RefusedError:
             if not stale and not _from_what_is_not_shown(there, call):
                 raise
@@ -338,7 +341,9 @@ def later(there: World, seconds: float) -> World:
 
 
 def edited(there: World, **changes: Any) -> World:
-    """The spec with some fields changed: a new generation."""
+    """The spec with some fields changed: a new generation. A revision is that of a template."""
+    if "revision" in changes:
+        changes["template_hash"] = changes["revision"]
     if "strategy" in changes:
         changes["strategy_hash"] = strategy_hash(changes["strategy"])
         services = {name: service(name) for name in named_services(changes["strategy"])}
@@ -366,7 +371,7 @@ def applied_again(there: World) -> World:
     """`kubectl delete --cascade=orphan`, then `kubectl apply`: a Rollout of the same spec; nobody controls its ReplicaSets."""
     for each in there.replica_sets:
         there = orphaned(there, each.name)
-    there = status_wiped(there)
+    there = copies_moved(status_wiped(there), owned=False)
     rollout = replace(there.rollout, uid=f"uid-{there.version}", generation=1, annotations={}, restart_asked_at_s=None)
     return replace(there, rollout=rollout, held=None)
 
@@ -374,6 +379,7 @@ def applied_again(there: World) -> World:
 def quiet(there: World) -> World:
     """One round of everything that happens by itself: pods follow ReplicaSets, become ready, Services and gateways follow."""
     there = garbage_collected(there)
+    there = replace(there, configs=answered(there.configs)) if there.configs.coming else there
     there = there if there.unmeasured else runs_ended(runs_measured(there))
     return gateways_caught_up(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
 

@@ -2,7 +2,7 @@
 
 Each rule looks at one write, as it was decided: the world that was seen, with the earlier writes of the same pass in it. What the
 environment breaks (a node dies, a pod crashes) is no violation; making it worse is. Numbers are those of the project's catalogue
-of invariants: S1-S13, S24, L3.
+of invariants: S1-S14, S24, L3.
 
 The share of traffic ("weight") of a canary by the ratio of pods is its share of the pods. With `trafficRouting: {}` it is what
 status records. A Service gives all of its traffic to the revision that its selector names, and to every revision that its
@@ -22,6 +22,7 @@ from tests.invariants.analyses import (
     verdicts_are_alone,
     verdicts_are_what_runs_say,
 )
+from tests.invariants.configs import copies_are_safe
 from tests.invariants.ownership import (
     a_spent_true_goes_first,
     adopts_before_all_else,
@@ -87,6 +88,7 @@ def broken_by_write(before: Snapshot, intent: Intent, status: RolloutStatus) -> 
         *one_replica_set_per_revision(before, intent),
         *only_ours_and_as_seen(before, intent),
         *broken_by_routing(before, intent),
+        *copies_are_safe(before, intent),
     ]
 
 

@@ -6,6 +6,7 @@ from typing import TypeAlias, assert_never
 
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskConfig,
     AskDrained,
     AskFeatures,
     AskLive,
@@ -13,9 +14,11 @@ from rollouts.core.model.intents import (
     AskRoute,
     AskService,
     CreateAnalysisRun,
+    CreateConfigCopy,
     CreateReplicaSet,
     Decision,
     DeleteAnalysisRun,
+    DeleteConfigCopy,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -91,15 +94,12 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
             return _is_our_run(before, intent)
-        case CreateReplicaSet() | RemoveAnnotation():
+        case DeleteConfigCopy(uid=uid, resource_version=version):
+            seen = ((each.uid, each.resource_version) for each in before.copies if not each.problem)
+            return (uid, version) in set(seen)
+        case CreateReplicaSet() | RemoveAnnotation() | CreateConfigCopy():
             return True
-        case TerminateAnalysisRun(uid=uid):
-            return any(each.uid == uid for each in before.runs)
-        case DeleteAnalysisRun(uid=uid, resource_version=version):
-            return any((each.uid, each.resource_version) == (uid, version) for each in before.runs)
-        case CreateAnalysisRun():
-            return intent.name not in before.taken_runs
-        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
+        case AskConfig() | AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return True
         case never:
             assert_never(never)

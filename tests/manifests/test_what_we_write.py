@@ -10,7 +10,6 @@ import pytest
 
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.intents import (
-    AdoptReplicaSet,
     CreateReplicaSet,
     EvictPod,
     Notice,

@@ -48,12 +48,14 @@ def config_plan(seen: Snapshot) -> ConfigPlan | None:
         asks = [ref for ref, each in sources.items() if isinstance(each, SourceUnread) and each.asks]
         return ConfigPlan(revision=on_record, hold=unknown, unread=tuple(asks))
     uses = tuple([use for ref, each in sources.items() if (use := _use(seen.rollout, ref, each)) is not None])
-    revision, baseline = _revision(seen, uses)
-    if revision == spec.template_hash and uses:
-        uses = tuple([_by_name(each) for each in uses])
+    revision, baseline = _revision(seen, uses, on_record=on_record)
     if revision != on_record and (settling := _settling(seen, sources, on_record=on_record)) is not None:
         return ConfigPlan(revision=on_record, hold=settling)
-    return ConfigPlan(revision=revision, uses=uses, baseline=baseline)
+    if revision == spec.template_hash:
+        return ConfigPlan(revision=revision, uses=tuple([_by_name(each) for each in uses]), baseline=baseline)
+    if (unusable := _unusable(seen, revision, uses)) is not None:
+        return ConfigPlan(revision=on_record, hold=unusable)
+    return ConfigPlan(revision=revision, uses=uses)
 
 
 def as_its_sources_say(seen: Snapshot) -> Snapshot:
@@ -88,12 +90,12 @@ def _on_record(seen: Snapshot) -> str:
 
 def _unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
     """Why the contents are not known; None when they are."""
-    for ref, source in sources.items():
-        if isinstance(source, SourceUnread) and source.needs_a_person:
+    unread = [each for each in sources.values() if isinstance(each, SourceUnread)]
+    for source in unread:
+        if source.needs_a_person:
             return ConfigHold(Reason.CONFIG_FORBIDDEN, source.message)
-    for ref, source in sources.items():
-        if isinstance(source, SourceUnread):
-            return ConfigHold(Reason.CONFIG_NOT_READ, source.message)
+    if unread:
+        return ConfigHold(Reason.CONFIG_NOT_READ, unread[0].message)
     missing = [str(ref) for ref, source in sources.items() if isinstance(source, SourceAbsent) and not ref.optional]
     if missing:
         names, verb = " and ".join(missing), "does" if len(missing) == 1 else "do"
@@ -122,22 +124,33 @@ def _use(rollout: Rollout, ref: ConfigRef, source: Source) -> ConfigUse | None:
             assert_never(source)
 
 
-def _revision(seen: Snapshot, uses: tuple[ConfigUse, ...]) -> tuple[str, tuple[ConfigUse, ...] | None]:
+def _revision(
+    seen: Snapshot, uses: tuple[ConfigUse, ...], *, on_record: str
+) -> tuple[str, tuple[ConfigUse, ...] | None]:
     """The revision, and what to note on its ReplicaSet if that names the sources themselves.
 
     A ReplicaSet of an earlier version of this program has no note: the contents that are seen first are its own, so that no
-    upgrade rolls out anything.
+    upgrade rolls out anything. If it is deleted, it is made again as it was.
     """
     template = seen.rollout.spec.template_hash
-    if not uses:
+    by_name = next((each for each in seen.replica_sets if each.revision == template), None)
+    if not uses or (by_name is None and on_record == template):
         return template, None
-    by_name = next((each for each in seen.replica_sets if each.revision == template and not each.deleting), None)
-    if by_name is not None and by_name.config is not None:
-        noted = {(each.kind, each.source): each.content for each in by_name.config}
+    if by_name is not None:
+        noted = {(each.kind, each.source): each.content for each in by_name.config or ()}
         if all(noted.get((each.kind, each.source), each.content) == each.content for each in uses):
             complete = all((each.kind, each.source) in noted for each in uses)
             return template, None if complete else tuple([_by_name(each) for each in uses])
     return config_revision(template, uses), None
+
+
+def _unusable(seen: Snapshot, revision: str, uses: tuple[ConfigUse, ...]) -> ConfigHold | None:
+    """Why a copy that the new ReplicaSet would name cannot be used; None once the ReplicaSet exists."""
+    if any(each.revision == revision for each in seen.replica_sets):
+        return None
+    named = {(each.kind, each.copy) for each in uses}
+    problems = [each.problem for each in seen.copies if each.problem and (each.kind, each.name) in named]
+    return ConfigHold(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(problems)) if problems else None
 
 
 def _by_name(use: ConfigUse) -> ConfigUse:
@@ -162,6 +175,8 @@ def _settling(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record:
     if at_s <= seen.now_s:
         return None
     message = f"{ref} has changed: waiting for other changes that belong to it (configVersioning.settleSeconds)"
+    if any(_turn_s(seen.rollout, source) for _, source, _ in changed):
+        message = f"{message}; Rollouts that share it start one after another"
     return ConfigHold(Reason.CONFIG_SETTLING, message, deadline_s=at_s)
 
 

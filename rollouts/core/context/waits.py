@@ -23,7 +23,13 @@ PAUSES = frozenset(
 NOT_SEEN = {Reason.OBJECT_UNREADABLE, Reason.WATCH_FAILED}
 """Waits because the controller cannot read or watch an object; they say nothing about the revision."""
 
-CONFIG_HOLDS = {Reason.CONFIG_NOT_READ, Reason.CONFIG_SETTLING, Reason.CONFIG_NOT_FOUND, Reason.CONFIG_FORBIDDEN}
+CONFIG_HOLDS = {
+    Reason.CONFIG_NOT_READ,
+    Reason.CONFIG_SETTLING,
+    Reason.CONFIG_NOT_FOUND,
+    Reason.CONFIG_FORBIDDEN,
+    Reason.CONFIG_COPY_NOT_USABLE,
+}
 """Waits for the content of a source: the running revision has its own, so they say nothing about it."""
 
 NOT_HELD_UP = (

@@ -12,17 +12,18 @@ from rollouts.core.advice.findings import Finding
 from rollouts.core.advice.proxy_findings import port_reuse
 from rollouts.core.advice.service_findings import Relation, trait_findings
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import PAUSES, Wait, pods_text
+from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
 from rollouts.core.drain.pre_stop import unsafe
 from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.commands import problems_of
+from rollouts.core.lifecycle.config_copies import gone_copies, with_hold
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.model.drain import DrainMode, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 
-WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"})
+WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted", "ConfigCopyMissing"})
 """Conditions that get a Warning Event when they begin and when their message changes."""
 
 
@@ -39,8 +40,12 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         wait = Wait(Reason.PAUSED_BY_USER, ctx.paused_because)
     if wait is None and ctx.rolled_back and _finished(status):
         wait = Wait(Reason.ROLLED_BACK, _rolled_back(ctx))
-    moved_at_s = progressed_at_s(ctx, status, wait)
-    waiting = waiting_for(ctx, status, wait, progressed_at_s=moved_at_s)
+    held = with_hold(ctx, wait)
+    told = (
+        wait if wait is not None and held is not None and held.reason is wait.reason else held
+    )  # `waitingFor` has the rest
+    moved_at_s = progressed_at_s(ctx, status, held)
+    waiting = waiting_for(ctx, status, held, progressed_at_s=moved_at_s)
     phase = _phase(ctx, status, waiting, progressed_at_s=moved_at_s)
     message = waiting.message if waiting else ctx.paused_because if ctx.paused else ""
     return replace(  # one call: each copy of all these fields costs more than computing them
@@ -49,7 +54,7 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         message=message,
         progressed_at_s=moved_at_s,
         waiting_for=waiting,
-        conditions=_conditions(ctx, status, phase, wait),
+        conditions=_conditions(ctx, status, phase, told),
         observed_generation=_observed_generation(ctx),
     )
 
@@ -116,6 +121,8 @@ def _conditions(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wai
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
+    if gone := gone_copies(ctx):
+        facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
     if ctx.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))
     if ctx.paused and phase is not Phase.PAUSED:
@@ -135,6 +142,8 @@ def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wa
             facts += [("Ready", True, Reason.HEALTHY, done), ("Progressing", True, Reason.ROLLOUT_COMPLETED, done)]
         case Phase.PROGRESSING:
             going = f"revision {status.current_revision} is being rolled out"
+            if wait is not None and reason in CONFIG_HOLDS:
+                going = message
             facts += [
                 ("Ready", False, Reason.ROLLOUT_UPDATED, going),
                 ("Reconciling", True, Reason.ROLLOUT_UPDATED, going),

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
-from rollouts.core.model.config import ConfigKind, ConfigPlan, ConfigUse, CopySeen
+from rollouts.core.model.config import (
+    ConfigHold,
+    ConfigKind,
+    ConfigPlan,
+    ConfigUse,
+    CopySeen,
+    SourceAbsent,
+    SourceKnown,
+)
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskConfig,
@@ -18,12 +28,16 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
 )
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.snapshot import ReplicaSet
 
 KEPT_S = 60.0
 """How long a copy exists at least: another process of this program may be about to name it."""
 
-PODS_SEEN_S = 60.0
+PODS_SEEN_S = 10.0
 """How old a list of pods may be: a pod that began since then belongs to a ReplicaSet, which names its copies."""
+
+STRANGERS_AGAIN_S = 60.0
+"""How long after a list with a pod of no known ReplicaSet the pods are listed again."""
 
 _NO_PLAN = ConfigPlan(revision="")
 _AT_REST = {Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK}
@@ -32,13 +46,18 @@ _AT_REST = {Reason.SCALE_DOWN_DELAY, Reason.DRAINING, Reason.ROLLED_BACK}
 def with_hold(ctx: PassContext, wait: Wait | None) -> Wait | None:
     """The wait of the pass, with what holds the Rollout at the revision on record; an unfinished update keeps its own reason."""
     hold = ctx.seen.config.hold if ctx.seen.config is not None else None
-    if hold is None or not hold.message:
+    if hold is None or (not hold.message and ctx.status.current_revision):
         return wait
-    if wait is None:
-        return Wait(hold.reason, hold.message, hold.deadline_s)
+    if wait is None or wait.reason is hold.reason:
+        return _wait_of(hold)
     if wait.reason in _AT_REST:
-        return Wait(hold.reason, f"{hold.message}; {wait.message}", hold.deadline_s)
+        return replace(_wait_of(hold), message=f"{hold.message}; {wait.message}")
     return replace(wait, message=f"{wait.message}; {hold.message}")
+
+
+def _wait_of(hold: ConfigHold) -> Wait:
+    message = hold.message or "reading the ConfigMaps and Secrets that the template names"
+    return Wait(hold.reason, message, hold.deadline_s)
 
 
 def config_questions(ctx: PassContext) -> tuple[AskConfig, ...]:
@@ -56,8 +75,9 @@ def with_copies(ctx: PassContext, step: Contribution) -> Contribution:
     if plan is None or at is None:
         return step
     if plan.hold is not None:
-        return replace(step, intents=step.intents[:at])
-    made = _missing(ctx, plan.uses)
+        return replace(step, intents=step.intents[:at], wait=_wait_of(plan.hold))
+    there = _copies_of_ours(ctx)
+    made = [CreateConfigCopy(use) for use in plan.uses if use.copy and (use.kind, use.copy) not in there]
     notices = [
         Notice(Reason.CONFIG_COPIED, f"{each.use.kind} {each.use.source} is kept as {each.use.copy}") for each in made
     ]
@@ -75,11 +95,29 @@ def baseline_note(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
 
 
 def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
-    """Creates the copies of the spec's revision anew if somebody deleted them or took their owner away."""
-    plan = ctx.seen.config
-    if plan is None or ctx.of_revision(plan.revision) is None:
-        return ()
-    return _missing(ctx, plan.uses)
+    """Creates copies again that somebody deleted, or took the owner away from, while their sources have the same content."""
+    there = _copies_of_ours(ctx)
+    lost: dict[tuple[ConfigKind, str], CreateConfigCopy] = {}
+    for use in _used(ctx.seen.replica_sets):
+        if (use.kind, use.copy) not in there and _source_has(ctx, use):
+            lost[use.kind, use.copy] = CreateConfigCopy(use)
+    return tuple(lost.values())
+
+
+def gone_copies(ctx: PassContext) -> str:
+    """Which copies of running revisions are gone although their sources have another content by now, and what helps; ""."""
+    there = {(each.kind, each.name) for each in ctx.seen.copies if not each.deleting}
+    running = [each for each in ctx.seen.replica_sets if each.spec_replicas > 0]
+    gone = {
+        f"{use.kind} {use.copy}, the copy of {use.source},"
+        for use in _used(running)
+        if (use.kind, use.copy) not in there and _has_moved_on(ctx, use)
+    }
+    if not gone:
+        return ""
+    verb = "is" if len(gone) == 1 else "are"
+    helps = "pods that start need it: restore it from a backup, or give the source that content again"
+    return f"{' and '.join(sorted(gone))} {verb} gone, and the source has another content by now; {helps}"
 
 
 def surplus_copies(ctx: PassContext) -> Contribution:
@@ -90,12 +128,13 @@ def surplus_copies(ctx: PassContext) -> Contribution:
     due = [each for each in unnamed if each.created_at_s + KEPT_S <= ctx.now_s]
     if not due:
         return Contribution(wake_at_s=min(each.created_at_s for each in unnamed) + KEPT_S)
-    pods = ctx.seen.pods
-    if pods is None or pods.at_s + PODS_SEEN_S < ctx.now_s:
-        return Contribution(intents=(AskPods(),))
     known = {each.revision for each in ctx.seen.replica_sets}
-    if any(each.revision not in known for each in pods.pods):
-        return Contribution(wake_at_s=pods.at_s + PODS_SEEN_S)
+    pods = ctx.seen.pods
+    strangers = pods is not None and (pods.unowned or any(each.revision not in known for each in pods.pods))
+    if pods is None or pods.at_s + (STRANGERS_AGAIN_S if strangers else PODS_SEEN_S) <= ctx.now_s:
+        return Contribution(intents=(AskPods(),))
+    if strangers:
+        return Contribution(wake_at_s=pods.at_s + STRANGERS_AGAIN_S)
     deleted = [
         DeleteConfigCopy(kind=each.kind, name=each.name, uid=each.uid, resource_version=each.resource_version)
         for each in due
@@ -103,11 +142,25 @@ def surplus_copies(ctx: PassContext) -> Contribution:
     return Contribution(intents=tuple(deleted))
 
 
-def _missing(ctx: PassContext, uses: tuple[ConfigUse, ...]) -> tuple[CreateConfigCopy, ...]:
-    """Creations of the copies in `uses` that are not there, or that nobody owns."""
-    ours = not ctx.spec.config_versioning.retain
-    there = {(each.kind, each.name) for each in ctx.seen.copies if not each.deleting and (each.owned or not ours)}
-    return tuple([CreateConfigCopy(each) for each in uses if each.copy and (each.kind, each.copy) not in there])
+def _copies_of_ours(ctx: PassContext) -> set[tuple[ConfigKind, str]]:
+    """The copies that are there and, unless the spec retains them, owned by this Rollout."""
+    retain = ctx.spec.config_versioning.retain
+    return {(each.kind, each.name) for each in ctx.seen.copies if not each.deleting and (each.owned or retain)}
+
+
+def _used(replica_sets: Iterable[ReplicaSet]) -> Iterator[ConfigUse]:
+    """The uses that have a copy, of ReplicaSets that stay."""
+    return (use for each in replica_sets if not each.deleting for use in each.config or () if use.copy)
+
+
+def _source_has(ctx: PassContext, use: ConfigUse) -> bool:
+    source = ctx.seen.sources.get((use.kind, use.source))
+    return isinstance(source, SourceKnown) and source.content == use.content
+
+
+def _has_moved_on(ctx: PassContext, use: ConfigUse) -> bool:
+    source = ctx.seen.sources.get((use.kind, use.source))
+    return isinstance(source, SourceAbsent) or (isinstance(source, SourceKnown) and source.content != use.content)
 
 
 def _named(ctx: PassContext) -> set[tuple[ConfigKind, str]] | None:
@@ -124,4 +177,4 @@ def _named(ctx: PassContext) -> set[tuple[ConfigKind, str]] | None:
 
 
 def _is_surplus(copy: CopySeen, named: set[tuple[ConfigKind, str]]) -> bool:
-    return not copy.deleting and (copy.kind, copy.name) not in named
+    return not copy.deleting and not copy.problem and (copy.kind, copy.name) not in named

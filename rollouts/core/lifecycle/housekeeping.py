@@ -57,7 +57,8 @@ def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
 def coalesced(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
     """Merges the intents so that each ReplicaSet gets at most one patch: a second one in a pass would carry a stale version.
 
-    A role's metadata and a note of configuration join the patch before them. The mark that all pods have it must follow the pods: it waits for another pass.
+    A role's metadata and a note of configuration join the patch before them. The mark that all pods have the metadata must follow
+    the pods: it waits for another pass.
     """
     merged: dict[str, PatchReplicaSet] = {}
     for intent in intents:

@@ -24,8 +24,12 @@ STALLED_AFTER_S = 10.0
 """`kubectl apply` of a folder creates a Service or a route a moment after the Rollout that names it. What is still missing or
 unusable after this time needs a person."""
 
-
-_OTHERS_NEED_A_PERSON = {Reason.ANALYSIS_INVALID, Reason.CONFIG_NOT_FOUND, Reason.CONFIG_FORBIDDEN}
+_OTHERS_NEED_A_PERSON = {
+    Reason.ANALYSIS_INVALID,
+    Reason.CONFIG_NOT_FOUND,
+    Reason.CONFIG_FORBIDDEN,
+    Reason.CONFIG_COPY_NOT_USABLE,
+}
 
 
 class _Clock(Enum):

@@ -174,10 +174,10 @@ class ConfigPlan:
 
     Args:
         revision: the spec's; the one on record while there is a `hold`; "" if there is none on record.
-        uses: what the ReplicaSet of that revision names; () while there is a `hold`, and without references.
+        uses: what the new ReplicaSet of that revision names; () while there is a `hold`.
         hold: why the revision is not known, or not followed yet; None when it is.
         unread: sources to read.
-        baseline: for a ReplicaSet that names the sources themselves: the uses to note on it; None when they are noted.
+        baseline: the uses to note on an existing ReplicaSet that names the sources; None when there is nothing to note.
     """
 
     revision: str

@@ -22,7 +22,7 @@ class CreateReplicaSet:
 
     Args:
         injection: the sleep that is added to the template's containers; None for none.
-        config: what the template names of the sources; the copies in it exist before. () without references.
+        config: what it names of the sources of its template; the copies in it exist before. () without references.
     """
 
     revision: str

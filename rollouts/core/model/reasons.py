@@ -109,6 +109,10 @@ class Reason(StrEnum):
         "ConfigForbidden",
         "The controller may not read a ConfigMap or Secret that the template names; the revision on record stays.",
     )
+    CONFIG_COPY_NOT_USABLE = (
+        "ConfigCopyNotUsable",
+        "An object that is no copy of this Rollout has the name that a copy needs; the revision on record stays.",
+    )
     CONFIG_COPY_MISSING = (
         "ConfigCopyMissing",
         "A copy of a ConfigMap or Secret that running pods name is gone, and its source has another content by now.",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rollouts.objects import POD, Manifest
+from rollouts.objects import CONFIG_MAP, POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors import processes
+from rollouts.sim.actors.pod_configuration import WAITS, Find, MissingError, PodConfiguration, configuration
 from rollouts.sim.actors.processes import CRASH_LOOP, CRASHED, End
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
@@ -36,6 +37,8 @@ class KubeletSettings:
         pull_s: time from then until it runs.
         startup_s: shortest and longest time from running to Ready.
         shutdown_s: time from SIGTERM to the end of the process.
+        mount_s: time from a change of a ConfigMap until mounted volumes show it; real kubelets take a minute and more.
+        configured_again_s: time from one look for a ConfigMap that is missing to the next.
         kernel: kernel version of every node.
         never_ready: by a word in the image tag: the waiting reason of such containers, which never become Ready.
     """
@@ -45,6 +48,8 @@ class KubeletSettings:
     pull_s: float = 0.05
     startup_s: tuple[float, float] = (0.5, 2.0)
     shutdown_s: float = 0.1
+    mount_s: float = 3.0
+    configured_again_s: float = 2.0
     kernel: str = "6.1.0-sim"
     never_ready: tuple[tuple[str, str], ...] = (("bad", "CrashLoopBackOff"), ("missing", "ImagePullBackOff"))
 
@@ -83,6 +88,7 @@ class Kubelets(Actor):
         self._serving: set[str] = set()
         self._ends_at: dict[str, float] = {}
         self._processes: dict[str, _Process] = {}
+        self._configurations: dict[str, PodConfiguration] = {}
         self._next_address = 0
 
     def watch(self) -> None:
@@ -96,6 +102,7 @@ class Kubelets(Actor):
                 manifest = {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "status": status}
                 self.world.verbs.create(self.world.resource(NODE), "", manifest, self.options)
         self.listen(POD, self._on_pod)
+        self.listen(CONFIG_MAP, self._on_config_map)
 
     @property
     def nodes(self) -> list[str]:
@@ -106,6 +113,10 @@ class Kubelets(Actor):
         """Whether a pod would answer a request now."""
         return uid in self._serving
 
+    def configuration(self, uid: str) -> PodConfiguration:
+        """What the containers of a pod read from ConfigMaps. Raises: KeyError when they have not begun."""
+        return self._configurations[uid]
+
     def look(self, key: ObjectKey) -> None:
         """Does the next step in the life of one pod."""
         pod = self.world.history.get(POD, *key)
@@ -115,7 +126,7 @@ class Kubelets(Actor):
             self._end(pod)
         elif not pod.manifest["spec"].get("nodeName"):
             self._bind(pod)
-        elif pod_facts.phase(pod) == "Pending" and not processes.waiting_reason(pod):
+        elif pod_facts.phase(pod) == "Pending" and processes.waiting_reason(pod) in (None, *WAITS):
             self._run(pod)
         elif pod.metadata["uid"] in self._processes:
             self._live(pod, self._processes[pod.metadata["uid"]])
@@ -135,6 +146,7 @@ class Kubelets(Actor):
             self._serving.discard(uid)
             self._ends_at.pop(uid, None)
             self._processes.pop(uid, None)
+            self._configurations.pop(uid, None)
         elif pod_facts.is_terminating(pod):
             self.mark(pod.key, 0.0)
         elif change.event == "ADDED":
@@ -156,10 +168,40 @@ class Kubelets(Actor):
             statuses = processes.waiting(pod, reason, _MESSAGES.get(reason, reason))
             self._write_status(pod, statuses, phase=phase, ready=False, address=address)
             return
+        try:
+            self._configurations[pod.metadata["uid"]] = configuration(pod.manifest["spec"], self._find_in(pod))
+        except MissingError as exc:
+            self._wait_for_configuration(pod, exc, address=address)
+            return
         statuses = processes.started(pod, ready=False, now=self.world.verbs.now())
         self._write_status(pod, statuses, phase=phase, ready=False, address=address)
         process = self._processes[pod.metadata["uid"]] = _Process(self.world.loop.time())
         self._begin(pod, process)
+
+    def _wait_for_configuration(self, pod: Stored, missing: MissingError, *, address: str) -> None:
+        """Says once what is missing, and looks for it again."""
+        self.mark(pod.key, self.settings.configured_again_s)
+        if processes.waiting_reason(pod) != missing.reason:
+            statuses = processes.waiting(pod, missing.reason, str(missing))
+            self._write_status(pod, statuses, phase="Pending", ready=False, address=address)
+
+    def _find_in(self, pod: Stored) -> Find:
+        def find(name: str) -> Manifest | None:
+            found = self.world.history.get(CONFIG_MAP, pod.key[0], name)
+            return found.manifest if found is not None else None
+
+        return find
+
+    def _on_config_map(self, change: CommittedWrite) -> None:
+        if change.old is not None and self._configurations:
+            self.world.loop.call_later(self.settings.mount_s, self._mount_again, *change.new.key)
+
+    def _mount_again(self, namespace: str, name: str) -> None:
+        """Every volume of a ConfigMap shows what is in it now."""
+        for pod in self.world.history.select(POD, namespace):
+            read = self._configurations.get(pod.metadata["uid"])
+            if read is not None:
+                read.follow(pod.manifest["spec"], name, self._find_in(pod))
 
     def _begin(self, pod: Stored, process: _Process) -> None:
         """Plans what a process does that begins now."""
@@ -206,6 +248,11 @@ class Kubelets(Actor):
 
     def _restart(self, pod: Stored, process: _Process) -> None:
         process.restarts_at_s = math.inf
+        try:
+            self._configurations[pod.metadata["uid"]] = configuration(pod.manifest["spec"], self._find_in(pod))
+        except MissingError:
+            process.restarts_at_s = self.world.loop.time() + self.settings.configured_again_s
+            return
         statuses = processes.restarted(pod, now=self.world.verbs.now())
         self._write_status(pod, statuses, phase="Running", ready=False, address=pod_facts.address(pod))
         self._begin(pod, process)

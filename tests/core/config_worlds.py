@@ -1,0 +1,73 @@
+"""What happens to the ConfigMaps of the model world of `model.py`, and what a revision was taken up for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rollouts.core.config.target import config_plan
+from rollouts.core.model.config import ConfigKind, ConfigRef
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.snapshot import Snapshot
+from tests.core.model import World
+from tests.core.sources import meaning, removed, written
+
+CONF = ConfigRef(ConfigKind.CONFIG_MAP, "conf")
+MAYBE = ConfigRef(ConfigKind.CONFIG_MAP, "maybe", optional=True)
+REFS = (CONF, MAYBE)
+"""What templates of these worlds name: `conf`, which pods need, and `maybe`, which they do not."""
+
+
+def with_configs(there: World, **changes: Any) -> World:
+    """The world with other circumstances of its configuration."""
+    return replace(there, configs=replace(there.configs, **changes))
+
+
+def source_written(there: World, content: str, name: str = "conf", **changes: bool) -> World:
+    """Somebody writes a content into a ConfigMap, which is created if there is none."""
+    key, version = (ConfigKind.CONFIG_MAP, name), there.version + 1
+    configs = written(there.configs, key, content, version=version, now_s=there.now_s, **changes)
+    return replace(there, configs=configs, version=version)
+
+
+def source_removed(there: World, name: str = "conf") -> World:
+    """Somebody deletes a ConfigMap."""
+    return replace(there, configs=removed(there.configs, (ConfigKind.CONFIG_MAP, name), now_s=there.now_s))
+
+
+def copies_moved(there: World, *, owned: bool) -> World:
+    """Somebody takes the owner of every copy away, or puts it back."""
+    version = there.version + 1
+    copies = tuple(
+        replace(each, owned=owned, resource_version=f"{version}-{each.name}") for each in there.configs.copies
+    )
+    return replace(there, version=version, configs=replace(there.configs, copies=copies))
+
+
+def copy_deleted(there: World, number: int) -> World:
+    """Somebody deletes one of our copies."""
+    copies = there.configs.copies
+    kept = tuple(each for index, each in enumerate(copies) if index != number % len(copies)) if copies else ()
+    return replace(there, configs=replace(there.configs, copies=kept))
+
+
+def with_meaning(before: World, after: World, view: Snapshot) -> World:
+    """The world after a write of status, with what its revision was taken up for.
+
+    Raises: AssertionError when an update begins although neither the template nor a content differs from those on record.
+    """
+    spec = view.rollout.spec
+    if not spec.config_refs:
+        return after
+    was, now = before.status.current_revision, after.status.current_revision
+    plan = config_plan(view)
+    means = meaning(spec.template_hash, view.sources)
+    if plan is None or plan.hold is not None or plan.revision != now:
+        return after
+    assert means is not None, f"revision {now} is taken up while a content is not known: {view.sources}"
+    meant = before.configs.meant
+    assert was in ("", now) or meant.get(was) != means, f"a false rollout from {was} to {now}: {means}"
+    return (
+        after
+        if meant.get(now) == means
+        else replace(after, configs=replace(after.configs, meant={**meant, now: means}))
+    )

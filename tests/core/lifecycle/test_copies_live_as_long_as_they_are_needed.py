@@ -1,0 +1,333 @@
+"""Promise: a copy is there before the ReplicaSet that names it, and goes only when nobody can read it any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.lifecycle.config_copies import KEPT_S, PODS_SEEN_S, STRANGERS_AGAIN_S
+from rollouts.core.model.config import ConfigVersioning, SourceUnread
+from rollouts.core.model.intents import (
+    AskConfig,
+    AskPods,
+    CreateConfigCopy,
+    CreateReplicaSet,
+    DeleteConfigCopy,
+    Intent,
+    Notice,
+    PatchReplicaSet,
+)
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.snapshot import OrphanedReplicaSet, Pod, PodsSeen, Snapshot
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.config_worlds import (
+    CONF,
+    MAYBE,
+    REFS,
+    copies_moved,
+    copy_deleted,
+    source_removed,
+    source_written,
+    with_configs,
+)
+from tests.core.model import World, annotated, deleted, snapshot, world
+from tests.core.sources import answered
+from tests.core.worlds import edited, later, one, reconciled, running, settled
+
+CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+
+
+def _v1() -> World:
+    """Rolled out with the first content of `conf`."""
+    there = settled(source_written(world(CANARY, config_refs=REFS), "v1"))
+    return replace(later(there, 3600.0), writes=(), notices=())
+
+
+def _v2() -> World:
+    """A canary with the second content waits for its promotion."""
+    return settled(source_written(_v1(), "v2"))
+
+
+def _intents(there: World) -> tuple[Intent, ...]:
+    return decide(snapshot(there)).intents
+
+
+def _copies(there: World) -> dict[str, str]:
+    """The copies there are, by content."""
+    return {each.content: each.name for each in there.configs.copies}
+
+
+def _config(there: World, revision: str) -> dict[str, str]:
+    """What a ReplicaSet names for each source."""
+    return {use.source: use.name for use in one(there, revision).config or ()}
+
+
+# --- before they are used
+
+
+def test_nothing_is_made_of_a_template_whose_sources_are_not_known() -> None:
+    """Both are asked for, and nothing else happens."""
+    assert _intents(world(CANARY, config_refs=REFS))[:1] == ()
+    assert _intents(source_written(world(CANARY, config_refs=REFS), "v1")) == (AskConfig(CONF),)
+
+
+def test_copies_are_made_before_the_replica_set_that_names_them() -> None:
+    """Otherwise its pods would wait for them, or a crash between the two would leave pods that never start."""
+    there = source_written(source_written(world(CANARY, config_refs=REFS), "v1"), "v1", MAYBE.name)
+    made = [each for each in _intents(reconciled(there)) if isinstance(each, CreateConfigCopy | CreateReplicaSet)]
+
+    assert [type(each) for each in made] == [CreateConfigCopy, CreateConfigCopy, CreateReplicaSet]
+    assert isinstance(made[2], CreateReplicaSet)
+    assert [each.use for each in made[:2] if isinstance(each, CreateConfigCopy)] == list(made[2].config)
+
+
+def test_an_event_tells_which_copy_is_made() -> None:
+    """People find the copy by it."""
+    there = _v2()
+
+    assert Notice(Reason.CONFIG_COPIED, f"ConfigMap conf is kept as {_copies(there)['v2']}") in there.notices
+
+
+def test_an_edit_goes_through_the_steps_and_the_stable_pods_keep_what_they_have() -> None:
+    """Each revision names a copy of its own."""
+    there = _v2()
+    status = there.status
+
+    assert _config(there, status.stable_revision)["conf"] == _copies(there)["v1"]
+    assert _config(there, status.current_revision)["conf"] == _copies(there)["v2"]
+    assert status.step_index == 1
+
+
+def test_a_revert_goes_back_to_the_replica_set_and_the_copy_of_that_content() -> None:
+    """It is a rollback to that revision; nothing is made."""
+    there = _v2()
+    before = one(there, there.status.stable_revision)
+
+    back = settled(source_written(replace(there, writes=()), "v1"))
+
+    assert (back.status.current_revision, back.status.stable_revision) == (before.revision, before.revision)
+    assert one(back, before.revision).uid == before.uid
+    assert not {"CreateConfigCopy", "CreateReplicaSet"} & {*back.writes}
+
+
+def test_equal_contents_of_one_source_share_a_copy() -> None:
+    """Another template with the same content makes no second one."""
+    there = settled(edited(replace(_v1(), writes=()), revision="b"))
+
+    assert "CreateConfigCopy" not in there.writes
+    assert len(there.configs.copies) == 1
+
+
+def test_while_a_read_is_slow_nothing_is_made_and_an_answer_about_an_old_version_is_read_again() -> None:
+    """A read that was asked for before the edit says what was there then."""
+    there = with_configs(source_written(_v1(), "v2"), slow=True)
+    asked = reconciled(reconciled(there))
+    late = replace(asked, configs=answered(asked.configs))
+    edited_meanwhile = source_written(asked, "v3")
+    late_and_old = replace(edited_meanwhile, configs=answered(edited_meanwhile.configs))
+
+    assert asked.writes == ()
+    assert AskConfig(CONF) not in _intents(late)
+    assert AskConfig(CONF) in _intents(late_and_old)
+
+
+def test_a_replica_set_of_the_revision_on_record_waits_until_the_contents_are_known() -> None:
+    """What it would name is not known; the update says what it waits for."""
+    there = _v2()
+    unknown = with_configs(deleted(there, there.status.current_revision), read={}, trouble="leader changed")
+    decision = decide(snapshot(unknown))
+
+    assert [type(each) for each in decision.intents] == [AskConfig]
+    assert decision.status.waiting_for is not None
+    assert decision.status.waiting_for.reason is Reason.CONFIG_NOT_READ
+    made = settled(with_configs(unknown, trouble=""))
+    assert _config(made, there.status.current_revision) == _config(there, there.status.current_revision)
+
+
+# --- ReplicaSets of an earlier version
+
+
+def test_an_upgrade_writes_a_note_and_nothing_else() -> None:
+    """No pod is replaced, no copy made."""
+    before = source_written(running(CANARY), "v1")
+    there = settled(edited(before, config_refs=REFS))
+
+    assert [each for each in there.writes if each != "Status"] == ["PatchReplicaSet"]
+    assert (there.pods, there.configs.copies) == (before.pods, ())
+    assert _config(there, "a") == {"conf": "conf", "maybe": "maybe"}
+
+
+def test_the_note_joins_another_patch_of_the_same_replica_set() -> None:
+    """A second patch in a pass would carry a version that is old by then."""
+    there = source_written(running(CANARY), "v1")
+    known = reconciled(edited(there, config_refs=REFS))
+    patches = [each for each in _intents(edited(known, replicas=6)) if isinstance(each, PatchReplicaSet)]
+
+    assert [(each.replicas, each.config is not None) for each in patches] == [(6, True)]
+
+
+def test_an_edit_after_an_upgrade_starts_a_canary_with_a_copy() -> None:
+    """Only what changes gets one."""
+    there = settled(edited(source_written(running(CANARY), "v1"), config_refs=REFS))
+    there = settled(source_written(later(there, 60.0), "v2"))
+
+    assert (there.status.stable_revision, there.status.step_index) == ("a", 1)
+    assert _config(there, there.status.current_revision)["conf"] == _copies(there)["v2"]
+
+
+# --- lost copies
+
+
+def test_a_copy_that_somebody_deletes_is_made_again_while_its_source_says_the_same() -> None:
+    """Of any revision that is kept, not only of the current one."""
+    there = source_written(_v2(), "v2", immutable=True)
+    there = settled(replace(copy_deleted(there, 1), writes=()))
+
+    assert "CreateConfigCopy" in there.writes
+    assert set(_copies(there)) == {"v1", "v2"}
+
+
+def test_a_copy_that_cannot_be_made_again_is_told() -> None:
+    """Running pods name it; pods that start would wait for it."""
+    there = settled(copy_deleted(_v2(), 0))
+    told = [each for each in there.status.conditions if each.type == "ConfigCopyMissing"]
+
+    assert [each.reason for each in told] == [Reason.CONFIG_COPY_MISSING]
+    assert "the copy of conf, is gone, and the source has another content by now" in told[0].message
+    assert Notice(Reason.CONFIG_COPY_MISSING, told[0].message, warning=True) in there.notices
+
+
+def test_a_copy_that_lost_its_owner_gets_one_and_a_retained_one_has_none() -> None:
+    """Without an owner it would outlive the Rollout, which is what `retain` asks for."""
+    there = copies_moved(_v1(), owned=False)
+    retained = edited(there, config_versioning=ConfigVersioning(retain=True))
+
+    assert [each.owned for each in settled(there).configs.copies] == [True]
+    assert [each.owned for each in settled(retained).configs.copies] == [False]
+
+
+# --- what nobody needs
+
+
+def _left_over() -> World:
+    """The copy of `v2` is named by nobody any more."""
+    there = _v2()
+    there = settled(source_written(there, "v1"))
+    other = next(each.revision for each in there.replica_sets if each.revision != there.status.stable_revision)
+    return later(deleted(there, other), KEPT_S)
+
+
+def _listed(there: World, *pods: Pod, age_s: float = 0.0) -> Snapshot:
+    return replace(snapshot(there), pods=PodsSeen(there.now_s - age_s, (*there.pods, *pods)))
+
+
+def _deleted(seen: Snapshot) -> list[str]:
+    return [each.name for each in decide(seen).intents if isinstance(each, DeleteConfigCopy)]
+
+
+def test_a_copy_that_nothing_names_goes_once_the_pods_were_listed() -> None:
+    """The deletion is bound to what was seen."""
+    there = _left_over()
+    copy = next(each for each in there.configs.copies if each.content == "v2")
+
+    assert _intents(there) == (AskPods(),)
+    assert decide(_listed(there)).intents == (
+        DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version),
+    )
+    assert set(_copies(settled(there))) == {"v1"}
+
+
+def test_an_old_list_of_pods_proves_nothing() -> None:
+    """A pod may have begun since, and its ReplicaSet have gone."""
+    there = _left_over()
+
+    assert decide(_listed(there, age_s=PODS_SEEN_S)).intents == (AskPods(),)
+
+
+def test_a_young_copy_stays() -> None:
+    """Another process of this program may be about to name it."""
+    there = _left_over()
+    copies = tuple(replace(each, created_at_s=there.now_s - KEPT_S + 1.0) for each in there.configs.copies)
+    decision = decide(_listed(with_configs(there, copies=copies)))
+
+    assert decision.intents == ()
+    assert decision.requeue_at_s == there.now_s + 1.0
+
+
+def test_a_pod_that_has_lost_its_replica_set_keeps_every_copy() -> None:
+    """What it reads is not known; it is looked at again after a while."""
+    there = _left_over()
+    stray = Pod(name="cart-x-1", uid="x", revision="x", created_at_s=there.now_s, ready=True)
+
+    assert decide(_listed(there, stray)).intents == ()
+    assert decide(_listed(there, stray)).requeue_at_s == there.now_s + STRANGERS_AGAIN_S
+    assert decide(_listed(there, stray, age_s=PODS_SEEN_S + 1.0)).intents == ()
+    assert decide(_listed(there, stray, age_s=STRANGERS_AGAIN_S)).intents == (AskPods(),)
+
+
+def test_a_pod_that_no_known_replica_set_controls_keeps_every_copy() -> None:
+    """Its ReplicaSet went before the pods were listed."""
+    there = _left_over()
+    unowned = replace(_listed(there), pods=PodsSeen(there.now_s, there.pods, unowned=1))
+
+    assert decide(unowned).intents == ()
+    assert decide(unowned).requeue_at_s == there.now_s + STRANGERS_AGAIN_S
+
+
+def test_a_copy_that_a_kept_replica_set_names_stays_however_old_it_is() -> None:
+    """A rollback to it needs the copy."""
+    there = later(settled(source_written(_v2(), "v1")), 10_000.0)
+
+    assert _deleted(_listed(there)) == []
+    assert set(_copies(there)) == {"v1", "v2"}
+
+
+@pytest.mark.parametrize("why", ["orphan", "note", "source"])
+def test_nothing_is_deleted_while_it_is_not_known_what_is_named(why: str) -> None:
+    """A ReplicaSet that is to be adopted, a note that cannot be read, a source that is not known."""
+    there = _left_over()
+    seen = _listed(there)
+    assert _deleted(seen)
+
+    orphan = OrphanedReplicaSet(
+        name="cart-o", uid="o", resource_version="1", revision="o", problem="its selector differs"
+    )
+    unclear = {
+        "orphan": replace(seen, orphans=(orphan,)),
+        "note": replace(seen, replica_sets=tuple(replace(each, config=None) for each in seen.replica_sets)),
+        "source": replace(seen, sources={(CONF.kind, CONF.name): SourceUnread("leader changed")}),
+    }
+
+    assert _deleted(unclear[why]) == []
+
+
+def test_what_is_not_ours_is_not_deleted() -> None:
+    """It has our label and cannot be used; whose it is, is not known."""
+    there = _left_over()
+    copies = tuple(replace(each, problem="not ours") for each in there.configs.copies)
+
+    assert _deleted(_listed(with_configs(there, copies=copies))) == []
+
+
+def test_all_copies_go_when_configuration_is_no_longer_versioned() -> None:
+    """Once the last ReplicaSet that names one has gone."""
+    there = settled(edited(_v1(), config_refs=(), revision="b"))
+    there = settled(
+        edited(annotated(there, "promote", f"{there.status.current_revision}@full"), revision_history_limit=0)
+    )
+
+    assert settled(later(there, KEPT_S)).configs.copies == ()
+
+
+def test_a_source_that_goes_takes_nothing_from_the_pods_that_run() -> None:
+    """They read their copy; the Rollout says what is missing and goes on as soon as it is there again."""
+    there = settled(source_removed(_v1()))
+
+    assert set(_copies(there)) == {"v1"}
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.CONFIG_NOT_FOUND
+    again = settled(source_written(there, "v1"))
+    assert (again.status.phase, again.status.current_revision) == ("Healthy", there.status.current_revision)

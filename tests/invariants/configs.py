@@ -1,0 +1,97 @@
+"""S12 and S14 of the project's invariants: pods can read the copies that their ReplicaSet names, for as long as they live."""
+
+from __future__ import annotations
+
+from rollouts.core.model.config import (
+    ConfigKind,
+    ConfigUse,
+    SourceAbsent,
+    SourceKnown,
+    SourceLeftAlone,
+    SourceUnread,
+)
+from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent
+from rollouts.core.model.snapshot import Snapshot
+from tests.invariants.violation import Violation
+
+
+def copies_are_safe(before: Snapshot, intent: Intent) -> list[Violation]:
+    """The rules about one write; none of another kind breaks any."""
+    match intent:
+        case CreateConfigCopy():
+            return _made_of_what_is_there(before, intent)
+        case DeleteConfigCopy():
+            return _needed_by_nobody(before, intent)
+        case CreateReplicaSet() if before.rollout.spec.config_refs or intent.config:
+            return _has_its_configuration(before, intent)
+        case _:
+            return []
+
+
+def _made_of_what_is_there(before: Snapshot, intent: CreateConfigCopy) -> list[Violation]:
+    """S12 and S14: one copy for each name, of the content that its source has; a name never means another content."""
+    use = intent.use
+    violations = []
+    same = [each for each in before.copies if (each.kind, each.name) == (use.kind, use.copy) and not each.deleting]
+    if any(each.owned for each in same):
+        violations.append(Violation("S12", f"a second copy {use.copy}"))
+    if any((each.source, each.content) != (use.source, use.content) for each in same):
+        violations.append(Violation("S14", f"{use.copy} is a copy of something else"))
+    source = before.sources.get((use.kind, use.source))
+    if not isinstance(source, SourceKnown) or source.content != use.content:
+        violations.append(Violation("S14", f"{use.copy} is made of {source}, not of content {use.content}"))
+    return violations
+
+
+def _needed_by_nobody(before: Snapshot, intent: DeleteConfigCopy) -> list[Violation]:
+    """S14: no ReplicaSet, no pod that may have lost its ReplicaSet, and no ReplicaSet that comes next names a deleted copy."""
+    copy = next((each for each in before.copies if each.uid == intent.uid), None)
+    unknown = before.orphans or any(each.config is None for each in before.replica_sets)
+    users = [each.name for each in before.replica_sets if (intent.kind, intent.name) in _names(each.config)]
+    known = {each.revision for each in before.replica_sets}
+    pods = before.pods
+    if users or unknown:
+        return [
+            Violation("S14", f"copy {intent.name} is deleted, and {users or 'a ReplicaSet that is not known'} names it")
+        ]
+    if pods is None or any(each.revision not in known for each in pods.pods):
+        return [Violation("S14", f"copy {intent.name} is deleted, and a pod without a ReplicaSet may read it")]
+    named = {(ref.kind, ref.name) for ref in before.rollout.spec.config_refs}
+    if copy is None or (copy.kind, copy.source) not in named:
+        return []
+    source = before.sources.get((copy.kind, copy.source))
+    by_name = any(each.revision == before.rollout.spec.template_hash for each in before.replica_sets)
+    wanted = isinstance(source, SourceKnown) and source.content == copy.content and not source.immutable and not by_name
+    if wanted or isinstance(source, SourceUnread):
+        return [Violation("S14", f"copy {intent.name} is deleted, and the next ReplicaSet may name it")]
+    return []
+
+
+def _has_its_configuration(before: Snapshot, intent: CreateReplicaSet) -> list[Violation]:
+    """A ReplicaSet names copies that exist, with the contents that the sources have; nothing is made of what is not known."""
+    there = {(each.kind, each.name) for each in before.copies if not each.deleting and not each.problem}
+    missing = [use.copy for use in intent.config if use.copy and (use.kind, use.copy) not in there]
+    if missing:
+        return [Violation("S14", f"{intent.revision} names copies that do not exist: {missing}")]
+    uses = {(use.kind, use.source): use for use in intent.config}
+    by_name = intent.revision == before.rollout.spec.template_hash
+    for ref in before.rollout.spec.config_refs:
+        use = uses.get((ref.kind, ref.name))
+        source = before.sources.get((ref.kind, ref.name))
+        match source:
+            case SourceKnown(content=content, immutable=immutable):
+                copied = not (immutable or by_name)
+                fits = use is not None and use.content == content and bool(use.copy) is copied
+            case SourceAbsent():
+                fits = ref.optional and use is not None and (use.content, use.copy) == ("", "")
+            case SourceLeftAlone():
+                fits = use is None
+            case _:
+                fits = False
+        if not fits:
+            return [Violation("S14", f"{intent.revision} has {use} of {ref}, which is {source}")]
+    return []
+
+
+def _names(config: tuple[ConfigUse, ...] | None) -> set[tuple[ConfigKind, str]]:
+    return {(use.kind, use.copy) for use in config or ()}

@@ -26,17 +26,18 @@ def config_map(value: str, name: str = CONF) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": value}}
 
 
-def configured(*steps: Manifest, name: str = KEY.name, replicas: int = 2, **spec: object) -> Manifest:
-    """A canary whose pods read `conf` as a variable, as files, and as one file by subPath."""
-    manifest = rollout(canary(*(steps or (HALF, MANUAL))), replicas=replicas, **spec)
+def configured(*, name: str = KEY.name, optional: bool = False, **spec: object) -> Manifest:
+    """A canary with one gate whose pods read `conf` as a variable, as files, and as one file by subPath."""
+    manifest = rollout(canary(HALF, MANUAL), **spec)
     manifest["metadata"]["name"] = name
     if name != KEY.name:
         manifest["spec"]["selector"] = {"matchLabels": {"app": name}}
         manifest["spec"]["template"]["metadata"] = {"labels": {"app": name}}
     pod = manifest["spec"]["template"]["spec"]
-    pod["volumes"] = [{"name": "files", "configMap": {"name": CONF}}]
+    ref = {"name": CONF, "optional": optional}
+    pod["volumes"] = [{"name": "files", "configMap": ref}]
     pod["containers"][0] |= {
-        "env": [{"name": "VALUE", "valueFrom": {"configMapKeyRef": {"name": CONF, "key": "key"}}}],
+        "env": [{"name": "VALUE", "valueFrom": {"configMapKeyRef": {**ref, "key": "key"}}}],
         "volumeMounts": [
             {"name": "files", "mountPath": "/etc/files"},
             {"name": "files", "mountPath": "/etc/one", "subPath": "key"},
@@ -56,6 +57,18 @@ def write(stage: Stage, value: str) -> None:
     body = msgspec.json.encode({"data": {"key": value}})
     request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, CONF), {}, body, MERGE_PATCH)
     assert stage.cluster.api.answer(request).status == 200
+
+
+def touch(stage: Stage, number: int) -> None:
+    """Somebody edits a label of the ConfigMap: another version with the same content."""
+    body = msgspec.json.encode({"metadata": {"labels": {"touched": str(number)}}})
+    request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, CONF), {}, body, MERGE_PATCH)
+    assert stage.cluster.api.answer(request).status == 200
+
+
+def crash_a_pod(stage: Stage, *, app: str = "web") -> None:
+    """A container of one pod ends, and is started again."""
+    stage.cluster.kubelets.crash(next(iter(_ready(stage, app))).key)
 
 
 def remove(stage: Stage) -> None:

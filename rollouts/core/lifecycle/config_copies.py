@@ -130,7 +130,7 @@ def surplus_copies(ctx: PassContext) -> Contribution:
         return Contribution(wake_at_s=min(each.created_at_s for each in unnamed) + KEPT_S)
     known = {each.revision for each in ctx.seen.replica_sets}
     pods = ctx.seen.pods
-    strangers = pods is not None and any(each.revision not in known for each in pods.pods)
+    strangers = pods is not None and (pods.unowned or any(each.revision not in known for each in pods.pods))
     if pods is None or pods.at_s + (STRANGERS_AGAIN_S if strangers else PODS_SEEN_S) <= ctx.now_s:
         return Contribution(intents=(AskPods(),))
     if strangers:

@@ -16,8 +16,8 @@ import msgspec
 
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.wiring import run_controller
-from rollouts.manifests.ownership import ABORT_ACCEPTED, PREFIX, REVISION
-from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
+from rollouts.manifests.ownership import ABORT_ACCEPTED, CONFIG_NOTE, PREFIX, REVISION, config_note_of
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, DataPlanes, Request
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
@@ -254,8 +254,7 @@ class Stage:
                     _tag(each),
                     each["spec"]["replicas"],
                     (each.get("status") or {}).get("availableReplicas", 0),
-                    # Whether an abort was noted there depends on the moment at which it was read.
-                    {key: value for key, value in each["metadata"]["annotations"].items() if key != ABORT_ACCEPTED},
+                    _annotations(each),
                 ]
                 for each in self.cluster.list(REPLICA_SET, KEY.namespace)
             },
@@ -267,6 +266,10 @@ class Stage:
                 for each in self.cluster.list(SERVICE, KEY.namespace)
             },
             "routes": {each["metadata"]["name"]: _route(each) for each in self._routes()},
+            "configMaps": {
+                each["metadata"]["name"]: [each.get("data"), each.get("immutable"), _owners(each)]
+                for each in self.cluster.list(CONFIG_MAP, KEY.namespace)
+            },
             "runs": self._runs(),
             "status": _without_run_names(_without_times(self.status)),
             "annotations": (rollout or {"metadata": {}})["metadata"].get("annotations") or {},
@@ -382,6 +385,17 @@ def crds() -> tuple[Manifest, ...]:
 
 def _tag(replica_set: Manifest) -> str:
     return str(replica_set["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+def _annotations(replica_set: Manifest) -> Manifest:
+    """Without whether an abort was noted there, and which version of a ConfigMap was read: both depend on the moment."""
+    annotations = replica_set["metadata"]["annotations"]
+    noted = [(use.kind, use.source, use.content, use.copy) for use in config_note_of(annotations) or ()]
+    return {**annotations, CONFIG_NOTE: noted, ABORT_ACCEPTED: None}
+
+
+def _owners(manifest: Manifest) -> list[str]:
+    return [each["name"] for each in manifest["metadata"].get("ownerReferences") or ()]
 
 
 def _without_run_names(value: Any) -> Any:

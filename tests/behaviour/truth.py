@@ -59,7 +59,7 @@ from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.services import is_subset
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.analysis_run import gate_of
-from rollouts.manifests.ownership import ATTEMPT, MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER
+from rollouts.manifests.ownership import ATTEMPT, MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER, config_note_of
 from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
@@ -85,6 +85,7 @@ from rollouts.traffic.codec import Objects
 from rollouts.traffic.istio.settings import SERVICE_KINDS
 from rollouts.traffic.istio.subsets import RULE_KINDS, host_of
 from rollouts.traffic.registry import registry
+from tests.behaviour.config_truth import ConfigTruth
 
 VIRTUAL_SERVICE, DESTINATION_RULE = SERVICE_KINDS[0], RULE_KINDS[0]
 STRUCTS: tuple[tuple[Kind, Any], ...] = (
@@ -154,6 +155,7 @@ class Truth:
         self._managed_routes = ManagedRouteObjects()
         self._providers = LiveProviders(registry())
         self._providers.listed()
+        self._config = ConfigTruth(cluster, self._store)
         inbox = _AllKnown(clock=cluster.clock)
         self._observer = Observer(
             store=self._store,
@@ -169,6 +171,7 @@ class Truth:
             ),
             facts=lambda: FACTS,
             analyses=Analyses(self._store),
+            configs=self._config.configs,
         )
         self.deleted_at_s = -float("inf")
         """Loop time of the last deletion of a Rollout."""
@@ -191,7 +194,8 @@ class Truth:
             replace(each, available=min(each.available, len(self._standing[each.uid])))
             for each in observed.snapshot.replica_sets
         )
-        return replace(observed.snapshot, replica_sets=sets)
+        pods = self._config.pods(key.namespace) if observed.snapshot.copies else observed.snapshot.pods
+        return replace(observed.snapshot, replica_sets=sets, pods=pods)
 
     def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
         """The same, now and with each spec that somebody has replaced in the last `grace_s` seconds.
@@ -227,6 +231,8 @@ class Truth:
                 return RemoveAnnotation(verb=Verb(removed["path"].rpartition("~1")[2]), value="")
             case "replicasets", method, "":
                 return self._of_replica_set(method, target.home, name, body)
+            case "configmaps", method, "":
+                return self._config.meaning(method, target.home, name, body)
             case "services", "PATCH", "":
                 return self._marking(key, body) or _pointing(name, body)
             case "httproutes" | "virtualservices", "PATCH", "":
@@ -420,6 +426,7 @@ def _creation(body: Any) -> CreateReplicaSet:
         number=int(metadata["annotations"][REVISION_NUMBER]),
         replicas=body["spec"]["replicas"],
         pod_metadata=PodMetadata(),
+        config=config_note_of(metadata["annotations"]) or (),
     )
 
 

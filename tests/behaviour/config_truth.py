@@ -1,0 +1,82 @@
+"""ConfigMaps as the API server has them: what they contain, and what our writes of them mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rollouts.cluster.decoding import decode
+from rollouts.cluster.store import Store
+from rollouts.cluster.structs import ConfigMapObject
+from rollouts.controller.observe.config import Configs
+from rollouts.controller.workqueue.contents import ContentRead, Contents
+from rollouts.core.config.content import content_hash
+from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.intents import CreateConfigCopy, DeleteConfigCopy
+from rollouts.core.model.snapshot import Pod, PodsSeen
+from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT, NAME, REVISION
+from rollouts.objects import CONFIG_MAP, POD, Manifest
+from rollouts.sim.cluster import SimulatedCluster
+from rollouts.sim.storage.history import DELETED, CommittedWrite
+
+
+class ConfigTruth:
+    """Follows all ConfigMaps of a simulated cluster."""
+
+    def __init__(self, cluster: SimulatedCluster, store: Store) -> None:
+        self._cluster = cluster
+        store.add(CONFIG_MAP, ConfigMapObject, labels=(NAME,), metadata_only=True)
+        self._table = store.table(CONFIG_MAP)
+        self._contents = Contents()
+        self.configs = Configs(store, self._contents, clock=cluster.clock)
+        """Observes sources and copies with all that is known of them."""
+        cluster.api.history.listen(CONFIG_MAP, self._follow)
+
+    def pods(self, namespace: str) -> PodsSeen:
+        """All pods with a revision: those of the ReplicaSets, and those that have lost theirs."""
+        found = []
+        for each in self._cluster.list(POD, namespace):
+            metadata = each["metadata"]
+            if (revision := (metadata.get("labels") or {}).get(REVISION)) is not None:
+                pod = Pod(name=metadata["name"], uid=metadata["uid"], revision=revision, created_at_s=0.0, ready=True)
+                found.append(pod)
+        return PodsSeen(self._cluster.clock.now_s(), tuple(found))
+
+    def meaning(self, method: str, namespace: str, name: str, body: Any) -> CreateConfigCopy | DeleteConfigCopy | None:
+        """What a write of a ConfigMap carries out; None for one that no pass of ours makes. A copy is what is really in it."""
+        match method:
+            case "POST" if body.get("immutable") is True:
+                return CreateConfigCopy(_use(body))
+            case "PATCH" if isinstance(body, list):
+                stored = self._cluster.get(CONFIG_MAP, namespace, name)
+                return CreateConfigCopy(_use(stored)) if stored is not None else None
+            case "DELETE":
+                seen = body.get("preconditions") or {}
+                uid, version = seen["uid"], seen["resourceVersion"]
+                return DeleteConfigCopy(kind=ConfigKind.CONFIG_MAP, name=name, uid=uid, resource_version=version)
+            case _:
+                return None
+
+    def _follow(self, change: CommittedWrite) -> None:
+        seen = decode(CONFIG_MAP, change.new.metadata_only().raw())
+        gone = change.event == DELETED
+        difference = self._table.remove("", seen) if gone else self._table.put("", seen)
+        before, after = (difference.before, difference.after) if difference is not None else (None, None)
+        self._contents.learn(before, after, now_s=self._cluster.clock.now_s())
+        if not gone:
+            manifest, metadata = change.new.manifest, change.new.metadata
+            read = ContentRead(
+                uid=metadata["uid"],
+                resource_version=metadata["resourceVersion"],
+                content=content_hash(manifest.get("data"), manifest.get("binaryData")),
+                immutable=manifest.get("immutable") is True,
+            )
+            self._contents.put((ConfigKind.CONFIG_MAP, metadata["namespace"], metadata["name"]), read)
+
+
+def _use(copy: Manifest) -> ConfigUse:
+    """What a copy is of; its content is what is in it, whatever its annotation says."""
+    metadata = copy["metadata"]
+    content = content_hash(copy.get("data"), copy.get("binaryData"))
+    assert metadata["annotations"][CONTENT] == content, f"{metadata['name']} says {metadata['annotations']}"
+    source = metadata["annotations"][CONFIG_SOURCE]
+    return ConfigUse(kind=ConfigKind.CONFIG_MAP, source=source, content=content, copy=metadata["name"])

@@ -1,0 +1,268 @@
+"""Rollouts whose pods read a ConfigMap in every way, people who edit it, and an eye on what pods answer with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from rollouts.manifests.ownership import CONFIG_COPY, REVISION
+from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, Manifest
+from rollouts.ports import MERGE_PATCH, Request
+from rollouts.sim.actors import pods as pod_facts
+from rollouts.sim.storage.history import Stored
+from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
+from tests.behaviour.stage import KEY, Script, Stage
+
+CONF = "conf"
+LOOKS_EACH_S = 0.2
+
+
+def config_map(value: str, name: str = CONF) -> Manifest:
+    """The ConfigMap with a value."""
+    metadata = {"name": name, "namespace": KEY.namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": value}}
+
+
+def configured(*, name: str = KEY.name, optional: bool = False, **spec: object) -> Manifest:
+    """A canary with one gate whose pods read `conf` as a variable, as files, and as one file by subPath."""
+    manifest = rollout(canary(HALF, MANUAL), **spec)
+    manifest["metadata"]["name"] = name
+    if name != KEY.name:
+        manifest["spec"]["selector"] = {"matchLabels": {"app": name}}
+        manifest["spec"]["template"]["metadata"] = {"labels": {"app": name}}
+    pod = manifest["spec"]["template"]["spec"]
+    ref = {"name": CONF, "optional": optional}
+    pod["volumes"] = [{"name": "files", "configMap": ref}]
+    pod["containers"][0] |= {
+        "env": [{"name": "VALUE", "valueFrom": {"configMapKeyRef": {**ref, "key": "key"}}}],
+        "volumeMounts": [
+            {"name": "files", "mountPath": "/etc/files"},
+            {"name": "files", "mountPath": "/etc/one", "subPath": "key"},
+        ],
+    }
+    return manifest
+
+
+# --- people
+
+
+def write(stage: Stage, value: str) -> None:
+    """Somebody edits the ConfigMap, or creates it."""
+    if stage.cluster.get(CONFIG_MAP, KEY.namespace, CONF) is None:
+        stage.cluster.apply(config_map(value))
+        return
+    body = msgspec.json.encode({"data": {"key": value}})
+    request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, CONF), {}, body, MERGE_PATCH)
+    assert stage.cluster.api.answer(request).status == 200
+
+
+def touch(stage: Stage, number: int) -> None:
+    """Somebody edits a label of the ConfigMap: another version with the same content."""
+    body = msgspec.json.encode({"metadata": {"labels": {"touched": str(number)}}})
+    request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, CONF), {}, body, MERGE_PATCH)
+    assert stage.cluster.api.answer(request).status == 200
+
+
+def crash_a_pod(stage: Stage, *, app: str = "web") -> None:
+    """A container of one pod ends, and is started again."""
+    stage.cluster.kubelets.crash(next(iter(_ready(stage, app))).key)
+
+
+def remove(stage: Stage) -> None:
+    """Somebody deletes the ConfigMap."""
+    assert stage.cluster.api.answer(Request("DELETE", CONFIG_MAP.path(KEY.namespace, CONF))).status == 200
+
+
+def status_of(stage: Stage, name: str) -> Manifest:
+    """The status of a Rollout."""
+    return (stage.cluster.get(ROLLOUT, KEY.namespace, name) or {}).get("status") or {}
+
+
+async def until_new(stage: Stage, phase: str, *, before: str, name: str = KEY.name) -> str:
+    """Waits until another revision than `before` is in that phase; its name."""
+
+    def holds() -> bool:
+        status = status_of(stage, name)
+        return status.get("phase") == phase and status.get("currentRevision", before) != before
+
+    await stage.until(holds)
+    return str(status_of(stage, name)["currentRevision"])
+
+
+async def healthy(stage: Stage, name: str = KEY.name) -> str:
+    """Waits until the first revision is rolled out; its name."""
+    return await until_new(stage, "Healthy", before="", name=name)
+
+
+# --- what pods answer with
+
+
+def values(stage: Stage, *, app: str = "web") -> dict[str, set[str]]:
+    """By revision: what its ready pods read, in any way."""
+    found: dict[str, set[str]] = {}
+    for pod in _ready(stage, app):
+        found.setdefault(pod.labels.get(REVISION, ""), set()).update(_reads(stage, pod))
+    return found
+
+
+async def until_all_answer(stage: Stage, value: str, *, pods: int = 2, app: str = "web") -> None:
+    """Waits until there are so many ready pods, and each answers with `value`, whichever way it reads."""
+
+    def holds() -> bool:
+        ready = list(_ready(stage, app))
+        return len(ready) == pods and all(_reads(stage, each) == {value} for each in ready)
+
+    await stage.until(holds)
+
+
+def copies(stage: Stage) -> dict[str, str]:
+    """Our copies: what is in each."""
+    found = stage.cluster.list(CONFIG_MAP, KEY.namespace)
+    return {each["metadata"]["name"]: each["data"]["key"] for each in found if _is_copy(each)}
+
+
+def copies_named(stage: Stage) -> set[str]:
+    """The ConfigMaps that ReplicaSets name."""
+    sets = stage.cluster.list(REPLICA_SET, KEY.namespace)
+    return {each["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] for each in sets}
+
+
+@dataclass(slots=True)
+class Answers:
+    """Follows what each pod answers with: one value from its first answer to its last."""
+
+    first: dict[str, set[str]]
+
+    def look(self, stage: Stage) -> None:
+        """Notes every pod that answers with two values, or with another one than before."""
+        for pod in _ready(stage, None):
+            uid, reads = pod.metadata["uid"], _reads(stage, pod)
+            before = self.first.setdefault(uid, reads)
+            if len(reads) != 1 or reads != before:
+                stage.witness.violations.append(f"pod {pod.key[1]} answers with {sorted(reads)} after {sorted(before)}")
+
+    async def follow(self, stage: Stage) -> None:
+        """Looks again and again, until it is cancelled."""
+        while True:
+            self.look(stage)
+            await asyncio.sleep(LOOKS_EACH_S)
+
+
+def watched() -> Script:
+    """The eye on what pods answer with, as a script that runs beside another."""
+    return Answers({}).follow
+
+
+def _ready(stage: Stage, app: str | None) -> Iterable[Stored]:
+    pods = stage.cluster.api.history.select(POD, KEY.namespace)
+    return (each for each in pods if pod_facts.is_ready(each) and app in (None, each.labels.get("app")))
+
+
+def _reads(stage: Stage, pod: Stored) -> set[str]:
+    read = stage.cluster.kubelets.configuration(pod.metadata["uid"])
+    files = {content for each in read.volumes.values() for content in each.values()}
+    return {*read.variables.values(), *files, *read.sub_paths.values()}
+
+
+def _is_copy(manifest: Manifest) -> bool:
+    return CONFIG_COPY in (manifest["metadata"].get("labels") or {})
+
+
+# --- scenarios
+
+
+async def edited(stage: Stage) -> None:
+    """The canary answers with the new value, the stable pods with the old one, until somebody promotes it."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    new = await until_new(stage, "Paused", before=before)
+    assert values(stage) == {before: {"v1"}, new: {"v2"}}
+    stage.annotate("promote", "true")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy")
+    await until_all_answer(stage, "v2")
+
+
+async def aborted(stage: Stage) -> None:
+    """Everybody answers with the old value again; the source goes back to it, too."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    await until_new(stage, "Paused", before=before)
+    stage.annotate("abort", "true")
+    await stage.until(lambda: stage.status.get("phase") == "Aborted")
+    await until_all_answer(stage, "v1")
+    write(stage, "v1")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy" and stage.status["currentRevision"] == before)
+    await until_all_answer(stage, "v1")
+
+
+async def reverted(stage: Stage) -> None:
+    """The former content comes back while the canary stands at its gate: the revision that has it does, too."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    await until_new(stage, "Paused", before=before)
+    write(stage, "v1")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy" and stage.status["currentRevision"] == before)
+    await until_all_answer(stage, "v1")
+
+
+async def rolled_back(stage: Stage) -> None:
+    """The new content is promoted; a rollback brings the old one back, though the source stays as it is."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    new = await until_new(stage, "Paused", before=before)
+    stage.annotate("promote", f"{new}@full")
+    await until_all_answer(stage, "v2")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy")
+    stage.annotate("promote", None)
+    stage.annotate("rollback", before)
+    await until_new(stage, "Paused", before=new)
+    stage.annotate("promote", f"{before}@full")
+    await stage.until(lambda: stage.status.get("phase") == "RolledBack")
+    await until_all_answer(stage, "v1")
+
+
+async def superseded(stage: Stage) -> None:
+    """A third content comes while the canary of the second stands at its gate; an image comes with a fourth."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    second = await until_new(stage, "Paused", before=before)
+    write(stage, "v3")
+    third = await until_new(stage, "Paused", before=second)
+    write(stage, "v4")
+    stage.image("2")
+    await until_new(stage, "Paused", before=third)
+    stage.annotate("promote", "true")
+    await until_all_answer(stage, "v4")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy")
+
+
+async def deleted_and_recreated(stage: Stage) -> None:
+    """The source goes and comes again as it was: pods that start meanwhile have their copy, and nothing is rolled out."""
+    before = await healthy(stage)
+    remove(stage)
+    await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "ConfigNotFound")
+    stage.edit({"spec": {"replicas": 3}})
+    await until_all_answer(stage, "v1", pods=3)
+    stage.edit({"spec": {"replicas": 2}})
+    write(stage, "v1")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy" and "waitingFor" not in stage.status)
+    assert stage.status["currentRevision"] == before
+    await until_all_answer(stage, "v1")
+
+
+async def deleted(stage: Stage) -> None:
+    """The Rollout is deleted in the middle of an update; its copies go with it."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    await until_new(stage, "Paused", before=before)
+    stage.delete()
+    await stage.until(lambda: not stage.cluster.list(POD, KEY.namespace) and not copies(stage))
+
+
+CONFIGURED: dict[str, Script] = {
+    each.__name__: each for each in (edited, aborted, reverted, rolled_back, superseded, deleted_and_recreated, deleted)
+}
+MANIFESTS = (config_map("v1"), configured())

@@ -219,7 +219,7 @@ async def test_what_is_printed_for_people_names_keys_and_copies(
         assert await there.command("plan", "-f", str(tmp_path / "file.yaml")) == 0
         shown = capsys.readouterr().out
 
-    assert f"Config    ConfigMap app changed: 2 keys (LEVEL, MORE) → copy {use(NEW).copy}" in shown
+    assert f"Config    ConfigMap app changed: 2 keys (LEVEL, MORE) -> copy {use(NEW).copy}" in shown
     assert "unchanged: 1 ConfigMap" in shown
     assert "ConfigMap app  default  changed: 2 keys (LEVEL, MORE)\n  starts 1 update: cart" in shown
 

@@ -86,7 +86,7 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
 def config_lines(config: tuple[PlannedConfig, ...]) -> Iterator[str]:
     """What happens to each ConfigMap and Secret; those that stay the same are counted."""
     for each in config:
-        made = f" → copy {each.copy}" if each.copy else ""
+        made = f" -> copy {each.copy}" if each.copy else ""
         match each.state:
             case ConfigState.CHANGED:
                 yield f"{each.kind} {each.name} changed{_keys(each.keys)}{made}"
@@ -119,7 +119,7 @@ def impact_lines(impact: ConfigImpact) -> Iterator[str]:
 def _keys(keys: tuple[str, ...] | None) -> str:
     if keys is None:
         return ""
-    more = ", …" if len(keys) > KEYS_SHOWN else ""
+    more = ", ..." if len(keys) > KEYS_SHOWN else ""
     return f": {count_of(len(keys), 'key')} ({', '.join(keys[:KEYS_SHOWN])}{more})"
 
 

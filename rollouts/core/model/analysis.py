@@ -142,6 +142,7 @@ class RunSeen:
         revision: label `rollouts.dev/revision`.
         message: why it has this phase; of one that runs: what its last measurements say.
         measured: each metric that counts has a measurement with a verdict.
+        errors_in_a_row: the most, of a metric that counts and goes on, at the end of what was measured.
         terminate: somebody has told it to end.
         completed_at_s: when it was over; None before.
     """
@@ -155,6 +156,7 @@ class RunSeen:
     phase: AnalysisPhase = AnalysisPhase.PENDING
     message: str = ""
     measured: bool = False
+    errors_in_a_row: int = 0
     terminate: bool = False
     deleting: bool = False
     completed_at_s: float | None = None

@@ -39,7 +39,7 @@ IMAGE ?= localhost/rollouts:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproj
 REQUIREMENTS ?= requirements.lock
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo image cli unit test coverage check lab ipvs bench node gateways crds docs lock clean
+.PHONY: help demo image cli unit test coverage check lab ipvs bench node gateways crds kustomize docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -110,6 +110,9 @@ gateways: $(VENV)/dev.stamp ## canaries through real Envoy Gateway, Traefik and 
 crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 	@$(BIN)/python -m rollouts.api.schema
 	@$(BIN)/python -m rollouts.api.schema --out helm/rollouts/files/crds
+
+kustomize: $(VENV)/dev.stamp lab ## write kustomize/rollouts.yaml, the base for those without Helm, from the chart
+	@$(BIN)/python -m tests.packaging.kustomize_base
 
 docs: $(VENV)/dev.stamp ## write the pages and pictures of docs/ that are drawn from the code
 	@$(BIN)/python -m rollouts.cli.reference

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rollouts.api.schema import crd_manifests
+from rollouts.cli.commands.diagnosis import Diagnosis, Level, diagnoses
 from rollouts.cli.commands.doctor import summary
-from rollouts.cli.commands.doctor_findings import Finding, Level, findings
-from rollouts.cli.commands.doctor_reads import Installed, Right, Seen, Target
+from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, Right
 from rollouts.cluster.discovery import ServerVersion
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 
@@ -35,9 +35,9 @@ def controller(
     return Installed(deployment, **{"lease": lease, **more})
 
 
-def healthy(**changes: Any) -> Seen:
+def healthy(**changes: Any) -> ClusterSeen:
     """A cluster on which everything is in place, but for the changes."""
-    seen = Seen(
+    seen = ClusterSeen(
         now_s=NOW_S,
         server=ServerVersion(1, 34, "v1.34.1"),
         crds={crd["metadata"]["name"]: crd for crd in crd_manifests()},
@@ -48,9 +48,9 @@ def healthy(**changes: Any) -> Seen:
     return replace(seen, **changes)
 
 
-def worse(seen: Seen, level: Level = Level.FAULT) -> list[Finding]:
+def worse(seen: ClusterSeen, level: Level = Level.FAULT) -> list[Diagnosis]:
     """The findings of that level."""
-    return [each for each in findings(seen, version=VERSION) if each.level is level]
+    return [each for each in diagnoses(seen, version=VERSION) if each.level is level]
 
 
 def pod(*, waiting: str = "", unscheduled: str = "") -> dict[str, Any]:
@@ -70,7 +70,7 @@ def changed_crd(**metadata: Any) -> dict[str, Any]:
 
 def test_where_everything_is_in_place_nothing_is_wrong() -> None:
     """A doctor that finds something on every cluster is not asked twice."""
-    found = findings(healthy(), version=VERSION)
+    found = diagnoses(healthy(), version=VERSION)
 
     assert {each.level for each in found} == {Level.OK}
     assert summary(found) == "nothing is wrong"
@@ -207,16 +207,18 @@ def test_a_gateway_class_that_nobody_carries_out_is_told() -> None:
 @pytest.mark.parametrize(
     ("target", "level"),
     [
-        (Target("http://p.monitoring:9090", in_cluster=True, exists=True, ready=1), Level.OK),
-        (Target("http://p.monitoring:9090", in_cluster=True, exists=True), Level.FAULT),
-        (Target("http://p.monitoring:9090", in_cluster=True), Level.FAULT),
-        (Target("https://prometheus.example.com", in_cluster=False), Level.NOTE),
+        (PrometheusUrl("http://p.monitoring:9090", in_cluster=True, exists=True, ready=1), Level.OK),
+        (PrometheusUrl("http://p.monitoring:9090", in_cluster=True, exists=True), Level.FAULT),
+        (PrometheusUrl("http://p.monitoring:9090", in_cluster=True), Level.FAULT),
+        (PrometheusUrl("https://prometheus.example.com", in_cluster=False), Level.NOTE),
     ],
     ids=["ready", "no pod", "no Service", "elsewhere"],
 )
-def test_prometheus_is_judged_by_its_service(target: Target, level: Level) -> None:
+def test_prometheus_is_judged_by_its_service(target: PrometheusUrl, level: Level) -> None:
     """It cannot be asked from a laptop; whether something is there can."""
-    (found,) = [each for each in findings(healthy(prometheus=(target,)), version=VERSION) if each.check == "Prometheus"]
+    (found,) = [
+        each for each in diagnoses(healthy(prometheus=(target,)), version=VERSION) if each.check == "Prometheus"
+    ]
 
     assert found.level is level
 
@@ -241,7 +243,7 @@ def test_everything_bad_comes_with_what_repairs_it() -> None:
         server=ServerVersion(1, 29, "v1.29.0"),
         crds=dict.fromkeys(healthy().crds),
         controllers=(controller(missing=(Right("", "services", "patch"),), available=1),),
-        prometheus=(Target("http://p.monitoring:9090", in_cluster=True),),
+        prometheus=(PrometheusUrl("http://p.monitoring:9090", in_cluster=True),),
     )
 
     bad = [*worse(broken), *worse(broken, Level.WARNING)]

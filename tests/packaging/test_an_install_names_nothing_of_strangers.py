@@ -15,7 +15,7 @@ from tests.architecture.tracked import ROOT, tracked
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 VERSION = PROJECT["version"]
-TOOLS = ("bash", "env", "sed", "git", "timeout", "dirname", "cat", "chmod")
+TOOLS = ("bash", "env", "sed", "git", "dirname")
 
 # Stands in for podman: it notes how it was called, and answers as the image does.
 BUILDER = f"""#!/bin/sh

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from rich.console import Console
 
-from rollouts.cli.commands.doctor_findings import Finding, Level, findings
+from rollouts.cli.commands.diagnosis import Diagnosis, Level, diagnoses
 from rollouts.cli.commands.doctor_reads import read_cluster
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.text import plain
@@ -27,7 +27,7 @@ async def doctor(options: Options, *, controller_namespace: str | None, as_json:
     Raises: what `Client` raises.
     """
     async with open_session(options) as session:
-        found = findings(await read_cluster(session, controller_namespace=controller_namespace), version=own_version())
+        found = diagnoses(await read_cluster(session, controller_namespace=controller_namespace), version=own_version())
     if as_json:
         text = json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False)
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -46,7 +46,7 @@ def own_version() -> str:
         return "unknown"
 
 
-def summary(found: Iterable[Finding]) -> str:
+def summary(found: Iterable[Diagnosis]) -> str:
     """The last line."""
     levels = [each.level for each in found]
     faults, warnings = levels.count(Level.FAULT), levels.count(Level.WARNING)
@@ -60,7 +60,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
 
 
-def _print(each: Finding, console: Console) -> None:
+def _print(each: Diagnosis, console: Console) -> None:
     console.print(f"{each.level:<8}", style=_STYLES[each.level], end="", highlight=False)
     console.print(plain(f"{each.check}: {each.says}"), markup=False, highlight=False, soft_wrap=True)
     if each.fix:

@@ -127,7 +127,7 @@ class Installed:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PrometheusUrl:
     """What `--prometheus-url` of a controller leads to.
 
     Args:
@@ -143,7 +143,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ClusterSeen:
     """A cluster, as far as the person may see it.
 
     Args:
@@ -165,12 +165,12 @@ class Seen:
     autoscalers: tuple[Manifest, ...] = ()
     api_services: tuple[Manifest, ...] = ()
     providers: tuple[Manifest, ...] = ()
-    prometheus: tuple[Target, ...] = ()
+    prometheus: tuple[PrometheusUrl, ...] = ()
     own_missing: tuple[Right, ...] = ()
     refused: tuple[str, ...] = ()
 
 
-async def read_cluster(session: Session, *, controller_namespace: str | None) -> Seen:
+async def read_cluster(session: Session, *, controller_namespace: str | None) -> ClusterSeen:
     """Reads all of it.
 
     Args:
@@ -190,7 +190,7 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
         session, {each for one in controllers for each in one.flags("router")} | routers_of(rollouts)
     )
     urls = dict.fromkeys(url for one in controllers for url in one.flags("prometheus-url"))
-    return Seen(
+    return ClusterSeen(
         now_s=session.clock.now_s(),
         server=server,
         crds=crds,
@@ -348,18 +348,18 @@ async def _served(session: Session, routers: Iterable[str]) -> dict[str, bool]:
     return found
 
 
-async def _target(reader: _Reader, url: str) -> Target:
+async def _target(reader: _Reader, url: str) -> PrometheusUrl:
     """A host `SERVICE.NAMESPACE`, `SERVICE.NAMESPACE.svc` or with the cluster's domain names a Service."""
     name, _, rest = (urlsplit(url).hostname or "").partition(".")
     namespace, _, domain = rest.partition(".")
     if not namespace or (domain and domain.split(".")[0] != "svc"):
-        return Target(url, in_cluster=False)
+        return PrometheusUrl(url, in_cluster=False)
     if await reader.one(SERVICE, namespace, name) is None:
-        return Target(url, in_cluster=True)
+        return PrometheusUrl(url, in_cluster=True)
     slices = await reader.all(ENDPOINT_SLICE, namespace, label_selector=f"kubernetes.io/service-name={name}")
     endpoints = [each for one in slices for each in one.get("endpoints") or ()]
     ready = sum(bool(each.get("conditions", {}).get("ready", True)) for each in endpoints)
-    return Target(url, in_cluster=True, exists=True, ready=ready)
+    return PrometheusUrl(url, in_cluster=True, exists=True, ready=ready)
 
 
 def _scales_a_rollout(autoscaler: Manifest) -> bool:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from rollouts.api.schema import crd_manifests
-from rollouts.cli.commands.doctor_reads import Installed, Seen, routers_of
+from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, routers_of
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
@@ -38,7 +38,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at.
 
     Args:
@@ -51,7 +51,7 @@ class Finding:
     fix: str = ""
 
 
-def findings(seen: Seen, *, version: str) -> list[Finding]:
+def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
     """Everything that was looked at, in the order in which faults are worth repairing.
 
     Args:
@@ -73,24 +73,24 @@ def findings(seen: Seen, *, version: str) -> list[Finding]:
     ]
 
 
-def _server(seen: Seen) -> Iterator[Finding]:
+def _server(seen: ClusterSeen) -> Iterator[Diagnosis]:
     release = seen.server.git_version
     if (seen.server.major, seen.server.minor) < OLDEST_SERVER:
         wanted = ".".join(map(str, OLDEST_SERVER))
-        yield Finding(
+        yield Diagnosis(
             "API server", Level.FAULT, f"is {release}", f"Rollouts need Kubernetes {wanted} or newer: upgrade it"
         )
     else:
-        yield Finding("API server", Level.OK, release)
+        yield Diagnosis("API server", Level.OK, release)
 
 
-def _crds(seen: Seen) -> Iterator[Finding]:
+def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if "get customresourcedefinitions" in seen.refused:
         return  # _refused tells it
     ours = {crd["metadata"]["name"]: crd for crd in crd_manifests()}
     good = 0
     if absent := [name for name, crd in seen.crds.items() if crd is None]:
-        yield Finding("CRDs", Level.FAULT, f"not installed: {', '.join(absent)}", _APPLY_CRDS)
+        yield Diagnosis("CRDs", Level.FAULT, f"not installed: {', '.join(absent)}", _APPLY_CRDS)
     for name, crd in seen.crds.items():
         if crd is None:
             continue
@@ -98,25 +98,25 @@ def _crds(seen: Seen) -> Iterator[Finding]:
             fix = (
                 f"find what has a finalizer: kubectl get {name} -A -o yaml | grep -A2 finalizers; then install it again"
             )
-            yield Finding("CRDs", Level.FAULT, f"{name} is being deleted, and every object of it", fix)
+            yield Diagnosis("CRDs", Level.FAULT, f"{name} is being deleted, and every object of it", fix)
             continue
         bad = [one for one in _conditions(crd) if one["type"] in ("Established", "NamesAccepted") and _is_false(one)]
         if bad:
             fix = "another CRD has its names: kubectl get crds, and delete the other one or this one"
-            yield Finding("CRDs", Level.FAULT, f"{name} is not served: {bad[0].get('message', '')}", fix)
+            yield Diagnosis("CRDs", Level.FAULT, f"{name} is not served: {bad[0].get('message', '')}", fix)
             continue
         fields, wanted = _fields(crd), _fields(ours[name])
         if lacking := sorted(wanted - fields):
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             fix = "helm upgrade rollouts ./helm/rollouts" if _is_helms(crd) else _APPLY_CRDS
-            yield Finding("CRDs", Level.FAULT, f"{name} is older than this program: it lacks {lacking[0]}{more}", fix)
+            yield Diagnosis("CRDs", Level.FAULT, f"{name} is older than this program: it lacks {lacking[0]}{more}", fix)
         elif unknown := sorted(fields - wanted):
             says = f"{name} is newer than this program: it has {unknown[0]}, which this program does not know"
-            yield Finding("CRDs", Level.WARNING, says, "install the program of the controller's version: make cli")
+            yield Diagnosis("CRDs", Level.WARNING, says, "install the program of the controller's version: make cli")
         else:
             good += 1
     if good == len(ours):
-        yield Finding("CRDs", Level.OK, f"{good}, as this program knows them")
+        yield Diagnosis("CRDs", Level.OK, f"{good}, as this program knows them")
 
 
 def _fields(crd: Manifest) -> set[str]:
@@ -136,35 +136,35 @@ def _fields(crd: Manifest) -> set[str]:
     return {path for schema in schemas for path in walk(schema, "")}
 
 
-def _controllers(seen: Seen) -> Iterator[Finding]:
+def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if not seen.controllers and "list deployments" not in seen.refused:
         fix = "helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"
         alive = [each for each in seen.other_leases if _age_s(each, seen.now_s) <= LEASE_OLD_S]
         if alive:
             holder = alive[0]["spec"].get("holderIdentity", "")
             says = f"no Deployment of the chart, but {holder} holds the Lease in {alive[0]['metadata']['namespace']}"
-            yield Finding("controller", Level.NOTE, says)
+            yield Diagnosis("controller", Level.NOTE, says)
         else:
-            yield Finding("controller", Level.FAULT, "there is none: nothing moves any Rollout", fix)
+            yield Diagnosis("controller", Level.FAULT, "there is none: nothing moves any Rollout", fix)
     for each in seen.controllers:
         yield from _controller(each)
     yield from _rivals(seen.controllers)
 
 
-def _controller(each: Installed) -> Iterator[Finding]:
+def _controller(each: Installed) -> Iterator[Diagnosis]:
     where = each.where
     wanted = each.deployment["spec"].get("replicas", 1)
     available = each.deployment.get("status", {}).get("availableReplicas", 0)
     if wanted == 0:
         fix = f"kubectl scale deployment {each.name} -n {each.namespace} --replicas 2"
-        yield Finding("controller", Level.FAULT, f"{where} is scaled to 0 replicas", fix)
+        yield Diagnosis("controller", Level.FAULT, f"{where} is scaled to 0 replicas", fix)
         return
     if available >= wanted:
-        yield Finding("controller", Level.OK, f"{where}: {available} of {wanted} replicas are available")
+        yield Diagnosis("controller", Level.OK, f"{where}: {available} of {wanted} replicas are available")
         return
     level = Level.FAULT if available == 0 else Level.WARNING
     why, fix = _why_unavailable(each)
-    yield Finding("controller", level, f"{where}: {available} of {wanted} replicas are available{why}", fix)
+    yield Diagnosis("controller", level, f"{where}: {available} of {wanted} replicas are available{why}", fix)
 
 
 def _why_unavailable(each: Installed) -> tuple[str, str]:
@@ -190,7 +190,7 @@ def _why_unavailable(each: Installed) -> tuple[str, str]:
     return "", f"kubectl describe deployment {each.name} -n {each.namespace}"
 
 
-def _rivals(controllers: Iterable[Installed]) -> Iterator[Finding]:
+def _rivals(controllers: Iterable[Installed]) -> Iterator[Diagnosis]:
     """Two releases that manage the same namespace, each with a Lease of its own, act against each other."""
     earlier: list[Installed] = []
     for each in controllers:
@@ -199,18 +199,18 @@ def _rivals(controllers: Iterable[Installed]) -> Iterator[Finding]:
             if not mine or not theirs or mine & theirs:
                 pair = f"{other.where} and {each.where}"
                 fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
-                yield Finding("controller", Level.FAULT, f"{pair} manage the same Rollouts", fix)
+                yield Diagnosis("controller", Level.FAULT, f"{pair} manage the same Rollouts", fix)
         earlier.append(each)
 
 
-def _leases(seen: Seen) -> Iterator[Finding]:
+def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for each in seen.controllers:
         running = each.deployment.get("status", {}).get("availableReplicas", 0)
         where = each.where
         if not each.elects:
             if each.deployment["spec"].get("replicas", 1) > 1:
                 fix = "set leaderElection=true, or replicas=1"
-                yield Finding("leader", Level.FAULT, f"{where}: several replicas, and none is elected", fix)
+                yield Diagnosis("leader", Level.FAULT, f"{where}: several replicas, and none is elected", fix)
             continue
         logs = f"kubectl logs -n {each.namespace} deployment/{each.name}"
         if "get leases" in seen.refused:
@@ -218,85 +218,85 @@ def _leases(seen: Seen) -> Iterator[Finding]:
         if not running:
             continue  # that its pods do not run is the fault
         if each.lease is None or not each.lease.get("spec", {}).get("holderIdentity"):
-            yield Finding("leader", Level.FAULT, f"{where}: replicas run, and none has taken the Lease", logs)
+            yield Diagnosis("leader", Level.FAULT, f"{where}: replicas run, and none has taken the Lease", logs)
             continue
         age_s, holder = _age_s(each.lease, seen.now_s), each.lease["spec"]["holderIdentity"]
         if age_s > LEASE_OLD_S:
             says = f"{where}: {holder} renewed the Lease {age_s:.0f} s ago, and nobody has taken over"
-            yield Finding("leader", Level.FAULT, says, logs)
+            yield Diagnosis("leader", Level.FAULT, says, logs)
         else:
-            yield Finding("leader", Level.OK, f"{where}: {holder} leads")
+            yield Diagnosis("leader", Level.OK, f"{where}: {holder} leads")
 
 
-def _versions(seen: Seen, version: str) -> Iterator[Finding]:
+def _versions(seen: ClusterSeen, version: str) -> Iterator[Diagnosis]:
     for each in seen.controllers:
         if each.version and each.version != version:
             says = f"{each.where} is {each.version}, this program is {version}"
-            yield Finding(
+            yield Diagnosis(
                 "versions", Level.WARNING, says, "use one version: helm upgrade, or make cli in its source tree"
             )
         elif each.version:
-            yield Finding("versions", Level.OK, f"{each.where} and this program are {version}")
+            yield Diagnosis("versions", Level.OK, f"{each.where} and this program are {version}")
 
 
-def _rights(seen: Seen) -> Iterator[Finding]:
+def _rights(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for each in seen.controllers:
         if each.missing is None:
             says = f"whether {each.where} has its rights was not looked at: you may not create subjectaccessreviews"
-            yield Finding("rights", Level.NOTE, says)
+            yield Diagnosis("rights", Level.NOTE, says)
         elif each.missing:
             some = ", ".join(map(str, each.missing[:5])) + (", …" if len(each.missing) > 5 else "")
             fix = f"helm upgrade {each.name} ./helm/rollouts -n {each.namespace} (rbac.create and routers are values of it)"
-            yield Finding("rights", Level.FAULT, f"{each.where} may not {some}", fix)
+            yield Diagnosis("rights", Level.FAULT, f"{each.where} may not {some}", fix)
         else:
-            yield Finding("rights", Level.OK, f"{each.where} has the rights that it needs")
+            yield Diagnosis("rights", Level.OK, f"{each.where} has the rights that it needs")
     if seen.own_missing:
         some = ", ".join(map(str, seen.own_missing))
         fix = "have an administrator bind you to the ClusterRole view or edit (rbac.aggregateToUserRoles)"
-        yield Finding("rights", Level.WARNING, f"you may not {some}", fix)
+        yield Diagnosis("rights", Level.WARNING, f"you may not {some}", fix)
 
 
-def _proxy(seen: Seen) -> Iterator[Finding]:
+def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
     mode = seen.proxy.mode
     for each in seen.controllers or ():
         declared = next(iter(each.flags("proxy-mode")), "auto")
         if declared == "auto" and each.flags("namespace") and mode is not ProxyMode.UNKNOWN:
             says = f"{each.where} may not ask with watchNamespaces, so it drains pods for two minutes"
-            yield Finding("proxy mode", Level.WARNING, says, f"helm upgrade … --set proxyMode={mode}")
+            yield Diagnosis("proxy mode", Level.WARNING, says, f"helm upgrade … --set proxyMode={mode}")
         elif declared == "auto" and mode is ProxyMode.UNKNOWN:
             says = f"{seen.proxy.known_by.partition('; set the mode')[0]}; pods are drained for two minutes"
-            yield Finding(
+            yield Diagnosis(
                 "proxy mode", Level.WARNING, says, "helm upgrade … --set proxyMode=iptables (or nftables, ipvs, other)"
             )
         elif declared != "auto" and mode not in (ProxyMode.UNKNOWN, declared):
             says = f"{each.where} is told {declared}, and {seen.proxy.known_by}"
-            yield Finding("proxy mode", Level.FAULT, says, f"helm upgrade … --set proxyMode={mode}")
+            yield Diagnosis("proxy mode", Level.FAULT, says, f"helm upgrade … --set proxyMode={mode}")
         else:
-            yield Finding(
+            yield Diagnosis(
                 "proxy mode", Level.OK, seen.proxy.known_by if declared == "auto" else f"{declared}, as it is told"
             )
 
 
-def _routers(seen: Seen) -> Iterator[Finding]:
+def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     used = routers_of(seen.rollouts)
     for router in sorted(used):
         count = sum(router in routers_of([each]) for each in seen.rollouts)
         who = "1 Rollout needs" if count == 1 else f"{count} Rollouts need"
         if not seen.served.get(router):
             fix = f"install the CRDs of {router}, or take it out of the Rollouts"
-            yield Finding("routers", Level.FAULT, f"{who} {router}, and the API server does not have its routes", fix)
+            yield Diagnosis("routers", Level.FAULT, f"{who} {router}, and the API server does not have its routes", fix)
         for each in seen.controllers:
             if router not in each.flags("router"):
                 routers = ",".join([*each.flags("router"), router])
                 says = f"{who} {router}, and {each.where} may not change its routes"
-                yield Finding("routers", Level.FAULT, says, f"helm upgrade … --set routers={{{routers}}}")
+                yield Diagnosis("routers", Level.FAULT, says, f"helm upgrade … --set routers={{{routers}}}")
     if seen.served.get("gatewayAPI"):
         yield from _gateway_classes(seen, needed="gatewayAPI" in used)
     elif not used:
-        yield Finding("routers", Level.OK, "no Rollout needs one; weights are the ratio of pods")
+        yield Diagnosis("routers", Level.OK, "no Rollout needs one; weights are the ratio of pods")
 
 
-def _gateway_classes(seen: Seen, *, needed: bool) -> Iterator[Finding]:
+def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
     bad = [
         (one["metadata"]["name"], condition.get("message", ""))
         for one in seen.gateway_classes
@@ -305,19 +305,19 @@ def _gateway_classes(seen: Seen, *, needed: bool) -> Iterator[Finding]:
     ]
     for name, why in bad:
         fix = f"run the controller of that class: kubectl describe gatewayclass {name}"
-        yield Finding("Gateway API", Level.WARNING, f"GatewayClass {name} is not accepted: {why}", fix)
+        yield Diagnosis("Gateway API", Level.WARNING, f"GatewayClass {name} is not accepted: {why}", fix)
     if not seen.gateway_classes and "list gatewayclasses" not in seen.refused:
         level = Level.FAULT if needed else Level.NOTE
         fix = "install a gateway, such as Envoy Gateway, Traefik or Contour" if needed else ""
-        yield Finding(
+        yield Diagnosis(
             "Gateway API", level, "is installed, and there is no GatewayClass: nobody carries routes out", fix
         )
     elif not bad:
         names = ", ".join(one["metadata"]["name"] for one in seen.gateway_classes)
-        yield Finding("Gateway API", Level.OK, f"classes: {names}")
+        yield Diagnosis("Gateway API", Level.OK, f"classes: {names}")
 
 
-def _autoscalers(seen: Seen) -> Iterator[Finding]:
+def _autoscalers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     available = {
         one["spec"].get("group", "")
         for one in seen.api_services
@@ -333,16 +333,16 @@ def _autoscalers(seen: Seen) -> Iterator[Finding]:
                 else "install an adapter, such as prometheus-adapter"
             )
             says = f"HorizontalPodAutoscaler {name} needs {api}, which is not available: it does not scale"
-            yield Finding("metrics APIs", Level.WARNING, says, fix)
+            yield Diagnosis("metrics APIs", Level.WARNING, says, fix)
 
 
-def _prometheus(seen: Seen) -> Iterator[Finding]:
+def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for target in seen.prometheus:
         if not target.in_cluster:
             says = f"{target.url} is not a Service of this cluster; it was not asked from here"
-            yield Finding("Prometheus", Level.NOTE, says)
+            yield Diagnosis("Prometheus", Level.NOTE, says)
         elif not target.exists:
-            yield Finding(
+            yield Diagnosis(
                 "Prometheus",
                 Level.FAULT,
                 f"{target.url}: there is no such Service",
@@ -350,24 +350,24 @@ def _prometheus(seen: Seen) -> Iterator[Finding]:
             )
         elif target.ready == 0:
             fix = "kubectl get pods in its namespace: none that the Service selects is ready"
-            yield Finding("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", fix)
+            yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", fix)
         else:
-            yield Finding("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
+            yield Diagnosis("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
 
 
-def _providers(seen: Seen) -> Iterator[Finding]:
+def _providers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for one in seen.providers:
         for condition in _conditions(one):
             if condition["type"] in ("Ready", "Accepted") and _is_false(condition):
                 name = f"{one.get('kind') or 'provider'} {one['metadata']['name']}"
                 fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
-                yield Finding("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
+                yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
 
 
-def _refused(seen: Seen) -> Iterator[Finding]:
+def _refused(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if seen.refused:
         says = f"not looked at, because you may not {', '.join(seen.refused)}"
-        yield Finding("your rights", Level.NOTE, says, "ask again as an administrator")
+        yield Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator")
 
 
 def _conditions(one: Manifest) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ import pytest
 
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, Manifest
 from rollouts.sim.network.applications import WELL, Behaviour
-from rollouts.sim.network.prometheus.faults import PrometheusFault
 from rollouts.sim.network.traffic import ClientTraffic
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, HALF, blue_green, canary, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
@@ -244,8 +243,3 @@ IN_ANY_LANE = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.lon
 def undisturbed(name: str) -> Run:
     """The scenario without any fault."""
     return ANALYSED[name].play()
-
-
-def faults_at(place: int, *faults: PrometheusFault) -> dict[int, PrometheusFault]:
-    """These faults of the questions from that number on, one each."""
-    return dict(enumerate(faults, place))

@@ -7,6 +7,7 @@ What only an engine can show (the base image, the final stage's COPY and USER, a
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
@@ -57,10 +58,22 @@ def _ends_in_the_image() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build stage, carried out below a temporary folder that stands for `/`."""
-    root = tmp_path_factory.mktemp("image")
+    """The build stage, carried out below a temporary folder that stands for `/`; once for all workers of a run."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with (shared / "image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (done := shared / "image.done").exists():
+            shutil.rmtree(shared / "image", ignore_errors=True)
+            _build(shared / "image")
+            done.touch()
+    return shared / "image"
+
+
+def _build(root: Path) -> None:
     source = root / "src"
-    source.mkdir()
+    source.mkdir(parents=True)
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1", "PYTHON": sys.executable}
     for one in _instructions():
         if one.keyword == "ARG" and "=" in one.rest:
@@ -81,7 +94,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if done.returncode != 0 and NO_NETWORK.search(done.stderr):
                 pytest.skip(f"the package index cannot be reached: {done.stderr[-300:]}")
             assert done.returncode == 0, f"{one.rest}\n{done.stdout}{done.stderr}"
-    return root
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -20,8 +20,7 @@ def _pod(
 ) -> dict[str, Any]:
     labels = {"app": "cart"} | ({REVISION: revision} if revision else {})
     metadata = {"namespace": "shop", "name": name, "uid": f"uid-{name}", "resourceVersion": "1", "labels": labels}
-    metadata["ownerReferences"] = [owner] if owner else []
-    return {"metadata": metadata, "status": {"phase": phase}}
+    return {"metadata": {**metadata, "ownerReferences": [owner] if owner else []}, "status": {"phase": phase}}
 
 
 @pytest.mark.parametrize(

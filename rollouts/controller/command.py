@@ -103,16 +103,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         default="info",
         help="the least level that is logged: debug, info, warning or error; default: %(default)s",
     )
-    add("--workers", metavar="N", type=int, default=32, help="Rollouts to handle at once; default: %(default)s")
-    add(
-        "--config-versioning",
-        metavar="on|off",
-        default="on",
-        help=(
-            "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: it "
-            "neither reads nor copies any; default: %(default)s"
-        ),
-    )
+    _add_work(add)
     _add_traffic(add)
     _add_metrics(add)
     given = parser.parse_args(arguments)
@@ -150,6 +141,20 @@ def _metric_settings(given: argparse.Namespace) -> MetricSettings:
         jobs=given.job_metrics,
         job_service_account=given.job_service_account,
         at_once=given.measurements,
+    )
+
+
+def _add_work(add: Callable[..., object]) -> None:
+    """Adds the flags about passes."""
+    add("--workers", metavar="N", type=int, default=32, help="Rollouts to handle at once; default: %(default)s")
+    add(
+        "--config-versioning",
+        metavar="on|off",
+        default="on",
+        help=(
+            "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: it "
+            "neither reads nor copies any; default: %(default)s"
+        ),
     )
 
 

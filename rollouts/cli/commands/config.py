@@ -15,7 +15,7 @@ from rollouts.cli.terminal.config import RevisionConfig, config_table, draw_chan
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.config import (
-    ConfigContent,
+    ConfigValues,
     SourceChange,
     changed_sources,
     content_of,
@@ -162,7 +162,7 @@ async def _change(session: Session, before: ConfigUse | None, after: ConfigUse |
     return replace(change, keys=key_changes(use.kind, old, new))
 
 
-async def _content(session: Session, use: ConfigUse) -> ConfigContent | str:
+async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
     """The content that a revision has of a source; or why it is not known.
 
     Where it is not in the copy any more, the source itself may have it, still or again.

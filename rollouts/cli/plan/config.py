@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from rollouts.cli.view.config import ConfigContent, content_of, hash_of, key_changes
+from rollouts.cli.view.config import ConfigValues, content_of, hash_of, key_changes
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.config import (
@@ -36,7 +36,7 @@ class NotReadable:
     """An object that may not be read."""
 
 
-Found: TypeAlias = Manifest | NotReadable | None
+ObjectRead: TypeAlias = Manifest | NotReadable | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class SourceReader:
 
     session: Session
     manifests: tuple[Manifest, ...] = ()
-    _live: dict[tuple[ConfigKind, str, str], Found] = field(default_factory=dict)
+    _live: dict[tuple[ConfigKind, str, str], ObjectRead] = field(default_factory=dict)
 
     def in_file(self, kind: ConfigKind, namespace: str, name: str) -> Manifest | None:
         """The object in the file, without what only a cluster gives it."""
@@ -103,12 +103,12 @@ class SourceReader:
                 return each
         return None
 
-    async def in_cluster(self, kind: ConfigKind, namespace: str, name: str) -> Found:
+    async def in_cluster(self, kind: ConfigKind, namespace: str, name: str) -> ObjectRead:
         """The object as it is now. Raises: what `Client` raises, but for refusals and absence."""
         key = (kind, namespace, name)
         if key not in self._live:
             try:
-                found: Found = manifest_from(await self.session.client.get(kind_of(kind), namespace, name))
+                found: ObjectRead = manifest_from(await self.session.client.get(kind_of(kind), namespace, name))
             except ApiNotFound:
                 found = None
             except ApiForbidden:
@@ -190,7 +190,7 @@ def as_it_is(kind: ConfigKind, manifest: Manifest) -> Source:
 async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before: ConfigUse | None) -> PlannedSource:
     in_file = reader.in_file(ref.kind, namespace, ref.name)
     live = await reader.in_cluster(ref.kind, namespace, ref.name)
-    found: Found = live if in_file is None else in_file
+    found: ObjectRead = live if in_file is None else in_file
     locked = in_file is not None and _is_locked(ref.kind, in_file, live)
     match found:
         case NotReadable():
@@ -207,17 +207,17 @@ async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before:
             return PlannedSource(ref=ref, source=source, keys=keys, locked=locked)
 
 
-def _is_locked(kind: ConfigKind, in_file: Manifest, live: Found) -> bool:
+def _is_locked(kind: ConfigKind, in_file: Manifest, live: ObjectRead) -> bool:
     if live is None or isinstance(live, NotReadable) or live.get("immutable") is not True:
         return False
     return in_file.get("immutable") is not True or hash_of(kind, in_file) != hash_of(kind, live)
 
 
 async def _changed_keys(
-    reader: SourceReader, namespace: str, before: ConfigUse, after: ConfigContent
+    reader: SourceReader, namespace: str, before: ConfigUse, after: ConfigValues
 ) -> tuple[str, ...] | None:
     """The keys that differ from what the current revision has; None when its content cannot be read any more."""
-    old: ConfigContent | None = ConfigContent() if not before.content else None
+    old: ConfigValues | None = ConfigValues() if not before.content else None
     for name in dict.fromkeys((before.name, before.source)) if old is None else ():
         found = await reader.in_cluster(before.kind, namespace, name)
         if isinstance(found, dict) and hash_of(before.kind, found) == before.content:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rollouts.api.spec.parse import parse_spec
-from rollouts.cli.plan.config import Found, NotReadable, SourceReader, as_it_is, as_unchanged
+from rollouts.cli.plan.config import NotReadable, ObjectRead, SourceReader, as_it_is, as_unchanged
 from rollouts.cli.plan.live import Live, snapshot_of, with_file
 from rollouts.cli.view.config import content_of, key_changes, uses_of
 from rollouts.cli.view.follow import Collection, list_all
@@ -80,7 +80,7 @@ def is_config_map(manifest: Manifest) -> bool:
     return is_one and bool((manifest.get("metadata") or {}).get("name"))
 
 
-def _impact(namespace: str, in_file: Manifest, live: Found, starts: Iterable[str]) -> ConfigImpact:
+def _impact(namespace: str, in_file: Manifest, live: ObjectRead, starts: Iterable[str]) -> ConfigImpact:
     name, kind = in_file["metadata"]["name"], ConfigKind.CONFIG_MAP
     if isinstance(live, NotReadable):
         return ConfigImpact(namespace=namespace, name=name, exists=None, keys=None, starts=tuple(starts))
@@ -94,7 +94,7 @@ def _starting(
     rollout: Manifest,
     replica_sets: Iterable[Manifest],
     maps: dict[str, Manifest],
-    live: dict[str, Found],
+    live: dict[str, ObjectRead],
     *,
     facts: ClusterFacts,
 ) -> list[str]:

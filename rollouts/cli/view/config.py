@@ -15,7 +15,7 @@ from rollouts.objects import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigContent:
+class ConfigValues:
     """What pods can read from a ConfigMap or Secret.
 
     Args:
@@ -100,15 +100,15 @@ def changes_text(before: Iterable[ConfigUse], after: Iterable[ConfigUse]) -> str
     return ", ".join(names)
 
 
-def content_of(kind: ConfigKind, manifest: Manifest) -> ConfigContent:
+def content_of(kind: ConfigKind, manifest: Manifest) -> ConfigValues:
     """The content of a ConfigMap or Secret; also of one in a file, where a Secret may have `stringData`."""
     data, binary = _texts(manifest.get("data")), _texts(manifest.get("binaryData"))
     if kind is ConfigKind.SECRET:
         plain = _texts(manifest.get("stringData"))
         values = {key: _decoded(text) for key, text in data.items()}
-        return ConfigContent(values | {key: text.encode() for key, text in plain.items()}, frozenset(values))
+        return ConfigValues(values | {key: text.encode() for key, text in plain.items()}, frozenset(values))
     values = {key: _decoded(text) for key, text in binary.items()}
-    return ConfigContent({key: text.encode() for key, text in data.items()} | values, frozenset(values))
+    return ConfigValues({key: text.encode() for key, text in data.items()} | values, frozenset(values))
 
 
 def hash_of(kind: ConfigKind, manifest: Manifest) -> str:
@@ -122,9 +122,9 @@ def hash_of(kind: ConfigKind, manifest: Manifest) -> str:
     return content_hash(data, binary)
 
 
-def key_changes(kind: ConfigKind, before: ConfigContent | None, after: ConfigContent | None) -> tuple[KeyChange, ...]:
+def key_changes(kind: ConfigKind, before: ConfigValues | None, after: ConfigValues | None) -> tuple[KeyChange, ...]:
     """The keys that differ; None is an object that is not there."""
-    old, new = before or ConfigContent(), after or ConfigContent()
+    old, new = before or ConfigValues(), after or ConfigValues()
     return tuple(
         KeyChange(key, _value(kind, old, key), _value(kind, new, key))
         for key in sorted(old.values.keys() | new.values.keys())
@@ -139,7 +139,7 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes / 2**10:.3g} KiB" if size_bytes < 1000 << 10 else f"{size_bytes / 2**20:.3g} MiB"
 
 
-def _value(kind: ConfigKind, content: ConfigContent, key: str) -> KeyValue | None:
+def _value(kind: ConfigKind, content: ConfigValues, key: str) -> KeyValue | None:
     value = content.values.get(key)
     if value is None:
         return None

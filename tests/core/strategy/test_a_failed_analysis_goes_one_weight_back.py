@@ -168,6 +168,8 @@ def test_a_promotion_passes_no_second_failure() -> None:
 
     assert (_at(there), _waits(there)) == ((2, 25, 1), Reason.ANALYSIS_INCONCLUSIVE)
     assert [each.over for each in there.status.commands] == [True]
+    there = settled(annotated(settled(annotated(there, "promote", None)), "promote", "b@4"))
+    assert (_at(there), _waits(there)) == ((4, 50, 2), Reason.ANALYSIS_RUNNING)
 
 
 def test_no_promotion_from_before_the_failure_counts_after_it() -> None:

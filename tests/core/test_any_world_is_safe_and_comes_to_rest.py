@@ -439,7 +439,7 @@ def assert_configured(there: World) -> None:
     assert there.configs.meant.get(status.current_revision) == means
     config = one(there, status.current_revision).config or ()
     there_now = {each.name for each in there.configs.copies}
-    assert {use.copy for use in config if use.copy} <= there_now
+    assert {use.copy for use in config if use.has_copy} <= there_now
 
 
 def assert_comes_to_rest(there: World) -> None:

@@ -17,7 +17,7 @@ from rollouts.cli.demo.manifests import rollout, service
 from rollouts.cli.demo.stage import DemoStage, simulated_stage
 from rollouts.cli.main import main
 from rollouts.cli.view.objects import RolloutObjects, revision_of, status_of
-from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind, Manifest
+from rollouts.objects import Manifest
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
@@ -197,68 +197,6 @@ async def test_a_rollout_that_is_not_there_is_planned_too(tmp_path: Path, capsys
 
         missing = await planned(there, capsys, text_of(cart(strategy=strategy)))
         assert rules(missing, "unsafe") == {"ServiceMissing"}
-
-
-async def test_analyses_are_shown_where_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With what follows from them: which numbers they find, and how long that takes, nobody knows beforehand."""
-
-    def by(name: str, **more: Any) -> dict[str, Any]:
-        return {"templates": [{"templateName": name}], **more}
-
-    steps = [{"setWeight": 25}, {"analysis": by("errors", onFailure="hold")}, {"setWeight": 50}]
-    strategy = {"canary": {"steps": steps, "analysis": by("latency"), "maxSurge": 1, "maxUnavailable": 0}}
-    async with shop(tmp_path) as there:
-        text = text_of(cart(strategy=strategy), template("errors"), template("latency"))
-        plan = await planned(there, capsys, text)
-        assert await there.plan(text) == 0
-        drawn = " ".join(capsys.readouterr().out.split())
-
-    told = [
-        (number, wait["why"], wait["seconds"], wait["known"])
-        for number, step in enumerate(plan["steps"])
-        for wait in step["waits"]
-        if wait["reason"] == "AnalysisRunning"
-    ]
-    assert [each[0] for each in told] == [0, 1]
-    assert told[0][1].startswith("background analysis by latency: a failure aborts the update at any later step")
-    assert told[1][1].startswith("step analysis by errors: a failure holds the update here")
-    assert [each[2:] for each in told] == [(0.0, False)] * 2
-    assert plan["waits"]["analyses"] == 2
-    assert plan["waits"]["byPeople"] == 0
-    assert "2 verdicts of analyses" in drawn
-
-
-def template(name: str, *needed: str, kind: Kind = ANALYSIS_TEMPLATE) -> Manifest:
-    """An analysis template with arguments that somebody has to give."""
-    metric = {"name": name, "provider": {"kubernetes": {}}, "count": 1}
-    spec = {"args": [{"name": each} for each in needed], "metrics": [metric]}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
-
-
-async def test_an_analysis_that_cannot_begin_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the file, in the cluster or nowhere; the update would stand still at that step, hours later."""
-    by = {"templates": [{"templateName": "errors"}, {"templateName": "shared", "clusterScope": True}]}
-    rollout = cart(strategy={"canary": {"steps": [{"setWeight": 25}, {"analysis": by}]}})
-    shared = template("shared", kind=CLUSTER_ANALYSIS_TEMPLATE)
-
-    def told(plan: dict[str, Any]) -> list[tuple[str, str]]:
-        found = [each for each in plan["findings"] if each["rule"] == "AnalysisInvalid"]
-        return [(each["severity"], " ".join(each["what"].split(":")[0].split())) for each in found]
-
-    async with shop(tmp_path) as there:
-        nowhere = told(await planned(there, capsys, text_of(rollout)))
-        assert [severity for severity, _ in nowhere] == ["unsafe", "unsafe"]
-        assert "AnalysisTemplate/errors" in nowhere[0][1]
-        assert "ClusterAnalysisTemplate/shared" in nowhere[1][1]
-
-        (elsewhere,) = told(await planned(there, capsys, text_of(rollout, shared)))
-        assert "AnalysisTemplate/errors" in elsewhere[1]
-
-        await there.stage.install((template("errors", "service"),))
-        (unfilled,) = told(await planned(there, capsys, text_of(rollout, shared)))
-        assert "service" in unfilled[1]
-
-        assert told(await planned(there, capsys, text_of(rollout, shared, template("errors")))) == []
 
 
 async def test_a_file_that_changes_no_template_shows_the_next_update(

@@ -68,7 +68,7 @@ def judged_before(status: Manifest, *, generation: int) -> Judged | None:
     return Judged(True, str(said.get("reason", "")), str(said.get("message", "")))
 
 
-class Entry(Protocol):
+class JudgedEntry(Protocol):
     """What is known of one declaration.
 
     Args:
@@ -81,7 +81,7 @@ class Entry(Protocol):
     unsaid: bool
 
 
-async def write_status(kind: Kind, entry: Entry, *, client: Client, clock: Clock) -> None:
+async def write_status(kind: Kind, entry: JudgedEntry, *, client: Client, clock: Clock) -> None:
     """Writes a new verdict once. Another installation may judge the same object differently, and the two must not fight.
 
     Raises: what `Client.patch` raises; then the verdict is still unsaid.

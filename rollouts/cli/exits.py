@@ -9,7 +9,9 @@ class Exit(IntEnum):
     """What a command's exit code says."""
 
     OK = 0  # done; for `status`: Healthy
-    BAD = 1  # `status`: Degraded, Aborted, an invalid spec; `lint`, `plan`: problems; `analyze`: no success; `demo`: not as said
+    # `status`: Degraded, Aborted, an invalid spec; `lint`, `plan`: problems; `analyze`: no success; `config diff`: a difference;
+    # `demo`: not as said
+    BAD = 1
     USAGE = 2  # the command line cannot be understood, or needs a confirmation and there is no terminal
     UNFINISHED = 3  # still progressing or paused; the time given ran out; no controller answered
     FAILED = 4  # the API server cannot be reached, refuses, or has no such object
@@ -18,7 +20,7 @@ class Exit(IntEnum):
 
 EXIT_HELP = (
     "Exit codes: 0 done (status: Healthy); 1 bad (status: Degraded, Aborted or an invalid spec; lint, plan: problems; "
-    "analyze, analysis get -w: no success); "
+    "analyze, analysis get -w: no success; config diff: a difference); "
     "2 usage; 3 not finished (status: progressing or paused, or --timeout passed; promote and the like: no controller answered); "
     "4 the API server cannot be reached, refuses, or has no such object; "
     "5 plan: something is unsafe."

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
-from rollouts.cli import analysis
+from rollouts.cli import analysis, config
 from rollouts.cli.commands import drain_report as drain_command
 from rollouts.cli.commands import get as get_command
 from rollouts.cli.commands import lint as lint_command
@@ -226,7 +226,8 @@ def lint(
     """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
 
     Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
-    Analyses are checked with the templates in the files; one that is not there may be in the cluster.
+    Analyses are checked with the templates in the files, and keys with the ConfigMaps and Secrets; what is not there
+    may be in the cluster.
 
     It also reports what loses requests although the controller can carry it out:
     findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
@@ -237,9 +238,10 @@ def lint(
     texts = [read_file(file) for file in files]
     known = lint_command.providers(*(text for _, text in texts))
     templates = lint_command.templates_in(*(text for _, text in texts))
+    configs = lint_command.configs_in(*(text for _, text in texts))
     metrics = result_of(metric_names(prometheus_url, deadline_s=30.0, ca_file=ca_file)) if prometheus_url else None
     for source, text in texts:
-        report = lint_command.lint_text(text, known, templates, metrics=metrics)
+        report = lint_command.lint_text(text, known, templates, configs, metrics=metrics)
         reports.append(report)
         for remark in (*report.problems, *report.advice):
             console.print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
@@ -253,6 +255,7 @@ def lint(
 
 app.command("analyze")(analysis.analyze)
 app.add_typer(analysis.app, name="analysis")
+app.add_typer(config.app, name="config")
 
 
 @app.command("gitops")
@@ -324,7 +327,9 @@ def plan(
     options: Options,
     file: Annotated[
         str,
-        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON with one Rollout or more; - for stdin."),
+        typer.Option(
+            "-f", "--filename", metavar="FILE", help="YAML or JSON with Rollouts, ConfigMaps or both; - for stdin."
+        ),
     ],
     output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or all of it as data.")] = None,
     proxy_mode: Annotated[
@@ -334,8 +339,9 @@ def plan(
 ) -> CommandRun:
     """Show what the next update of the Rollouts in a file would do in this cluster, and what makes it unsafe.
 
-    Shows the revision, the steps with their pods and Services, the waits with the reason for each number,
-    and findings with the fix. Reads only.
+    Shows the revision, the ConfigMaps that change with it and their copies, the steps with their pods and Services,
+    the waits with the reason for each number, and findings with the fix.
+    For ConfigMaps in the file it says which Rollouts they start. Reads only.
     Exit code 0: nothing unsafe was found. 5: something is unsafe. 1: a spec in the file is invalid.
     2: usage. 4: the API server cannot be reached or refuses.
     """
@@ -343,6 +349,27 @@ def plan(
 
     source, text = read_file(file)
     return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
+
+
+@app.command("doctor")
+@on_cluster
+def doctor(
+    options: Options,
+    controller_namespace: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Where the controller runs; default: looks in every namespace."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> CommandRun:
+    """Look whether the cluster has everything that Rollouts need, and say of each fault what repairs it. Reads only.
+
+    Looks at the CRDs, the controller, its leader and its rights, versions, the proxy mode, routers and Gateway classes,
+    metrics APIs of autoscalers, Prometheus, TrafficProviders and MetricProviders.
+    Exit code 0: no fault. 1: a fault. 4: the API server cannot be reached or refuses.
+    """
+    from rollouts.cli.commands import doctor as doctor_command  # noqa: PLC0415 - the controller's facts are for it only
+
+    return doctor_command.doctor(options, controller_namespace=controller_namespace, as_json=as_json, console=Console())
 
 
 @app.command("crds")

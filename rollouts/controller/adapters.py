@@ -1,10 +1,10 @@
-"""Makes what settings name: connections, askers of data planes, sources of metrics, what carries out analyses, providers."""
+"""Makes the adapters that settings name: connections, askers of data planes, sources of metrics, traffic providers."""
 
 from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 import structlog
@@ -12,20 +12,14 @@ import structlog
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.lease import Elector
-from rollouts.cluster.store import Store
-from rollouts.cluster.structs import AnalysisRunObject
-from rollouts.controller.act.events import EventSender
 from rollouts.controller.analysis.argument_secrets import ArgumentSecrets
 from rollouts.controller.analysis.http_measurements import HttpMeasurements
 from rollouts.controller.analysis.job_measurements import JobMeasurements
 from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
 from rollouts.controller.analysis.pod_measurements import PodMeasurements
-from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.analysis.sources import MeasurementSource, SourceName
-from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.controller.providers.fresh_credentials import FreshCredentials
 from rollouts.controller.providers.metric_providers import MetricProviders
-from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.errors import SettingsInvalid
 from rollouts.metrics.addresses import TenantUrls
 from rollouts.ports import ApiServer, Clock, MetricEndpoints
@@ -33,9 +27,7 @@ from rollouts.probes.lazy_metric_asker import LazyMetricAsker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from rollouts.settings import ANY_HOST, Settings
-from rollouts.telemetry import Telemetry
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.declared.codec import Declared
 from rollouts.traffic.registry import installed, registry, unknown
 
 log = structlog.get_logger()
@@ -107,66 +99,6 @@ def metric_sources(
         account = settings.metrics.job_service_account
         sources[SourceName.JOB] = JobMeasurements(client=client, clock=clock, service_account=account)
     return sources
-
-
-def analysis_runs_of(  # noqa: PLR0913 - keyword-only: the ports, and what looks share with passes
-    settings: Settings,
-    metrics: MetricEndpoints,
-    providers: MetricProviders,
-    *,
-    api: ApiServer,
-    client: Client,
-    store: Store,
-    events: EventSender,
-    telemetry: Telemetry,
-    clock: Clock,
-    on_change: Callable[[AnalysisRunObject | None, AnalysisRunObject | None], None],
-) -> AnalysisRuns:
-    """What carries out AnalysisRuns, with the sources of this installation."""
-    return AnalysisRuns(
-        api=api,
-        client=client,
-        store=store,
-        sources=metric_sources(settings, metrics, providers, client, clock),
-        events=events,
-        telemetry=telemetry,
-        clock=clock,
-        rng=random.Random(settings.identity),  # noqa: S311 - jitter of its own
-        identity=settings.identity,
-        measurements=settings.metrics.at_once,
-        on_change=on_change,
-    )
-
-
-def traffic_providers_of(  # noqa: PLR0913 - keyword-only: the ports, and whom a change concerns
-    settings: Settings,
-    providers: LiveProviders,
-    *,
-    api: ApiServer,
-    client: Client,
-    clock: Clock,
-    namespace: str,
-    named: Callable[[str], bool],
-    on_change: Callable[[str], None],
-    on_ready: Callable[[Declared], None],
-) -> TrafficProviders:
-    """The routers that TrafficProviders declare; what is ready joins `providers`.
-
-    Args:
-        namespace: the controller's own.
-        named, on_change, on_ready: as for `TrafficProviders`.
-    """
-    return TrafficProviders(
-        api=api,
-        client=client,
-        clock=clock,
-        rng=random.Random(settings.identity),  # noqa: S311 - jitter of its own: most clusters have none to watch
-        providers=providers,
-        namespace=namespace,
-        named=named,
-        on_change=on_change,
-        on_ready=on_ready,
-    )
 
 
 def data_planes_of(settings: Settings, *, api: ApiServer, clock: Clock) -> NamedDataPlanes:

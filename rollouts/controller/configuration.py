@@ -17,6 +17,7 @@ from rollouts.controller.workqueue.contents import Contents
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.objects import Kind
 from rollouts.ports import ApiServer, Clock
+from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 
 _NAMES_ONE = b'"configMap'  # the beginning of each field of a pod template that names a ConfigMap
@@ -26,18 +27,16 @@ class Configuration:
     """All parts about sources of configuration, connected. The watch starts with the first Rollout that names a ConfigMap.
 
     Args:
-        enabled: `--config-versioning`; without it nothing is watched, read or copied.
+        settings: with `--config-versioning=off` nothing is watched, read or copied.
         on_change, on_unreadable: as for `cluster.watch.reflect`.
     """
 
-    def __init__(  # noqa: PLR0913 - keyword-only: what its parts share
+    def __init__(
         self,
-        *,
-        enabled: bool,
+        settings: Settings,
         api: ApiServer,
         store: Store,
         queue: WorkQueue,
-        barrier: Barrier,
         clock: Clock,
         telemetry: Telemetry,
         on_change: OnChange,
@@ -45,10 +44,9 @@ class Configuration:
     ) -> None:
         self.contents = Contents()
         """What was read, and which Rollouts name which sources."""
-        self._enabled = enabled
+        self._enabled = settings.config_versioning
         self._store = store
         self._queue = queue
-        self._barrier = barrier
         self._clock = clock
         self._on_change = on_change
         self._watch = ConfigMapWatch(store, api, telemetry, self._changed, on_unreadable, self._wake)
@@ -65,13 +63,13 @@ class Configuration:
             why_unseen=self._watch.why_unseen,
         )
 
-    def sources(self, *, client: Client, reads: asyncio.TaskGroup) -> Sources:
+    def sources(self, *, client: Client, barrier: Barrier, reads: asyncio.TaskGroup) -> Sources:
         """What reads and copies sources while this process leads; its tasks end with that group."""
         return Sources(
             client=client,
             store=self._store,
             contents=self.contents,
-            barrier=self._barrier,
+            barrier=barrier,
             queue=self._queue,
             reads=reads,
         )

@@ -27,15 +27,15 @@ from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.adapters import (
-    analysis_runs_of,
     connected,
     data_planes_of,
     elector_of,
     metric_asker,
     metric_providers_of,
+    metric_sources,
     providers_of,
-    traffic_providers_of,
 )
+from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.configuration import Configuration
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
@@ -46,12 +46,13 @@ from rollouts.controller.facts.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.facts.server_time import following
 from rollouts.controller.facts.settle_times import parse_settle_times
 from rollouts.controller.health.readiness import Readiness
-from rollouts.controller.health.server import HealthServer
+from rollouts.controller.health.server import serving
 from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
+from rollouts.controller.providers.traffic_providers import TrafficProviders
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
@@ -139,9 +140,8 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             metrics=metrics,
             namespace=namespace,
         )
-        if settings.metrics_address is not None:
-            health = HealthServer(not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
-            await stack.enter_async_context(health.listening(settings.metrics_address))
+        health = serving(settings, not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
+        await stack.enter_async_context(health)
         loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
         log.info(
             "starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect, event_loop=loop
@@ -190,15 +190,7 @@ class Controller:
         self._barrier = Barrier(store=self._store, queue=self._queue, clock=clock)
         analyses = Analyses(self._store, why_unseen=self._why_unseen)
         self._configuration = Configuration(
-            enabled=settings.config_versioning,
-            api=api,
-            store=self._store,
-            queue=self._queue,
-            barrier=self._barrier,
-            clock=clock,
-            telemetry=self.telemetry,
-            on_change=self._on_change,
-            on_unreadable=self._on_unreadable,
+            settings, api, self._store, self._queue, clock, self.telemetry, self._on_change, self._on_unreadable
         )
         named = self._configuration.contents.askers
         self._triggers = Triggers(
@@ -207,17 +199,7 @@ class Controller:
         self._deferred = DeferredStatus(clock=clock)
         client = partial(Client, api, clock=clock, may_write=may_write, on_request=self.telemetry.on_request, rng=rng)
         self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
-        self._traffic_providers = traffic_providers_of(
-            settings,
-            providers,
-            api=api,
-            client=self._client,
-            clock=clock,
-            namespace=namespace,
-            named=lambda name: bool(self._naming(name)),
-            on_change=self._wake_naming,
-            on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
-        )
+        self._traffic_providers = self._declared(providers, namespace=namespace)
         self._metric_providers = metric_providers_of(
             settings, api=api, client=self._client, clock=clock, namespace=namespace
         )
@@ -225,32 +207,24 @@ class Controller:
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
         )
-        self._observer = Observer(
+        self._observer = self._new_observer(analyses)
+        self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
+        self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
+        self._analysis = self._analysis_runs(metrics)
+        self._show(may_write)
+
+    def _new_observer(self, analyses: Analyses) -> Observer:
+        return Observer(
             store=self._store,
             inbox=self._inbox,
             managed=self._managed,
-            clock=clock,
+            clock=self._clock,
             routes=self._routes,
             facts=lambda: self._proxies.facts,
             lags=self._lags,
             analyses=analyses,
             configs=self._configuration.configs(),
         )
-        self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
-        self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
-        self._analysis = analysis_runs_of(
-            settings,
-            metrics,
-            self._metric_providers,
-            api=api,
-            client=self._client,
-            store=self._store,
-            events=self._events,
-            telemetry=self.telemetry,
-            clock=clock,
-            on_change=partial(self._on_change, ANALYSIS_RUN),
-        )
-        self._show(may_write)
 
     def _show(self, may_write: Callable[[], bool]) -> None:
         self.telemetry.queue_depth.set_function(lambda: len(self._queue))
@@ -261,6 +235,34 @@ class Controller:
     def _why_unseen(self, kind: Kind, namespace: str) -> str:
         watch = self._analysis.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
         return watch.why_unseen(namespace)
+
+    def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
+        return TrafficProviders(
+            api=self._api,
+            client=self._client,
+            clock=self._clock,
+            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own: most clusters have none to watch
+            providers=providers,
+            namespace=namespace,
+            named=lambda name: bool(self._naming(name)),
+            on_change=self._wake_naming,
+            on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
+        )
+
+    def _analysis_runs(self, metrics: MetricEndpoints) -> AnalysisRuns:
+        return AnalysisRuns(
+            api=self._api,
+            client=self._client,
+            store=self._store,
+            sources=metric_sources(self._settings, metrics, self._metric_providers, self._client, self._clock),
+            events=self._events,
+            telemetry=self.telemetry,
+            clock=self._clock,
+            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
+            identity=self._settings.identity,
+            measurements=self._settings.metrics.at_once,
+            on_change=partial(self._on_change, ANALYSIS_RUN),
+        )
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None) -> int:
         """See `run_controller`."""
@@ -339,7 +341,7 @@ class Controller:
                     clock=self._clock,
                     questions=questions,
                 )
-                sources = self._configuration.sources(client=self._client, reads=questions)
+                sources = self._configuration.sources(client=self._client, barrier=self._barrier, reads=questions)
                 performer = Performer(
                     client=self._client,
                     store=self._store,

@@ -22,12 +22,12 @@ READ = ["get", "list"]
 UNSAFE = 5
 
 
-def _reader(stage: Stage, folder: Path) -> Path:
-    """A kubeconfig of somebody who may get and list what a plan is made of, in this namespace."""
+def _reader(stage: Stage, folder: Path, *, more: tuple[str, ...] = ()) -> Path:
+    """A kubeconfig of somebody who may get and list what a plan is made of, in this namespace, and `more` of the core group."""
     rules = [
         {"apiGroups": ["rollouts.dev"], "resources": ["rollouts"], "verbs": READ},
         {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": READ},
-        {"apiGroups": [""], "resources": ["services", "pods"], "verbs": READ},
+        {"apiGroups": [""], "resources": ["services", "pods", *more], "verbs": READ},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ},
     ]
     rbac = "rbac.authorization.k8s.io"
@@ -105,3 +105,26 @@ def test_a_reader_plans_what_then_happens(stage: Stage, tmp_path: Path) -> None:
     real = {name: stage.get("service", name)["spec"]["selector"][REVISION] for name in at_gate["services"]}
     sides = {"new": second, "old": first}
     assert real == {name: sides[side] for name, side in at_gate["services"].items()}
+
+
+def test_a_reader_plans_the_edit_of_a_config_map(stage: Stage, tmp_path: Path) -> None:
+    """The revision and the copy are named as the controller then names them; without the right to read it the plan says so."""
+    text: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "app"}, "data": {"LEVEL": "info"}}
+    edited = {**text, "data": {"LEVEL": "debug", "MORE": "ü"}}
+    stage.apply(text, canary("web", configured_by=("app",)), service("web", app="web"))
+    first = current(stage.wait_ready("web"))
+
+    blind = _planned(_reader(stage, tmp_path), canary("web", configured_by=("app",)), code=UNSAFE)
+    assert blind["revision"]["target"] == first, "what may not be read is taken as unchanged"
+    assert "ConfigUnknown" in {each["rule"] for each in blind["findings"]}
+
+    reader = _reader(stage, tmp_path, more=("configmaps",))
+    plan = _planned(reader, canary("web", configured_by=("app",)), edited, code=UNSAFE)
+    (config,) = plan["config"]
+    assert (config["change"], config["changedKeys"]) == ("changed", ["LEVEL", "MORE"])
+
+    stage.apply(edited)
+    copied = stage.until("configmaps", config["copy"], lambda made: made.get("immutable") is True)
+    second = current(stage.until_at("web", "PromotionNeeded", step=GATE))
+    assert copied["data"] == edited["data"]
+    assert (plan["revision"]["current"], plan["revision"]["target"]) == (first, second) and first != second

@@ -17,7 +17,7 @@ from rollouts.api.v1alpha1.wire import AnyJson, Count, FreeObject, Number, Wire,
 from rollouts.errors import SpecProblem
 
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
-Source: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
+CelSource: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024)]
 Part: TypeAlias = Annotated[str, Field(min_length=1, max_length=63)]
 Settle: TypeAlias = Annotated[int, Field(ge=1, le=300, strict=True, json_schema_extra={"format": "int32"})]
 Share: TypeAlias = Annotated[int, Field(ge=0, le=100, strict=True, json_schema_extra={"format": "int32"})]
@@ -43,7 +43,7 @@ class ProviderService(Wire):
     model_config = needs(rules=((exactly_one("path", "cel"), "exactly one of path and cel is required"),))
 
     path: PathText | None = Field(None, description="Path to a field of the backend, such as destination.name.")
-    cel: Source | None = Field(
+    cel: CelSource | None = Field(
         None,
         description="CEL over `item`, the backend, that gives the name. Both Services must then be among the backends already.",
     )
@@ -55,7 +55,7 @@ class ProviderServiceNamespace(Wire):
     model_config = needs(rules=((exactly_one("path", "cel"), "exactly one of path and cel is required"),))
 
     path: PathText | None = Field(None, description="Path to a field of the backend, such as destination.namespace.")
-    cel: Source | None = Field(None, description="CEL over `item`, the backend, that gives the namespace.")
+    cel: CelSource | None = Field(None, description="CEL over `item`, the backend, that gives the namespace.")
 
 
 class ProviderWeight(Wire):
@@ -82,7 +82,7 @@ class ProviderAcceptance(Wire):
 
     conditions: PathText | None = Field(None, description="Path to a list of conditions, such as status.conditions.")
     type: PathText | None = Field(None, description="The condition that must be True.")
-    cel: Source | None = Field(
+    cel: CelSource | None = Field(
         None, description="CEL over `object`, the whole object, that is true when the router has accepted it."
     )
 
@@ -92,7 +92,7 @@ class ProviderPath(Wire):
 
     model_config = needs("cel")
 
-    cel: Source | None = Field(
+    cel: CelSource | None = Field(
         None,
         description="CEL over `object` that gives the path to append to the URL: '/routes/' + object.metadata.name.",
     )
@@ -116,7 +116,7 @@ class ProviderLive(Wire):
     model_config = needs("http", "cel")
 
     http: ProviderHttp | None = Field(None, description="The request. The answer must be JSON of 256 KiB at most.")
-    cel: Source | None = Field(
+    cel: CelSource | None = Field(
         None,
         description="CEL that is true when the router does what is wanted. Its variables: `body` is the answer, `want` the "
         "canary's share in percent (a double), `object` the object, `stable` and `canary` the names of the Services.",

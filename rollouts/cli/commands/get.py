@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import yaml
 from rich.console import Console, RenderableType
@@ -16,6 +17,7 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
 from rollouts.cli.terminal.tree import draw, line, lines_of
+from rollouts.cli.view.config import changes_text, uses_of
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
 from rollouts.cli.view.objects import (
     RolloutObjects,
@@ -87,6 +89,7 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
     # The newest entry is last, so a revision that was rolled out twice shows its last outcome.
     last = {entry.revision: entry for entry in status.history}
     kept = {revision_of(replica_set): replica_set for replica_set in seen.replica_sets}
+    changed = _config_changes(seen.replica_sets)
     rows = []
     for revision in kept.keys() | last.keys():
         replica_set, entry = kept.get(revision), last.get(revision)
@@ -103,9 +106,18 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
                 desired=replica_set["spec"].get("replicas", 1) if replica_set is not None else 0,
                 finished_at_s=entry.finished_at_s if entry is not None else None,
                 took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
+                config=changed.get(revision),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))
+
+
+def _config_changes(replica_sets: Iterable[Manifest]) -> dict[str, str]:
+    """By revision: what changed of its configuration since the kept revision before it; nothing for the first."""
+    ordered = sorted(replica_sets, key=lambda each: (number_of(each), revision_of(each)))
+    if not any(map(uses_of, ordered)):
+        return {}
+    return {revision_of(after): changes_text(uses_of(before), uses_of(after)) for before, after in pairwise(ordered)}
 
 
 def collections_of(key: Key) -> tuple[Collection, ...]:

@@ -1,7 +1,7 @@
 """`rollouts lint`: every problem of every object of ours in a file, with line and path; no cluster needed. Pure.
 
-Problems are what the controller reports too (`api/spec/parse.py`, `traffic/demands.py`), and Services in the file that contradict
-the Rollouts that name them. So the controller can carry out a file that passes.
+Problems are what the controller reports too (`api/spec/parse.py`, `traffic/demands.py`), Services in the file that contradict
+the Rollouts that name them, and keys that a ConfigMap in the file lacks. So the controller can carry out a file that passes.
 Advice is on what loses requests all the same: the graceful-exit checklist, and what the Services in the file do to shares and
 cutovers. Numbers that depend on the cluster have their lowest value, so nothing is called too short that may be long enough.
 """
@@ -26,6 +26,7 @@ from rollouts.cli.commands.lint_analysis import (
     template_problems,
     templates_of,
 )
+from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
@@ -102,6 +103,7 @@ def lint_text(
     text: str,
     known: Mapping[str, Provider] | None = None,
     templates: FileTemplates | None = None,
+    configs: FileConfigs | None = None,
     *,
     metrics: Collection[str] | None = None,
 ) -> LintReport:
@@ -110,6 +112,7 @@ def lint_text(
     Args:
         known: what `providers` found in this text and in others; None to look in this text alone.
         templates: the same of analysis templates (`templates_in`).
+        configs: the same of ConfigMaps and Secrets (`configs_in`).
         metrics: the names that a Prometheus has; None to leave queries alone.
 
     Raises: nothing. A text that is no YAML is a problem like any other.
@@ -119,6 +122,7 @@ def lint_text(
     found = _Found(
         known=providers(text) if known is None else known,
         templates=templates_in(text) if templates is None else templates,
+        configs=configs_in(text) if configs is None else configs,
         metrics=metrics,
     )
     for node, document in _objects(documents):
@@ -181,6 +185,7 @@ class _Found:
 
     known: Mapping[str, Provider]
     templates: FileTemplates
+    configs: FileConfigs
     metrics: Collection[str] | None = None
     rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
     services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
@@ -241,6 +246,7 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
             spec = parse_spec(document["spec"])
             found.rollouts.append((node, document, spec))
             problems = list(rollout_problems(document, spec, found.templates))
+            problems += config_problems(document, found.configs)
     report.problems += [Remark(_find(node, path)[1], subject, f"{path}: {message}") for path, message in problems]
 
 
@@ -306,6 +312,11 @@ def templates_in(*texts: str) -> FileTemplates:
     return templates_of(each for text in texts for _, each in _objects(_documents(text, LintReport())))
 
 
+def configs_in(*texts: str) -> FileConfigs:
+    """The ConfigMaps and Secrets of files."""
+    return configs_of(each for text in texts for _, each in _objects(_documents(text, LintReport())))
+
+
 @cache
 def _fixed() -> Mapping[str, Provider]:
     return registry(installed())
@@ -341,6 +352,7 @@ def _advice(found: _Found) -> Iterator[Remark]:
     told: set[tuple[int, str]] = set()
     for node, document, spec in found.rollouts:
         yield from _remarks(node, document, pod_findings(document, spec))
+        yield from _remarks(node, document, config_findings(document, spec, found.configs))
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
             relation = relation_of(document, spec)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import yaml
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint import lint_text, manifests_of, providers
 from rollouts.cli.exits import Exit
-from rollouts.cli.plan.draw import draw_plan
+from rollouts.cli.plan.config import SourceReader, read_sources
+from rollouts.cli.plan.draw import draw_impacts, draw_plan
+from rollouts.cli.plan.impact import ConfigImpact, impact_as_json, is_config_map, read_impacts
 from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan.report import PlanReport, as_json, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
+from rollouts.cli.plan.templates import read_templates
 from rollouts.cli.terminal.options import fail
-from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cli.view.session import Options, open_session
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
@@ -35,7 +39,7 @@ async def plan(
     output: str | None,
     console: Console,
 ) -> Exit:
-    """Prints the plan of every Rollout in a file.
+    """Prints the plan of every Rollout in a file, and what the file's ConfigMaps start.
 
     Args:
         source: name of the file, for problems.
@@ -55,8 +59,8 @@ async def plan(
         return Exit.BAD
     manifests = manifests_of(text)
     rollouts = [each for each in manifests if _is(each, ROLLOUT)]
-    if not rollouts:
-        fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout")
+    if not rollouts and not any(map(is_config_map, manifests)):
+        fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout, and no ConfigMap")
         return Exit.USAGE
     services = tuple(each for each in manifests if _is(each, SERVICE) and (each.get("metadata") or {}).get("name"))
     named = {namespace for each in rollouts if (namespace := each["metadata"].get("namespace"))}
@@ -65,8 +69,10 @@ async def plan(
         return Exit.USAGE
     async with open_session(options) as session:
         facts = await read_facts(session, proxy_mode=proxy_mode)
-        reports = [await _one(session, each, services, manifests, facts, known) for each in rollouts]
-    _print(reports, output=output, console=console)
+        reader = SourceReader(session, manifests)
+        reports = [await _one(reader, each, services, facts, known) for each in rollouts]
+        impacts = await read_impacts(reader, rollouts, facts=facts)
+    _print(reports, impacts, output=output, console=console)
     return Exit.UNSAFE if any(report.unsafe for report in reports) else Exit.OK
 
 
@@ -75,27 +81,35 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 
 async def _one(
-    session: Session,
+    reader: SourceReader,
     rollout: Manifest,
     services: tuple[Manifest, ...],
-    manifests: tuple[Manifest, ...],
     facts: ClusterFacts,
     known: Mapping[str, Provider],
 ) -> PlanReport:
+    session = reader.session
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
     spec = parse_spec(rollout["spec"])
-    routes = await read_routes(session, spec, namespace=namespace, manifests=manifests, known=known)
+    routes = await read_routes(session, spec, namespace=namespace, manifests=reader.manifests, known=known)
     live = replace(await read_live(session, key), routes=routes)
+    sources = await read_sources(reader, spec.config_refs, namespace=namespace, running=live.running_config())
+    live = replace(live, sources=sources)
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
     beside = tuple(each for each in services if each["metadata"].get("namespace", namespace) == namespace)
-    return report_of(applied, seen, live, from_file=beside)
+    templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
+    return report_of(applied, seen, live, from_file=beside, templates=templates)
 
 
-def _print(reports: list[PlanReport], *, output: str | None, console: Console) -> None:
+def _print(
+    reports: list[PlanReport], impacts: tuple[ConfigImpact, ...], *, output: str | None, console: Console
+) -> None:
     if output in ("json", "yaml"):
-        document = {"plans": [as_json(report) for report in reports]}
+        document = {
+            "plans": [as_json(report) for report in reports],
+            "configMaps": [impact_as_json(impact) for impact in impacts],
+        }
         if output == "json":
             text = json.dumps(document, indent=2)
         else:
@@ -104,12 +118,23 @@ def _print(reports: list[PlanReport], *, output: str | None, console: Console) -
         return
     wide = output == "wide"
     if console.is_terminal:
-        for report in reports:
-            console.print(draw_plan(report, wide=wide, lines=True))
+        for drawn in _drawn(reports, impacts, wide=wide, lines=True):
+            console.print(drawn)
         return
     console.width = PIPED_WIDTH
     with console.capture() as captured:
-        for report in reports:
-            console.print(draw_plan(report, wide=wide, lines=False))
+        for drawn in _drawn(reports, impacts, wide=wide, lines=False):
+            console.print(drawn)
     # rich fills each line of a table up to the width; no pipe wants that.
     console.out("\n".join(line.rstrip() for line in captured.get().splitlines()), highlight=False)
+
+
+def _drawn(
+    reports: list[PlanReport], impacts: tuple[ConfigImpact, ...], *, wide: bool, lines: bool
+) -> Iterator[RenderableType]:
+    for report in reports:
+        yield draw_plan(report, wide=wide, lines=lines)
+    if reports and impacts:
+        yield Text("")
+    if impacts:
+        yield draw_impacts(impacts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -10,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rollouts.cli.plan.config import ConfigState, PlannedConfig
+from rollouts.cli.plan.impact import ConfigImpact
 from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
@@ -18,6 +21,7 @@ from rollouts.core.advice.findings import Severity
 from rollouts.core.model.reasons import Reason
 
 _DRAIN = frozenset({Reason.DRAINING, Reason.DRAIN_TIMED_OUT})
+KEYS_SHOWN = 5
 _STYLES = {Severity.UNSAFE: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
@@ -63,6 +67,8 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
         yield "Revision", f"{report.revision}, new; {report.stable or 'no revision'} is stable"
     if report.supposed:
         yield "Shown", "the next update to another template"
+    for index, text in enumerate(config_lines(report.config)):
+        yield "" if index else "Config", text
     numbers = report.numbers
     yield "Proxies", f"{report.proxy.mode.value}: {report.proxy.known_by}"
     if report.injection is not None:
@@ -75,6 +81,51 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str]]:
     if report.startup is not None:
         fastest, usual = report.startup.fastest_s, report.startup.usual_s
         yield "Start", f"the running pods became ready in {fastest:g} s at best, and usually in {usual:g} s"
+
+
+def config_lines(config: tuple[PlannedConfig, ...]) -> Iterator[str]:
+    """What happens to each ConfigMap and Secret; those that stay the same are counted."""
+    for each in config:
+        made = f" -> copy {each.copy}" if each.copy else ""
+        match each.state:
+            case ConfigState.CHANGED:
+                yield f"{each.kind} {each.name} changed{_keys(each.keys)}{made}"
+            case ConfigState.NEW:
+                yield f"{each.kind} {each.name}{made or ', read as it is'}"
+            case ConfigState.SAME:
+                pass
+            case never:
+                assert_never(never)
+    if same := [str(each.kind) for each in config if each.state is ConfigState.SAME]:
+        yield f"unchanged: {' and '.join(count_of(same.count(kind), kind) for kind in dict.fromkeys(same))}"
+
+
+def impact_lines(impact: ConfigImpact) -> Iterator[str]:
+    """What applying a ConfigMap of the file does."""
+    head = f"ConfigMap {impact.name}  {impact.namespace}"
+    if impact.exists is None:
+        yield f"{head}  you may not read it, so what changes is not known"
+    elif not impact.exists:
+        yield f"{head}  new"
+    else:
+        yield f"{head}  {'changed' if impact.keys else 'unchanged'}{_keys(impact.keys or None)}"
+    yield (
+        f"  starts {count_of(len(impact.starts), 'update')}: {', '.join(impact.starts)}"
+        if impact.starts
+        else ("  starts no update")
+    )
+
+
+def _keys(keys: tuple[str, ...] | None) -> str:
+    if keys is None:
+        return ""
+    more = ", ..." if len(keys) > KEYS_SHOWN else ""
+    return f": {count_of(len(keys), 'key')} ({', '.join(keys[:KEYS_SHOWN])}{more})"
+
+
+def draw_impacts(impacts: Iterable[ConfigImpact]) -> RenderableType:
+    """What the ConfigMaps of the file do."""
+    return Group(*(Text(plain(line)) for impact in impacts for line in impact_lines(impact)))
 
 
 def _steps(report: PlanReport, *, wide: bool, lines: bool) -> Table:

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rollouts.api.times import parse_time
+from rollouts.cli.plan.config import PlannedSource
 from rollouts.cli.plan.routes import Routes
 from rollouts.cli.terminal.options import is_not_served
+from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.follow import Collection, list_all
-from rollouts.cli.view.objects import controlled_by
+from rollouts.cli.view.objects import controlled_by, revision_of, status_of
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import decode, manifest_from
 from rollouts.cluster.discovery import server_version
@@ -28,6 +30,8 @@ from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.inbox import Inbox, ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.config.target import as_its_sources_say
+from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.rollout import named_services
 from rollouts.core.model.selectors import selects, users_selector
@@ -57,6 +61,7 @@ class Live:
         slices: of the managed Services; empty when they may not be read.
         pods: empty when they may not be read.
         routes: None when they have not been read.
+        sources: what the template names of ConfigMaps and Secrets; () leaves its references as they are.
     """
 
     rollout: Manifest | None
@@ -65,6 +70,14 @@ class Live:
     slices: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
     routes: Routes | None = None
+    sources: tuple[PlannedSource, ...] = ()
+
+    def running_config(self) -> tuple[ConfigUse, ...]:
+        """What the current revision has of each source, as its ReplicaSet notes; () for none."""
+        current = status_of(self.rollout).current_revision if self.rollout is not None else ""
+        return tuple(
+            use for each in self.replica_sets if current and revision_of(each) == current for use in uses_of(each)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +183,15 @@ def snapshot_of(rollout: Manifest, live: Live, *, clock: Clock, facts: ClusterFa
     assert isinstance(seen, Seen)  # noqa: S101 - the first one was, and only answers were added since
     # Routes that only the record names are released before this update begins, like other routes that the spec no longer names.
     snapshot = replace(seen.snapshot, routes={name: each for name, each in seen.snapshot.routes.items() if each.named})
+    snapshot = _with_sources(snapshot, live.sources)
     return snapshot if live.routes is None else _with_gateways(snapshot, live.routes)
+
+
+def _with_sources(seen: Snapshot, sources: tuple[PlannedSource, ...]) -> Snapshot:
+    """The Snapshot with the contents of the sources, and the revision that follows."""
+    spec = replace(seen.rollout.spec, config_refs=tuple([each.ref for each in sources]))
+    known = {(each.ref.kind, each.ref.name): each.source for each in sources}
+    return as_its_sources_say(replace(seen, rollout=replace(seen.rollout, spec=spec), sources=known))
 
 
 def _with_gateways(seen: Snapshot, routes: Routes) -> Snapshot:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from rollouts.api.status.reader import weight_to_wire
+from rollouts.cli.commands.templates import TemplatesByName
+from rollouts.cli.plan.config import PlannedConfig, PlannedSource, config_as_json, planned_config
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
+from rollouts.cli.plan.templates import analysis_findings
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
@@ -87,6 +90,7 @@ class PlanReport:
         injection: what is added to the pod template; None for nothing.
         startup: measured on the running pods; None when no pod can be measured.
         stuck: what the update waits for at its end and does not get by itself; "" when it finishes.
+        config: what happens to each ConfigMap and Secret that the template names.
     """
 
     namespace: str
@@ -106,6 +110,7 @@ class PlanReport:
     steps: tuple[PlannedStep, ...]
     stuck: str
     findings: tuple[Found, ...]
+    config: tuple[PlannedConfig, ...] = ()
 
     @property
     def known_s(self) -> float:
@@ -134,17 +139,25 @@ class PlanReport:
         return any(found.finding.severity is Severity.UNSAFE for found in self.findings)
 
 
-def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple[Manifest, ...]) -> PlanReport:
+def report_of(
+    rollout: Manifest,
+    seen: Snapshot,
+    live: Live,
+    *,
+    from_file: tuple[Manifest, ...],
+    templates: TemplatesByName | None,
+) -> PlanReport:
     """The plan of one Rollout.
 
     Args:
         rollout: as it would be after the file was applied.
         seen: the Snapshot that the controller would take then.
         from_file: Services of the same namespace in the same file.
+        templates: those of its analyses; None when they may not be read.
     """
     spec = seen.rollout.spec
     services = _merged(live.services, from_file)
-    findings = list(_missing(seen, services))
+    findings = [*_missing(seen, services), *_of_sources(seen, live.sources)]
     seen = _all_there(seen, services)
     numbers = drain_numbers(spec.drain, seen.proxy)
     startup = startup_of(live.pods)
@@ -159,7 +172,8 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
         startup_s=startup.fastest_s if startup else None,
     )
     about = f"Rollout {seen.rollout.name}"
-    findings += [Found(about, each) for each in (*pod, *_of_cluster(seen, rehearsal))]
+    analysed = analysis_findings(rollout, spec, templates)
+    findings += [Found(about, each) for each in (*analysed, *pod, *_of_cluster(seen, rehearsal))]
     related = _related(services, spec)
     findings += _of_services(services, related, rollout=about)
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
@@ -182,6 +196,7 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
         steps=tuple(_step(each, rehearsal, rollout, spec, startup, unmanaged) for each in rehearsal.stages),
         stuck=rehearsal.stuck.message if rehearsal.stuck is not None else "",
         findings=tuple(sorted(findings, key=lambda each: list(Severity).index(each.finding.severity))),
+        config=planned_config(live.sources, seen.config.uses if seen.config else (), live.running_config()),
     )
 
 
@@ -232,6 +247,7 @@ def as_json(report: PlanReport) -> dict[str, Any]:
             "analyses": report.analyses,
         },
         "stuck": report.stuck or None,
+        "config": [config_as_json(each) for each in report.config],
         "findings": [
             {
                 "about": found.about,
@@ -288,6 +304,25 @@ def _missing(seen: Snapshot, services: Mapping[str, Manifest]) -> Iterator[Found
                     f"create Service {name} with the labels of spec.template as its selector",
                 ),
             )
+
+
+def _of_sources(seen: Snapshot, sources: tuple[PlannedSource, ...]) -> Iterator[Found]:
+    """What is wrong with the ConfigMaps and Secrets that the template names."""
+    about, where = f"Rollout {seen.rollout.name}", "spec.template.spec"
+    for each in sources:
+        if each.missing:
+            what = f"{each.ref} is neither in namespace {seen.rollout.namespace} nor in the file: the update does not begin"
+            fix = f"create {each.ref}, or make its references optional"
+            yield Found(about, Finding(Rule.CONFIG_MISSING, Severity.UNSAFE, where, what, fix))
+        if not each.readable:
+            what = f"you may not read {each.ref}, so the plan takes it as unchanged, and its part of the revision is a guess"
+            yield Found(
+                about, Finding(Rule.CONFIG_UNKNOWN, Severity.NOTE, where, what, "plan with the right to get it")
+            )
+        if each.locked:
+            what = "it is immutable in the cluster, and the file changes it: the API server refuses that"
+            fix = "give the new content a new name, as Kustomize's configMapGenerator does, or delete the old one first"
+            yield Found(str(each.ref), Finding(Rule.CONFIG_LOCKED, Severity.WARNING, "immutable", what, fix))
 
 
 def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:

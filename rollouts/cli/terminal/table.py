@@ -32,6 +32,7 @@ class HistoryRow:
     Args:
         kept: its ReplicaSet still exists, so `rollback` can go back to it.
         outcome: how its update ended; "" where that is not recorded.
+        config: the ConfigMaps and Secrets that changed with it, see `changes_text`; "" for none; None where it is not known.
     """
 
     number: int
@@ -44,6 +45,7 @@ class HistoryRow:
     desired: int
     finished_at_s: float | None
     took_s: float | None
+    config: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +100,15 @@ def rollout_table(rows: Iterable[RolloutRow], *, now_s: float, wide: bool, all_n
 
 
 def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Table:
-    """The table of revisions, in the order of the rows."""
+    """The table of revisions, in the order of the rows; with their configuration if any has some."""
+    rows = tuple(rows)
+    configured = any(row.config is not None for row in rows)
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    for header in ("NUMBER", "REVISION", "ROLE", "OUTCOME", "READY", "FINISHED", "TOOK", "ROLLBACK", "IMAGES"):
-        table.add_column(header, no_wrap=header != "IMAGES", overflow="fold")
+    headers = ("NUMBER", "REVISION", "ROLE", "OUTCOME", "READY", "FINISHED", "TOOK", "ROLLBACK", "IMAGES")
+    for header in (*headers, *(["CONFIG CHANGED"] if configured else [])):
+        table.add_column(header, no_wrap=header not in ("IMAGES", "CONFIG CHANGED"), overflow="fold")
     for row in rows:
+        config = [Text(plain(row.config or "-"))] if configured else []
         table.add_row(
             str(row.number or "?"),
             plain(row.revision),
@@ -113,6 +119,7 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Table:
             short(row.took_s) if row.took_s is not None else "-",
             "possible" if row.kept and not row.roles else "-",
             Text(plain(", ".join(row.images) or "-")),
+            *config,
         )
     return table
 

@@ -30,14 +30,35 @@ class TerminalMarks:
     ending: str
     dot: str
     more: str
+    arrow: str
     levels: str
 
 
 MARKS = TerminalMarks(
-    done="✔", now="▶", todo="·", bad="✘", unclear="?", starting="…", ending="⌫", dot="·", more="…", levels="▁▂▃▄▅▆▇█"
+    done="✔",
+    now="▶",
+    todo="·",
+    bad="✘",
+    unclear="?",
+    starting="…",
+    ending="⌫",
+    dot="·",
+    more="…",
+    arrow="→",
+    levels="▁▂▃▄▅▆▇█",
 )
 ASCII_MARKS = TerminalMarks(
-    done="+", now=">", todo="-", bad="x", unclear="?", starting="~", ending="-", dot="-", more="...", levels="_.-=+*#"
+    done="+",
+    now=">",
+    todo="-",
+    bad="x",
+    unclear="?",
+    starting="~",
+    ending="-",
+    dot="-",
+    more="...",
+    arrow="->",
+    levels="_.-=+*#",
 )
 
 

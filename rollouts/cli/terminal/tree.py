@@ -16,6 +16,7 @@ from rich.tree import Tree
 
 from rollouts.cli.terminal.runs import RUNS_SHOWN, add_runs
 from rollouts.cli.terminal.text import ASCII_MARKS, TerminalMarks, marks_for, plain
+from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import run_text
@@ -28,9 +29,11 @@ from rollouts.cli.view.tree import (
     VerdictLine,
     percent_text,
 )
+from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
+CONFIG_SHOWN = 6
 _BAR_CELLS = 30
 _PHASE_STYLE = {
     "Healthy": "bold green",
@@ -174,7 +177,15 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
         if (hidden := len(revision.pods) - PODS_SHOWN) > 0:
             branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
         add_runs(branch, revision.runs, now_s=now_s, marks=marks)
+        _add_config(branch, revision.config, marks=marks)
     return Padding(tree, (0, 0, 0, 2))
+
+
+def _add_config(branch: Tree, uses: tuple[ConfigUse, ...], *, marks: TerminalMarks) -> None:
+    for use in uses[:CONFIG_SHOWN]:
+        branch.add(Text(plain(use_text(use, arrow=marks.arrow)), "dim"))
+    if (hidden := len(uses) - CONFIG_SHOWN) > 0:
+        branch.add(Text(f"{marks.more} and {count_of(hidden, 'more source')} of configuration", "dim"))
 
 
 def _revision(revision: RevisionLine, *, now_s: float, marks: TerminalMarks) -> Text:

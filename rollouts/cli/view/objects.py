@@ -14,6 +14,7 @@ import msgspec
 
 from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
+from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import RunLine, about, run_line
 from rollouts.cli.view.tree import (
@@ -204,6 +205,7 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
             pods=tuple(pod_line(pod) for pod in own),
             leaves_at_s=leaves.get(revision),
             runs=runs.get(revision, ()),
+            config=uses_of(replica_set),
         )
         if line.desired or line.pods or line.roles:  # the others are `history`
             lines.append(line)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rollouts.cli.view.runs import RunLine
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.steps import WeightPercent
 
 
@@ -34,6 +35,7 @@ class RevisionLine:
         images: of the template's containers.
         leaves_at_s: when it is scaled down; None when that is not planned.
         runs: AnalysisRuns about it: those that are not over, then the others, the newest first.
+        config: what it has of ConfigMaps and Secrets.
     """
 
     revision: str
@@ -45,6 +47,7 @@ class RevisionLine:
     pods: tuple[PodLine, ...] = ()
     leaves_at_s: float | None = None
     runs: tuple[RunLine, ...] = ()
+    config: tuple[ConfigUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

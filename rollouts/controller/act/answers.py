@@ -19,7 +19,7 @@ from rollouts.controller.act.calls import (
     AskDataPlanes,
     AskProbes,
     ListPods,
-    Question,
+    OwnAsk,
     ReadClasses,
     ReadRoute,
     ReadService,
@@ -84,12 +84,12 @@ class Answers:
         self._lags = lags
         self._clock = clock
         self._questions = questions
-        self._asking: dict[tuple[Key, Question], asyncio.Task[None]] = {}
+        self._asking: dict[tuple[Key, OwnAsk], asyncio.Task[None]] = {}
         self._room_for_asks = asyncio.Semaphore(ASKS_AT_ONCE)
         self._room_for_lists = asyncio.Semaphore(LISTS_AT_ONCE)
         self._room_for_planes = asyncio.Semaphore(PLANES_AT_ONCE)
 
-    def ask(self, key: Key, uid: str, ask: Question) -> None:
+    def ask(self, key: Key, uid: str, ask: OwnAsk) -> None:
         """Starts a question for the Rollout of that key and uid, unless it is under way."""
         if (key, ask) not in self._asking:
             self._asking[key, ask] = self._questions.create_task(self._question(key, uid, ask))
@@ -99,7 +99,7 @@ class Answers:
         for task in self._asking.values():
             task.cancel()
 
-    async def _question(self, key: Key, uid: str, ask: Question) -> None:
+    async def _question(self, key: Key, uid: str, ask: OwnAsk) -> None:
         """Runs one question until it is answered or has failed; never fails the task group."""
         try:
             async with self._room(ask):
@@ -119,7 +119,7 @@ class Answers:
         finally:
             self._asking.pop((key, ask), None)
 
-    def _room(self, ask: Question) -> asyncio.Semaphore:
+    def _room(self, ask: OwnAsk) -> asyncio.Semaphore:
         match ask:
             case ListPods() | AskProbes():
                 return self._room_for_lists
@@ -130,7 +130,7 @@ class Answers:
             case _:
                 assert_never(ask)
 
-    async def _answered(self, key: Key, uid: str, ask: Question) -> None:
+    async def _answered(self, key: Key, uid: str, ask: OwnAsk) -> None:
         match ask:
             case ReadService(name=name):
                 self._inbox.put_service(key, name, await self._read_service(key, name))

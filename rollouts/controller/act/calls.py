@@ -190,7 +190,7 @@ class AskProbes:
     label_selector: str
 
 
-Question: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskDataPlanes | AskProbes
+OwnAsk: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskDataPlanes | AskProbes
 """What one Rollout asks for itself."""
 
-Ask: TypeAlias = Question | ReadConfig
+Ask: TypeAlias = OwnAsk | ReadConfig

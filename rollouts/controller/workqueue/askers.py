@@ -11,17 +11,17 @@ from typing import Generic, TypeVar
 
 from rollouts.objects import Key
 
-Asked = TypeVar("Asked", bound=Hashable)
+_Thing = TypeVar("_Thing", bound=Hashable)
 
 
-class Askers(Generic[Asked]):
+class Askers(Generic[_Thing]):
     """Rollouts by what they depend on, and the other way round."""
 
     def __init__(self) -> None:
-        self._asked: dict[Key, frozenset[Asked]] = {}
-        self._askers: dict[Asked, set[Key]] = {}
+        self._asked: dict[Key, frozenset[_Thing]] = {}
+        self._askers: dict[_Thing, set[Key]] = {}
 
-    def asks(self, key: Key, objects: Iterable[Asked]) -> None:
+    def asks(self, key: Key, objects: Iterable[_Thing]) -> None:
         """Notes that the Rollout depends on these objects and on no others, whether they exist or not."""
         asked = frozenset(objects)
         before = self._asked.get(key, frozenset())
@@ -42,11 +42,11 @@ class Askers(Generic[Asked]):
         """Notes that the Rollout depends on nothing any more."""
         self.asks(key, ())
 
-    def of(self, each: Asked) -> frozenset[Key]:
+    def of(self, each: _Thing) -> frozenset[Key]:
         """The Rollouts that depend on it."""
         return frozenset(self._askers.get(each, ()))
 
-    def count(self, each: Asked) -> int:
+    def count(self, each: _Thing) -> int:
         """How many Rollouts depend on it."""
         return len(self._askers.get(each, ()))
 

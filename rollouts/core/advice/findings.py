@@ -35,6 +35,9 @@ class Rule(StrEnum):
     DRAIN_OFF = "DrainOff"
     DRAIN_TIMEOUT_SHORT = "DrainTimeoutShort"
     KEPT_CONNECTIONS = "KeptConnections"
+    CONFIG_MISSING = "ConfigMissing"
+    CONFIG_COPY_NAMED = "ConfigCopyNamed"
+    CONFIG_SUB_PATH = "ConfigSubPath"
     # Services
     TRAFFIC_DISTRIBUTION = "TrafficDistribution"
     INTERNAL_TRAFFIC_LOCAL = "InternalTrafficLocal"
@@ -46,10 +49,13 @@ class Rule(StrEnum):
     BESIDE_THE_SWITCH = "BesideTheSwitch"
     # what only a cluster shows
     SERVICE_MISSING = "ServiceMissing"
+    ANALYSIS_INVALID = "AnalysisInvalid"
     NO_SERVICE = "NoService"
     PROXY_MODE_UNKNOWN = "ProxyModeUnknown"
     IPVS_PORT_REUSE = "IpvsPortReuse"
     IPVS_FORGETS_CONNECTIONS = "IpvsForgetsConnections"
+    CONFIG_UNKNOWN = "ConfigUnknown"
+    CONFIG_LOCKED = "ConfigLocked"
     NO_CAPACITY = "NoCapacity"
     STUCK = "Stuck"
 

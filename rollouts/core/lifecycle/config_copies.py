@@ -77,7 +77,7 @@ def with_copies(ctx: PassContext, step: Contribution) -> Contribution:
     if plan.hold is not None:
         return replace(step, intents=step.intents[:at], wait=_wait_of(plan.hold))
     there = _copies_of_ours(ctx)
-    made = [CreateConfigCopy(use) for use in plan.uses if use.copy and (use.kind, use.copy) not in there]
+    made = [CreateConfigCopy(use) for use in plan.uses if use.has_copy and (use.kind, use.copy) not in there]
     notices = [
         Notice(Reason.CONFIG_COPIED, f"{each.use.kind} {each.use.source} is kept as {each.use.copy}") for each in made
     ]
@@ -150,7 +150,7 @@ def _copies_of_ours(ctx: PassContext) -> set[tuple[ConfigKind, str]]:
 
 def _used(replica_sets: Iterable[ReplicaSet]) -> Iterator[ConfigUse]:
     """The uses that have a copy, of ReplicaSets that stay."""
-    return (use for each in replica_sets if not each.deleting for use in each.config or () if use.copy)
+    return (use for each in replica_sets if not each.deleting for use in each.config or () if use.has_copy)
 
 
 def _source_has(ctx: PassContext, use: ConfigUse) -> bool:

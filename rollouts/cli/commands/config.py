@@ -1,0 +1,186 @@
+"""`rollouts config`: what revisions have of ConfigMaps and Secrets, and how two of them differ. Reads only.
+
+What is equal by its hash is not read at all. A Secret is read only to tell which of its keys differ; its values are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.config import RevisionConfig, config_table, draw_changes
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.text import marks_for
+from rollouts.cli.view.config import (
+    ConfigValues,
+    SourceChange,
+    changed_sources,
+    content_of,
+    hash_of,
+    key_changes,
+    uses_of,
+)
+from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.objects import controlled_by, number_of, revision_of, roles_of, status_of
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cluster.decoding import manifest_from
+from rollouts.core.model.config import ConfigUse
+from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.manifests.config_copy import kind_of
+from rollouts.manifests.ownership import NAME
+from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
+
+CURRENT = "current"
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """One Rollout with the revisions that it keeps, the newest first.
+
+    Args:
+        current: the current revision; "" for none.
+    """
+
+    name: str
+    current: str
+    revisions: tuple[RevisionConfig, ...]
+
+
+async def list_config(options: Options, name: str, *, console: Console) -> Exit:
+    """Prints what each kept revision of a Rollout has of each source.
+
+    Raises: what `Client` raises; ApiNotFound when there is no Rollout of that name.
+    """
+    async with open_session(options) as session:
+        (found,) = await _configured(session, name)
+    if not any(each.uses for each in found.revisions):
+        console.print(
+            f"no revision of {name} has versioned configuration", markup=False, highlight=False, soft_wrap=True
+        )
+        return Exit.OK
+    console.print(config_table(found.revisions))
+    return Exit.OK
+
+
+async def diff_config(
+    options: Options, words: tuple[str, str], *, name: str | None, full: bool, console: Console
+) -> Exit:
+    """Prints how the configuration of two revisions differs.
+
+    Args:
+        words: each a revision, its number, its role, or `current`.
+        name: of the Rollout; None for the only one of the namespace that has both revisions.
+        full: without cutting anything.
+
+    Raises: as `list_config`.
+    """
+    async with open_session(options) as session:
+        pair = _chosen(await _configured(session, name), words)
+        if isinstance(pair, str):
+            fail(pair)
+            return Exit.USAGE
+        before, after = pair
+        pairs = changed_sources(before.uses, after.uses)
+        changes = [await _change(session, *each) for each in pairs]
+    marks = marks_for(ascii_only=console.options.ascii_only)
+    if not changes:
+        console.print(_same(before, after), markup=False, highlight=False, soft_wrap=True)
+        return Exit.OK
+    console.print(draw_changes(changes, before, after, marks=marks, full=full), soft_wrap=True)
+    return Exit.BAD
+
+
+def found_revision(rollout: Configured, word: str) -> RevisionConfig | None:
+    """The kept revision that `word` means: `f7w2k9xq4c`, `4`, `#4`, `stable`, `canary`, `current`."""
+    number = word.removeprefix("#")
+    for each in rollout.revisions:
+        if word == each.revision or word in each.roles or (word == CURRENT and each.revision == rollout.current):
+            return each
+        if number.isdecimal() and int(number) == each.number:
+            return each
+    return None
+
+
+def _chosen(rollouts: tuple[Configured, ...], words: tuple[str, str]) -> tuple[RevisionConfig, RevisionConfig] | str:
+    """The two revisions; or why they cannot be told."""
+    found = []
+    for each in rollouts:
+        before, after = (found_revision(each, word) for word in words)
+        if before is not None and after is not None:
+            found.append((each.name, before, after))
+    if len(found) == 1:
+        return found[0][1:]
+    if found:
+        names = ", ".join(sorted(name for name, *_ in found))
+        return f"more than one Rollout has revisions {words[0]} and {words[1]}: name one of {names}"
+    if len(rollouts) != 1:
+        return f"no Rollout of the namespace keeps revisions {words[0]} and {words[1]}"
+    missing = next(word for word in words if found_revision(rollouts[0], word) is None)
+    kept = ", ".join(each.title for each in rollouts[0].revisions)
+    return f"revision {missing} is not kept; the kept revisions: {kept or 'none'}"
+
+
+async def _configured(session: Session, name: str | None) -> tuple[Configured, ...]:
+    query = {"fieldSelector": f"metadata.name={name}"} if name is not None else {}
+    rollouts, _ = await list_all(session, Collection(kind=ROLLOUT, namespace=session.namespace, query=query))
+    if name is not None and not rollouts:
+        raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace}")
+    ours = Collection(kind=REPLICA_SET, namespace=session.namespace, query={"labelSelector": NAME})
+    replica_sets, _ = await list_all(session, ours)
+    return tuple(configured(each, replica_sets) for each in rollouts)
+
+
+def configured(rollout: Manifest, replica_sets: Iterable[Manifest]) -> Configured:
+    """One Rollout with the revisions that its ReplicaSets are of."""
+    status = status_of(rollout)
+    revisions = [
+        RevisionConfig(
+            revision=revision_of(each),
+            number=number_of(each),
+            roles=roles_of(revision_of(each), status),
+            uses=uses_of(each),
+        )
+        for each in replica_sets
+        if controlled_by(each, rollout)
+    ]
+    revisions.sort(key=lambda each: (-each.number, each.revision))
+    return Configured(rollout["metadata"]["name"], status.current_revision, tuple(revisions))
+
+
+async def _change(session: Session, before: ConfigUse | None, after: ConfigUse | None) -> SourceChange:
+    use = after or before
+    assert use is not None  # noqa: S101 - a pair has one at least
+    change = SourceChange(kind=use.kind, source=use.source, before=before, after=after)
+    old = await _content(session, before) if before is not None else None
+    new = await _content(session, after) if after is not None else None
+    if isinstance(old, str) or isinstance(new, str):
+        reasons = dict.fromkeys(each for each in (old, new) if isinstance(each, str))
+        return replace(change, unknown="; ".join(reasons))
+    return replace(change, keys=key_changes(use.kind, old, new))
+
+
+async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
+    """The content that a revision has of a source; or why it is not known.
+
+    Where it is not in the copy any more, the source itself may have it, still or again.
+    """
+    kind = kind_of(use.kind)
+    for name in dict.fromkeys((use.name, use.source)):
+        try:
+            found = manifest_from(await session.client.get(kind, session.namespace, name))
+        except ApiNotFound:
+            continue
+        except ApiForbidden:
+            return f"you may not read {use.kind} {name}"
+        if hash_of(use.kind, found) == use.content:
+            return content_of(use.kind, found)
+    if use.copy:
+        return f"{use.kind} {use.copy} is gone, so the content is not known any more"
+    return f"{use.kind} {use.source} has changed since, and the revision has no copy of it"
+
+
+def _same(before: RevisionConfig, after: RevisionConfig) -> str:
+    return f"{before.title} and {after.title} have the same configuration"

@@ -1,0 +1,188 @@
+"""What `rollouts lint` knows of ConfigMaps and Secrets: what a pod template asks of them, and what the files have. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.cli.view.config import content_of
+from rollouts.core.advice.findings import Finding, Rule, Severity
+from rollouts.core.config.references import ConfigPlace, places
+from rollouts.core.model.config import ConfigKind
+from rollouts.core.model.rollout import RolloutSpec
+from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, CONFIG_VERSIONING, CONFIG_VERSIONING_OFF
+from rollouts.objects import Manifest
+
+_ROOT = "spec.template"
+_COPY = re.compile(r"(.+)-[b-df-hj-np-tv-xz2456789]{10}")  # see core/model/revision.py: no vowels and no look-alikes
+_KINDS = {each.value: each for each in ConfigKind}
+
+FileConfigs = Mapping[tuple[str | None, ConfigKind, str], Manifest]
+"""ConfigMaps and Secrets by namespace, as a file names it, kind and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One place of a template that names a source.
+
+    Args:
+        keys: that it asks for, each with its path.
+        found: the source in the files; None when it is not there.
+    """
+
+    path: str
+    place: ConfigPlace
+    keys: tuple[tuple[str, str], ...]
+    found: Manifest | None
+
+
+def configs_of(manifests: Iterable[Any]) -> FileConfigs:
+    """The ConfigMaps and Secrets of files."""
+    found: dict[tuple[str | None, ConfigKind, str], Manifest] = {}
+    for each in manifests:
+        if not isinstance(each, dict) or each.get("apiVersion") != "v1":
+            continue
+        kind, metadata = _KINDS.get(str(each.get("kind"))), each.get("metadata")
+        if kind is not None and isinstance(metadata, dict):
+            found[metadata.get("namespace"), kind, str(metadata.get("name") or "")] = each
+    return found
+
+
+def config_problems(document: Manifest, configs: FileConfigs) -> Iterator[tuple[str, str]]:
+    """Path and message for each key that pods need and a source in the files lacks. One that is not there has none here.
+
+    Args:
+        document: a Rollout whose spec has no problem.
+    """
+    for asked in _all_asked(document, configs):
+        if asked.found is None or asked.place.ref.optional:
+            continue
+        has = content_of(asked.place.ref.kind, asked.found).values
+        for path, key in asked.keys:
+            if key not in has:
+                yield path, f"{asked.place.ref} in these files has no key {key!r}: the pods do not start without it"
+
+
+def config_findings(document: Manifest, spec: RolloutSpec, configs: FileConfigs) -> Iterator[Finding]:
+    """What to know about the sources of one Rollout, each source once."""
+    every = list(_all_asked(document, configs))
+    first = {_key(asked): asked for asked in reversed(every)}
+    required = {_key(asked) for asked in every if not asked.place.ref.optional}
+    for key in sorted(first):
+        asked = first[key]
+        if (source := _copied_from(asked, document, configs, first)) is not None:
+            yield _of_a_copy(asked, source)
+        elif asked.found is None and key in required and key[0] is ConfigKind.CONFIG_MAP:
+            yield _not_in_files(asked, versioned=spec.config_versioning.enabled)
+    yield from _sub_paths(document, spec, every)
+
+
+def _not_in_files(asked: _Asked, *, versioned: bool) -> Finding:
+    waits = "the rollout waits" if versioned else "its pods do not start"
+    what = f"{asked.place.ref} is not in these files; {waits} if the cluster lacks it"
+    return Finding(Rule.CONFIG_MISSING, Severity.NOTE, asked.path, what, "nothing to do when it is in the cluster")
+
+
+def _of_a_copy(asked: _Asked, source: str) -> Finding:
+    what = f"{asked.place.ref} looks like a copy that the controller made, and it deletes copies that no revision has"
+    return Finding(Rule.CONFIG_COPY_NAMED, Severity.WARNING, asked.path, what, f"name {source} instead")
+
+
+def _copied_from(
+    asked: _Asked, document: Manifest, configs: FileConfigs, named: Collection[tuple[ConfigKind, str]]
+) -> str | None:
+    """What a name that looks like a copy's is a copy of; None when it does not look like one.
+
+    Hashes of Kustomize look the same, but then the source is nowhere, and the object itself is in the files.
+    """
+    kind, name = _key(asked)
+    if asked.found is not None:
+        labels = _mapping(_mapping(asked.found.get("metadata")).get("labels"))
+        return "its source" if labels.get(CONFIG_COPY) == CONFIG_COPY_VALUE else None
+    match = _COPY.fullmatch(name)
+    if match is None:
+        return None
+    source = match[1]
+    known = (kind, source) in named or (_namespace(document), kind, source) in configs
+    return f"{kind} {source}" if known else None
+
+
+def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -> Iterator[Finding]:
+    """Mounts of one file of a source whose edits reach pods uncontrolled: this one they never reach."""
+    pod = _mapping(document["spec"]["template"].get("spec"))
+    loose = {
+        _volume(asked.path): asked.place.ref
+        for asked in every
+        if asked.path.startswith(f"{_ROOT}.spec.volumes[") and not _is_versioned(asked, spec)
+    }
+    names = {_mapping(volume).get("name"): index for index, volume in enumerate(_list(pod.get("volumes")))}
+    for field in ("containers", "initContainers"):
+        for at, container in enumerate(_list(pod.get(field))):
+            for index, mount in enumerate(_list(_mapping(container).get("volumeMounts"))):
+                mounted = _mapping(mount)
+                ref = loose.get(names.get(mounted.get("name"), -1))
+                if ref is not None and (mounted.get("subPath") or mounted.get("subPathExpr")):
+                    path = f"{_ROOT}.spec.{field}[{at}].volumeMounts[{index}]"
+                    what = f"an edit of {ref} never reaches a file that is mounted by subPath"
+                    fix = "turn configVersioning on, or mount the whole volume"
+                    yield Finding(Rule.CONFIG_SUB_PATH, Severity.NOTE, path, what, fix)
+
+
+def _is_versioned(asked: _Asked, spec: RolloutSpec) -> bool:
+    ref = asked.place.ref
+    annotations = _mapping(_mapping(_mapping(asked.found).get("metadata")).get("annotations"))
+    if not spec.config_versioning.enabled or annotations.get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
+        return False
+    return ref.kind is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets
+
+
+def _all_asked(document: Manifest, configs: FileConfigs) -> Iterator[_Asked]:
+    template = document["spec"]["template"]
+    paths = dict(_paths(template, _ROOT))
+    for place in places(template):
+        path = paths[id(place.holder)]
+        found = configs.get((_namespace(document), place.ref.kind, place.ref.name))
+        yield _Asked(path, place, tuple(_keys(place.holder, path)), found)
+
+
+def _keys(holder: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(holder.get("key"), str):
+        yield f"{path}.key", holder["key"]
+    for index, item in enumerate(_list(holder.get("items"))):
+        if isinstance(_mapping(item).get("key"), str):
+            yield f"{path}.items[{index}].key", item["key"]
+
+
+def _paths(value: Any, path: str) -> Iterator[tuple[int, str]]:
+    """The path of every object of a template, by its identity."""
+    if isinstance(value, dict):
+        yield id(value), path
+        for name, item in value.items():
+            yield from _paths(item, f"{path}.{name}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, f"{path}[{index}]")
+
+
+def _volume(path: str) -> int:
+    """The index of the volume in a path below `volumes`."""
+    return int(path.removeprefix(f"{_ROOT}.spec.volumes[").partition("]")[0])
+
+
+def _key(asked: _Asked) -> tuple[ConfigKind, str]:
+    return asked.place.ref.kind, asked.place.ref.name
+
+
+def _namespace(document: Manifest) -> str | None:
+    namespace = _mapping(document.get("metadata")).get("namespace")
+    return str(namespace) if namespace is not None else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

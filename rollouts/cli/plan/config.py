@@ -1,0 +1,232 @@
+"""ConfigMaps and Secrets for `rollouts plan`: those in the file as they will be, the others as they are in the cluster.
+
+GET and LIST only. What may not be read is taken as unchanged, and the plan says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from rollouts.cli.view.config import ConfigValues, content_of, hash_of, key_changes
+from rollouts.cli.view.session import Session
+from rollouts.cluster.decoding import manifest_from
+from rollouts.core.model.config import (
+    ConfigKind,
+    ConfigRef,
+    ConfigUse,
+    Source,
+    SourceAbsent,
+    SourceKnown,
+    SourceLeftAlone,
+)
+from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.manifests.config_copy import kind_of
+from rollouts.manifests.ownership import CONFIG_VERSIONING, CONFIG_VERSIONING_OFF
+from rollouts.objects import Manifest
+
+NOT_KNOWN = "(unknown)"
+"""Stands for a content that nobody may read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotReadable:
+    """An object that may not be read."""
+
+
+ObjectRead: TypeAlias = Manifest | NotReadable | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSource:
+    """One source that a template names, as it will be.
+
+    Args:
+        source: for the Snapshot; never `SourceUnread`, so that the update can be rehearsed.
+        keys: that differ from what the current revision has; None when that is not known, or when nothing differs.
+        readable: False when it is taken as unchanged because it may not be read.
+        missing: it is needed, and neither in the cluster nor in the file.
+        locked: it is immutable in the cluster, and the file changes it.
+    """
+
+    ref: ConfigRef
+    source: Source
+    keys: tuple[str, ...] | None = None
+    readable: bool = True
+    missing: bool = False
+    locked: bool = False
+
+
+class ConfigState(StrEnum):
+    """What happens to a source with the update."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    NEW = "new"  # the current revision does not have it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedConfig:
+    """One source of the planned revision.
+
+    Args:
+        copy: the immutable copy that the pods read; "" when they read the source itself, or it is absent.
+    """
+
+    kind: ConfigKind
+    name: str
+    state: ConfigState
+    keys: tuple[str, ...] | None
+    copy: str
+
+
+@dataclass(slots=True)
+class SourceReader:
+    """Reads each source once.
+
+    Args:
+        manifests: the objects in the file.
+    """
+
+    session: Session
+    manifests: tuple[Manifest, ...] = ()
+    _live: dict[tuple[ConfigKind, str, str], ObjectRead] = field(default_factory=dict)
+
+    def in_file(self, kind: ConfigKind, namespace: str, name: str) -> Manifest | None:
+        """The object in the file, without what only a cluster gives it."""
+        for each in self.manifests:
+            metadata = each.get("metadata") or {}
+            where = metadata.get("namespace") or self.session.namespace
+            if (each.get("apiVersion"), each.get("kind"), metadata.get("name"), where) == ("v1", kind, name, namespace):
+                return each
+        return None
+
+    async def in_cluster(self, kind: ConfigKind, namespace: str, name: str) -> ObjectRead:
+        """The object as it is now. Raises: what `Client` raises, but for refusals and absence."""
+        key = (kind, namespace, name)
+        if key not in self._live:
+            try:
+                found: ObjectRead = manifest_from(await self.session.client.get(kind_of(kind), namespace, name))
+            except ApiNotFound:
+                found = None
+            except ApiForbidden:
+                found = NotReadable()
+            self._live[key] = found
+        return self._live[key]
+
+
+async def read_sources(
+    reader: SourceReader, refs: Iterable[ConfigRef], *, namespace: str, running: tuple[ConfigUse, ...]
+) -> tuple[PlannedSource, ...]:
+    """Reads the sources that a template names.
+
+    Args:
+        running: what the current revision has; () without one.
+
+    Raises: what `Client` raises. What may not be read is not an error.
+    """
+    before = {(use.kind, use.source): use for use in running}
+    return tuple([await _planned(reader, ref, namespace, before.get((ref.kind, ref.name))) for ref in refs])
+
+
+def planned_config(
+    sources: Iterable[PlannedSource], uses: Iterable[ConfigUse], running: Iterable[ConfigUse]
+) -> tuple[PlannedConfig, ...]:
+    """What happens to each source of the planned revision.
+
+    Args:
+        uses: what the planned revision has.
+        running: what the current revision has.
+    """
+    keys = {(each.ref.kind, each.ref.name): each.keys for each in sources}
+    before = {(use.kind, use.source): use.content for use in running}
+    return tuple(
+        PlannedConfig(
+            kind=use.kind,
+            name=use.source,
+            state=_state(before.get((use.kind, use.source)), use.content),
+            keys=keys.get((use.kind, use.source)),
+            copy=use.copy,
+        )
+        for use in uses
+    )
+
+
+def config_as_json(planned: PlannedConfig) -> dict[str, Any]:
+    """One source as data."""
+    return {
+        "kind": planned.kind.value,
+        "name": planned.name,
+        "change": planned.state.value,
+        "changedKeys": None if planned.keys is None else list(planned.keys),
+        "copy": planned.copy or None,
+    }
+
+
+def as_unchanged(use: ConfigUse | None) -> SourceKnown:
+    """A source with the content that the current revision has of it."""
+    content, immutable = (use.content, not use.copy) if use is not None else (NOT_KNOWN, True)
+    uid, version = (use.uid, use.resource_version) if use is not None else ("", "")
+    return SourceKnown(content=content, immutable=immutable, uid=uid, resource_version=version, changed_at_s=0.0)
+
+
+def as_it_is(kind: ConfigKind, manifest: Manifest) -> Source:
+    """A source with this content, which changed long ago: whatever belongs to it is there."""
+    metadata: Mapping[str, object] = manifest.get("metadata") or {}
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, Mapping) and annotations.get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
+        return SourceLeftAlone()
+    return SourceKnown(
+        content=hash_of(kind, manifest),
+        immutable=manifest.get("immutable") is True,
+        uid=str(metadata.get("uid") or ""),
+        resource_version=str(metadata.get("resourceVersion") or ""),
+        changed_at_s=0.0,
+    )
+
+
+async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before: ConfigUse | None) -> PlannedSource:
+    in_file = reader.in_file(ref.kind, namespace, ref.name)
+    live = await reader.in_cluster(ref.kind, namespace, ref.name)
+    found: ObjectRead = live if in_file is None else in_file
+    locked = in_file is not None and _is_locked(ref.kind, in_file, live)
+    match found:
+        case NotReadable():
+            return PlannedSource(ref=ref, source=as_unchanged(before), readable=False)
+        case None if ref.optional:
+            return PlannedSource(ref=ref, source=SourceAbsent())
+        case None:
+            return PlannedSource(ref=ref, source=as_unchanged(before), missing=True)
+        case _:
+            source = as_it_is(ref.kind, found)
+            keys = None
+            if before is not None and isinstance(source, SourceKnown) and source.content != before.content:
+                keys = await _changed_keys(reader, namespace, before, content_of(ref.kind, found))
+            return PlannedSource(ref=ref, source=source, keys=keys, locked=locked)
+
+
+def _is_locked(kind: ConfigKind, in_file: Manifest, live: ObjectRead) -> bool:
+    if live is None or isinstance(live, NotReadable) or live.get("immutable") is not True:
+        return False
+    return in_file.get("immutable") is not True or hash_of(kind, in_file) != hash_of(kind, live)
+
+
+async def _changed_keys(
+    reader: SourceReader, namespace: str, before: ConfigUse, after: ConfigValues
+) -> tuple[str, ...] | None:
+    """The keys that differ from what the current revision has; None when its content cannot be read any more."""
+    old: ConfigValues | None = ConfigValues() if not before.content else None
+    for name in dict.fromkeys((before.name, before.source)) if old is None else ():
+        found = await reader.in_cluster(before.kind, namespace, name)
+        if isinstance(found, dict) and hash_of(before.kind, found) == before.content:
+            old = content_of(before.kind, found)
+            break
+    return None if old is None else tuple(each.key for each in key_changes(before.kind, old, after))
+
+
+def _state(before: str | None, content: str) -> ConfigState:
+    if before == content:
+        return ConfigState.SAME
+    return ConfigState.CHANGED if before else ConfigState.NEW

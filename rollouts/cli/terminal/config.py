@@ -1,0 +1,157 @@
+"""Configuration of revisions in a terminal: a list, and the difference of two. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rollouts.cli.terminal.text import TerminalMarks, plain
+from rollouts.cli.view.config import KeyChange, KeyValue, SourceChange, size_text
+from rollouts.cli.view.counts import count_of
+from rollouts.core.model.config import ConfigKind, ConfigUse
+
+LINES_SHOWN = 60  # of the difference of one key: a screen
+TEXT_SHOWN = 160  # characters of one line
+_BEFORE_IT = 40  # characters shown before the first that differs
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionConfig:
+    """One revision with what it has of each source.
+
+    Args:
+        number: 0 when it is not known.
+        uses: as its ReplicaSet notes.
+    """
+
+    revision: str
+    number: int
+    roles: tuple[str, ...]
+    uses: tuple[ConfigUse, ...]
+
+    @property
+    def title(self) -> str:
+        """`#4 f7w2k9xq4c (canary)`."""
+        roles = f" ({', '.join(self.roles)})" if self.roles else ""
+        return f"#{self.number or '?'} {self.revision}{roles}"
+
+
+def config_table(rows: Iterable[RevisionConfig]) -> Table:
+    """A line for each source of each revision, in the order of the rows."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
+    for header in ("NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS READ", "CONTENT"):
+        table.add_column(header, no_wrap=True, overflow="fold")
+    for row in rows:
+        for use in row.uses:
+            cells = (
+                str(row.number or "?"),
+                row.revision,
+                ",".join(row.roles) or "-",
+                use.kind.value,
+                use.source,
+                use.name if use.content else "-",
+                use.content or "absent",
+            )
+            table.add_row(*(Text(plain(cell)) for cell in cells))
+    return table
+
+
+def draw_changes(
+    changes: Iterable[SourceChange], before: RevisionConfig, after: RevisionConfig, *, marks: TerminalMarks, full: bool
+) -> RenderableType:
+    """The difference of two revisions.
+
+    Args:
+        full: without cutting anything.
+    """
+    parts: list[RenderableType] = [Text(plain(f"{before.title} {marks.arrow} {after.title}"), "bold")]
+    for change in changes:
+        parts += [Text(""), Text(plain(_head(change, before, after, marks)), "bold")]
+        if change.unknown:
+            parts.append(Text(plain(f"  {change.unknown}"), "yellow"))
+        for key in change.keys:
+            parts += [
+                Text(plain(line), _STYLES.get(line[0], "")) for line in _lines(change.kind, key, marks, full=full)
+            ]
+    return Group(*parts)
+
+
+def _head(change: SourceChange, before: RevisionConfig, after: RevisionConfig, marks: TerminalMarks) -> str:
+    name = f"{change.kind} {change.source}"
+    if change.before is None:
+        return f"{name}: only in #{after.number or '?'}"
+    if change.after is None:
+        return f"{name}: only in #{before.number or '?'}"
+    names = dict.fromkeys((change.before.name, change.after.name))
+    return f"{name}: {f' {marks.arrow} '.join(names)}"
+
+
+def _lines(kind: ConfigKind, change: KeyChange, marks: TerminalMarks, *, full: bool) -> Iterator[str]:
+    old, new, key = change.before, change.after, change.key
+    if old is None and new is None:
+        return
+    if old is None or new is None:
+        sign, there = ("-", old) if new is None else ("+", new)
+        yield from _whole(kind, sign, key, there, marks, full=full)
+    elif kind is ConfigKind.SECRET:
+        yield f"  {key}: changed"
+    elif old.text is None or new.text is None:
+        sizes = f"{size_text(old.size_bytes)} {marks.arrow} {size_text(new.size_bytes)}"
+        yield f"  {key}: binary, {sizes}"
+    elif "\n" in old.text or "\n" in new.text:
+        yield f"  {key}:"
+        diff = list(difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), lineterm="", n=2))[2:]
+        ends = old.text.endswith("\n"), new.text.endswith("\n")
+        if ends[0] != ends[1]:
+            diff.append(f"{'-' if ends[0] else '+'}(a newline at the end)")
+        yield from _cut(diff, marks, full=full)
+    else:
+        start = 0 if full else _first_difference(old.text, new.text)
+        yield f"-{key}: {_window(old.text, start, marks, full=full)}"
+        yield f"+{key}: {_window(new.text, start, marks, full=full)}"
+
+
+def _whole(
+    kind: ConfigKind, sign: str, key: str, value: KeyValue | None, marks: TerminalMarks, *, full: bool
+) -> Iterator[str]:
+    """A key that only one revision has."""
+    if value is None:
+        return
+    if value.text is None:
+        yield f"{sign}{key}" if kind is ConfigKind.SECRET else f"{sign}{key}: binary, {size_text(value.size_bytes)}"
+    elif "\n" in value.text:
+        yield f"{sign}{key}:"
+        yield from _cut([f"{sign}  {line}" for line in value.text.splitlines()], marks, full=full)
+    else:
+        yield f"{sign}{key}: {_window(value.text, 0, marks, full=full)}"
+
+
+def _cut(lines: list[str], marks: TerminalMarks, *, full: bool) -> Iterator[str]:
+    if full:
+        yield from lines
+        return
+    for line in lines[:LINES_SHOWN]:
+        yield _window(line, 0, marks, full=False)
+    if len(lines) > LINES_SHOWN:
+        yield f"  {marks.more} and {count_of(len(lines) - LINES_SHOWN, 'more line')}: --full shows them"
+
+
+def _first_difference(old: str, new: str) -> int:
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((index for index, (one, other) in pairs if one != other), min(len(old), len(new)))
+
+
+def _window(text: str, start: int, marks: TerminalMarks, *, full: bool) -> str:
+    """The text, or the part of it about `start` where it is too long for a line."""
+    if full or len(text) <= TEXT_SHOWN:
+        return text
+    first = max(0, min(start - _BEFORE_IT, len(text) - TEXT_SHOWN))
+    last = first + TEXT_SHOWN
+    before, after = marks.more if first else "", marks.more if last < len(text) else ""
+    return f"{before}{text[first:last]}{after} ({len(text)} characters)"

@@ -1,0 +1,174 @@
+"""What revisions have of ConfigMaps and Secrets, and how two of them differ, as values. Pure. No value of a Secret is in them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rollouts.core.config.content import content_hash
+from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.manifests.ownership import config_note_of
+from rollouts.objects import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValues:
+    """What pods can read from a ConfigMap or Secret.
+
+    Args:
+        values: by key, the bytes that a mounted file would have.
+        binary: the keys whose values are not text.
+    """
+
+    values: Mapping[str, bytes] = field(default_factory=dict)
+    binary: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """The value of one key.
+
+    Args:
+        text: None for binary data, and for a Secret.
+    """
+
+    size_bytes: int
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """One key that differs; None where it is not there."""
+
+    key: str
+    before: KeyValue | None
+    after: KeyValue | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChange:
+    """One ConfigMap or Secret that differs between two revisions.
+
+    Args:
+        before, after: None where the revision does not have it.
+        keys: those that differ, in their order.
+        unknown: why the keys are not known; "" when they are.
+    """
+
+    kind: ConfigKind
+    source: str
+    before: ConfigUse | None
+    after: ConfigUse | None
+    keys: tuple[KeyChange, ...] = ()
+    unknown: str = ""
+
+
+def uses_of(replica_set: Manifest) -> tuple[ConfigUse, ...]:
+    """What the ReplicaSet's revision has of each source, as its annotation notes; () without a note that can be read."""
+    annotations = _mapping(_mapping(replica_set.get("metadata")).get("annotations"))
+    return config_note_of({name: text for name, text in annotations.items() if isinstance(text, str)}) or ()
+
+
+def use_text(use: ConfigUse, *, arrow: str) -> str:
+    """`ConfigMap app-config → app-config-k7x92mzq4c`; what is absent or has no copy says so."""
+    if not use.content:
+        return f"{use.kind} {use.source}: absent"
+    return f"{use.kind} {use.source} {arrow} {use.copy}" if use.copy else f"{use.kind} {use.source}: no copy"
+
+
+def changed_sources(
+    before: Iterable[ConfigUse], after: Iterable[ConfigUse]
+) -> tuple[tuple[ConfigUse | None, ConfigUse | None], ...]:
+    """The sources whose contents differ, as pairs, by kind and name; an absent one is None."""
+    old, new = _present(before), _present(after)
+    pairs = [(old.get(key), new.get(key)) for key in sorted(old.keys() | new.keys())]
+    return tuple((one, other) for one, other in pairs if _content(one) != _content(other))
+
+
+def changes_text(before: Iterable[ConfigUse], after: Iterable[ConfigUse]) -> str:
+    """The names of the sources that differ: `app-config, +flags, -legacy`; a Secret has its kind before it. "" for none."""
+    names = []
+    for old, new in changed_sources(before, after):
+        use = new or old
+        if use is not None:
+            sign = "+" if old is None else "-" if new is None else ""
+            kind = "Secret " if use.kind is ConfigKind.SECRET else ""
+            names.append(f"{sign}{kind}{use.source}")
+    return ", ".join(names)
+
+
+def content_of(kind: ConfigKind, manifest: Manifest) -> ConfigValues:
+    """The content of a ConfigMap or Secret; also of one in a file, where a Secret may have `stringData`."""
+    data, binary = _texts(manifest.get("data")), _texts(manifest.get("binaryData"))
+    if kind is ConfigKind.SECRET:
+        plain = _texts(manifest.get("stringData"))
+        values = {key: _decoded(text) for key, text in data.items()}
+        return ConfigValues(values | {key: text.encode() for key, text in plain.items()}, frozenset(values))
+    values = {key: _decoded(text) for key, text in binary.items()}
+    return ConfigValues({key: text.encode() for key, text in data.items()} | values, frozenset(values))
+
+
+def hash_of(kind: ConfigKind, manifest: Manifest) -> str:
+    """The hash of its content, as a ReplicaSet's note has it."""
+    data, binary = _texts(manifest.get("data")), _texts(manifest.get("binaryData"))
+    if kind is ConfigKind.SECRET:
+        plain = {
+            key: base64.b64encode(text.encode()).decode() for key, text in _texts(manifest.get("stringData")).items()
+        }
+        return content_hash(None, data | plain)
+    return content_hash(data, binary)
+
+
+def key_changes(kind: ConfigKind, before: ConfigValues | None, after: ConfigValues | None) -> tuple[KeyChange, ...]:
+    """The keys that differ; None is an object that is not there."""
+    old, new = before or ConfigValues(), after or ConfigValues()
+    return tuple(
+        KeyChange(key, _value(kind, old, key), _value(kind, new, key))
+        for key in sorted(old.values.keys() | new.values.keys())
+        if old.values.get(key) != new.values.get(key)
+    )
+
+
+def size_text(size_bytes: int) -> str:
+    """`312 bytes`, `12 KiB`."""
+    if size_bytes < 1 << 10:
+        return f"{size_bytes} bytes"
+    return f"{size_bytes / 2**10:.3g} KiB" if size_bytes < 1000 << 10 else f"{size_bytes / 2**20:.3g} MiB"
+
+
+def _value(kind: ConfigKind, content: ConfigValues, key: str) -> KeyValue | None:
+    value = content.values.get(key)
+    if value is None:
+        return None
+    hidden = kind is ConfigKind.SECRET or key in content.binary
+    return KeyValue(len(value), None if hidden else value.decode(errors="replace"))
+
+
+def _present(uses: Iterable[ConfigUse]) -> dict[tuple[ConfigKind, str], ConfigUse]:
+    return {(use.kind, use.source): use for use in uses if use.content}
+
+
+def _content(use: ConfigUse | None) -> str:
+    return use.content if use is not None else ""
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return text.encode()
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {str(key): text for key, text in _items(value) if isinstance(text, str)}
+
+
+def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+    yield from _mapping(value).items()
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,295 @@
+"""Promise: people see which ConfigMaps each revision has, and what differs between two; of Secrets only which keys."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rollouts.cli.commands.get import history_rows
+from rollouts.cli.picture import NOW_S, example
+from rollouts.cli.terminal.table import history_table
+from rollouts.cli.terminal.tree import CONFIG_SHOWN
+from rollouts.cli.view.config import (
+    changed_sources,
+    changes_text,
+    content_of,
+    hash_of,
+    key_changes,
+    size_text,
+    uses_of,
+)
+from rollouts.cli.view.objects import RolloutObjects, view_of
+from rollouts.core.model.config import ConfigUse
+from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SECRET
+from rollouts.ports import Request
+from tests.cli.configured import MAP, SECRET_KIND, config_map, install, noted, secret, use
+from tests.cli.runs import OWNER, replica_set, rollout, served
+from tests.cli.test_the_tree_shows_what_a_person_needs import picture
+
+Printed = pytest.CaptureFixture[str]
+OLD = config_map(
+    "app", {"LEVEL": "info", "GONE": "x", "nginx.conf": "worker 1;\nlisten 80;\n"}, {"logo.png": b"\x89PNG"}
+)
+NEW = config_map(
+    "app", {"LEVEL": "debug", "MORE": "1", "nginx.conf": "worker 2;\nlisten 80;\n"}, {"logo.png": b"\x89" * 2048}
+)
+SAME = config_map("same", {"A": "1"})
+FLAGS = config_map("flags", {"on": "yes"})
+SECRETS = secret("db", {"user": "cart", "password": "hunter2"}), secret("db", {"user": "cart", "password": "hunter3"})
+
+
+def owned(revision: str, number: int, *uses: ConfigUse) -> dict[str, object]:
+    """A ReplicaSet of the Rollout with the uid u1."""
+    return noted(replica_set({**rollout(), "metadata": {"name": "cart", "uid": "u1"}}), revision, number, *uses)
+
+
+def seen(*replica_sets: dict[str, object]) -> RolloutObjects:
+    """The Rollout cart with these ReplicaSets."""
+    of = rollout()
+    metadata = {"name": "cart", "namespace": "default", "uid": OWNER["uid"], "generation": 1}
+    return RolloutObjects(rollout={**of, "metadata": metadata}, replica_sets=replica_sets)
+
+
+def test_the_tree_has_the_configuration_under_each_revision() -> None:
+    """Which value a pod answers with is the first question when only some pods do."""
+    absent = ConfigUse(kind=MAP, source="extra", content="")
+    direct = use(FLAGS, copied=False)
+    view = view_of(seen(owned("newrev", 2, use(NEW), direct, absent), owned("oldrev", 1, use(OLD))))
+
+    new, old = view.revisions
+
+    assert new.config == (use(NEW), direct, absent)
+    assert old.config == (use(OLD),)
+    text = picture(view)
+    assert f"ConfigMap app → {use(NEW).copy}" in text and f"ConfigMap app → {use(OLD).copy}" in text
+    assert "ConfigMap flags: no copy" in text and "ConfigMap extra: absent" in text
+    assert f"ConfigMap app -> {use(NEW).copy}" in picture(view, ascii_only=True)
+
+
+def test_of_many_sources_some_are_shown() -> None:
+    """A template may name fifty; the tree is one screen."""
+    uses = tuple(use(config_map(f"app-{n}", {"A": "1"})) for n in range(20))
+    revision = replace(example().revisions[0], config=uses)
+
+    text = picture(replace(example(), revisions=(revision,)))
+
+    assert text.count("ConfigMap app-") == CONFIG_SHOWN
+    assert f"and {20 - CONFIG_SHOWN} more sources of configuration" in text
+
+
+@pytest.mark.parametrize("note", ["", "[", "{}", '[{"kind": "Pod"}]', '[{"kind": "ConfigMap", "source": "../x"}]'])
+def test_a_note_that_cannot_be_read_shows_no_configuration(note: str) -> None:
+    """Anybody may have edited it, and the rest of the picture is needed then most."""
+    assert uses_of({"metadata": {"annotations": {"rollouts.dev/config": note}}}) == ()
+    assert uses_of({"metadata": {}}) == ()
+
+
+def test_history_names_what_changed_with_each_revision() -> None:
+    """The image is the same on two lines: the reason why there are two is in the last column."""
+    sets = (
+        owned("third", 3, use(NEW), use(FLAGS), use(SECRETS[1])),
+        owned("second", 2, use(OLD), use(SAME), use(SECRETS[0])),
+        owned("first", 1, use(OLD), use(SAME), use(SECRETS[0])),
+    )
+
+    rows = history_rows(seen(*sets))
+
+    assert [row.config for row in rows] == ["app, +flags, -same, Secret db", "", None]
+    console = Console(width=300, record=True, file=io.StringIO())
+    console.print(history_table(rows, now_s=NOW_S))
+    header, third, second, first = console.export_text().splitlines()
+    assert header.rstrip().endswith("CONFIG CHANGED")
+    assert third.rstrip().endswith("app, +flags, -same, Secret db")
+    assert second.rstrip().endswith("-") and first.rstrip().endswith("-")
+
+
+def test_history_without_configuration_has_no_column_for_it() -> None:
+    """Most tables are read on narrow terminals."""
+    assert {row.config for row in history_rows(seen(owned("second", 2), owned("first", 1)))} == {None}
+
+
+def test_a_source_that_is_absent_is_the_same_as_one_that_is_not_named() -> None:
+    """What pods read differs in neither case."""
+    absent = ConfigUse(kind=MAP, source="app", content="")
+
+    assert changed_sources([absent], []) == ()
+    assert changed_sources([absent], [use(NEW)]) == ((None, use(NEW)),)
+    assert changes_text([use(NEW)], [absent]) == "-app"
+
+
+def test_keys_are_compared_by_what_a_file_would_contain() -> None:
+    """Where a value stands, in data or in binaryData, is nothing that a pod sees."""
+    text, blob = config_map("app", {"a": "1"}), config_map("app", {}, {"a": b"1"})
+
+    assert key_changes(MAP, content_of(MAP, text), content_of(MAP, blob)) == ()
+    (change,) = key_changes(MAP, None, content_of(MAP, blob))
+    assert change.after is not None and (change.after.size_bytes, change.after.text) == (1, None)
+
+
+def test_a_secret_in_a_file_has_the_hash_of_the_stored_one() -> None:
+    """The API server writes `stringData` over `data`."""
+    in_file = {"data": {"user": "eA=="}, "stringData": {"user": "cart", "password": "hunter2"}}
+
+    assert hash_of(SECRET_KIND, in_file) == hash_of(SECRET_KIND, SECRETS[0])
+    assert key_changes(SECRET_KIND, content_of(SECRET_KIND, in_file), content_of(SECRET_KIND, SECRETS[0])) == ()
+
+
+def test_no_value_of_a_secret_is_in_a_change() -> None:
+    """A value that is not there cannot be printed, logged or put into an error."""
+    changes = key_changes(SECRET_KIND, content_of(SECRET_KIND, SECRETS[0]), content_of(SECRET_KIND, SECRETS[1]))
+
+    assert [change.key for change in changes] == ["password"]
+    assert "hunter" not in repr(changes)
+
+
+@pytest.mark.parametrize(("size", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (2048, "2 KiB"), (1 << 20, "1 MiB")])
+def test_sizes_are_short(size: int, text: str) -> None:
+    """Binary values are told by their size alone."""
+    assert size_text(size) == text
+
+
+async def test_two_revisions_are_compared_key_by_key(tmp_path: Path, capsys: Printed) -> None:
+    """As `diff` shows files: what is gone, what is new, and lines of what changed; 1 for a difference."""
+    async with served(tmp_path) as there:
+        await install(there, (OLD, SAME, SECRETS[0]), (NEW, SAME, FLAGS, SECRETS[1]))
+
+        assert await there.command("config", "diff", "stable", "canary") == 1
+        shown = capsys.readouterr().out.splitlines()
+
+    assert shown[0] == "#1 oldrev (stable) → #2 newrev (canary)"
+    assert f"ConfigMap app: {use(OLD).copy} → {use(NEW).copy}" in shown
+    assert {"-GONE: x", "+MORE: 1", "-LEVEL: info", "+LEVEL: debug", "-worker 1;", "+worker 2;", " listen 80;"} <= set(
+        shown
+    )
+    assert "  logo.png: binary, 4 bytes → 2 KiB" in shown
+    assert "ConfigMap flags: only in #2" in shown and "+on: yes" in shown
+    assert "  password: changed" in shown
+    assert not [line for line in shown if "hunter" in line or "user" in line or "same" in line]
+
+
+@pytest.mark.parametrize(("before", "after"), [("1", "oldrev"), ("#2", "current"), ("canary", "newrev")])
+async def test_revisions_with_one_configuration_exit_with_0(
+    tmp_path: Path, capsys: Printed, before: str, after: str
+) -> None:
+    """A script asks whether anything changed. Numbers, hashes and roles name the same revisions."""
+    async with served(tmp_path) as there:
+        await install(there, (OLD,), (NEW,))
+
+        assert await there.command("config", "diff", before, after, "cart") == 0
+        assert "have the same configuration" in capsys.readouterr().out
+
+
+async def test_what_is_equal_is_not_read(tmp_path: Path) -> None:
+    """Hashes say it already; a Secret that did not change is nobody's business."""
+    async with served(tmp_path) as there:
+        await install(there, (OLD, SECRETS[0]), (NEW, SECRETS[0]))
+        asked: list[Request] = []
+        answer = there.api.request
+
+        async def request(request: Request, *, deadline_s: float) -> object:
+            asked.append(request)
+            return await answer(request, deadline_s=deadline_s)
+
+        there.api.request = request  # type: ignore[assignment, method-assign]
+        assert await there.command("config", "diff", "1", "2") == 1
+
+    assert not [each.path for each in asked if SECRET.plural in each.path]
+    assert {each.method for each in asked} == {"GET"}
+
+
+async def test_a_copy_that_is_gone_is_said_and_its_source_helps_out(tmp_path: Path, capsys: Printed) -> None:
+    """Somebody deletes copies by hand; the source may still have that very content."""
+    async with served(tmp_path) as there:
+        await install(there, (OLD,), (NEW,))
+        client = there.session.client
+        await client.delete(CONFIG_MAP, "default", use(OLD).copy)
+
+        assert await there.command("config", "diff", "1", "2") == 1
+        assert f"ConfigMap {use(OLD).copy} is gone, so the content is not known any more" in capsys.readouterr().out
+
+        await there.create(CONFIG_MAP, OLD)
+        assert await there.command("config", "diff", "1", "2") == 1
+        assert "-LEVEL: info" in capsys.readouterr().out
+
+
+async def test_a_revision_without_a_copy_says_that_its_source_has_changed(tmp_path: Path, capsys: Printed) -> None:
+    """A revision from before an upgrade reads the ConfigMap itself, and only its hash was noted."""
+    async with served(tmp_path) as there:
+        await install(there, (), (NEW,))
+        made = await there.object(ROLLOUT, "cart")
+        of_before = noted(replica_set(made), "before", 3, use(OLD, copied=False))
+        await there.create(REPLICA_SET, of_before)
+        await there.create(CONFIG_MAP, NEW)
+
+        assert await there.command("config", "diff", "before", "canary") == 1
+        assert "ConfigMap app has changed since, and the revision has no copy of it" in capsys.readouterr().out
+
+
+async def test_long_values_are_cut_where_they_differ(tmp_path: Path, capsys: Printed) -> None:
+    """A page of JSON in one line, and a file of a thousand lines: the difference is on the screen, all of it on request."""
+    one, other = ("x" * 500 + end + "y" * 500 for end in ("A", "B"))
+    many = ("".join(f"{word} {n}\n" for n in range(200)) for word in ("old", "new"))
+    texts, files = (one, other), tuple(many)
+    before, after = (config_map("app", {"json": texts[n], "file": files[n]}) for n in (0, 1))
+    async with served(tmp_path) as there:
+        await install(there, (before,), (after,))
+
+        assert await there.command("config", "diff", "1", "2") == 1
+        cut = capsys.readouterr().out
+        assert await there.command("config", "diff", "1", "2", "--full") == 1
+        whole = capsys.readouterr().out
+
+    assert "xA" in cut and "xB" in cut and "(1001 characters)" in cut and one not in cut
+    assert "more lines: --full shows them" in cut and "+new 199" not in cut
+    assert one in whole and "+new 199" in whole
+
+
+async def test_a_revision_that_is_not_kept_is_a_wrong_command_line(tmp_path: Path, capsys: Printed) -> None:
+    """1 would say that they differ."""
+    async with served(tmp_path) as there:
+        await install(there, (OLD,), (NEW,))
+
+        assert await there.command("config", "diff", "stable", "7", "cart") == 2
+        assert "revision 7 is not kept; the kept revisions: #2 newrev (canary), #1 oldrev (stable)" in (
+            capsys.readouterr().err.replace("\n", " ")
+        )
+        assert await there.command("config", "diff", "1", "2", "shop") == 4
+
+        second = rollout()
+        await there.create(ROLLOUT, {**second, "metadata": {"name": "shop"}})
+        assert await there.command("config", "diff", "1", "2") == 1, "only one Rollout has both"
+        assert await there.command("config", "diff", "1", "7") == 2
+        assert "no Rollout of the namespace keeps revisions 1 and 7" in capsys.readouterr().err
+
+
+async def test_the_list_has_a_line_for_each_source_of_each_revision(
+    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `kubectl get configmaps` cannot say: which copies belong to which revision."""
+    monkeypatch.setenv("COLUMNS", "200")
+    async with served(tmp_path) as there:
+        await install(there, (OLD, SAME), (NEW, SAME))
+
+        assert await there.command("config", "list", "cart") == 0
+        header, *rows = capsys.readouterr().out.splitlines()
+
+    assert header.split() == ["NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS", "READ", "CONTENT"]
+    assert [row.split()[:6] for row in rows] == [
+        ["2", "newrev", "canary", "ConfigMap", "app", use(NEW).copy],
+        ["2", "newrev", "canary", "ConfigMap", "same", use(SAME).copy],
+        ["1", "oldrev", "stable", "ConfigMap", "app", use(OLD).copy],
+        ["1", "oldrev", "stable", "ConfigMap", "same", use(SAME).copy],
+    ]
+
+
+async def test_a_rollout_without_configuration_says_so(tmp_path: Path, capsys: Printed) -> None:
+    """An empty table looks like a failure."""
+    async with served(tmp_path) as there:
+        await install(there, (), ())
+
+        assert await there.command("config", "list", "cart") == 0
+        assert "no revision of cart has versioned configuration" in capsys.readouterr().out

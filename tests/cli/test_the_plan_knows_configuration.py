@@ -1,0 +1,299 @@
+"""Promise: a plan says which ConfigMaps a change versions and which Rollouts it starts; what may not be read does not stop it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.api.spec.parse import parse_spec
+from rollouts.cli.demo.manifests import service
+from rollouts.core.config.content import config_revision, copy_name
+from rollouts.core.model.config import ConfigUse
+from rollouts.manifests.ownership import HASH_SCHEME_LABEL
+from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SERVICE, Manifest
+from rollouts.ports import Request, Response
+from tests.cli.configured import KINDS, MAP, config_map, noted, secret, use
+from tests.cli.runs import OWNER, Served, replica_set, served
+
+Printed = pytest.CaptureFixture[str]
+OLD = config_map("app", {"LEVEL": "info", "SAME": "1"})
+NEW = config_map("app", {"LEVEL": "debug", "SAME": "1", "MORE": "x"})
+FLAGS = config_map("flags", {"on": "yes"})
+
+
+def cart(
+    name: str = "cart", *, refs: tuple[Mapping[str, Any], ...] = (), image: str = "cart:1", **spec: Any
+) -> Manifest:
+    """A Rollout whose pods take their environment from the ConfigMaps app and flags, and from `refs`."""
+    sources = [{"configMapRef": {"name": "app"}}, {"configMapRef": {"name": "flags"}}, *refs]
+    container = {
+        "name": "app",
+        "image": image,
+        "envFrom": sources,
+        "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
+    }
+    return {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "strategy": {"canary": {"steps": [{"setWeight": 50}, {"pause": {}}]}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+            **spec,
+        },
+    }
+
+
+def revision_of(rollout: Manifest, *uses: ConfigUse) -> str:
+    """The revision of its template with these contents."""
+    return config_revision(parse_spec(rollout["spec"]).template_hash, uses)
+
+
+async def install(there: Served, rollout: Manifest, *sources: Manifest, copied: bool = True) -> str:
+    """The Rollout, rolled out with these sources, and all that belongs to it.
+
+    Args:
+        copied: False for a revision of the version before, which reads the sources themselves.
+
+    Returns its revision.
+    """
+    name = rollout["metadata"]["name"]
+    uses = tuple(use(each, copied=copied) for each in sources)
+    revision = revision_of(rollout, *(uses if copied else ()))
+    status = {"phase": "Healthy", "currentRevision": revision, "stableRevision": revision, "observedGeneration": 1,
+              "currentStepIndex": 2}  # fmt: skip
+    await there.create(ROLLOUT, {**rollout, "status": status})
+    made = await there.object(ROLLOUT, name)
+    owner = [{**OWNER, "name": name, "uid": made["metadata"]["uid"]}]
+    of = noted(replica_set(made), revision, 1, *uses)
+    labels = {**of["metadata"]["labels"], "rollouts.dev/name": name, "app": name}
+    labels |= {HASH_SCHEME_LABEL: "v2" if copied else "v1"}
+    metadata = {**of["metadata"], "name": f"{name}-{revision}", "labels": labels, "ownerReferences": owner}
+    spec = {**of["spec"], "replicas": 2, "selector": {"matchLabels": labels}}
+    spec["template"]["metadata"]["labels"] = labels
+    counts = {"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1}
+    await there.create(REPLICA_SET, {**of, "metadata": metadata, "spec": spec, "status": counts})
+    for each, its in zip(sources, uses, strict=True):
+        await there.create(KINDS[its.kind], each)
+        if copied:
+            copy = {**each, "metadata": {"name": its.copy, "ownerReferences": owner}, "immutable": True}
+            await there.create(KINDS[its.kind], copy)
+    return revision
+
+
+async def planned(
+    there: Served, capsys: Printed, folder: Path, *manifests: Manifest, code: int | None = None
+) -> dict[str, Any]:
+    """The plan of a file with these objects, as data."""
+    file = folder / "file.yaml"
+    file.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
+    capsys.readouterr()
+    ended = await there.command("plan", "-f", str(file), "-o", "json")
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    unsafe = any(each["unsafe"] for each in document["plans"])
+    assert ended == (5 if unsafe else 0) if code is None else code
+    return document
+
+
+def refused(there: Served, plural: str) -> None:
+    """From now on nobody may read these objects."""
+    answer = there.api.request
+
+    async def request(request: Request, *, deadline_s: float) -> Response:
+        if f"/{plural}" in request.path and request.method == "GET":
+            return Response(403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}')
+        return await answer(request, deadline_s=deadline_s)
+
+    there.api.request = request  # type: ignore[method-assign]
+
+
+def rules(plan: dict[str, Any]) -> dict[str, str]:
+    """The findings about configuration, with their severity."""
+    return {each["rule"]: each["severity"] for each in plan["findings"] if each["rule"].startswith("Config")}
+
+
+async def test_a_changed_config_map_is_a_new_revision_with_its_own_copy(tmp_path: Path, capsys: Printed) -> None:
+    """The steps are those of the update, although the template is the same; keys are compared with the running copy."""
+    async with served(tmp_path) as there:
+        before = await install(there, cart(), OLD, FLAGS)
+        document = await planned(there, capsys, tmp_path, cart(), NEW)
+
+    (plan,) = document["plans"]
+    after = revision_of(cart(), use(NEW), use(FLAGS))
+    assert plan["revision"] == {
+        "template": after,
+        "current": before,
+        "stable": before,
+        "target": after,
+        "changes": True,
+    }
+    assert (plan["supposed"], plan["stuck"]) == (False, None)
+    assert [step["what"] for step in plan["steps"]][:2] == ["0 setWeight 50", "1 pause until promoted"]
+    assert plan["config"] == [
+        {
+            "kind": "ConfigMap",
+            "name": "app",
+            "change": "changed",
+            "changedKeys": ["LEVEL", "MORE"],
+            "copy": use(NEW).copy,
+        },
+        {"kind": "ConfigMap", "name": "flags", "change": "same", "changedKeys": None, "copy": use(FLAGS).copy},
+    ]
+    assert document["configMaps"] == [
+        {"namespace": "default", "name": "app", "exists": True, "changedKeys": ["LEVEL", "MORE"], "starts": ["cart"]}
+    ]
+
+
+async def test_the_same_files_again_are_no_update(tmp_path: Path, capsys: Printed) -> None:
+    """`kubectl apply` of what is there already must not look like a rollout; the next update is shown, as ever."""
+    async with served(tmp_path) as there:
+        before = await install(there, cart(), OLD, FLAGS)
+        document = await planned(there, capsys, tmp_path, cart(), OLD, FLAGS)
+
+    (plan,) = document["plans"]
+    assert (plan["revision"]["target"], plan["revision"]["changes"], plan["supposed"]) == (before, False, True)
+    assert [each["starts"] for each in document["configMaps"]] == [[], []]
+    assert len(plan["steps"]) >= 2
+
+
+async def test_contents_that_are_not_in_the_file_are_the_clusters(tmp_path: Path, capsys: Printed) -> None:
+    """An edit that the controller has not followed yet is part of the next revision too."""
+    async with served(tmp_path) as there:
+        await install(there, cart(), OLD, FLAGS)
+        await there.session.client.delete(CONFIG_MAP, "default", "flags")
+        await there.create(CONFIG_MAP, changed := config_map("flags", {"on": "no"}))
+        (plan,) = (await planned(there, capsys, tmp_path, cart(image="cart:2")))["plans"]
+
+    assert plan["revision"]["target"] == revision_of(cart(image="cart:2"), use(OLD), use(changed))
+    assert {each["name"]: each["change"] for each in plan["config"]} == {"app": "same", "flags": "changed"}
+
+
+async def test_a_rollout_of_the_version_before_is_not_started_by_a_plan_without_changes(
+    tmp_path: Path, capsys: Printed
+) -> None:
+    """Its revision is the hash of the template, and the contents that were seen first belong to it."""
+    async with served(tmp_path) as there:
+        before = await install(there, cart(), OLD, FLAGS, copied=False)
+        (same,) = (await planned(there, capsys, tmp_path, cart()))["plans"]
+        (edited,) = (await planned(there, capsys, tmp_path, cart(), NEW))["plans"]
+
+    assert same["revision"]["target"] == before
+    assert edited["revision"]["target"] == revision_of(cart(), use(NEW), use(FLAGS))
+    assert {each["name"]: each["change"] for each in edited["config"]} == {"app": "changed", "flags": "same"}
+
+
+async def test_config_maps_alone_tell_which_rollouts_they_start(tmp_path: Path, capsys: Printed) -> None:
+    """A shared ConfigMap is edited by somebody who does not know all that read it."""
+    off = cart("quiet", configVersioning={"mode": "Off"})
+    other = cart("other")
+    other["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "flags"}}]
+    async with served(tmp_path) as there:
+        await install(there, cart(), OLD, FLAGS)
+        for each in (off, other):
+            await there.create(ROLLOUT, {**each, "status": None})
+        document = await planned(there, capsys, tmp_path, NEW, config_map("brand-new", {"A": "1"}))
+
+    assert document["plans"] == []
+    assert {each["name"]: (each["exists"], each["changedKeys"], each["starts"]) for each in document["configMaps"]} == {
+        "app": (True, ["LEVEL", "MORE"], ["cart"]),
+        "brand-new": (False, ["A"], []),
+    }
+
+
+async def test_what_is_printed_for_people_names_keys_and_copies(
+    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line for each ConfigMap that changes, and the rest counted."""
+    monkeypatch.setenv("COLUMNS", "200")
+    async with served(tmp_path) as there:
+        await install(there, cart(), OLD, FLAGS)
+        (tmp_path / "file.yaml").write_text(yaml.safe_dump_all([cart(), NEW]), encoding="utf-8")
+        await there.create(SERVICE, service("default", "cart", app="cart"))
+        assert await there.command("plan", "-f", str(tmp_path / "file.yaml")) == 0
+        shown = capsys.readouterr().out
+
+    assert f"Config    ConfigMap app changed: 2 keys (LEVEL, MORE) -> copy {use(NEW).copy}" in shown
+    assert "unchanged: 1 ConfigMap" in shown
+    assert "ConfigMap app  default  changed: 2 keys (LEVEL, MORE)\n  starts 1 update: cart" in shown
+
+
+async def test_what_may_not_be_read_is_a_note_and_the_update_is_planned(tmp_path: Path, capsys: Printed) -> None:
+    """Whoever plans in a pipeline may have fewer rights than the controller."""
+    async with served(tmp_path) as there:
+        await install(there, cart(), OLD, FLAGS)
+        refused(there, "configmaps")
+        same = await planned(there, capsys, tmp_path, cart())
+        document = await planned(there, capsys, tmp_path, cart(image="cart:2"), NEW)
+
+    assert same["plans"][0]["revision"]["changes"] is False
+    (plan,) = document["plans"]
+    assert rules(plan) == {"ConfigUnknown": "note"}
+    assert plan["revision"]["target"] == revision_of(cart(image="cart:2"), use(NEW), use(FLAGS))
+    assert {each["name"]: each["changedKeys"] for each in plan["config"]} == {"app": None, "flags": None}
+    assert plan["steps"] and plan["stuck"] is None
+    assert document["configMaps"][0]["exists"] is None
+
+
+async def test_a_config_map_that_is_nowhere_is_a_finding_and_the_update_is_planned(
+    tmp_path: Path, capsys: Printed
+) -> None:
+    """The Rollout would wait for it, so nothing of the plan would happen; one that is optional may be absent."""
+    refs = ({"configMapRef": {"name": "nowhere"}}, {"configMapRef": {"name": "extra", "optional": True}})
+    async with served(tmp_path) as there:
+        (plan,) = (await planned(there, capsys, tmp_path, cart(refs=refs), OLD, FLAGS))["plans"]
+
+    assert rules(plan) == {"ConfigMissing": "unsafe"}
+    (finding,) = [each for each in plan["findings"] if each["rule"] == "ConfigMissing"]
+    assert finding["what"].startswith("ConfigMap nowhere is neither in namespace default nor in the file")
+    assert [each["name"] for each in plan["config"] if each["copy"]] == ["app", "flags"]
+    assert plan["steps"] and (plan["exists"], plan["supposed"]) == (False, True)
+
+
+async def test_an_edit_of_an_immutable_config_map_is_a_warning(tmp_path: Path, capsys: Printed) -> None:
+    """The API server refuses the file, and nothing is rolled out."""
+    async with served(tmp_path) as there:
+        await there.create(CONFIG_MAP, {**OLD, "immutable": True})
+        (plan,) = (await planned(there, capsys, tmp_path, cart(), NEW, FLAGS))["plans"]
+        (same,) = (await planned(there, capsys, tmp_path, cart(), {**OLD, "immutable": True}, FLAGS))["plans"]
+
+    assert rules(plan) == {"ConfigLocked": "warning"}
+    assert rules(same) == {}
+    assert next((each["name"], each["copy"]) for each in same["config"]) == ("app", None), "it needs no copy"
+
+
+async def test_a_source_that_is_left_alone_is_no_part_of_the_revision(tmp_path: Path, capsys: Printed) -> None:
+    """Its annotation in the file counts, as it will in the cluster."""
+    left = {**OLD, "metadata": {"name": "app", "annotations": {"rollouts.dev/config-versioning": "off"}}}
+    async with served(tmp_path) as there:
+        (plan,) = (await planned(there, capsys, tmp_path, cart(), left, FLAGS))["plans"]
+
+    assert [each["name"] for each in plan["config"]] == ["flags"]
+    assert plan["revision"]["target"] == revision_of(cart(), use(FLAGS))
+
+
+async def test_the_copies_names_are_those_of_the_controller(tmp_path: Path, capsys: Printed) -> None:
+    """People look for the object that the plan names."""
+    async with served(tmp_path) as there:
+        (plan,) = (await planned(there, capsys, tmp_path, cart("shop"), NEW, FLAGS))["plans"]
+
+    assert plan["config"][0]["copy"] == copy_name(MAP, rollout="shop", source="app", content=use(NEW).content)
+
+
+async def test_no_secret_is_read_that_is_not_versioned(tmp_path: Path, capsys: Printed) -> None:
+    """A plan in a pipeline needs no right to read Secrets."""
+    refs = ({"secretRef": {"name": "db"}},)
+    async with served(tmp_path) as there:
+        refused(there, "secrets")
+        (plan,) = (await planned(there, capsys, tmp_path, cart(refs=refs), OLD, FLAGS, secret("db", {"a": "b"})))[
+            "plans"
+        ]
+
+    assert rules(plan) == {}
+    assert [each["kind"] for each in plan["config"]] == ["ConfigMap", "ConfigMap"]

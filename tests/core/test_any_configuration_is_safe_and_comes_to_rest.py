@@ -10,13 +10,13 @@ from functools import lru_cache
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.config_moves import CONFIGURATION
 from tests.core.config_worlds import REFS, source_written
 from tests.core.model import World, world
 from tests.core.test_any_world_is_safe_and_comes_to_rest import (
     ANALYSED,
     BLUE_GREENS,
     CANARIES,
-    CONFIGURATION,
     ENVIRONMENT,
     PASSES,
     PEOPLE,

@@ -128,18 +128,25 @@ def surplus_copies(ctx: PassContext) -> Contribution:
     due = [each for each in unnamed if each.created_at_s + KEPT_S <= ctx.now_s]
     if not due:
         return Contribution(wake_at_s=min(each.created_at_s for each in unnamed) + KEPT_S)
-    known = {each.revision for each in ctx.seen.replica_sets}
-    pods = ctx.seen.pods
-    strangers = pods is not None and (pods.unowned or any(each.revision not in known for each in pods.pods))
-    if pods is None or pods.at_s + (STRANGERS_AGAIN_S if strangers else PODS_SEEN_S) <= ctx.now_s:
-        return Contribution(intents=(AskPods(),))
-    if strangers:
-        return Contribution(wake_at_s=pods.at_s + STRANGERS_AGAIN_S)
+    if (waits := _readers_unknown(ctx)) is not None:
+        return waits
     deleted = [
         DeleteConfigCopy(kind=each.kind, name=each.name, uid=each.uid, resource_version=each.resource_version)
         for each in due
     ]
     return Contribution(intents=tuple(deleted))
+
+
+def _readers_unknown(ctx: PassContext) -> Contribution | None:
+    """What to do while a pod that has lost its ReplicaSet may read a copy; None when there is no such pod."""
+    pods, known = ctx.seen.pods, {each.revision for each in ctx.seen.replica_sets}
+    if pods is None:
+        return Contribution(intents=(AskPods(),))
+    strangers = bool(pods.unowned) or any(each.revision not in known for each in pods.pods)
+    again_s = pods.at_s + (STRANGERS_AGAIN_S if strangers else PODS_SEEN_S)
+    if again_s <= ctx.now_s:
+        return Contribution(intents=(AskPods(),))
+    return Contribution(wake_at_s=again_s) if strangers else None
 
 
 def _copies_of_ours(ctx: PassContext) -> set[tuple[ConfigKind, str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rollouts.objects import CONFIG_MAP, POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors import processes
-from rollouts.sim.actors.pod_configuration import WAITS, Find, MissingError, PodConfiguration, configuration
+from rollouts.sim.actors.pod_configuration import WAITS, FindConfigMap, MissingError, PodConfiguration, configuration
 from rollouts.sim.actors.processes import CRASH_LOOP, CRASHED, End
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
@@ -185,7 +185,7 @@ class Kubelets(Actor):
             statuses = processes.waiting(pod, missing.reason, str(missing))
             self._write_status(pod, statuses, phase="Pending", ready=False, address=address)
 
-    def _find_in(self, pod: Stored) -> Find:
+    def _find_in(self, pod: Stored) -> FindConfigMap:
         def find(name: str) -> Manifest | None:
             found = self.world.history.get(CONFIG_MAP, pod.key[0], name)
             return found.manifest if found is not None else None

@@ -16,7 +16,7 @@ CREATING = "ContainerCreating"
 WAITS = frozenset({CREATE_ERROR, CREATING})
 """Why a container waits whose configuration is missing; the kubelet looks again."""
 
-Find: TypeAlias = Callable[[str], Manifest | None]
+FindConfigMap: TypeAlias = Callable[[str], Manifest | None]
 """The ConfigMap of that name in the pod's namespace; None when there is none."""
 
 
@@ -46,7 +46,7 @@ class PodConfiguration:
     volumes: dict[str, dict[str, str]] = field(default_factory=dict)
     sub_paths: dict[str, str] = field(default_factory=dict)
 
-    def follow(self, spec: Manifest, name: str, find: Find) -> None:
+    def follow(self, spec: Manifest, name: str, find: FindConfigMap) -> None:
         """Mounts a ConfigMap again that has changed; one that is gone leaves the files as they are."""
         for volume in spec.get("volumes") or ():
             if name in _names(volume) and find(name) is not None:
@@ -56,7 +56,7 @@ class PodConfiguration:
                     continue
 
 
-def configuration(spec: Manifest, find: Find) -> PodConfiguration:
+def configuration(spec: Manifest, find: FindConfigMap) -> PodConfiguration:
     """What containers read that begin now. Raises: MissingError."""
     read = PodConfiguration()
     for volume in spec.get("volumes") or ():
@@ -71,7 +71,7 @@ def configuration(spec: Manifest, find: Find) -> PodConfiguration:
     return read
 
 
-def _variables(container: Manifest, find: Find) -> dict[str, str]:
+def _variables(container: Manifest, find: FindConfigMap) -> dict[str, str]:
     found: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         if (ref := source.get("configMapRef")) is not None:
@@ -98,7 +98,7 @@ def _names(volume: Manifest) -> set[str]:
     return {source["name"] for source in _sources(volume)}
 
 
-def _files(volume: Manifest, find: Find) -> dict[str, str]:
+def _files(volume: Manifest, find: FindConfigMap) -> dict[str, str]:
     files: dict[str, str] = {}
     for source in _sources(volume):
         data = _data(source, find, CREATING)
@@ -108,7 +108,7 @@ def _files(volume: Manifest, find: Find) -> dict[str, str]:
     return files
 
 
-def _data(ref: Manifest, find: Find, reason: str) -> dict[str, str]:
+def _data(ref: Manifest, find: FindConfigMap, reason: str) -> dict[str, str]:
     found = find(ref["name"])
     if found is None and not ref.get("optional"):
         raise MissingError(reason, f'configmap "{ref["name"]}" not found')

@@ -16,7 +16,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY crds ./crds
 COPY rollouts ./rollouts
 RUN /opt/builder/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
-RUN python -m pip --python /opt/rollouts/bin/python install --no-deps --no-index --no-compile /wheels/rollouts-*.whl
+RUN python -m pip --python /opt/rollouts/bin/python install --no-deps --no-index --no-compile /wheels/rollouts_dev-*.whl
 # Compiled once here: the root file system is read-only where it runs.
 RUN /opt/rollouts/bin/python -m compileall -q -j 0 /opt/rollouts/lib
 
@@ -25,8 +25,15 @@ RUN python -m pip uninstall --yes --quiet pip setuptools wheel && rm -rf /usr/lo
 COPY --from=build /opt/rollouts /opt/rollouts
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="rollouts" \
+      org.opencontainers.image.description="Progressive delivery for Kubernetes: the controller" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 USER 65532:65532
-EXPOSE 8080
+EXPOSE 8080 8081
 # -I: neither the working directory nor the environment can add modules.
 ENTRYPOINT ["/opt/rollouts/bin/python", "-I", "-m", "rollouts"]
 CMD ["controller"]

@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
 # More workers than cores: half of them begin with tests that wait for most of their time (tests/conftest.py).
-PYTEST_ARGS ?= -n 3 --dist worksteal --durations 12
+PYTEST_ARGS ?= -n 4 --dist worksteal --durations 12
 # The quick lane: pure tests and a simulated cluster. What needs a control plane, what is long, and the rooms that are not named
 # here, is in `make test`.
 UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests metrics probes sim traffic) -m "not controlplane and not long"
@@ -34,14 +34,32 @@ BENCH_ARGS ?=
 IPVS_ARGS ?= -v
 GATEWAYS_ARGS ?= tests/gateways -v --durations 5
 NODE_ARGS ?= tests/node -v --durations 5
+# localhost/ is nobody's registry: nobody else can publish an image of that name. The chart's default is the same.
+IMAGE ?= localhost/rollouts:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproject.toml)
+REQUIREMENTS ?= requirements.lock
+PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo unit test coverage check lab ipvs bench node gateways crds docs lock clean
+.PHONY: help demo image cli unit test coverage check lab ipvs bench node gateways crds kustomize docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: $(VENV)/runtime.stamp ## a canary, two aborts and a blue-green in a simulated cluster; DEMO_ARGS=--cluster uses your kubeconfig
 	@$(BIN)/rollouts demo $(DEMO_ARGS)
+
+image: ## the controller's image, built by docker, podman or buildah and tried; IMAGE=registry.example/rollouts:0.1.0 names it
+	@.ci/image "$(IMAGE)" "$(REQUIREMENTS)"
+
+cli: ## `rollouts` and `kubectl rollouts` below ~/.local, or PREFIX=/usr/local
+	@if [ -z "$(PYTHON)" ]; then echo "make: Python 3.11 or newer is needed (Debian, Ubuntu: apt-get install python3 python3-venv)" >&2; exit 1; fi
+	@$(PYTHON) -m venv --clear "$(PREFIX)/lib/rollouts"
+	@pip() { "$(PREFIX)/lib/rollouts/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$$@"; }; \
+	pip --require-hashes -r requirements.lock -r requirements-build.lock; \
+	pip --no-deps --no-build-isolation .
+	@mkdir -p "$(PREFIX)/bin"
+	@ln -sf ../lib/rollouts/bin/rollouts ../lib/rollouts/bin/kubectl-rollouts "$(PREFIX)/bin"
+	@"$(PREFIX)/bin/rollouts" --version
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH: export PATH=\"$(PREFIX)/bin:\$$PATH\"" ;; esac
 
 unit: $(VENV)/dev.stamp ## the quick tests: pure and simulated, no cluster; PYTHON=/path/to/python takes another Python
 	@ROLLOUTS_LAWS=10 $(BIN)/python -m pytest $(UNIT) $(UNIT_ARGS)
@@ -68,7 +86,8 @@ check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 	run interrogate --quiet --whitelist-regex '^test_' tests; \
 	run python -m rollouts.api.schema --check; \
 	run python -m rollouts.cli.reference --check; \
-	run diff -r crds helm/rollouts/crds; \
+	run diff -r crds helm/rollouts/files/crds; \
+	run python -m tests.packaging.chart_readme --check; \
 	if [ $$failed = 0 ]; then echo "check: all passed"; else echo "check: FAILED, see above" >&2; fi; \
 	exit $$failed
 
@@ -90,11 +109,15 @@ gateways: $(VENV)/dev.stamp ## canaries through real Envoy Gateway, Traefik and 
 
 crds: $(VENV)/dev.stamp ## write crds/ and the chart's copy from the models
 	@$(BIN)/python -m rollouts.api.schema
-	@$(BIN)/python -m rollouts.api.schema --out helm/rollouts/crds
+	@$(BIN)/python -m rollouts.api.schema --out helm/rollouts/files/crds
+
+kustomize: $(VENV)/dev.stamp lab ## write kustomize/rollouts.yaml, the base for those without Helm, from the chart
+	@$(BIN)/python -m tests.packaging.kustomize_base
 
 docs: $(VENV)/dev.stamp ## write the pages and pictures of docs/ that are drawn from the code
 	@$(BIN)/python -m rollouts.cli.reference
 	@$(BIN)/python -m rollouts.cli.picture docs/images
+	@$(BIN)/python -m tests.packaging.chart_readme
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	@$(PIP) uv

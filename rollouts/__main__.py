@@ -28,7 +28,7 @@ def _print_version() -> int:
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - costs as much as all else here
 
     try:
-        print(f"rollouts {version('rollouts')}")
+        print(f"rollouts {version('rollouts-dev')}")
     except PackageNotFoundError:
         print("rollouts, unknown version: run from a source tree that is not installed")
     return 0
@@ -45,7 +45,7 @@ def _terminal(arguments: list[str]) -> int:
         import rich  # noqa: F401, PLC0415
         import typer  # noqa: F401, PLC0415
     except ImportError:
-        print("rollouts: this command needs the extra `cli`: pip install 'rollouts[cli]'", file=sys.stderr)
+        print("rollouts: this command needs the extra `cli`: in the source tree, pip install '.[cli]'", file=sys.stderr)
         return 2
     from rollouts.cli.main import main as cli  # noqa: PLC0415
 

@@ -88,7 +88,8 @@ class Settings:
         namespaces: the namespaces to work in; empty for all.
         leader_elect: act only while holding the Lease. Without it two controllers would fight.
         lease_namespace: None for the connection's namespace.
-        metrics_address: where to serve /metrics, /healthz and /readyz; None to serve nothing.
+        metrics_address: where to serve /metrics; None to serve none.
+        health_address: where to serve /healthz and /readyz; None for the address of the metrics.
         workers: passes that may run at the same time, each for another Rollout.
         proxy_mode: how nodes proxy Services, if the cluster cannot be asked; `auto` asks it.
         routers: names of traffic providers whose routes may have been managed before this process began.
@@ -111,6 +112,7 @@ class Settings:
     lease_namespace: str | None = None
     lease_name: str = DEFAULT_LEASE_NAME
     metrics_address: Address | None = None
+    health_address: Address | None = None
     log_format: LogFormat = "json"
     log_level: LogLevel = "info"
     workers: int = 32
@@ -135,6 +137,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     lease_namespace: str | None = None,
     lease_name: str = DEFAULT_LEASE_NAME,
     metrics_address: str = DEFAULT_METRICS_ADDRESS,
+    health_address: str = "",
     log_format: str = "json",
     log_level: str = "info",
     workers: int = 32,
@@ -170,6 +173,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         lease_namespace=lease_namespace,
         lease_name=lease_name,
         metrics_address=parse_address(metrics_address),
+        health_address=parse_address(health_address, flag="--health-address"),
         log_format=_log_format(log_format),
         log_level=_log_level(log_level),
         workers=workers,
@@ -238,18 +242,16 @@ def _network(text: str) -> Network:
         raise SettingsInvalid(f"--metrics-refused-network: {text!r} is not a network such as 203.0.113.0/24") from exc
 
 
-def parse_address(text: str) -> Address | None:
+def parse_address(text: str, *, flag: str = "--metrics-address") -> Address | None:
     """Parses `:8080`, `127.0.0.1:8080`, `[::1]:8080`; "" or "0" for no server.
 
-    Raises: SettingsInvalid.
+    Raises: SettingsInvalid, which names the flag.
     """
     if text in {"", "0"}:
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise SettingsInvalid(
-            f"--metrics-address: {text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off"
-        )
+        raise SettingsInvalid(f"{flag}: {text!r} is not HOST:PORT or :PORT, for example :8080; 0 turns it off")
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 

@@ -23,10 +23,11 @@ WAITING = (
     _TESTS / "cli" / "test_an_analysed_update_goes_on_by_commands.py",
 )
 """Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
+GC_THRESHOLD = 50_000  # objects; as in the controller
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under pytest-xdist half of the workers begin with what waits, each with its part; the other half computes meanwhile.
+    """Under pytest-xdist half of the workers begin with what waits, each with its part; the other half with what is long.
 
     Behind the others, the last of them would be waited for alone. pytest-xdist gives each worker one stretch of the list to begin
     with, and a worker that has nothing left takes from the end of another's.
@@ -35,11 +36,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if workers == 1:
         return
     waiting = [item for item in items if _waits(item)]
-    others = iter([item for item in items if not _waits(item)])
+    long = [item for item in items if not _waits(item) and item.get_closest_marker("long")]
+    others = iter([item for item in items if not _waits(item) and not item.get_closest_marker("long")])
     parts = (workers + 1) // 2
     ordered: list[pytest.Item] = []
     for number in range(workers):
-        first = waiting[number::parts] if number < parts else []
+        first = waiting[number::parts] if number < parts else long[number - parts :: workers - parts]
         stretch = (len(items) - len(ordered)) // (workers - number)
         ordered += [*first, *islice(others, max(0, stretch - len(first)))]
     items[:] = [*ordered, *others]
@@ -50,9 +52,13 @@ def _waits(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end, so the garbage collector need not look at it again and again."""
+    """What was imported and collected stays to the end, so the garbage collector need not look at it again and again.
+
+    Nor so often: simulations and worlds make few cycles.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
 
 
 @pytest.fixture(scope="session", autouse=True)

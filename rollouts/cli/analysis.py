@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -113,6 +114,10 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
         float,
         typer.Option(parser=duration, metavar="DURATION", help="With --dry-run: the longest wait for one answer."),
     ] = "30s",  # type: ignore[assignment]
+    keep: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="How long the run stays after its end; `forever` until you delete it."),
+    ] = "24h",
     output: Annotated[Output | None, typer.Option("-o", "--output", help="With --dry-run: `json`.")] = None,
 ) -> CommandRun:
     """Make an AnalysisRun about a Rollout; with --dry-run measure now and tell how a run would end.
@@ -137,7 +142,9 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
         raise typer.Exit(Exit.USAGE)
     values, console = _arguments(arguments or ()), Console()
     if rollout is not None and not dry_run:
-        wanted = analyze_run.RunWanted(rollout=rollout, names=names, files=in_files, arguments=values)
+        wanted = analyze_run.RunWanted(
+            rollout=rollout, names=names, files=in_files, arguments=values, kept_s=_kept_s(keep)
+        )
         return analyze_run.make_run(options, wanted, watch=watch, console=console)
     how = measuring.AnalyzeOptions(arguments=values, prometheus_url=prometheus_url, deadline_s=timeout, ca_file=ca_file)
     output_json = output is Output.JSON
@@ -146,6 +153,11 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     return measuring.analyze_in_cluster(
         options, in_files, names, how, rollout=rollout, console=console, output_json=output_json
     )
+
+
+def _kept_s(keep: str) -> int | None:
+    """Whole seconds; None for `forever`. Raises: typer.BadParameter."""
+    return None if keep == "forever" else math.ceil(duration(keep))
 
 
 def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: Output | None) -> None:

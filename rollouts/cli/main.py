@@ -351,6 +351,27 @@ def plan(
     return plan_command.plan(options, text, source=source, proxy_mode=proxy_mode, output=output, console=Console())
 
 
+@app.command("doctor")
+@on_cluster
+def doctor(
+    options: Options,
+    controller_namespace: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Where the controller runs; default: looks in every namespace."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> CommandRun:
+    """Look whether the cluster has everything that Rollouts need, and say of each fault what repairs it. Reads only.
+
+    Looks at the CRDs, the controller, its leader and its rights, versions, the proxy mode, routers and Gateway classes,
+    metrics APIs of autoscalers, Prometheus, TrafficProviders and MetricProviders.
+    Exit code 0: no fault. 1: a fault. 4: the API server cannot be reached or refuses.
+    """
+    from rollouts.cli.commands import doctor as doctor_command  # noqa: PLC0415 - the controller's facts are for it only
+
+    return doctor_command.doctor(options, controller_namespace=controller_namespace, as_json=as_json, console=Console())
+
+
 @app.command("crds")
 def crds() -> None:
     """Print the CustomResourceDefinitions: `rollouts crds | kubectl apply -f -`."""

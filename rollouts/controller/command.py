@@ -90,12 +90,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
     )
     add("--lease-namespace", metavar="NAME", help="namespace of the Lease; default: the Pod's or the context's")
     add("--lease-name", metavar="NAME", default=DEFAULT_LEASE_NAME, help="name of the Lease; default: %(default)s")
-    add(
-        "--metrics-address",
-        metavar="HOST:PORT",
-        default=DEFAULT_METRICS_ADDRESS,
-        help="address for /metrics, /healthz and /readyz; 0 for none; default: %(default)s",
-    )
+    _add_addresses(add)
     add("--log-format", metavar="json|console", default="json", help="format of log lines; default: %(default)s")
     add(
         "--log-level",
@@ -115,6 +110,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         lease_namespace=given.lease_namespace,
         lease_name=given.lease_name,
         metrics_address=given.metrics_address,
+        health_address=given.health_address,
         log_format=given.log_format,
         log_level=given.log_level,
         workers=given.workers,
@@ -155,6 +151,22 @@ def _add_work(add: Callable[..., object]) -> None:
             "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: it "
             "neither reads nor copies any; default: %(default)s"
         ),
+    )
+
+
+def _add_addresses(add: Callable[..., object]) -> None:
+    """Adds the flags about where the process listens."""
+    add(
+        "--metrics-address",
+        metavar="HOST:PORT",
+        default=DEFAULT_METRICS_ADDRESS,
+        help="address for /metrics, and without --health-address for /healthz and /readyz; 0 for none; default: %(default)s",
+    )
+    add(
+        "--health-address",
+        metavar="HOST:PORT",
+        default="",
+        help="address for /healthz and /readyz alone; default: that of the metrics",
     )
 
 

@@ -46,7 +46,7 @@ from rollouts.controller.facts.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.facts.server_time import following
 from rollouts.controller.facts.settle_times import parse_settle_times
 from rollouts.controller.health.readiness import Readiness
-from rollouts.controller.health.server import HealthServer
+from rollouts.controller.health.server import serving
 from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.worker import Worker
 from rollouts.controller.observe.analyses import Analyses
@@ -140,9 +140,8 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             metrics=metrics,
             namespace=namespace,
         )
-        if settings.metrics_address is not None:
-            health = HealthServer(not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
-            await stack.enter_async_context(health.listening(settings.metrics_address))
+        health = serving(settings, not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
+        await stack.enter_async_context(health)
         loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
         log.info(
             "starting", namespaces=settings.namespaces or "all", leader_elect=settings.leader_elect, event_loop=loop

@@ -36,6 +36,11 @@ from rollouts.core.model.traffic import Acceptance, Answer, Feature, LiveSeen, R
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
+_ON_FAILURE = {
+    OnFailure.ABORT: "aborts the update",
+    OnFailure.HOLD: "holds the update",
+    OnFailure.STEP_BACK: "takes the weight one step back and holds the update",
+}
 _BY_PEOPLE = frozenset({Reason.PROMOTION_NEEDED, Reason.PAUSED_BY_USER})
 
 
@@ -300,12 +305,9 @@ class _Forecast:
     def _measured(self, gate: AnalysisGate) -> None:
         """Notes the analysis with the stage in which it begins."""
         analysis = analyses(self.seen.rollout.spec.strategy)[gate]
-        holds = analysis.on_failure is OnFailure.HOLD
         what = f"{gate.kind} analysis by {', '.join(analysis.templates)}"
         when = "at any later step" if gate.kind is AnalysisKind.BACKGROUND else "here"
-        follows = (
-            f"a failure {'holds' if holds else 'aborts'} the update {when}, and without a success nothing is promoted"
-        )
+        follows = f"a failure {_ON_FAILURE[analysis.on_failure]} {when}, and without a success nothing is promoted"
         if self.stages:
             waits = (*self.stages[-1].waits, Waited(Reason.ANALYSIS_RUNNING, f"{what}: {follows}", 0.0))
             self.stages[-1] = replace(self.stages[-1], waits=waits)

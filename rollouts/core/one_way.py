@@ -13,14 +13,25 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.lifecycle.analyses import run_of
 from rollouts.core.lifecycle.commands import abort_asked, is_declared, retry_asked, rollback_target
-from rollouts.core.model.analysis import AnalysisPhase, OnFailure
-from rollouts.core.model.changes import AbortUpdate, DeclareAbort, RecordAnalysis, Retry, SetCanaryWeight, StatusChange
+from rollouts.core.model.analysis import AnalysisPhase, AnalysisRecord, OnFailure
+from rollouts.core.model.changes import (
+    AbortUpdate,
+    DeclareAbort,
+    GoForward,
+    RecordAnalysis,
+    Retry,
+    SetCanaryWeight,
+    StatusChange,
+    StepBack,
+)
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Abort, RolloutStatus, analysis_of
 from rollouts.core.scale.sizing import keep_pods_until
+from rollouts.core.strategy.canary_steps import one_weight_back
 from rollouts.core.strategy.guards import guarding, held_gate
 
 OneWay: TypeAlias = Callable[[PassContext], Contribution | None]
@@ -79,7 +90,7 @@ def _declared_abort_ends(ctx: PassContext) -> Contribution | None:
 
 def _retry(ctx: PassContext) -> Contribution | None:
     abort = ctx.status.abort
-    if abort is None or abort.declared or _is_declared_now(ctx):
+    if not ctx.status.commands or (abort is not None and abort.declared) or _is_declared_now(ctx):
         return None
     retry = retry_asked(ctx.status)
     if retry is None or retry.step is None:
@@ -101,23 +112,41 @@ def _fresh_verdict(ctx: PassContext) -> Contribution | None:
         run = run_of(ctx, record)
         if record is None or record.phase.over or run is None or not run.phase.over:
             continue
-        judged = RecordAnalysis(replace(record, phase=run.phase, message=run.message, at_s=ctx.now_s))
+        judged = replace(record, phase=run.phase, message=run.message, at_s=ctx.now_s)
         said = f"{gate} analysis of revision {ctx.status.current_revision}: AnalysisRun {run.name} ended {run.phase}"
         said = f"{said}: {run.message}" if run.message else said
         if run.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.ABORT:
             aborts = abort_update(ctx, Reason.ANALYSIS_FAILED, said, declared=False)
-            return replace(aborts, changes=(judged, *aborts.changes))
+            return replace(aborts, changes=(RecordAnalysis(judged), *aborts.changes))
+        if run.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.STEP_BACK:
+            return _stepped_back(ctx, judged, said)
         reason = Reason.ANALYSIS_INCONCLUSIVE if run.phase.bad else Reason.ANALYSIS_SUCCESSFUL
-        return Contribution(changes=(judged,), notices=(Notice(reason, said, warning=run.phase.bad),))
+        return Contribution(changes=(RecordAnalysis(judged),), notices=(Notice(reason, said, warning=run.phase.bad),))
     return None
 
 
+def _stepped_back(ctx: PassContext, record: AnalysisRecord, said: str) -> Contribution:
+    """Records a failed verdict, and that the canary goes back to the weight before."""
+    strategy = ctx.spec.strategy
+    assert isinstance(strategy, Canary)  # noqa: S101 - a blue-green update has no weights: its spec is refused
+    lower = one_weight_back(strategy, ctx.status)
+    judged = RecordAnalysis(replace(record, back_to_percent=lower.weight_percent))
+    said = f"{said}; the weight goes back to {float(lower.weight_percent):g} %"
+    notice = Notice(Reason.ANALYSIS_FAILED, said, warning=True)
+    return Contribution(changes=(judged, StepBack(lower.step_index, ctx.now_s)), notices=(notice,))
+
+
 def _verdict_passed(ctx: PassContext) -> Contribution | None:
-    """Records that somebody promoted the revision past a verdict that holds it."""
+    """Records that somebody promoted the revision past a verdict that holds it.
+
+    Past one that has taken the weight back this begins another attempt, which measures everything from that step on again.
+    """
     gate = held_gate(ctx.spec.strategy, ctx.status)
     record = analysis_of(ctx.status, gate) if gate is not None else None
-    if gate is None or record is None or not ctx.promoted_past(gate.kind if gate.step is None else gate.step):
+    if gate is None or record is None or not ctx.promoted_past(gate.promoted_as):
         return None
+    if record.back_to_percent is not None and not ctx.promoted_full:
+        return Contribution(changes=(GoForward(ctx.status.attempt + 1, ctx.now_s),))
     return Contribution(changes=(RecordAnalysis(replace(record, passed=True)),))
 
 

@@ -67,8 +67,8 @@ class LoadBalancers:
             import botocore.session  # noqa: F401, PLC0415 - 20 MiB that only those with an ALB pay
         except ImportError as exc:
             raise SettingsInvalid(
-                "--data-plane: alb=aws:… needs botocore, and it is not installed; install rollouts[aws], or build the image with"
-                " --build-arg REQUIREMENTS=requirements-aws.lock"
+                "--data-plane: alb=aws:… needs botocore, and it is not installed: make image REQUIREMENTS=requirements-aws.lock,"
+                " or pip install '.[aws]' in the source tree"
             ) from exc
         self._region = region
         self._api = api

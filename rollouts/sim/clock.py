@@ -29,7 +29,7 @@ class _JumpingSelector(selectors.BaseSelector):
     """A selector whose waits cost no time: it adds the wait to the clock and polls."""
 
     def __init__(self, *, limit_s: float) -> None:
-        self._real = selectors.DefaultSelector()
+        self._real = selectors.PollSelector()  # keeps nothing in the kernel, which a fork would share
         self._limit_s = limit_s
         self.now_s = 0.0
 

@@ -85,9 +85,16 @@ ANALYSED_BAD: tuple[Bad, ...] = (
     ),
     Bad(
         "something else on failure",
-        step(analysis={**ANALYSIS, "onFailure": "stepBack"}),
+        step(analysis={**ANALYSIS, "onFailure": "rollback"}),
         f"{_STEPS}[0].analysis.onFailure",
-        "'abort' or 'hold'",
+        "'abort', 'hold' or 'stepBack'",
+    ),
+    Bad(
+        "a step back of a blue-green update",
+        blue_green(postPromotionAnalysis={**ANALYSIS, "onFailure": "stepBack"}),
+        f"{_BLUE_GREEN}.postPromotionAnalysis.onFailure",
+        "needs weights",
+        by_schema=False,
     ),
     Bad(
         "an analysis from some step that is no background analysis",

@@ -415,6 +415,12 @@ BAD: tuple[Bad, ...] = (
         "0",
     ),
     Bad(
+        "history of two updates",
+        changed(CANARY, history={"limit": 2}),
+        "spec.history.limit",
+        "must be 3 or more",
+    ),
+    Bad(
         "more waiting revisions than history",
         changed(blue_green(scaleDownDelayRevisionLimit=4), revisionHistoryLimit=3),
         f"{_BLUE_GREEN}.scaleDownDelayRevisionLimit",
@@ -441,7 +447,6 @@ BAD: tuple[Bad, ...] = (
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
     (changed(CANARY, autoscaling={"settled": True}), "spec.autoscaling", "0.5"),
-    (changed(CANARY, history={"limit": 5}), "spec.history", "0.4"),
     (changed(CANARY, configVersioning={"secrets": True}), "spec.configVersioning.secrets", "0.5"),
     (
         changed(CANARY, template=GONE, workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}),

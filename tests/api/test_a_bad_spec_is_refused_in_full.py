@@ -53,14 +53,16 @@ def test_every_planned_field_has_its_row() -> None:
 def test_everything_wrong_is_told_at_once() -> None:
     """One round trip for the user, not seven: types, rules and planned fields of one spec come together."""
     steps = [{"setWeight": "x"}, {}, {"pause": {"duration": "soon"}}, 5, {"setCanaryScale": {"replicas": 1}}]
-    spec = changed(canary(steps=steps, maxSurge=0, maxUnavailable=0), replicas=-1, history={"limit": 5}, colour="red")
+    spec = changed(
+        canary(steps=steps, maxSurge=0, maxUnavailable=0), replicas=-1, autoscaling={"settled": True}, colour="red"
+    )
 
     paths = {problem.path for problem in _problems(spec)}
 
     assert paths == {
         "spec.replicas",
         "spec.colour",
-        "spec.history",
+        "spec.autoscaling",
         "spec.strategy.canary.maxSurge",
         "spec.strategy.canary.steps[0].setWeight",
         "spec.strategy.canary.steps[1]",

@@ -54,7 +54,7 @@ def test_what_is_left_out_has_argos_defaults() -> None:
     assert (spec.replicas, spec.min_ready_s, spec.revision_history_limit) == (1, 0, 10)
     assert (spec.progress_deadline_s, spec.progress_deadline_abort, spec.paused) == (600.0, False, False)
     assert (spec.restart_at_s, spec.rollback_window_revisions) == (None, None)
-    assert (spec.successful_runs_kept, spec.unsuccessful_runs_kept) == (5, 5)
+    assert (spec.successful_runs_kept, spec.unsuccessful_runs_kept, spec.history_limit) == (5, 5, 10)
     assert spec.strategy == Canary()
     assert Canary().max_surge == Canary().max_unavailable == Percent(25)
 
@@ -431,6 +431,12 @@ def test_an_analysis_has_its_place_in_the_strategy() -> None:
     assert strategy.pre_promotion.path == "spec.strategy.blueGreen.prePromotionAnalysis"
     assert strategy.post_promotion.path == "spec.strategy.blueGreen.postPromotionAnalysis"
     assert (spec.successful_runs_kept, spec.unsuccessful_runs_kept) == (0, 7)
+
+
+@pytest.mark.parametrize(("wire", "limit"), [({"limit": 3}, 3), ({"limit": 100}, 100), ({}, 10), (None, 10)])
+def test_the_history_is_as_long_as_asked(wire: object, limit: int) -> None:
+    """`spec.history` limits what status tells of finished updates; `revisionHistoryLimit` limits ReplicaSets."""
+    assert parse_spec(changed(CANARY, history=wire)).history_limit == limit
 
 
 def test_the_arguments_of_an_analysis_restart_no_update() -> None:

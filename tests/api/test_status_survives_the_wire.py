@@ -180,6 +180,7 @@ STATUSES = st.builds(
             message=_TEXT,
             at_s=_TIME,
             passed=st.booleans(),
+            back_to_percent=st.none() | _PERCENT,
         ),
         max_size=3,
     ).map(tuple),
@@ -325,6 +326,18 @@ def test_half_a_record_of_a_run_says_nothing(spoilt: dict[str, Any]) -> None:
 
     assert read.status.analyses == ()
     assert any("so status.analyses[0] is left out" in problem for problem in read.problems)
+
+
+@pytest.mark.parametrize("spoilt", ["much", -1, 200, True, {}])
+def test_a_weight_to_go_back_to_that_cannot_be_read_is_zero(spoilt: object) -> None:
+    """It holds the canary there; without it the weight would rise again."""
+    record = {"kind": "step", "step": 1, "number": 1, "run": "a", "phase": "Failed", "at": "2026-01-01T00:00:00Z"}
+
+    read = read_status({"analyses": [{**record, "backToWeight": spoilt}]})
+
+    assert read.status.stepped_back is not None
+    assert read.status.stepped_back.back_to_percent == 0
+    assert read.problems
 
 
 def test_the_records_of_all_steps_have_room() -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.packaging.chart_readme import PAGE, page
+
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 # kubectl apply keeps the last applied object in an annotation, and annotations may hold 262,144 bytes in all.
@@ -40,10 +42,15 @@ def test_the_crds_are_what_the_models_generate() -> None:
 def test_the_chart_carries_the_same_crds() -> None:
     """Helm installs its own copy; a stale one would refuse what the controller understands."""
     ours = {path.name: path.read_text() for path in (ROOT / "crds").glob("*.yaml")}
-    charts = {path.name: path.read_text() for path in (ROOT / "helm" / "rollouts" / "crds").glob("*.yaml")}
+    charts = {path.name: path.read_text() for path in (ROOT / "helm" / "rollouts" / "files" / "crds").glob("*.yaml")}
 
     assert ours
     assert charts == ours
+
+
+def test_the_charts_readme_is_what_its_values_say() -> None:
+    """values.yaml is the one source; `make docs` writes the page anew."""
+    assert PAGE.read_text() == page()
 
 
 def test_the_crds_can_be_applied_client_side() -> None:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, Manifest
-from rollouts.sim.network.applications import Behaviour
-from rollouts.sim.network.prometheus.faults import PrometheusFault
+from rollouts.sim.network.applications import WELL, Behaviour
 from rollouts.sim.network.traffic import ClientTraffic
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, HALF, blue_green, canary, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
@@ -170,6 +169,20 @@ async def _fails_late(stage: Stage) -> None:
     await stage.until(lambda: stage.available("1") == 2 and stage.available("2") == 0)
 
 
+async def _goes_back_and_forward(stage: Stage) -> None:
+    """Image 2 fails with all the traffic, gets half of it, is mended there, and goes forward when somebody promotes it."""
+    spoilt()(stage)
+    stage.image("2")
+    await stage.until(lambda: (stage.status.get("analyses") or [{}])[0].get("backToWeight") == 50)
+    await stage.until(lambda: stage.sizes() == {"1": 1, "2": 1} and stage.available("1") == 1)
+    stage.cluster.applications.behave(WELL, image="web:2")
+    await asyncio.sleep(600.0)
+    assert (stage.status["phase"], stage.sizes()) == ("Paused", {"1": 1, "2": 1})
+    stage.annotate("promote", "true")
+    await stage.until_phase("Healthy", "2")
+    await stage.until(lambda: stage.available("2") == 2 and stage.available("1") == 0)
+
+
 QUICK_BLUE_GREEN = {"autoPromotionSeconds": 1, "abortScaleDownDelaySeconds": 2}
 ANALYSED = {
     "canary good": Analysed(
@@ -199,6 +212,12 @@ ANALYSED = {
         phase="Aborted",
         tag="1",
     ),
+    "canary that steps back": Analysed(
+        canary(HALF, {"setWeight": 100}, {"analysis": analysis(onFailure="stepBack")}),
+        _goes_back_and_forward,
+        ("web",),
+        ("Failed", "Successful"),
+    ),
     "blue-green good": Analysed(
         blue_green(prePromotionAnalysis=analysis(), postPromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
         _updated("Healthy", "2"),
@@ -224,8 +243,3 @@ IN_ANY_LANE = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.lon
 def undisturbed(name: str) -> Run:
     """The scenario without any fault."""
     return ANALYSED[name].play()
-
-
-def faults_at(place: int, *faults: PrometheusFault) -> dict[int, PrometheusFault]:
-    """These faults of the questions from that number on, one each."""
-    return dict(enumerate(faults, place))

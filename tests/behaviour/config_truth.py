@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections import deque
+from typing import Any, TypeAlias
 
 from rollouts.cluster.decoding import decode
 from rollouts.cluster.store import Store
@@ -10,13 +12,15 @@ from rollouts.cluster.structs import ConfigMapObject
 from rollouts.controller.observe.config import Configs
 from rollouts.controller.workqueue.contents import ContentRead, Contents
 from rollouts.core.config.content import content_hash
-from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, Source
 from rollouts.core.model.intents import CreateConfigCopy, DeleteConfigCopy
 from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT, NAME, REVISION
-from rollouts.objects import CONFIG_MAP, POD, Manifest
+from rollouts.objects import CONFIG_MAP, POD, Key, Manifest
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import DELETED, CommittedWrite
+
+SourceKey: TypeAlias = tuple[ConfigKind, str]
 
 
 class ConfigTruth:
@@ -29,7 +33,12 @@ class ConfigTruth:
         self._contents = Contents()
         self.configs = Configs(store, self._contents, clock=cluster.clock)
         """Observes sources and copies with all that is known of them."""
+        self._earlier: deque[tuple[float, SourceKey, Source]] = deque(maxlen=8)
         cluster.api.history.listen(CONFIG_MAP, self._follow)
+
+    def earlier(self, *, since_s: float) -> list[dict[SourceKey, Source]]:
+        """The sources that somebody has changed or deleted since that loop time, each as it was."""
+        return [{key: source} for at_s, key, source in self._earlier if at_s >= since_s]
 
     def pods(self, namespace: str) -> PodsSeen:
         """All pods with a revision: those of the ReplicaSets, and those that have lost theirs."""
@@ -57,6 +66,9 @@ class ConfigTruth:
                 return None
 
     def _follow(self, change: CommittedWrite) -> None:
+        ref = ConfigRef(ConfigKind.CONFIG_MAP, change.new.key[1])
+        before_s, key = asyncio.get_running_loop().time(), Key(change.new.key[0], "nobody")
+        self._earlier += [(before_s, name, was) for name, was in self.configs.sources(key, (ref,), ()).items()]
         seen = decode(CONFIG_MAP, change.new.metadata_only().raw())
         gone = change.event == DELETED
         difference = self._table.remove("", seen) if gone else self._table.put("", seen)

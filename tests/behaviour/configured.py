@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ def config_map(value: str, name: str = CONF) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": value}}
 
 
-def configured(*, name: str = KEY.name, optional: bool = False, **spec: object) -> Manifest:
+def configured(*, name: str = KEY.name, optional: bool = False, **spec: Any) -> Manifest:
     """A canary with one gate whose pods read `conf` as a variable, as files, and as one file by subPath."""
     manifest = rollout(canary(HALF, MANUAL), **spec)
     manifest["metadata"]["name"] = name

@@ -371,10 +371,13 @@ EXPECTED_ERRORS = frozenset(("ApiConflict", "ApiThrottled", "ApiUnavailable", "N
 
 def _unexpected(telemetry: list[Telemetry]) -> list[str]:
     """Errors of passes and of looks at runs that no fault here explains: a bug that the worker has confined to its key."""
-    lines = [line for each in telemetry for line in each.exposition().decode().splitlines()]
-    counters = ("rollouts_pass_errors_total{", "rollouts_analysis_errors_total{")
-    errors = [line for line in lines if line.startswith(counters)]
-    return [line for line in errors if not any(f'"{name}"' in line for name in EXPECTED_ERRORS)]
+    counters = [counter for each in telemetry for counter in (each.errors, each.analysis.errors)]
+    errors = [sample for counter in counters for metric in counter.collect() for sample in metric.samples]
+    return [
+        f'{each.name}{{error="{each.labels["error"]}"}} {each.value}'
+        for each in errors
+        if each.labels["error"] not in EXPECTED_ERRORS
+    ]
 
 
 @cache

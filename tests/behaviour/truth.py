@@ -198,7 +198,7 @@ class Truth:
         return replace(observed.snapshot, replica_sets=sets, pods=pods)
 
     def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
-        """The same, now and with each spec that somebody has replaced in the last `grace_s` seconds.
+        """The same, now and with each spec and source that somebody has replaced in the last `grace_s` seconds.
 
         A pass that was under way then cannot have known better: no write can be bound to two objects.
         """
@@ -206,7 +206,12 @@ class Truth:
         if now is None:
             return []
         since_s = asyncio.get_running_loop().time() - grace_s
-        return [now, *(replace(now, rollout=each) for at_s, each in self._earlier if at_s >= since_s)]
+        sources = self._config.earlier(since_s=since_s) if now.sources else ()
+        return [
+            now,
+            *(replace(now, rollout=each) for at_s, each in self._earlier if at_s >= since_s),
+            *(replace(now, sources={**now.sources, **each}) for each in sources),
+        ]
 
     def status(self, key: Key) -> RolloutStatus:
         """The Rollout's status, also of one whose spec cannot be read."""

@@ -65,6 +65,35 @@ async def test_nothing_of_it_looks_like_an_analysis_of_an_update(tmp_path: Path)
         assert run_line(run).gate is None
 
 
+@pytest.mark.parametrize(
+    ("words", "ttl"),
+    [
+        ((), {"secondsAfterCompletion": 86_400}),
+        (("--keep", "1h30m"), {"secondsAfterCompletion": 5_400}),
+        (("--keep", "0"), {"secondsAfterCompletion": 0}),
+        (("--keep", "forever"), None),
+    ],
+)
+async def test_a_run_goes_a_day_after_its_end(tmp_path: Path, words: tuple[str, ...], ttl: object) -> None:
+    """Nobody owns it, so nobody else would delete it. Who wants to keep the evidence says so."""
+    async with served(tmp_path) as there:
+        await install(there)
+        await there.create(ANALYSIS_TEMPLATE, template())
+
+        assert await there.command("analyze", "rate", "--rollout", "cart", *words) == 0
+        assert (await made(there))["spec"].get("ttlStrategy") == ttl
+
+
+async def test_a_time_to_keep_a_run_that_is_none_makes_no_run(tmp_path: Path) -> None:
+    """It is the user's command line that is wrong."""
+    async with served(tmp_path) as there:
+        await install(there)
+        await there.create(ANALYSIS_TEMPLATE, template())
+
+        assert await there.command("analyze", "rate", "--rollout", "cart", "--keep", "soon") == 2
+        assert await there.all(ANALYSIS_RUN) == []
+
+
 async def test_two_runs_of_one_template_have_two_names(tmp_path: Path) -> None:
     """People measure again; names of Jobs and labels have 63 characters at most."""
     long = "t" * 63

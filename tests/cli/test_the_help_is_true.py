@@ -25,7 +25,7 @@ GROUPS = {
 def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
-        "abort", "analyze", "crds", "demo", "drain-report", "get", "gitops", "history", "lint", "pause", "plan",
+        "abort", "analyze", "crds", "demo", "doctor", "drain-report", "get", "gitops", "history", "lint", "pause", "plan",
         "promote", "rbac", "restart", "resume", "retry", "rollback", "status",
     ]  # fmt: skip
     assert {"analysis get", "analysis list", "analysis terminate", "config diff", "config list"} == GROUPS

@@ -25,7 +25,7 @@ from rollouts.clock import SystemClock
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.advice.findings import Rule
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
-from rollouts.objects import Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind, Manifest
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
@@ -216,8 +216,8 @@ async def test_analyses_are_shown_where_they_begin(tmp_path: Path, capsys: pytes
 
     steps = [{"setWeight": 25}, {"analysis": by("errors", onFailure="hold")}, {"setWeight": 50}]
     strategy = {"canary": {"steps": steps, "analysis": by("latency"), "maxSurge": 1, "maxUnavailable": 0}}
-    text = text_of(cart(strategy=strategy))
     async with shop(tmp_path) as there:
+        text = text_of(cart(strategy=strategy), template("errors"), template("latency"))
         plan = await planned(there, capsys, text)
         assert await there.plan(text) == 0
         drawn = " ".join(capsys.readouterr().out.split())
@@ -235,6 +235,39 @@ async def test_analyses_are_shown_where_they_begin(tmp_path: Path, capsys: pytes
     assert plan["waits"]["analyses"] == 2
     assert plan["waits"]["byPeople"] == 0
     assert "2 verdicts of analyses" in drawn
+
+
+def template(name: str, *needed: str, kind: Kind = ANALYSIS_TEMPLATE) -> Manifest:
+    """An analysis template with arguments that somebody has to give."""
+    metric = {"name": name, "provider": {"kubernetes": {}}, "count": 1}
+    spec = {"args": [{"name": each} for each in needed], "metrics": [metric]}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
+
+
+async def test_an_analysis_that_cannot_begin_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the file, in the cluster or nowhere; the update would stand still at that step, hours later."""
+    by = {"templates": [{"templateName": "errors"}, {"templateName": "shared", "clusterScope": True}]}
+    rollout = cart(strategy={"canary": {"steps": [{"setWeight": 25}, {"analysis": by}]}})
+    shared = template("shared", kind=CLUSTER_ANALYSIS_TEMPLATE)
+
+    def told(plan: dict[str, Any]) -> list[tuple[str, str]]:
+        found = [each for each in plan["findings"] if each["rule"] == "AnalysisInvalid"]
+        return [(each["severity"], " ".join(each["what"].split(":")[0].split())) for each in found]
+
+    async with shop(tmp_path) as there:
+        nowhere = told(await planned(there, capsys, text_of(rollout)))
+        assert [severity for severity, _ in nowhere] == ["unsafe", "unsafe"]
+        assert "AnalysisTemplate/errors" in nowhere[0][1]
+        assert "ClusterAnalysisTemplate/shared" in nowhere[1][1]
+
+        (elsewhere,) = told(await planned(there, capsys, text_of(rollout, shared)))
+        assert "AnalysisTemplate/errors" in elsewhere[1]
+
+        await there.stage.install((template("errors", "service"),))
+        (unfilled,) = told(await planned(there, capsys, text_of(rollout, shared)))
+        assert "service" in unfilled[1]
+
+        assert told(await planned(there, capsys, text_of(rollout, shared, template("errors")))) == []
 
 
 async def test_a_file_that_changes_no_template_shows_the_next_update(
@@ -446,7 +479,9 @@ def on_a_terminal(path: Path, *, columns: int, wide: bool = False, facts: Cluste
     seen = snapshot_of(applied, live, clock=SystemClock(), facts=facts or ClusterFacts())
     console = Console(width=columns, force_terminal=True, color_system=None)
     with console.capture() as captured:
-        console.print(draw_plan(report_of(applied, seen, live, from_file=services), wide=wide, lines=True))
+        console.print(
+            draw_plan(report_of(applied, seen, live, from_file=services, templates={}), wide=wide, lines=True)
+        )
     return captured.get()
 
 

@@ -83,6 +83,9 @@ def held(*analyses: Manifest, at: int = 1) -> Manifest:
         (held(record("background", "Failed", passed=True), at=2), {}, "newrev@2"),
         (held(record("background", "Running"), at=2), {}, "newrev@2"),
         (held(record("step", "Inconclusive", step=1), at=2), {}, "newrev@2"),
+        (held(record("step", "Failed", step=1, backToWeight=0), BACKGROUND, at=0), {}, "newrev@1"),
+        (held(record("step", "Failed", step=1, backToWeight=0), at=0), {"step": 1}, "newrev@1"),
+        (held(record("background", "Failed", backToWeight=25), at=2), {}, "newrev@background"),
     ],
 )
 def test_a_promotion_passes_the_verdict_that_holds_the_update(
@@ -120,6 +123,16 @@ def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
     assert isinstance(planned, CommandWrite) and isinstance(before, CommandWrite)
     assert planned.meaning == "lets revision newrev pass the verdict of its background analysis, which is Inconclusive"
     assert before.meaning.endswith("it stops next at step 1 (analysis rate)")
+
+
+def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
+    """Neither needs an abort first, and neither uses the verdict again."""
+    back = seen(held(record("step", "Failed", step=1, backToWeight=0), at=0), spec=ANALYSED)
+    forward, again = verbs.plan_promote(back, full=False, step=None), verbs.plan_retry(back)
+
+    assert isinstance(forward, CommandWrite) and isinstance(again, CommandWrite)
+    assert forward.meaning == "lets revision newrev go forward again, and its analysis of step 1 measure again"
+    assert again.annotations["rollouts.dev/retry"] == "newrev@1"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from rollouts.controller.wiring import EXIT_STOPPED
 from rollouts.objects import CONFIG_MAP, ROLLOUT
 from rollouts.ports import JSON, Request, Response
 from tests.controller.configured import SOURCE, Configured, canary, config_map, forbidden, play
+from tests.controller.test_the_process_outlives_what_objects_hold import Running
 
 
 def test_an_edit_goes_through_the_steps_and_a_revert_is_the_former_revision() -> None:
@@ -79,6 +81,21 @@ def test_a_restart_reads_nothing_because_replica_sets_note_what_they_read() -> N
         assert list(stage.replica_sets()) == [first]
 
     play(scenario)
+
+
+def test_a_standby_sees_configmaps_before_it_leads() -> None:
+    """A takeover of a cluster with fifty thousand ConfigMaps would begin with a list of them."""
+
+    async def scenario(stage: Configured) -> None:
+        stage.apply(config_map(), canary())
+        await stage.until_healthy()
+        lists = stage.door.lists
+        standby = Running(stage.cluster, stage.door, leader_elect=True, identity="standby")
+        await asyncio.sleep(1)
+        assert stage.door.lists == 2 * lists
+        assert await standby.stopped() == EXIT_STOPPED
+
+    play(scenario, leader_elect=True, identity="leader")
 
 
 def test_without_a_rollout_that_names_one_configmaps_are_not_even_watched() -> None:

@@ -45,6 +45,7 @@ def test_a_metrics_address_is_host_and_port_or_nothing(text: str, address: Addre
         ({"lease_namespace": "a b"}, "--lease-namespace"),
         ({"metrics_address": "8080"}, "--metrics-address"),
         ({"metrics_address": ":99999"}, "--metrics-address"),
+        ({"health_address": "8081"}, "--health-address"),
         ({"log_format": "xml"}, "--log-format"),
         ({"log_level": "loud"}, "--log-level"),
         ({"workers": 0}, "--workers"),

@@ -79,6 +79,7 @@ from tests.core.worlds import (
     replica_sets_caught_up,
     replica_sets_synced,
     route_put_back,
+    running,
     settled,
     sizes,
     slices_caught_up,
@@ -175,8 +176,16 @@ BLUE_GREENS = (
 )
 CHECKED = Analysis(path="spec.strategy.canary.steps[0].analysis", settings={}, templates=("good",))
 HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
+BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
+BACK_STEPS = (SetWeight(25), Pause(5), SetWeight(75), Analyze(BACK), PauseUntilPromoted(), Analyze(HELD))
 ANALYSED_STEPS = (SetWeight(25), Analyze(CHECKED), Pause(5), SetWeight(75), Analyze(HELD))
+GOING_BACK = (
+    Canary(steps=BACK_STEPS, analysis=replace(BACK, starting_step=2)),
+    replace(WITH_ROUTES[1], steps=BACK_STEPS, analysis=BACK),
+    replace(WITH_ROUTES[3], steps=(SetWeight(50), SetWeight(100), Analyze(BACK)), analysis=BACK, ping_pong=True),
+)
 ANALYSED = (
+    *GOING_BACK,
     Canary(steps=ANALYSED_STEPS),
     Canary(steps=STEPS, analysis=CHECKED, stable_service="cart", canary_service="cart-canary"),
     replace(WITH_ROUTES[1], steps=ANALYSED_STEPS, analysis=replace(HELD, starting_step=1)),
@@ -284,7 +293,7 @@ PEOPLE: dict[str, Move] = {
         there, progress_deadline_s=(30.0, 600.0)[i % 2], progress_deadline_abort=i < 4
     ),
     "pods take longer": lambda there, i, _j: edited(there, min_ready_s=(0, 5)[i % 2]),
-    "a shorter history": lambda there, i, _j: edited(there, revision_history_limit=i % 3),
+    "a shorter history": lambda there, i, _j: edited(there, revision_history_limit=i % 3, history_limit=3 + i // 3),
     "other steps": lambda there, i, j: edited(there, strategy=_similar(there.rollout.spec.strategy, i + j)),
     "another strategy": lambda there, i, j: edited(there, strategy=EVERY[(i * 8 + j) % len(EVERY)]),
     "promote": lambda there, i, _j: annotated(there, "promote", (*VALUES, None)[i + 1]),
@@ -353,6 +362,17 @@ def upgraded(there: World) -> World:
     return with_configs(edited(there, config_refs=REFS), meant={"a": ("a", read)})
 
 
+@lru_cache
+def _gone_back(number: int, replicas: int, drain: DrainSpec) -> World:
+    """The world in which a failure has taken the weight back."""
+    measuring = settled(
+        edited(replace(running(EVERY[number], replicas=replicas, drain=drain), unmeasured=True), revision="b")
+    )
+    there = settled(runs_measured(measuring, AnalysisPhase.FAILED, limit=1))
+    assert there.status.stepped_back is not None
+    return replace(there, unmeasured=False)
+
+
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
     """The world at the end of the tape; every decision on the way is held to the invariants."""
     film = Film(replace(start, patient=len(tape) % 2 == 1))
@@ -419,7 +439,7 @@ def assert_configured(there: World) -> None:
     assert there.configs.meant.get(status.current_revision) == means
     config = one(there, status.current_revision).config or ()
     there_now = {each.name for each in there.configs.copies}
-    assert {use.copy for use in config if use.copy} <= there_now
+    assert {use.copy for use in config if use.has_copy} <= there_now
 
 
 def assert_comes_to_rest(there: World) -> None:
@@ -490,3 +510,11 @@ def test_an_update_with_analyses_is_safe_and_comes_to_rest(
 ) -> None:
     """Steps, a background, before and after a promotion: runs that end in any way, are deleted, or cannot begin."""
     assert_comes_to_rest(played(start(number, replicas, drain), tape))
+
+
+@_promise(range(len(EVERY) - len(ANALYSED), len(EVERY) - len(ANALYSED) + len(GOING_BACK)))
+def test_an_update_that_went_one_weight_back_is_safe_and_comes_to_rest(
+    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+) -> None:
+    """It goes forward only for a person, with evidence of its own, whatever comes between."""
+    assert_comes_to_rest(played(_gone_back(number, replicas, drain), tape))

@@ -8,8 +8,12 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.model.after import after
+from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.intents import (
+    AskConfig,
     AskPods,
+    CreateConfigCopy,
+    DeleteConfigCopy,
     DeleteReplicaSet,
     EvictPod,
     Intent,
@@ -28,8 +32,9 @@ from rollouts.core.model.snapshot import PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
 from tests.core.api_server import applied
-from tests.core.model import World, annotated, router, snapshot
-from tests.core.worlds import running
+from tests.core.config_worlds import REFS, source_written
+from tests.core.model import World, annotated, router, snapshot, world
+from tests.core.worlds import running, settled
 
 ROUTE = RouteName("istio", "HTTPRoute", "shop", "cart")
 CANARY = Canary(
@@ -151,3 +156,42 @@ def test_a_route_that_is_made_is_ours_and_nobody_has_taken_it_yet() -> None:
 
     assert isinstance(made, RouteSeen)
     assert (made.split, made.managed_by, made.features, made.live) == (HALF, "cart", None, None)
+
+
+def _configured() -> Snapshot:
+    return snapshot(settled(source_written(world(Canary(), config_refs=REFS), "v1")))
+
+
+def test_a_copy_that_is_made_is_there_once_and_ours() -> None:
+    """Made again, one without an owner gets one, and nothing else changes."""
+    before = _configured()
+    use = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="conf", content="v2", copy="conf-2")
+    made = after(before, CreateConfigCopy(use))
+    lost = replace(made, copies=tuple(replace(each, owned=False) for each in made.copies))
+
+    assert [(each.name, each.content, each.owned) for each in made.copies if each not in before.copies] == [
+        ("conf-2", "v2", True)
+    ]
+    assert after(made, CreateConfigCopy(use)) == made
+    assert after(lost, CreateConfigCopy(use)).copies == (replace(made.copies[0], owned=False), made.copies[1])
+
+
+def test_a_copy_that_is_deleted_is_gone_and_no_other() -> None:
+    """By its uid; what was not seen stays unseen."""
+    before = _configured()
+    copy = before.copies[0]
+    delete = DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version)
+    more = replace(before, copies=(copy, replace(copy, name="other", uid="another")))
+
+    assert [each.name for each in after(more, delete).copies] == ["other"]
+    assert after(replace(before, copies=()), delete) == replace(before, copies=())
+
+
+def test_a_note_of_configuration_is_on_the_replica_set_and_a_read_changes_nothing() -> None:
+    """The answer of a read comes with a later pass."""
+    before = _configured()
+    found = before.replica_sets[0]
+    note = PatchReplicaSet(name=found.name, uid=found.uid, revision=found.revision, config=())
+
+    assert after(before, note).replica_sets[0].config == ()
+    assert after(before, AskConfig(REFS[0])) == before

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest, blue_green, canary, service
 from tests.e2e.measured import Requests, measured
+from tests.e2e.relay import Way, relayed
 from tests.e2e.stage import Stage, current
 from tests.lab.control_plane import ControlPlane
 
@@ -137,6 +138,56 @@ def test_a_prometheus_that_hangs_does_not_delay_an_abort(under: Under) -> None:
         took_s = time.monotonic() - before_s
 
     assert took_s <= ABORTED_WITHIN_S
+
+
+FLAPPING = (Way.DROPPED, Way.WHOLE, Way.LATE, Way.WHOLE, Way.CUT, Way.WHOLE)
+
+
+def test_a_good_version_is_promoted_by_a_flapping_prometheus(scraped: tuple[Requests, str], under: Under) -> None:
+    """Every second answer is lost on its way: it is an error, and the measurement is taken again."""
+    with relayed(scraped[1], FLAPPING) as relay:
+        stage = under(relay.url)
+        stage.apply(_template(), _checked())
+        stage.wait_ready("web")
+        stage.set_image("web", "web:2")
+        done = stage.wait_ready("web")
+
+    (result,) = stage.all("analysisruns.rollouts.dev")[0]["status"]["metricResults"]
+    assert _runs(stage) == [(current(done), "Successful")]
+    assert (result["successful"], result["error"]) == (3, 3)
+    assert relay.taken == {Way.DROPPED: 1, Way.LATE: 1, Way.CUT: 1, Way.WHOLE: 3}
+
+
+def test_a_flapping_prometheus_still_aborts_a_bad_version(scraped: tuple[Requests, str], under: Under) -> None:
+    """One answer of two is enough to go back."""
+    requests, url = scraped
+    with relayed(url, (Way.DROPPED, Way.WHOLE)) as relay:
+        stage = under(relay.url)
+        stage.apply(_template(), _checked())
+        stage.wait_ready("web")
+        requests.fail(5)
+        stage.set_image("web", "web:2")
+        aborted = stage.until_phase("web", "Aborted")
+
+    assert aborted["status"]["abort"]["reason"] == "AnalysisRunFailed"
+    assert relay.taken[Way.DROPPED] >= 1
+
+
+@pytest.mark.parametrize("way", [Way.DROPPED, Way.LATE, Way.CUT], ids=lambda way: way.name)
+def test_answers_that_are_lost_on_their_way_promote_nothing(
+    scraped: tuple[Requests, str], under: Under, way: Way
+) -> None:
+    """The version is good, and Prometheus knows it: what did not arrive is no evidence."""
+    with relayed(scraped[1], (way,)) as relay:
+        stage = under(relay.url)
+        stage.apply(_template(consecutiveErrorLimit=1), _checked())
+        first = current(stage.wait_ready("web"))
+        stage.set_image("web", "web:2")
+        held = stage.until_at("web", "AnalysisInconclusive", step=1)
+
+    assert (held["status"]["phase"], held["status"]["stableRevision"]) == ("Paused", first)
+    assert relay.taken == {way: 2}
+    assert [phase for _, phase in _runs(stage)] == ["Error"]
 
 
 def test_a_preview_gets_the_traffic_after_its_analysis(scraped: tuple[Requests, str], under: Under) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.controllers import confined_controller
-from tests.e2e.manifests import GATE, Manifest, canary, config_map
+from tests.e2e.controllers import Controller, confined_controller
+from tests.e2e.manifests import GATE, KUBE_PROXY, Manifest, canary, config_map
 from tests.e2e.stage import REVISION, Stage, current
+from tests.lab.chart import install_chart
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -161,3 +162,25 @@ def test_an_upgrade_rolls_nobody(control_plane: ControlPlane, namespace: str, co
         _edit(stage, "green")
         second = _at_the_gate(stage, first)
         assert (_names(stage, first), _color(stage, second)) == (["web-config"], "green")
+
+
+def test_without_the_right_the_running_revision_stays_and_says_what_to_grant(own_plane: ControlPlane) -> None:
+    """An administrator who grants nothing on ConfigMaps loses no update that is under way, and nobody guesses what is missing."""
+    own_plane.apply(KUBE_PROXY)
+    kubeconfig = install_chart(own_plane, "--set", "configVersioning=false")
+    log = Path(own_plane.folder, "logs", "controller.log")
+    flags = ("--no-leader-elect", "--config-versioning")
+    with own_plane.fresh_namespace() as namespace:
+        stage = Stage(own_plane, namespace)
+        with Controller(kubeconfig, log=log, arguments=[*flags, "off"]):
+            stage.apply(config_map("web-config"), canary("web", replicas=1, configured_by=["web-config"]))
+            first = current(stage.wait_ready("web"))
+        with Controller(kubeconfig, log=log, arguments=[*flags, "on"]):
+            waiting = stage.until(
+                "rollouts",
+                "web",
+                lambda one: (one["status"].get("waitingFor") or {}).get("reason") == "ConfigForbidden",
+            )
+            assert "grant get, list and watch of configmaps" in waiting["status"]["waitingFor"]["message"]
+            assert [each["metadata"]["labels"][REVISION] for each in stage.all("replicasets")] == [first]
+            stage.until_pods("web", {first: 1})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord, OnFailure
 from rollouts.core.model.intents import Decision, RemoveAnnotation
 from rollouts.core.model.rollout import BlueGreen, Canary, analyses
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
-from rollouts.core.model.steps import Analyze
+from rollouts.core.model.steps import Analyze, SetWeight
+from rollouts.core.model.traffic import RouteSeen
 from tests.invariants.violation import Violation, grows, promoted
 
 
@@ -62,6 +63,79 @@ def verdicts_are_what_runs_say(seen: Snapshot, after: RolloutStatus) -> list[Vio
         if each.passed and (before is None or not before.passed) and not _somebody_promoted(after):
             found.append(Violation("S7", f"{each.gate}: nobody promoted it past its verdict"))
     return found
+
+
+def a_failure_that_steps_back_stays_back(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
+    """S7: with `onFailure: stepBack` the weight stays at the one before, until a person promotes, retries or aborts."""
+    before = seen.status
+    if _update_of(before) != _update_of(after) or before.abort is not None or after.abort is not None:
+        return []
+    back = _back(before)
+    if after.attempt != before.attempt:
+        return _went_on_by_itself(before, after)
+    if back is None or _in_full(before, after) or not _stable_exists(seen):
+        return []
+    held, kept = _back(after), back.back_to_percent or 0
+    if held is None or (held.back_to_percent or 0) > kept or after.step_index > before.step_index:
+        return [
+            Violation("S7", f"{back.gate} holds at {kept} %, and the update goes on: {held}, step {after.step_index}")
+        ]
+    routes = [each.split.share * 100 for each in seen.routes.values() if isinstance(each, RouteSeen) and each.split]
+    wished = before.traffic.desired_percent if before.traffic is not None else 0
+    wishes = after.traffic.desired_percent if after.traffic is not None else 0
+    # What somebody has set by hand comes back only as stable pods can take it.
+    if (after.weight_percent or 0) > max(kept, before.weight_percent or 0) or wishes > max(kept, wished, *routes):
+        return [Violation("S7", f"the weight grows past {kept} % while {back.gate} holds it there")]
+    return []
+
+
+def steps_back_by_one_weight(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
+    """S7: a failed verdict goes back where the spec says so, and only then: to a weight of an earlier step, or to 0."""
+    before, strategy = seen.status, seen.rollout.spec.strategy
+    known = {each.run for each in before.analyses if each.phase.over}
+    found = []
+    for each in after.analyses:
+        analysis = analyses(strategy).get(each.gate)
+        if each.run in known or not each.phase.over or analysis is None:
+            continue
+        goes_back = each.phase is AnalysisPhase.FAILED and analysis.on_failure is OnFailure.STEP_BACK
+        if goes_back is not (each.back_to_percent is not None):
+            found.append(Violation("S7", f"{each.gate} ended {each.phase}: {analysis.on_failure}, {each}"))
+        if goes_back and isinstance(strategy, Canary):
+            found += _far_back(before, after, strategy, each)
+    return found
+
+
+def _far_back(before: RolloutStatus, after: RolloutStatus, strategy: Canary, record: AnalysisRecord) -> list[Violation]:
+    so_far = [each.weight_percent for each in strategy.steps[: before.step_index + 1] if isinstance(each, SetWeight)]
+    in_force = 100 if before.step_index >= len(strategy.steps) else so_far[-1] if so_far else 0
+    lower = [weight for weight in so_far if weight < in_force]
+    earlier = _back(before)
+    wanted = {lower[-1] if lower else 0} if earlier is None else {0, *so_far}
+    if record.back_to_percent not in wanted or after.step_index > before.step_index:
+        return [Violation("S7", f"from {in_force} % back to {record.back_to_percent} %, step {after.step_index}")]
+    return []
+
+
+def _went_on_by_itself(before: RolloutStatus, after: RolloutStatus) -> list[Violation]:
+    """A new attempt without an abort is what a person asked for, and nothing measured before counts in it."""
+    asked = any(each.verb in (Verb.PROMOTE, Verb.RETRY) and each.refusal is None for each in after.commands)
+    if _back(before) is None or not asked or after.analyses:
+        return [Violation("S7", f"attempt {after.attempt} began, and nobody asked for it: {after.analyses}")]
+    return []
+
+
+def _back(status: RolloutStatus) -> AnalysisRecord | None:
+    backs = (each for each in status.analyses if each.phase.bad and not each.passed)
+    return next((each for each in backs if each.back_to_percent is not None), None)
+
+
+def _update_of(status: RolloutStatus) -> tuple[object, ...]:
+    return status.current_revision, status.strategy_hash, status.started_at_s
+
+
+def _stable_exists(seen: Snapshot) -> bool:
+    return any(each.revision == seen.status.stable_revision and not each.deleting for each in seen.replica_sets)
 
 
 def verdicts_are_alone(seen: Snapshot, decision: Decision) -> list[Violation]:

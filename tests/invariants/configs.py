@@ -68,9 +68,12 @@ def _needed_by_nobody(before: Snapshot, intent: DeleteConfigCopy) -> list[Violat
 
 
 def _has_its_configuration(before: Snapshot, intent: CreateReplicaSet) -> list[Violation]:
-    """A ReplicaSet names copies that exist, with the contents that the sources have; nothing is made of what is not known."""
+    """A ReplicaSet names copies that exist, with the contents that the sources have; nothing is made of what is not known.
+
+    What is absent has a name that nothing else has: its own would reach running pods once somebody creates it.
+    """
     there = {(each.kind, each.name) for each in before.copies if not each.deleting and not each.problem}
-    missing = [use.copy for use in intent.config if use.copy and (use.kind, use.copy) not in there]
+    missing = [use.copy for use in intent.config if use.has_copy and (use.kind, use.copy) not in there]
     if missing:
         return [Violation("S14", f"{intent.revision} names copies that do not exist: {missing}")]
     uses = {(use.kind, use.source): use for use in intent.config}
@@ -83,7 +86,7 @@ def _has_its_configuration(before: Snapshot, intent: CreateReplicaSet) -> list[V
                 copied = not (immutable or by_name)
                 fits = use is not None and use.content == content and bool(use.copy) is copied
             case SourceAbsent():
-                fits = ref.optional and use is not None and (use.content, use.copy) == ("", "")
+                fits = ref.optional and use is not None and not use.content and bool(use.copy) is not by_name
             case SourceLeftAlone():
                 fits = use is None
             case _:

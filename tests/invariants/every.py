@@ -17,8 +17,10 @@ from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.core.routing.ping_pong import in_their_roles
 from tests.invariants.analyses import (
+    a_failure_that_steps_back_stays_back,
     an_analysis_step_needs_its_verdict,
     evidence_comes_before_promotion,
+    steps_back_by_one_weight,
     verdicts_are_alone,
     verdicts_are_what_runs_say,
 )
@@ -28,6 +30,8 @@ from tests.invariants.ownership import (
     adopts_before_all_else,
     one_replica_set_per_revision,
     only_ours_and_as_seen,
+    the_way_back_is_on_record,
+    the_way_back_stays,
 )
 from tests.invariants.pods import (
     a_pause_holds_the_pods,
@@ -87,6 +91,7 @@ def broken_by_write(before: Snapshot, intent: Intent, status: RolloutStatus) -> 
         *a_pause_holds_the_pods(before, intent, status),
         *one_replica_set_per_revision(before, intent),
         *only_ours_and_as_seen(before, intent),
+        *the_way_back_stays(before, intent),
         *broken_by_routing(before, intent),
         *copies_are_safe(before, intent),
     ]
@@ -104,6 +109,9 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *evidence_comes_before_promotion(seen, status),
         *an_analysis_step_needs_its_verdict(seen, status),
         *verdicts_are_what_runs_say(seen, status),
+        *a_failure_that_steps_back_stays_back(seen, status),
+        *steps_back_by_one_weight(seen, status),
+        *the_way_back_is_on_record(seen, status),
     ]
 
 

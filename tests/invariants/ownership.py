@@ -1,4 +1,4 @@
-"""What may be written at all, and in which order it is taken over: S12 and S13 of the project's invariants."""
+"""What may be written at all, and in which order it is taken over: S12, S13 and S15 of the project's invariants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rollouts.core.model.intents import (
     TerminateAnalysisRun,
 )
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
-from rollouts.core.model.status import Verb
+from rollouts.core.model.status import Outcome, RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteAbsent, RouteSeen
 from tests.invariants.violation import Violation
 
@@ -72,6 +72,39 @@ def one_replica_set_per_revision(before: Snapshot, intent: Intent) -> list[Viola
     if isinstance(intent, CreateReplicaSet) and any(each.revision == intent.revision for each in before.replica_sets):
         return [Violation("S12", f"a second ReplicaSet of revision {intent.revision}")]
     return []
+
+
+def the_way_back_stays(before: Snapshot, intent: Intent) -> list[Violation]:
+    """S15: the template to go back to is kept: the stable revision's, and that of the one before it until another is stable.
+
+    `revisionHistoryLimit: 0` keeps only the stable one.
+    """
+    if not isinstance(intent, DeleteReplicaSet):
+        return []
+    revisions = {each.revision for each in before.replica_sets if each.uid == intent.uid}
+    needed = {before.status.stable_revision}
+    if before.rollout.spec.revision_history_limit > 0:
+        needed |= {_stable_before(before.status)}
+    return [Violation("S15", f"the way back is deleted: {each}") for each in revisions & needed - {""}]
+
+
+def the_way_back_is_on_record(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
+    """S15: the history goes on to name the revision that was stable before, however many updates came to nothing since."""
+    if after.stable_revision != seen.status.stable_revision:
+        lost = _stable_before(after) == "" and seen.status.stable_revision in _were_stable(seen.status)
+    else:
+        own = after.stable_revision in _were_stable(seen.status) and after.stable_revision not in _were_stable(after)
+        lost = own or _stable_before(after) != _stable_before(seen.status)
+    return [Violation("S15", f"the history loses the way back: {after.history}")] if lost else []
+
+
+def _stable_before(status: RolloutStatus) -> str:
+    others = [each for each in _were_stable(status) if each != status.stable_revision]
+    return others[-1] if others else ""
+
+
+def _were_stable(status: RolloutStatus) -> list[str]:
+    return [each.revision for each in status.history if each.outcome in (Outcome.PROMOTED, Outcome.ROLLED_BACK)]
 
 
 def only_ours_and_as_seen(before: Snapshot, intent: Intent) -> list[Violation]:

@@ -14,7 +14,7 @@ from tests.invariants.violation import Violation, grows, held, promoted
 def steps_go_forward(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
     """S8: (revision number, step) only grows, one step at a time, except by what is recorded with it.
 
-    A new attempt, an abort, other steps, or a lost status may start over.
+    A new attempt, an abort, other steps, or a lost status may start over, and a failed analysis may take a canary back.
     """
     before = seen.status
     if after.revision_number < before.revision_number:
@@ -23,6 +23,9 @@ def steps_go_forward(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
         return []
     jump = after.step_index - before.step_index
     full = any(each.promotes(before) and each.passes is None for each in after.commands)
+    known = {each.run for each in before.analyses if each.phase.over}
+    if any(each.back_to_percent is not None and each.run not in known for each in after.analyses):
+        return []  # how far back, S7 says
     if before.current_revision and (jump < 0 or (jump > 1 and not full)):
         return [Violation("S8", f"step {before.step_index} → {after.step_index}")]
     return []

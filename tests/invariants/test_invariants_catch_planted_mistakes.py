@@ -26,13 +26,13 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
-from rollouts.core.model.status import Abort, Cutover, RolloutStatus
+from rollouts.core.model.status import Abort, Cutover, HistoryEntry, Outcome, RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import RouteSeen, Split
 from tests.core.model import router, service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
 from tests.invariants.every import broken_by, nothing_more_to_do
-from tests.invariants.ownership import only_ours_and_as_seen
+from tests.invariants.ownership import only_ours_and_as_seen, the_way_back_is_on_record, the_way_back_stays
 
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 CANARY = Canary(
@@ -348,3 +348,36 @@ def test_s13_a_run_that_is_ended_or_deleted_although_it_may_not_be() -> None:
     assert broken(replace(over, uid="another"), delete)
     assert broken(replace(over, gate=None), delete)
     assert broken(replace(run, gate=None), end)
+
+
+def _entry(revision: str, outcome: Outcome) -> HistoryEntry:
+    return HistoryEntry(revision=revision, number=1, started_at_s=0.0, finished_at_s=1.0, outcome=outcome)
+
+
+@pytest.mark.parametrize(
+    ("limit", "revision", "found"), [(1, "a", True), (1, "b", True), (0, "a", False), (1, "c", False)]
+)
+def test_s15_a_replica_set_that_a_rollback_needs(*, limit: int, revision: str, found: bool) -> None:
+    """a was stable before b, which is stable now; c was given up. Only a limit of 0 lets a go."""
+    there = settled(edited(running(CANARY, revision_history_limit=limit), revision="c"))
+    history = (_entry("a", Outcome.PROMOTED), _entry("b", Outcome.PROMOTED), _entry("c", Outcome.ABORTED))
+    (set_of_a,) = (each for each in there.replica_sets if each.revision == "a")
+    seen = snapshot(replace(there, replica_sets=tuple(replace(set_of_a, revision=each, uid=each) for each in "abc")))
+    seen = replace(seen, status=replace(seen.status, stable_revision="b", history=history))
+    delete = DeleteReplicaSet(name="cart", uid=revision, resource_version="1")
+
+    assert ([each.rule for each in the_way_back_stays(seen, delete)] == ["S15"]) is found
+
+
+@pytest.mark.parametrize("left", ["bc", "acd", "cd", ""])
+def test_s15_a_history_that_forgets_what_was_stable_before(left: str) -> None:
+    """An update that comes to nothing pushes the entry of a out, which a rollback would look for."""
+    seen = _gate(CANARY)
+    kinds = {"a": Outcome.PROMOTED, "b": Outcome.PROMOTED, "c": Outcome.ABORTED, "d": Outcome.SUPERSEDED}
+    status = replace(seen.status, stable_revision="b", history=tuple(_entry(each, kinds[each]) for each in "abc"))
+    seen = replace(seen, status=status)
+
+    after = replace(status, history=tuple(_entry(each, kinds[each]) for each in left))
+    assert [each.rule for each in the_way_back_is_on_record(seen, after)] == ["S15"]
+    kept = replace(status, history=tuple(_entry(each, kinds[each]) for each in "abd"))
+    assert the_way_back_is_on_record(seen, kept) == []

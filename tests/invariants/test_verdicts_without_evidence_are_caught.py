@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rollouts.core.model.analysis import Analysis, AnalysisPhase, AnalysisRecord
+from rollouts.core.model.analysis import Analysis, AnalysisPhase, AnalysisRecord, OnFailure
 from rollouts.core.model.intents import Decision, EvictPod
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
@@ -21,6 +21,8 @@ CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("
 AT_STEP = Canary(steps=(SetWeight(50), Analyze(CHECK), SetWeight(75)))
 IN_BACKGROUND = Canary(steps=(SetWeight(50),), analysis=CHECK)
 AFTER = BlueGreen(active_service="cart", post_promotion=CHECK)
+STEP_BACK = Analysis(path="", settings={}, templates=("success-rate",), on_failure=OnFailure.STEP_BACK)
+BACK = Canary(steps=(SetWeight(25), SetWeight(50), Analyze(STEP_BACK)))
 GOOD, BAD = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
 
 
@@ -92,3 +94,37 @@ def test_s10_a_verdict_that_is_not_written_alone() -> None:
 
     after = replace(seen.status, analyses=_judged(seen, GOOD))
     assert "S10" in _rules(seen, after, EvictPod(name="cart-a-1", uid="pod-1"))
+
+
+def _held_back() -> Snapshot:
+    """A failure has taken revision b back from 50 % to 25 %."""
+    there = settled(edited(replace(running(BACK), unmeasured=True), revision="b"))
+    return snapshot(settled(runs_measured(there, BAD)))
+
+
+@pytest.mark.parametrize("percent", [None, 50, 0])
+def test_s7_a_failure_that_goes_back_to_another_weight(percent: int | None) -> None:
+    """Nowhere, to the weight that has failed, and further than asked."""
+    seen = _waiting(BACK, BAD)
+
+    after = replace(seen.status, analyses=_judged(seen, BAD, back_to_percent=percent), step_index=1)
+    assert "S7" in _rules(seen, after)
+
+
+def test_s7_a_failure_that_goes_back_though_the_spec_aborts() -> None:
+    """Only `onFailure: stepBack` says so."""
+    seen = _waiting(AT_STEP, BAD)
+
+    assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, BAD, back_to_percent=0), step_index=0))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"weight_percent": 50}, {"step_index": 2}, {"analyses": ()}, {"attempt": 1}, {"attempt": 1, "analyses": ()}],
+)
+def test_s7_an_update_that_goes_on_after_a_step_back_and_nobody_says_so(changes: dict[str, object]) -> None:
+    """The weight, the step, the verdict that holds it, and the attempt stay until a person acts."""
+    seen = _held_back()
+    assert (seen.status.weight_percent, seen.status.step_index) == (25, 1)
+
+    assert "S7" in _rules(seen, replace(seen.status, **changes))  # type: ignore[arg-type]

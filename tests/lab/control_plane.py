@@ -23,6 +23,9 @@ import httpx
 from tests.lab.credentials import write_kubeconfig
 
 HANDLE_FILE = "control-plane.json"
+RARE_COLLECTIONS = {"GOGC": "400"}
+"""Environment of the Go programs: kube-apiserver takes a fifth less CPU, and 300 MB more."""
+
 NODES = tuple(f"kwok-node-{number}" for number in range(5))
 
 
@@ -96,7 +99,12 @@ class ControlPlane:
         """
         done = subprocess.run(
             [str(Path(self.programs, "kubectl")), "--kubeconfig", str(kubeconfig or self.kubeconfig_admin), *arguments],
-            env={"KUBECACHEDIR": str(Path(self.folder, "kubectl-cache")), "PATH": "/usr/bin:/bin", "HOME": self.folder},
+            env={
+                **RARE_COLLECTIONS,
+                "KUBECACHEDIR": str(Path(self.folder, "kubectl-cache")),
+                "PATH": "/usr/bin:/bin",
+                "HOME": self.folder,
+            },
             input=input,
             stdin=subprocess.DEVNULL if input is None else None,
             capture_output=True,

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.lab import binaries
-from tests.lab.control_plane import HANDLE_FILE, ControlPlane
+from tests.lab.control_plane import HANDLE_FILE, RARE_COLLECTIONS, ControlPlane
 from tests.lab.launch import STOP_PATIENCE_S, started
 from tests.lab.processes import is_running
 
@@ -76,7 +76,7 @@ def _start_supervisor(folder: Path, *, owner: int) -> None:
     process_id = os.posix_spawn(  # not subprocess: nobody here waits for it, its owner may be another process
         sys.executable,
         [sys.executable, "-m", "tests.lab.supervisor", str(folder), "--owner", str(owner)],
-        {**os.environ, "PYTHONPATH": str(_HERE.parent.parent)},
+        {**RARE_COLLECTIONS, **os.environ, "PYTHONPATH": str(_HERE.parent.parent)},
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644),

@@ -80,6 +80,8 @@ class Edit:
             wait_until_done(stage)
             promoted = answers(stage)
             stage.annotate(NAME, "rollback", first)
+            until_waiting_for(stage, "PromotionNeeded")
+            stage.annotate(NAME, "promote", "true")
             stage.until(
                 "rollouts", NAME, lambda one: one["status"].get("stableRevision") == first, within_s=DONE_WITHIN_S
             )

@@ -16,7 +16,7 @@ from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.source import PrometheusQuery
 
-FILES = sorted((Path(__file__).parents[2] / "helm" / "rollouts" / "analysis-templates").glob("*.yaml"))
+FILES = sorted((Path(__file__).parents[2] / "helm" / "rollouts" / "files" / "analysis-templates").glob("*.yaml"))
 TEMPLATES: Mapping[str, dict[str, Any]] = {
     template["metadata"]["name"]: template
     for path in FILES

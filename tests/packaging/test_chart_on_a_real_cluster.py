@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.cli.commands.doctor_reads import Installed, needed
 from rollouts.controller.command import _settings
 from rollouts.settings import DEFAULT_LEASE_NAME
 from rollouts.traffic.registry import registry
@@ -27,11 +28,20 @@ VARIANTS = {
     "some namespaces": ["--set", "watchNamespaces={shop,cart}"],
     "everything on": [
         "--set",
-        "networkPolicy.enabled=true,priorityClassName=system-cluster-critical,imagePullSecrets[0].name=pull",
+        (
+            "priorityClassName=system-cluster-critical,imagePullSecrets[0].name=pull,fullnameOverride=delivery,crds.keep=false,"
+            "networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,metrics.dashboard.enabled=true,"
+            "env[0].name=HTTPS_PROXY,env[0].value=http://proxy:3128,tolerations[0].operator=Exists,"
+            "extraVolumes[0].name=more,extraVolumes[0].emptyDir.medium=Memory,extraVolumeMounts[0].name=more,"
+            "extraVolumeMounts[0].mountPath=/more,analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom"
+        ),
     ],
     "everything off": [
         "--set",
-        "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1,configVersioning=false",
+        (
+            "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1,"
+            "crds.enabled=false,networkPolicy.enabled=false,configVersioning=false"
+        ),
     ],
     "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
     "every router": ["--set", f"routers={{{','.join(sorted(registry()))}}}"],
@@ -176,7 +186,8 @@ def test_metrics_of_analyses_open_only_what_is_named(helm: Path, tmp_path: Path)
 
 def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Path, tmp_path: Path) -> None:
     """With the chart's labels, and without a right more; an administrator of a few namespaces could not create them."""
-    variants = {name: render(helm, *VARIANTS[name], home=tmp_path) for name in ("defaults", "some namespaces")}
+    served = ("--api-versions", "rollouts.dev/v1alpha1/ClusterAnalysisTemplate")
+    variants = {name: render(helm, *VARIANTS[name], *served, home=tmp_path) for name in ("defaults", "some namespaces")}
     variants["switched off"] = render(helm, "--set", "analysis.templates.enabled=false", home=tmp_path)
     found = {
         name: {one["metadata"]["name"]: one for one in documents if one["kind"] == "ClusterAnalysisTemplate"}
@@ -250,6 +261,32 @@ def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_the
     ]
 
     assert creates[1] - creates[0] == {"gateway.networking.k8s.io", "traefik.io", "a.io"}
+
+
+@pytest.mark.parametrize("arguments", [[], VARIANTS["every router"]], ids=["defaults", "every router"])
+def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, tmp_path: Path, arguments: list[str]) -> None:
+    """Otherwise it would find a fault that no value of the chart repairs; and of the rights that matter most it misses none."""
+    documents = render(helm, *arguments, home=tmp_path)
+    (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
+    granted = {
+        (group, resource, verb)
+        for rule in _rules(documents)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+    asked = {(right.group, right.resource, right.verb) for right in needed(Installed(deployment))}
+
+    assert asked <= granted
+    writes = {each for each in granted if each[2] in {"patch", "create"} and each[0] in {"rollouts.dev", "apps", ""}}
+    left_out = {("rollouts.dev", f"{each}/status", "patch") for each in ("trafficproviders", "metricproviders")}
+    users = {
+        (*each, verb)
+        for each in (("rollouts.dev", "rollouts"), ("rollouts.dev", "analysistemplates"))
+        for verb in ("create", "patch")
+    }
+    assert writes - asked <= left_out | users | {("", "pods", "patch"), ("rollouts.dev", "rollouts/scale", "patch")}
 
 
 def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path, tmp_path: Path) -> None:
@@ -371,7 +408,7 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
         env={"COLUMNS": "250", "TERM": "dumb"},
     ).stdout
 
-    assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address"}
+    assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address", "--health-address"}
     assert flags >= {"--data-plane", "--prometheus-url", "--data-plane-ca", "--settle-time"}
     assert [flag for flag in sorted(flags) if flag not in help_text] == []
 

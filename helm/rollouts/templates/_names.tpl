@@ -1,5 +1,5 @@
 {{- define "rollouts.name" -}}
-{{ .Release.Name | trunc 52 | trimSuffix "-" }}
+{{ .Values.fullnameOverride | default .Release.Name | trunc 52 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "rollouts.serviceAccount" -}}

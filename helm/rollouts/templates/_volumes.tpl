@@ -9,6 +9,9 @@
 {{- range .Values.analysis.mounts }}
 - {name: credentials-{{ .name }}, mountPath: /etc/rollouts/metrics/{{ .name }}, readOnly: true}
 {{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "rollouts.volumes" -}}
@@ -28,5 +31,8 @@
   {{- else }}
   configMap: {name: {{ .configMap }}}
   {{- end }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}

@@ -26,6 +26,7 @@ from rollouts.api.v1alpha1.rollout import (
     CanaryStrategy,
     ConfigVersioningWire,
     Drain,
+    History,
     RolloutSpecWire,
     RolloutStrategy,
 )
@@ -206,6 +207,7 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         rollback_window_revisions=window or None,
         successful_runs_kept=_or(kept.successful_run_history_limit, 5),
         unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, 5),
+        history_limit=_or((wire.history or History()).limit, 10),
         drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
         config_versioning=versioning,

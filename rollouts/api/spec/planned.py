@@ -16,7 +16,6 @@ PLANNED: dict[type[Wire], dict[str, str]] = {
     RolloutSpecWire: {
         "workloadRef": "0.6",
         "autoscaling": "0.5",
-        "history": "0.4",
     },
     ConfigVersioningWire: {"secrets": "0.5"},
     CanaryStep: {"experiment": "0.6", "plugin": "0.6"},

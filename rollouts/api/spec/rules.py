@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
-from rollouts.api.spec.analysis.in_rollouts import check_analysis, check_background
+from rollouts.api.spec.analysis.in_rollouts import check_analysis, check_background, check_blue_green_analysis
 from rollouts.api.spec.drain import check_drain
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
 from rollouts.api.spec.routing import check_routing
@@ -191,8 +191,8 @@ def _check_blue_green(spec: RolloutSpecWire, blue_green: BlueGreenStrategy, prob
     _check_anti_affinity(blue_green.anti_affinity, f"{path}.antiAffinity", problems)
     _check_role_metadata(spec, blue_green.active_metadata, f"{path}.activeMetadata", problems)
     _check_role_metadata(spec, blue_green.preview_metadata, f"{path}.previewMetadata", problems)
-    check_analysis(blue_green.pre_promotion_analysis, f"{path}.prePromotionAnalysis", problems)
-    check_analysis(blue_green.post_promotion_analysis, f"{path}.postPromotionAnalysis", problems)
+    check_blue_green_analysis(blue_green.pre_promotion_analysis, f"{path}.prePromotionAnalysis", problems)
+    check_blue_green_analysis(blue_green.post_promotion_analysis, f"{path}.postPromotionAnalysis", problems)
 
 
 def _check_canary(spec: RolloutSpecWire, canary: CanaryStrategy, problems: Problems) -> None:

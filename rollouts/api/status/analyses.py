@@ -5,9 +5,10 @@ A record that cannot be read in full is left out: its run is looked at again, an
 
 from __future__ import annotations
 
-from rollouts.api.status.reader import FieldMissing, Reader
+from rollouts.api.status.reader import FieldMissing, Reader, weight_to_wire
 from rollouts.api.times import format_time
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
+from rollouts.core.model.steps import WeightPercent
 from rollouts.objects import Manifest
 
 MESSAGE_MAX = 1_024
@@ -25,6 +26,7 @@ def record_to_wire(record: AnalysisRecord) -> Manifest:
         "message": record.message[:MESSAGE_MAX] or None,
         "at": format_time(record.at_s),
         "passed": record.passed or None,
+        "backToWeight": None if record.back_to_percent is None else weight_to_wire(record.back_to_percent),
     }
     return {name: value for name, value in wire.items() if value is not None}
 
@@ -39,7 +41,13 @@ def record_from_wire(wire: Reader) -> AnalysisRecord:
         message=wire.text("message"),
         at_s=wire.need_time("at"),
         passed=wire.flag("passed"),
+        back_to_percent=_back_to(wire),
     )
+
+
+def _back_to(wire: Reader) -> WeightPercent | None:
+    """The weight that holds; 0 for one that cannot be read, as nothing else is known to be low enough."""
+    return None if wire.absent("backToWeight") else wire.optional_weight("backToWeight") or 0
 
 
 def _gate(wire: Reader) -> AnalysisGate:

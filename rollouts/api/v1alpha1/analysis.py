@@ -84,10 +84,10 @@ class AnalysisWire(Wire):
         None, description="How many measurements of each metric are kept."
     )
     analysis_run_metadata: ObjectMetadata | None = Field(None, description="Metadata of the AnalysisRun.")
-    on_failure: Literal["abort", "hold"] | None = Field(
+    on_failure: Literal["abort", "hold", "stepBack"] | None = Field(
         None,
-        description="What follows when the analysis fails: abort, which is the default, or hold: the update stands still until "
-        "somebody promotes or aborts it.",
+        description="What follows when the analysis fails: abort, which is the default; hold: the update stands still until "
+        "somebody promotes or aborts it; or stepBack, of a canary: it stands still at the weight before.",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, Strict
 
 from rollouts.api.v1alpha1.analysis import (
     ONE_STEP,
@@ -422,7 +422,10 @@ class Autoscaling(Wire):
 class History(Wire):
     """How many finished updates are recorded."""
 
-    limit: Count | None = Field(None, description="How many finished updates status.history keeps.")
+    limit: Annotated[int, Strict(), Field(ge=3, le=100, json_schema_extra={"format": "int32"})] | None = Field(
+        None,
+        description="How many finished updates status.history keeps, 3 to 100; default 10. A rollback finds its revision there.",
+    )
 
 
 class RolloutSpecWire(Wire):

@@ -172,8 +172,7 @@ class CommandStatus(Wire):
     )
     analysis: str | None = Field(
         None,
-        description="promote: the verdict that it lets pass, which belongs to no step: background, pre-promotion or "
-        "post-promotion.",
+        description="promote: the analysis whose verdict it lets pass: step, background, pre-promotion or post-promotion.",
     )
     target: str | None = Field(None, description="The revision to which a rollback goes.")
     taken_off: bool | None = Field(None, description="Whether the controller removed the annotation.")
@@ -213,6 +212,10 @@ class AnalysisStatus(Wire):
     message: str | None = Field(None, description="Why, in a sentence.")
     at: Time | None = Field(None, description="When the run was asked for; of a verdict: when it was recorded.")
     passed: bool | None = Field(None, description="Whether somebody promoted the revision past the verdict.")
+    back_to_weight: PercentWire | None = Field(
+        None,
+        description="The weight to which the verdict took the canary back, until somebody promotes, retries or aborts it.",
+    )
 
 
 class ConditionStatus(Wire):

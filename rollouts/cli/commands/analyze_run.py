@@ -42,12 +42,14 @@ class RunWanted:
         names: the templates, of which one run is made.
         files: templates that come before those of the cluster.
         arguments: values by name.
+        kept_s: how long the run stays after its end, in whole seconds; None for ever.
     """
 
     rollout: str
     names: Sequence[TemplateName]
     files: TemplatesByName = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
+    kept_s: int | None = None
 
 
 async def make_run(options: Options, wanted: RunWanted, *, watch: bool, console: Console) -> Exit:
@@ -116,5 +118,8 @@ def run_manifest(wanted: RunWanted, spec: Mapping[str, Any], of: Updated) -> Man
         "apiVersion": ANALYSIS_RUN.api_version,
         "kind": ANALYSIS_RUN.kind,
         "metadata": {"name": f"{name}-{ending}", "labels": labels},
-        "spec": dict(spec),
+        "spec": {
+            **spec,
+            **({} if wanted.kept_s is None else {"ttlStrategy": {"secondsAfterCompletion": wanted.kept_s}}),
+        },
     }

@@ -79,7 +79,9 @@ def _asked(url: str, timeout_s: float, ca_file: Path | None) -> frozenset[str]:
         from prometheus_api_client.prometheus_connect import PrometheusConnect  # noqa: PLC0415
         from urllib3.util.retry import Retry  # noqa: PLC0415
     except ImportError as missing:
-        raise SettingsInvalid("this needs prometheus-api-client: pip install 'rollouts[metrics]'") from missing
+        raise SettingsInvalid(
+            "this needs prometheus-api-client: in the source tree, pip install '.[metrics]'"
+        ) from missing
     who = origin_of(url)
     with requests.Session() as session:
         session.trust_env = False

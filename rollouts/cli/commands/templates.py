@@ -50,9 +50,12 @@ def chosen(
 
 
 async def gathered(
-    session: Session, names: Iterable[TemplateName], files: TemplatesByName
+    session: Session, names: Iterable[TemplateName], files: TemplatesByName, *, namespace: str | None = None
 ) -> dict[TemplateName, Manifest]:
     """Templates with those that they name, from files where they are there, else from the cluster; missing ones are left out.
+
+    Args:
+        namespace: of the AnalysisTemplates in the cluster; None for the session's.
 
     Raises: what `Client` raises; ApiNotFound only where the cluster does not serve templates at all.
     """
@@ -63,7 +66,7 @@ async def gathered(
         if name in looked:
             continue
         looked.add(name)
-        if name not in found and (read := await _read(session, name)) is not None:
+        if name not in found and (read := await _read(session, name, namespace or session.namespace)) is not None:
             found[name] = read
         if name in found:
             ahead += named_by(found[name])
@@ -79,10 +82,10 @@ def named_by(template: Manifest) -> Iterator[TemplateName]:
             yield TemplateName(str(each.get("templateName")), bool(each.get("clusterScope")))
 
 
-async def _read(session: Session, name: TemplateName) -> Manifest | None:
+async def _read(session: Session, name: TemplateName, namespace: str) -> Manifest | None:
     kind = CLUSTER_ANALYSIS_TEMPLATE if name.cluster_scope else ANALYSIS_TEMPLATE
     try:
-        return manifest_from(await session.client.get(kind, session.namespace if kind.namespaced else None, name.name))
+        return manifest_from(await session.client.get(kind, namespace if kind.namespaced else None, name.name))
     except ApiNotFound as error:
         if is_not_served(error):
             raise

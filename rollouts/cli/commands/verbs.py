@@ -118,7 +118,9 @@ def plan_promote(
 
 
 def _held(status: RolloutStatus) -> AnalysisRecord | None:
-    """The verdict that only a person can pass; that of an analysis without a step comes first, as in the controller."""
+    """The verdict that only a person can pass, in the controller's order: one that took the weight back, one without a step."""
+    if status.stepped_back is not None:
+        return status.stepped_back
     held = [each for each in status.analyses if each.held and each.gate.step in (None, status.step_index)]
     return min(held, key=lambda each: each.gate.step is not None, default=None)
 
@@ -127,6 +129,8 @@ def _past_verdict(revision: str, held: AnalysisRecord, paused: str) -> CommandWr
     analysis = held.gate.kind if held.gate.step is None else None
     patch = patches.promote(revision, step=held.gate.step, analysis=analysis)
     meaning = f"lets revision {revision} pass the verdict of its {about(held.gate)}, which is {held.phase}{paused}"
+    if held.back_to_percent is not None:
+        meaning = f"lets revision {revision} go forward again, and its {about(held.gate)} measure again{paused}"
     return CommandWrite(patch, Verb.PROMOTE, meaning)
 
 
@@ -158,9 +162,9 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
 
 
 def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:
-    """Tries the aborted revision again from its first step, and removes an `abort` annotation that stands."""
+    """Tries a revision that was aborted, or went back, again from its first step; removes an `abort` annotation that stands."""
     status = status_of(seen.rollout)
-    if status.abort is None:
+    if not status.may_be_retried:
         return Nothing("nothing is aborted: there is nothing to retry", Exit.BAD)
     revision = status.current_revision
     attempt = status.attempt + 1

@@ -19,6 +19,7 @@ from rollouts.cli.plan.impact import ConfigImpact, impact_as_json, is_config_map
 from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan.report import PlanReport, as_json, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
+from rollouts.cli.plan.templates import read_templates
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.view.session import Options, open_session
 from rollouts.controller.facts.proxies import ClusterFacts
@@ -97,7 +98,8 @@ async def _one(
     applied = with_file(rollout, live.rollout, namespace=namespace)
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
     beside = tuple(each for each in services if each["metadata"].get("namespace", namespace) == namespace)
-    return report_of(applied, seen, live, from_file=beside)
+    templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
+    return report_of(applied, seen, live, from_file=beside, templates=templates)
 
 
 def _print(

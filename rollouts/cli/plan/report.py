@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from rollouts.api.status.reader import weight_to_wire
+from rollouts.cli.commands.templates import TemplatesByName
 from rollouts.cli.plan.config import PlannedConfig, PlannedSource, config_as_json, planned_config
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
+from rollouts.cli.plan.templates import analysis_findings
 from rollouts.cli.view.objects import step_words
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
@@ -137,13 +139,21 @@ class PlanReport:
         return any(found.finding.severity is Severity.UNSAFE for found in self.findings)
 
 
-def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple[Manifest, ...]) -> PlanReport:
+def report_of(
+    rollout: Manifest,
+    seen: Snapshot,
+    live: Live,
+    *,
+    from_file: tuple[Manifest, ...],
+    templates: TemplatesByName | None,
+) -> PlanReport:
     """The plan of one Rollout.
 
     Args:
         rollout: as it would be after the file was applied.
         seen: the Snapshot that the controller would take then.
         from_file: Services of the same namespace in the same file.
+        templates: those of its analyses; None when they may not be read.
     """
     spec = seen.rollout.spec
     services = _merged(live.services, from_file)
@@ -162,7 +172,8 @@ def report_of(rollout: Manifest, seen: Snapshot, live: Live, *, from_file: tuple
         startup_s=startup.fastest_s if startup else None,
     )
     about = f"Rollout {seen.rollout.name}"
-    findings += [Found(about, each) for each in (*pod, *_of_cluster(seen, rehearsal))]
+    analysed = analysis_findings(rollout, spec, templates)
+    findings += [Found(about, each) for each in (*analysed, *pod, *_of_cluster(seen, rehearsal))]
     related = _related(services, spec)
     findings += _of_services(services, related, rollout=about)
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}

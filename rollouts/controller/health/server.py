@@ -1,7 +1,8 @@
 """A small HTTP server for Prometheus and the kubelet: GET /metrics, /healthz, /readyz. One request for each connection.
 
-Probes need no port of their own, because no client can crowd them out: every connection has deadlines, and when there are too
-many, the oldest one is closed. A probe is answered within milliseconds, so it is never the oldest one.
+No client can crowd the kubelet's probes out: every connection has deadlines, and when there are too many, the oldest one is
+closed. A probe is answered within milliseconds, so it is never the oldest one. With `--health-address` they have a port of their
+own, so that a NetworkPolicy can let nobody but Prometheus reach the metrics and nobody at all the probes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from rollouts.errors import SettingsInvalid
-from rollouts.settings import Address
+from rollouts.settings import Address, Settings
 from rollouts.telemetry import CONTENT_TYPE
 
 HEAD_MAX_BYTES = 8_192
@@ -23,21 +24,40 @@ _PLAIN = "text/plain; charset=utf-8"
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 
+@contextlib.asynccontextmanager
+async def serving(
+    settings: Settings, *, not_ready: Callable[[], str], exposition: Callable[[], bytes]
+) -> AsyncIterator[None]:
+    """Serves metrics and probes at the addresses of the settings while the context is open.
+
+    Raises: SettingsInvalid, when an address cannot be listened on.
+    """
+    metrics, health = settings.metrics_address, settings.health_address
+    async with contextlib.AsyncExitStack() as stack:
+        if health is not None:
+            probes = HealthServer(not_ready=not_ready, exposition=None)
+            await stack.enter_async_context(probes.listening(health, flag="--health-address"))
+        if metrics is not None:
+            server = HealthServer(not_ready=not_ready if health is None else None, exposition=exposition)
+            await stack.enter_async_context(server.listening(metrics))
+        yield
+
+
 class HealthServer:
-    """Answers three paths.
+    """Answers up to three paths.
 
     Args:
-        not_ready: why the process is not ready, "" when it is.
-        exposition: the metrics.
+        not_ready: why the process is not ready, "" when it is; None to serve no probes.
+        exposition: the metrics; None to serve none.
     """
 
-    def __init__(self, *, not_ready: Callable[[], str], exposition: Callable[[], bytes]) -> None:
+    def __init__(self, *, not_ready: Callable[[], str] | None, exposition: Callable[[], bytes] | None) -> None:
         self._not_ready = not_ready
         self._exposition = exposition
         self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest one first
 
     @contextlib.asynccontextmanager
-    async def listening(self, address: Address) -> AsyncIterator[int]:
+    async def listening(self, address: Address, *, flag: str = "--metrics-address") -> AsyncIterator[int]:
         """Serves while the context is open; yields the port (the system's choice for port 0).
 
         Raises: SettingsInvalid, when the server cannot listen on the address.
@@ -46,7 +66,7 @@ class HealthServer:
             server = await asyncio.start_server(self._serve, address.host or None, address.port, limit=HEAD_MAX_BYTES)
         except OSError as exc:
             raise SettingsInvalid(
-                f"cannot listen on --metrics-address {address.host}:{address.port} ({exc}); choose another address, or 0 for none"
+                f"cannot listen on {flag} {address.host}:{address.port} ({exc}); choose another address, or 0 for none"
             ) from exc
         try:
             yield server.sockets[0].getsockname()[1]
@@ -58,15 +78,17 @@ class HealthServer:
         if method not in {"GET", "HEAD"}:
             return 405, _PLAIN, b"only GET\n"
         match path.partition("?")[0]:
-            case "/metrics":
+            case "/metrics" if self._exposition is not None:
                 return 200, CONTENT_TYPE, self._exposition()
-            case "/healthz" | "/livez":
+            case "/healthz" | "/livez" if self._not_ready is not None:
                 return 200, _PLAIN, b"ok\n"  # an answer shows that the event loop runs, and that is the whole check
-            case "/readyz":
+            case "/readyz" if self._not_ready is not None:
                 why = self._not_ready()
                 return (503, _PLAIN, f"{why}\n".encode()) if why else (200, _PLAIN, b"ok\n")
             case _:
-                return 404, _PLAIN, b"there are /metrics, /healthz and /readyz\n"
+                paths = ["/metrics"] if self._exposition is not None else []
+                paths += ["/healthz", "/readyz"] if self._not_ready is not None else []
+                return 404, _PLAIN, f"here are {' and '.join(paths)}\n".encode()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS_MAX:

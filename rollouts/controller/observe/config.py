@@ -13,7 +13,9 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject, ReplicaSetObject
 from rollouts.controller.observe.sight import FAILED_TELL_S
 from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed
+from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
+from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import (
     ConfigKind,
     ConfigRef,
@@ -183,4 +185,20 @@ def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
         created_at_s=time_or_0(metadata.creation_timestamp),
         owned=is_controlled_by(metadata, key, uid),
         deleting=metadata.deletion_timestamp is not None,
+        problem=_not_ours(metadata, key),
     )
+
+
+def _not_ours(metadata: ConfigMapMetadata, key: Key) -> str:
+    """Why an object with the labels of a copy was not made for the Rollout of that key, and what to do; "" when it was."""
+    annotations = metadata.annotations or {}
+    source, content = annotations.get(CONFIG_SOURCE, ""), annotations.get(CONTENT, "")
+    if metadata.name != copy_name(ConfigKind.CONFIG_MAP, rollout=key.name, source=source, content=content):
+        why = f"its name does not follow from its annotations {CONFIG_SOURCE} and {CONTENT}"
+    elif any(
+        each.controller and not (is_rollout(each) and each.name == key.name) for each in metadata.owner_references or ()
+    ):
+        why = "another object controls it"
+    else:
+        return ""
+    return f"ConfigMap {metadata.name} has the labels of a copy of this Rollout, but {why}: delete it, or remove the labels"

@@ -26,13 +26,16 @@ def pod_page(data: bytes) -> Page[PodObject]:
 
 
 def pods_seen(pods: Iterable[PodObject], owners: Iterable[ReplicaSetObject], *, at_s: float) -> PodsSeen:
-    """The pods that `owners` control, sorted by name; others that carry our labels are not ours.
+    """The pods that `owners` control, sorted by name; others that carry our labels are only counted.
 
     Args:
         at_s: wall clock, when the list was asked for.
     """
-    ours = (pod_of(each) for each in pods_of(pods, owners) if each.status.phase not in _ENDED)
-    return PodsSeen(at_s=at_s, pods=tuple(sorted(ours, key=lambda pod: pod.name)))
+    running = [each for each in pods if each.status.phase not in _ENDED]
+    ours = pods_of(running, owners)
+    known = {each.metadata.uid for each in ours}
+    unowned = sum(REVISION in (each.metadata.labels or {}) and each.metadata.uid not in known for each in running)
+    return PodsSeen(at_s=at_s, pods=tuple(sorted(map(pod_of, ours), key=lambda pod: pod.name)), unowned=unowned)
 
 
 _ENDED = frozenset({"Succeeded", "Failed"})  # the ReplicaSet does not count them either

@@ -214,16 +214,7 @@ class MetricProviders:
             return  # a newer entry has replaced it
         if entry.server is not None and entry.server.places:
             self._agenda.do(name, at_s=self._due_at_s(entry))
-        if entry.judged is not None:
-            await write_status(
-                METRIC_PROVIDER,
-                entry.seen,
-                entry.judged,
-                client=self._client,
-                clock=self._clock,
-                unsaid=entry.unsaid,
-            )
-            entry.unsaid = False
+        await write_status(METRIC_PROVIDER, entry, client=self._client, clock=self._clock)
 
     def _due_at_s(self, entry: _Entry) -> float:
         """Monotonic time at which its credentials are read next."""

@@ -199,16 +199,7 @@ class TrafficProviders:
             await self._try(name, entry, entry.provider)
         if self._entries.get(name) is not entry:
             return  # a newer entry has replaced it
-        if entry.judged is not None:
-            await write_status(
-                TRAFFIC_PROVIDER,
-                entry.seen,
-                entry.judged,
-                client=self._client,
-                clock=self._clock,
-                unsaid=entry.unsaid,
-            )
-            entry.unsaid = False
+        await write_status(TRAFFIC_PROVIDER, entry, client=self._client, clock=self._clock)
         if entry.try_at_s is not None:
             self._agenda.do(name, at_s=entry.try_at_s)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from rollouts.api.times import format_time
 from rollouts.cluster.client import Client
@@ -67,26 +68,39 @@ def judged_before(status: Manifest, *, generation: int) -> Judged | None:
     return Judged(True, str(said.get("reason", "")), str(said.get("message", "")))
 
 
-async def write_status(
-    kind: Kind, seen: ProviderObject, judged: Judged, *, client: Client, clock: Clock, unsaid: bool
-) -> None:
-    """Writes a new verdict once. Another installation may judge the same object differently, and the two must not fight.
+class Entry(Protocol):
+    """What is known of one declaration.
 
     Args:
+        judged: None while it was not judged yet.
         unsaid: whether the verdict is new since the status was written last.
-
-    Raises: what `Client.patch` raises.
     """
+
+    seen: ProviderObject
+    judged: Judged | None
+    unsaid: bool
+
+
+async def write_status(kind: Kind, entry: Entry, *, client: Client, clock: Clock) -> None:
+    """Writes a new verdict once. Another installation may judge the same object differently, and the two must not fight.
+
+    Raises: what `Client.patch` raises; then the verdict is still unsaid.
+    """
+    seen, judged = entry.seen, entry.judged
+    if judged is None:
+        return
     metadata, before = seen.metadata, json_object(bytes(seen.status))
     wanted = status_of(judged, generation=metadata.generation, before=before, now_s=clock.now_s())
     shown = _ready(before, metadata.generation).get("status") in ("True", "False")
-    if wanted == before or (shown and not unsaid):
-        return
-    body: Manifest = {
-        "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
-        "status": wanted,
-    }
-    await client.patch(kind, None, metadata.name, body, MERGE_PATCH, subresource="status", field_manager=FIELD_MANAGER)
+    if wanted != before and (entry.unsaid or not shown):
+        body: Manifest = {
+            "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
+            "status": wanted,
+        }
+        await client.patch(
+            kind, None, metadata.name, body, MERGE_PATCH, subresource="status", field_manager=FIELD_MANAGER
+        )
+    entry.unsaid = False
 
 
 def generation_of(seen: ProviderObject) -> tuple[str, int]:

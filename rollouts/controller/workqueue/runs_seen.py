@@ -53,6 +53,7 @@ def _read(run: AnalysisRunObject) -> RunSeen:
         phase=status.phase,
         message=(status.message or ("" if status.phase.over else _last_measured(status.results)))[:MESSAGE_MAX],
         measured=_is_measured(status.results),
+        errors_in_a_row=_errors_in_a_row(status.results),
         terminate=_is_told_to_end(bytes(run.spec)),
         completed_at_s=status.completed_at_s if status.phase.over else None,
     )
@@ -64,6 +65,7 @@ def _run(
     phase: AnalysisPhase = AnalysisPhase.PENDING,
     message: str = "",
     measured: bool = False,
+    errors_in_a_row: int = 0,
     terminate: bool = False,
     completed_at_s: float | None = None,
 ) -> RunSeen:
@@ -78,6 +80,7 @@ def _run(
         phase=phase,
         message=message,
         measured=measured,
+        errors_in_a_row=errors_in_a_row,
         terminate=terminate,
         deleting=metadata.deletion_timestamp is not None,
         completed_at_s=completed_at_s,
@@ -87,6 +90,11 @@ def _run(
 def _is_measured(results: Sequence[MetricResult]) -> bool:
     """Whether each metric that counts has a measurement with a verdict; a run that has begun has a result for each metric."""
     return bool(results) and all(result.dry_run or result.count > 0 for result in results)
+
+
+def _errors_in_a_row(results: Iterable[MetricResult]) -> int:
+    going_on = (result for result in results if not result.dry_run and not result.phase.over)
+    return max((result.consecutive_error for result in going_on), default=0)
 
 
 def _last_measured(results: Iterable[MetricResult]) -> str:

@@ -49,6 +49,7 @@ class Rule(StrEnum):
     BESIDE_THE_SWITCH = "BesideTheSwitch"
     # what only a cluster shows
     SERVICE_MISSING = "ServiceMissing"
+    ANALYSIS_INVALID = "AnalysisInvalid"
     NO_SERVICE = "NoService"
     PROXY_MODE_UNKNOWN = "ProxyModeUnknown"
     IPVS_PORT_REUSE = "IpvsPortReuse"

@@ -116,8 +116,9 @@ def _use(rollout: Rollout, ref: ConfigRef, source: Source) -> ConfigUse | None:
                 uid=source.uid,
                 resource_version=source.resource_version,
             )
-        case SourceAbsent():
-            return ConfigUse(kind=ref.kind, source=ref.name, content="")
+        case SourceAbsent():  # under the name of its copy it stays absent for this revision, whoever creates the source
+            nowhere = copy_name(ref.kind, rollout=rollout.name, source=ref.name, content="")
+            return ConfigUse(kind=ref.kind, source=ref.name, content="", copy=nowhere)
         case SourceLeftAlone() | SourceUnread():
             return None
         case _:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight, known_weight
-from rollouts.core.model.analysis import AnalysisKind
+from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
 from rollouts.core.model.changes import StatusChange, apply
 from rollouts.core.model.drain import DrainNumbers
 from rollouts.core.model.frozen import replace
@@ -167,6 +167,11 @@ class PassContext:
     def promoted_past(self, gate: int | AnalysisKind) -> bool:
         """Whether somebody promoted the current revision past this step of this list, or this verdict, in this attempt."""
         return gate in self.passed or None in self.passed
+
+    @cached_property
+    def stepped_back(self) -> AnalysisRecord | None:
+        """The failed verdict that took the weight back and holds the update; None without one, and after a promotion in full."""
+        return None if self.promoted_full else self.status.stepped_back
 
     @property
     def rolled_back(self) -> bool:

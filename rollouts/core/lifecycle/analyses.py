@@ -26,6 +26,8 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.status import RolloutStatus, analysis_of
 
+ERRORS_TOLD = 3
+"""So many errors in a row may be a restart of the server; with more the wait says what a person can do."""
 _NAME_MAX = 63  # a Job that measures for a run carries the run's name as a label
 
 
@@ -73,7 +75,8 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
         return _beginning(ctx, gate, number=record.number if record is not None else 1, begins=begins)
     said = f": {run.message}" if run.message else ""
     ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
-    wait = Wait(Reason.ANALYSIS_RUNNING, f"{_place(gate)}: waiting for AnalysisRun {run.name}{said}")
+    told = f"{_place(gate)}: waiting for AnalysisRun {run.name}{said}{_without_answers(ctx, run)}"
+    wait = Wait(Reason.ANALYSIS_RUNNING, told)
     return Guard(gate=gate, wait=wait, measured=run.measured, ending=ending)
 
 
@@ -166,6 +169,15 @@ def _created(ctx: PassContext, gate: AnalysisGate, number: int, name: str, draft
     )
 
 
+def _without_answers(ctx: PassContext, run: RunSeen) -> str:
+    """What helps a run that gets no answers: how long it goes on is the template's choice, and may be forever."""
+    if run.errors_in_a_row <= ERRORS_TOLD:
+        return ""
+    end = f"rollouts analysis terminate {run.name} -n {ctx.seen.rollout.namespace}"
+    ways = f"mend what it asks; to end it and judge what was measured: {end}; to go back: {ctx.command('abort')}"
+    return f"; more than {ERRORS_TOLD} errors in a row, and it goes on until consecutiveErrorLimit: {ways}"
+
+
 def _is_noted(status: RolloutStatus, record: AnalysisRecord) -> bool:
     """Whether status names the run already, as it does when the run was deleted, or its creation failed."""
     noted = analysis_of(status, record.gate)
@@ -175,6 +187,10 @@ def _is_noted(status: RolloutStatus, record: AnalysisRecord) -> bool:
 def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
     said = f": {record.message}" if record.message else ""
     ended = f"{_place(record.gate)}: AnalysisRun {record.run} ended {record.phase}{said}"
+    if record.back_to_percent is not None:
+        back = f"the weight is back at {float(record.back_to_percent):g} %"
+        again = f"to do step {ctx.status.step_index} and what follows again: {ctx.command('promote')}"
+        return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {back}; {again}; to give up: {ctx.command('abort')}")
     way_out = f"to go on nevertheless: {ctx.command('promote')}; to go back: {ctx.command('abort')}"
     return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {way_out}")
 

@@ -194,15 +194,12 @@ def pending_abort(status: RolloutStatus) -> Command | None:
 
 
 def retry_asked(status: RolloutStatus) -> Command | None:
-    """The retry whose attempt has not begun yet; None when nothing is aborted."""
+    """The retry whose attempt has not begun yet; None when nothing may be retried."""
     return next(
         (
             each
             for each in status.commands
-            if each.verb is Verb.RETRY
-            and each.holds
-            and not _is_past_attempt(status, each)
-            and status.abort is not None
+            if each.verb is Verb.RETRY and each.holds and not _is_past_attempt(status, each) and status.may_be_retried
         ),
         None,
     )
@@ -307,7 +304,7 @@ def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
             unfinished = command.revision == status.current_revision != status.stable_revision
             return not is_declared(command) and (status.abort is not None or not unfinished)
         case Verb.RETRY:
-            return status.abort is None or _is_past_attempt(status, command)
+            return not status.may_be_retried or _is_past_attempt(status, command)
         case Verb.ROLLBACK:
             return command.revision != seen.rollout.spec.revision
         case Verb.RESTART:
@@ -321,7 +318,7 @@ def _has_passed_verdict(status: RolloutStatus, command: Command) -> bool:
     """Whether a promotion past the verdict of an analysis has nothing to pass any more: it passes one verdict once."""
     if command.analysis is None:
         return False
-    record = analysis_of(status, AnalysisGate(command.analysis))
+    record = analysis_of(status, AnalysisGate(command.analysis, command.step))
     return record is None or not record.held or record.at_s > command.at_s
 
 
@@ -371,7 +368,7 @@ def _notice(seen: Snapshot, command: Command) -> Notice:
         case Verb.PROMOTE:
             what = "every step" if command.step is None else f"step {command.step}"
             if command.analysis is not None:
-                what = f"the verdict of the {command.analysis} analysis"
+                what = f"the verdict of the {AnalysisGate(command.analysis, command.step)} analysis"
             paused = seen.rollout.spec.paused or seen.rollout.annotations.get(Verb.PAUSE) == NOW
             held = "; the Rollout stays paused until somebody resumes it" if paused else ""
             return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{by}")

@@ -77,7 +77,7 @@ def with_copies(ctx: PassContext, step: Contribution) -> Contribution:
     if plan.hold is not None:
         return replace(step, intents=step.intents[:at], wait=_wait_of(plan.hold))
     there = _copies_of_ours(ctx)
-    made = [CreateConfigCopy(use) for use in plan.uses if use.copy and (use.kind, use.copy) not in there]
+    made = [CreateConfigCopy(use) for use in plan.uses if use.has_copy and (use.kind, use.copy) not in there]
     notices = [
         Notice(Reason.CONFIG_COPIED, f"{each.use.kind} {each.use.source} is kept as {each.use.copy}") for each in made
     ]
@@ -130,7 +130,7 @@ def surplus_copies(ctx: PassContext) -> Contribution:
         return Contribution(wake_at_s=min(each.created_at_s for each in unnamed) + KEPT_S)
     known = {each.revision for each in ctx.seen.replica_sets}
     pods = ctx.seen.pods
-    strangers = pods is not None and any(each.revision not in known for each in pods.pods)
+    strangers = pods is not None and (pods.unowned or any(each.revision not in known for each in pods.pods))
     if pods is None or pods.at_s + (STRANGERS_AGAIN_S if strangers else PODS_SEEN_S) <= ctx.now_s:
         return Contribution(intents=(AskPods(),))
     if strangers:
@@ -150,7 +150,7 @@ def _copies_of_ours(ctx: PassContext) -> set[tuple[ConfigKind, str]]:
 
 def _used(replica_sets: Iterable[ReplicaSet]) -> Iterator[ConfigUse]:
     """The uses that have a copy, of ReplicaSets that stay."""
-    return (use for each in replica_sets if not each.deleting for use in each.config or () if use.copy)
+    return (use for each in replica_sets if not each.deleting for use in each.config or () if use.has_copy)
 
 
 def _source_has(ctx: PassContext, use: ConfigUse) -> bool:

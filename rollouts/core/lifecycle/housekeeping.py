@@ -11,6 +11,7 @@ from rollouts.core.model.intents import AskPods, DeleteReplicaSet, Intent, Patch
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet
+from rollouts.core.model.status import stable_before
 from rollouts.core.scale.restarts import PODS_FRESH_S
 from rollouts.core.scale.sizing import role_metadata
 
@@ -18,8 +19,13 @@ TROUBLE_AFTER_S = 30.0  # how long pods may be late before the controller lists 
 
 
 def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
-    """ReplicaSets without pods beyond `revisionHistoryLimit`, oldest first; never one that is in use or a rollback's target."""
-    if len(ctx.older) <= ctx.spec.revision_history_limit:
+    """ReplicaSets without pods beyond `revisionHistoryLimit`, oldest first; never one that is in use or a rollback's target.
+
+    The revision that was stable before is kept first: it is where people go back to. Revisions that were aborted since do not
+    push it out. Only with a limit of 0 it goes like any other.
+    """
+    limit = ctx.spec.revision_history_limit
+    if len(ctx.older) <= limit:
         return ()
     in_use = {
         ctx.status.current_revision,
@@ -34,7 +40,10 @@ def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
         for each in ctx.older
         if each.revision not in in_use and each.observed and each.spec_replicas == each.replicas == 0
     ]
-    count = max(0, len(empty) - ctx.spec.revision_history_limit)
+    count = max(0, len(empty) - limit)
+    before = stable_before(ctx.status.history, ctx.status.stable_revision)
+    if before is not None and limit > 0:
+        empty.sort(key=lambda each: each.revision == before.revision)
     return tuple(
         DeleteReplicaSet(name=each.name, uid=each.uid, resource_version=each.resource_version) for each in empty[:count]
     )

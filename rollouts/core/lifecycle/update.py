@@ -40,14 +40,16 @@ def promotion(seen: Snapshot, status: RolloutStatus) -> Promote:
     )
     outcome = Outcome.ROLLED_BACK if again else Outcome.PROMOTED
     ended = _entry(status, now_s=seen.now_s, outcome=outcome)
-    return Promote(seen.rollout.spec.strategy.step_count, seen.now_s, ended)
+    spec = seen.rollout.spec
+    return Promote(spec.strategy.step_count, seen.now_s, ended, spec.history_limit)
 
 
 def _new_steps(seen: Snapshot, status: RolloutStatus) -> tuple[StatusChange, ...]:
     spec = seen.rollout.spec
     if spec.strategy_hash == status.strategy_hash:
         return ()
-    if status.current_revision == status.stable_revision:  # it is finished, and stays at the end of the new steps
+    # A finished update stays at the end of the new steps, and so does the first one: there is nothing that steps could protect.
+    if status.stable_revision in ("", status.current_revision):
         return (KeepStepsDone(spec.strategy_hash, spec.strategy.step_count),)
     return (StartSteps(spec.strategy_hash, seen.now_s),)
 
@@ -101,6 +103,7 @@ def _start(seen: Snapshot, status: RolloutStatus, *, target: str) -> Contributio
         injection=injected,
         at_s=seen.now_s,
         ended=ended,
+        history_limit=seen.rollout.spec.history_limit,
     )
     changed = changed_sources(seen)
     about = f"; {changed} changed" if changed else ""

@@ -113,8 +113,7 @@ def _promote_now(asked: Asked) -> Verdict:
 
 def _past_verdict(asked: Asked, held: AnalysisGate) -> Command:
     """The promotion past the verdict that holds the update: of a step by its index, of other analyses by their name."""
-    analysis = None if held.step is not None else held.kind
-    return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=held.step, analysis=analysis)
+    return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=held.step, analysis=held.kind)
 
 
 def _promote_named(asked: Asked) -> Verdict:
@@ -144,14 +143,13 @@ def _promote_step(asked: Asked, step: str) -> Verdict:
     steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
     if step and int(step) >= steps:
         return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
-    if step and _is_analysis(asked.seen.rollout.spec.strategy, int(step)) and asked.gates.held != _gate(int(step)):
+    if step and _is_analysis(asked.seen.rollout.spec.strategy, int(step)):
+        held = AnalysisGate(AnalysisKind.STEP, int(step))
+        if asked.gates.held == held:
+            return _past_verdict(asked, held)
         return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
     ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
     return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step) if step else ahead)
-
-
-def _gate(step: int) -> AnalysisGate:
-    return AnalysisGate(AnalysisKind.STEP, step)
 
 
 def _is_analysis(strategy: Strategy, step: int) -> bool:
@@ -200,7 +198,7 @@ def _retry_named(asked: Asked) -> Verdict:
 
 def _retry(asked: Asked, attempt: int) -> Verdict:
     status, revision = asked.status, asked.status.current_revision
-    if status.abort is None:
+    if not status.may_be_retried:
         return _refused(f"nothing is aborted: revision {revision} needs no new attempt")
     if asked.seen.rollout.annotations.get(Verb.ABORT, "").strip() == revision:
         return _refused(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 
@@ -60,6 +61,7 @@ class OnFailure(StrEnum):
 
     ABORT = "abort"
     HOLD = "hold"  # the update stands still until somebody promotes or aborts it
+    STEP_BACK = "stepBack"  # the same, and the canary's weight goes back to the one before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,11 @@ class AnalysisGate:
 
     kind: AnalysisKind
     step: int | None = None
+
+    @property
+    def promoted_as(self) -> int | AnalysisKind:
+        """The name by which a promotion passes its verdict: the step's index, or the kind of an analysis that is no step."""
+        return self.kind if self.step is None else self.step
 
     def __str__(self) -> str:
         return self.kind if self.step is None else f"{self.kind} {self.step}"
@@ -135,6 +142,7 @@ class RunSeen:
         revision: label `rollouts.dev/revision`.
         message: why it has this phase; of one that runs: what its last measurements say.
         measured: each metric that counts has a measurement with a verdict.
+        errors_in_a_row: the most, of a metric that counts and goes on, at the end of what was measured.
         terminate: somebody has told it to end.
         completed_at_s: when it was over; None before.
     """
@@ -148,6 +156,7 @@ class RunSeen:
     phase: AnalysisPhase = AnalysisPhase.PENDING
     message: str = ""
     measured: bool = False
+    errors_in_a_row: int = 0
     terminate: bool = False
     deleting: bool = False
     completed_at_s: float | None = None
@@ -163,6 +172,7 @@ class AnalysisRecord:
         phase: once it is over, the verdict: it stays, whatever becomes of the run.
         at_s: when the run was asked for; of a verdict: when it was recorded.
         passed: somebody promoted the revision past a verdict that holds it.
+        back_to_percent: the weight to which the verdict has taken the canary back (`onFailure: stepBack`); None for any other.
     """
 
     gate: AnalysisGate
@@ -172,6 +182,7 @@ class AnalysisRecord:
     message: str = ""
     at_s: float = 0.0
     passed: bool = False
+    back_to_percent: int | Fraction | None = None
 
     @property
     def held(self) -> bool:

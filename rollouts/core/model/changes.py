@@ -23,12 +23,10 @@ from rollouts.core.model.status import (
     ScaleDown,
     Traffic,
     Verb,
+    stable_before,
 )
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName
-
-HISTORY_LIMIT = 10
-"""Finished updates kept in status; as many as revisionHistoryLimit's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +50,7 @@ class StartUpdate:
         gate_passed: blue-green: there is nothing to preview.
         injection: what is added to its pod template; None for nothing.
         ended: the history entry of the unfinished update that it replaces; None when there is none.
+        history_limit: how many entries the history keeps, at least 3.
     """
 
     revision: str
@@ -62,6 +61,7 @@ class StartUpdate:
     injection: Injection | None
     at_s: float
     ended: HistoryEntry | None
+    history_limit: int
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
         """The status after this change."""
@@ -74,7 +74,7 @@ class StartUpdate:
             gate_passed=self.gate_passed,
             attempt=0,
             injection=self.injection,
-            history=status.history if self.ended is None else _with_entry(status, self.ended),
+            history=status.history if self.ended is None else _with_entry(status, self.ended, limit=self.history_limit),
         )
 
 
@@ -209,11 +209,13 @@ class Promote:
 
     Args:
         ended: the history entry of the update.
+        history_limit: how many entries the history keeps, at least 3.
     """
 
     step_count: int
     at_s: float
     ended: HistoryEntry
+    history_limit: int
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
         """The status after this change."""
@@ -223,7 +225,7 @@ class Promote:
             step_index=self.step_count,
             finished_at_s=self.at_s,
             progressed_at_s=self.at_s,
-            history=_with_entry(status, self.ended),
+            history=_with_entry(status, self.ended, limit=self.history_limit),
             commands=tuple(each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)),
         )
 
@@ -332,6 +334,32 @@ class RecordAnalysis:
         return replace(status, analyses=(*others, self.record))
 
 
+@dataclass(frozen=True, slots=True)
+class StepBack:
+    """Goes back to the step that is done again once somebody promotes the revision past the verdict that has taken it back."""
+
+    step_index: int
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status after this change."""
+        return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
+
+
+@dataclass(frozen=True, slots=True)
+class GoForward:
+    """Tries the step again to which a verdict has gone back: in a new attempt, so all evidence is measured again."""
+
+    attempt: int
+    at_s: float
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status after this change."""
+        return replace(
+            status, attempt=self.attempt, step_started_at_s=self.at_s, progressed_at_s=self.at_s, analyses=()
+        )
+
+
 StatusChange: TypeAlias = (
     RecoverRevisions
     | StartUpdate
@@ -355,6 +383,8 @@ StatusChange: TypeAlias = (
     | RecordElsewhere
     | RecordRestart
     | RecordAnalysis
+    | StepBack
+    | GoForward
 )
 
 
@@ -381,5 +411,12 @@ def _at_first_step(status: RolloutStatus, *, at_s: float) -> RolloutStatus:
     )
 
 
-def _with_entry(status: RolloutStatus, ended: HistoryEntry) -> tuple[HistoryEntry, ...]:
-    return (*status.history, ended)[-HISTORY_LIMIT:]
+def _with_entry(status: RolloutStatus, ended: HistoryEntry, *, limit: int) -> tuple[HistoryEntry, ...]:
+    """The newest entries; among them, whatever came to nothing since, those of the last two revisions that became stable."""
+    entries = (*status.history, ended)
+    stable = stable_before(entries, "")
+    before = stable_before(entries, stable.revision) if stable is not None else None
+    needed = [each for each in (stable, before) if each is not None]
+    others = [each for each in entries if each not in needed]
+    kept = (*needed, *others[-(limit - len(needed)) :])
+    return tuple(each for each in entries if each in kept)

@@ -46,7 +46,8 @@ class ConfigUse:
     Args:
         source: name of the user's object.
         content: hash of its content, see core/config/content.py; "" when the source is absent.
-        copy: name of the copy that the ReplicaSet names instead; "" when it names the source itself.
+        copy: name of the copy that the ReplicaSet names instead; "" when it names the source itself. Of an absent source
+            there is no copy, and nothing has the name.
         uid, resource_version: of the source when its content was read; "" when it is absent.
     """
 
@@ -56,6 +57,11 @@ class ConfigUse:
     copy: str = ""
     uid: str = ""
     resource_version: str = ""
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether there must be a copy for the pods of the revision."""
+        return bool(self.content and self.copy)
 
     @property
     def name(self) -> str:

@@ -268,6 +268,7 @@ class RolloutSpec:
         restart_at_s: pods older than this (seconds since 1970) are restarted; None for never.
         rollback_window_revisions: going back at most this many revisions skips the steps; None for never.
         successful_runs_kept, unsuccessful_runs_kept: AnalysisRuns of earlier updates and attempts that are kept after their end.
+        history_limit: finished updates that status keeps, at least 3.
         ends: how the template's pods end, as the user wrote it.
         config_refs: the sources that the template names and that may be versioned.
     """
@@ -289,6 +290,7 @@ class RolloutSpec:
     rollback_window_revisions: int | None = None
     successful_runs_kept: int = 5
     unsuccessful_runs_kept: int = 5
+    history_limit: int = 10
     drain: DrainSpec = DrainSpec()
     ends: PodExit = PodExit()
     config_versioning: ConfigVersioning = ConfigVersioning()

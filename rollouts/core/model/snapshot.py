@@ -165,10 +165,15 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class PodsSeen:
-    """Answer to `AskPods`: all pods of the Rollout as they were at `at_s`."""
+    """Answer to `AskPods`: all pods of the Rollout as they were at `at_s`.
+
+    Args:
+        unowned: how many more pods have a revision and the Rollout's labels: a ReplicaSet that is gone may have made them.
+    """
 
     at_s: float
     pods: tuple[Pod, ...]
+    unowned: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Command:
         revision: the revision that it acts on; for a rollback the one that it leaves, for a refusal the one at that time.
         target: for a rollback, the revision to go back to; else "".
         step: for a promotion, index of the step to pass, None for every step; for a retry, the number of the attempt.
-        analysis: for a promotion: the verdict to pass, which belongs to no step; then `step` is None. Else None.
+        analysis: for a promotion past a verdict: the kind of its analysis; `step` is None unless that is a step. Else None.
         taken_off: its value was `true`, and its annotation is gone.
         strategy_hash, attempt: the steps and the attempt that it was given for.
         refusal: why it is not carried out; None when it was accepted.
@@ -123,7 +123,7 @@ class Command:
     @property
     def passes(self) -> int | AnalysisKind | None:
         """For a promotion: the gate that it passes; None for every one."""
-        return self.step if self.analysis is None else self.analysis
+        return self.analysis if self.step is None else self.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +341,29 @@ class RolloutStatus:
     history: tuple[HistoryEntry, ...] = ()
     analyses: tuple[AnalysisRecord, ...] = ()
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Whether the current revision may begin again at its first step: it was aborted, or a failure took its weight back."""
+        return self.abort is not None or self.stepped_back is not None
+
+    @property
+    def stepped_back(self) -> AnalysisRecord | None:
+        """The latest failed verdict that took the weight back and holds the update, at any step; None without one."""
+        if self.abort is not None:
+            return None
+        for each in reversed(self.analyses):
+            if each.held and each.back_to_percent is not None:
+                return each
+        return None
+
+
+def stable_before(history: tuple[HistoryEntry, ...], stable_revision: str) -> HistoryEntry | None:
+    """The update after which another revision than `stable_revision` was last the stable one; None when none is on record."""
+    for each in reversed(history):
+        if each.outcome in WAS_STABLE and each.revision != stable_revision:
+            return each
+    return None
 
 
 def analysis_of(status: RolloutStatus, gate: AnalysisGate) -> AnalysisRecord | None:

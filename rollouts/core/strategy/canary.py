@@ -54,7 +54,7 @@ from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
 from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
 from rollouts.core.strategy.canary_waits import canary_wait, evidence_wait, pause_wait
-from rollouts.core.strategy.guards import BACKGROUND, guarding, is_judged
+from rollouts.core.strategy.guards import BACKGROUND, guarding_gates, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 
@@ -153,7 +153,7 @@ class CanaryRules:
         return tuple(
             [
                 guarded(ctx, gate, begins=_gets_requests(ctx) if gate == BACKGROUND else at_step)
-                for gate in guarding(ctx)
+                for gate in guarding_gates(ctx)
             ]
         )
 

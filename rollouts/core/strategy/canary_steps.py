@@ -48,6 +48,38 @@ class StepGoal:
     analyzes: bool
 
 
+@dataclass(frozen=True, slots=True)
+class LowerWeight:
+    """Where a canary goes back to.
+
+    Args:
+        step_index: the step that is done again when the update goes forward.
+        weight_percent: the weight until then.
+    """
+
+    step_index: int
+    weight_percent: WeightPercent
+
+
+def one_weight_back(strategy: Canary, status: RolloutStatus) -> LowerWeight:
+    """The latest weight of the steps so far that is below the present one, 0 when there is none.
+
+    The step to do again is the one that has set the present weight. After the last step, which has set the weight 100, it is the
+    last step. Without a weight so far it is the present step.
+    """
+    steps, back = strategy.steps[: status.step_index + 1], status.stepped_back
+    weights = [(index, step.weight_percent) for index, step in enumerate(steps) if isinstance(step, SetWeight)]
+    present: WeightPercent = weights[-1][1] if weights else 0
+    if status.step_index >= len(strategy.steps):
+        present = 100
+    if back is not None and back.back_to_percent is not None:
+        present = min(present, back.back_to_percent)
+    set_by = [index for index, weight in weights if weight == present]
+    again = set_by[-1] if set_by else max(0, min(status.step_index, len(strategy.steps) - 1))
+    lower = [weight for index, weight in weights if index <= again and weight < present]
+    return LowerWeight(again, lower[-1] if lower else 0)
+
+
 def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
     """The goal of the current step."""
     index = ctx.status.step_index
@@ -122,4 +154,7 @@ def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:
             wanted = step.weight_percent
     if index >= len(strategy.steps):
         wanted = 100
+    back = ctx.stepped_back if ctx.status.analyses else None
+    if back is not None and back.back_to_percent is not None:
+        wanted = min(wanted, back.back_to_percent)
     return min(wanted, ctx.status.weight_percent or 0) if ctx.paused else wanted

@@ -36,10 +36,21 @@ def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
     return gate not in guarding(ctx) or is_passed(ctx.recorded, gate)
 
 
+def guarding_gates(ctx: PassContext) -> tuple[AnalysisGate, ...]:
+    """The gates of the analyses that count now; first that of a verdict that took the weight back, which holds at any step."""
+    back, gates = ctx.stepped_back, tuple(guarding(ctx))
+    return gates if back is None else (back.gate, *(each for each in gates if each != back.gate))
+
+
 def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
-    """The gate with a verdict that only a person can pass; None without one, and after an abort."""
+    """The gate with a verdict that only a person can pass; None without one, and after an abort.
+
+    A verdict that took the weight back comes first: it holds at any step, whatever the spec says by now.
+    """
     if status.abort is not None or not status.analyses:
         return None
+    if status.stepped_back is not None:
+        return status.stepped_back.gate
     gates = _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
     for gate in gates:
         record = analysis_of(status, gate)

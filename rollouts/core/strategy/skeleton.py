@@ -106,7 +106,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     sizes = rules.sizes(routed, trusted, routing)
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
     begins: list[StatusChange] = []
-    if guarding(routed):
+    if routed.status.analyses or guarding(routed):
         moves = replace(moves, guards=rules.guards(routed, moves))
         for guard in moves.guards:
             begins += guard.changes

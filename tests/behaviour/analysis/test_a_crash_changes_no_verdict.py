@@ -26,6 +26,7 @@ from rollouts.sim.faults import (
     Throttle,
     Unavailable,
 )
+from tests.behaviour.branches import each_fault
 from tests.controller.analysis.stage import Outcome, Script, Stage, analysis_run, metric, play
 
 FAULTS: tuple[Fault, ...] = (
@@ -57,10 +58,9 @@ class Scenario:
     script: Script = field(default_factory=dict)
     terminate_s: float | None = None
 
-    def play(self, faults: dict[int, Fault]) -> tuple[dict[str, Any], int]:
-        """What is there at the end, and how many writes there were."""
+    def play(self, tape: FaultTape) -> dict[str, Any]:
+        """What is there at the end."""
         ends: list[dict[str, Any]] = []
-        tape = FaultTape(faults)
 
         async def scenario(stage: Stage) -> None:
             for each in self.runs:
@@ -76,7 +76,7 @@ class Scenario:
             ends.append(stage.end())
 
         play(scenario, self.script)
-        return ends[0], tape.seen
+        return ends[0]
 
 
 SCENARIOS = {
@@ -114,14 +114,16 @@ VERDICTS = {
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_end_is_the_same_after_every_single_fault(name: str) -> None:
     """A crash between any two writes, a lost request and a lost answer are one case: a prefix of the writes happened."""
-    without, writes = SCENARIOS[name].play({})
+    tape = FaultTape({})
+    without = SCENARIOS[name].play(tape)
+
+    branches = list(each_fault(SCENARIOS[name].play, *FAULTS))
 
     assert {run: status["phase"] for run, status in without.items()} == VERDICTS[name]
-    assert writes >= len(SCENARIOS[name].runs)
-    for number in range(writes):
-        for fault in FAULTS:
-            end, _ = SCENARIOS[name].play({number: fault})
-            assert end == without, (number, fault)
+    assert tape.seen >= len(SCENARIOS[name].runs)
+    assert len(branches) == tape.seen * len(FAULTS)
+    for branch in branches:
+        assert branch.outcome == without, (branch.place, branch.fault)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -132,9 +134,9 @@ def test_the_end_is_the_same_after_many_faults(seed: int) -> None:
     faults = [each for each in FAULTS if not isinstance(each, Slow)]
     tape = {number: rng.choice(faults) for number in range(12) if rng.random() < 0.4}
 
-    end, _ = SCENARIOS[name].play(dict(tape))
+    end = SCENARIOS[name].play(FaultTape(tape))
 
-    assert end == SCENARIOS[name].play({})[0], (name, tape)
+    assert end == SCENARIOS[name].play(FaultTape({})), (name, tape)
 
 
 def test_no_write_but_of_status_and_the_end_of_a_run() -> None:

@@ -13,7 +13,8 @@ from rollouts.sim.network.prometheus.faults import (
     StatusError,
     Unreachable,
 )
-from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, faults_at, undisturbed
+from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, undisturbed
+from tests.behaviour.branches import ForkingQuestions, branched
 
 FAULTS: dict[str, PrometheusFault] = {
     "hangs": Hangs(),
@@ -29,11 +30,15 @@ FAULTS: dict[str, PrometheusFault] = {
 @pytest.mark.parametrize("name", IN_ANY_LANE)
 def test_a_fault_of_any_question_ends_as_without(name: str, times: int) -> None:
     """Every question of a run, with each fault: neither a success comes of it, nor an abort."""
-    for place in range(undisturbed(name).questions):
-        for what, fault in FAULTS.items():
-            run = ANALYSED[name].play(prometheus=faults_at(place, *[fault] * times))
+    disturbed = list(
+        branched(
+            lambda forks: ANALYSED[name].play(prometheus=ForkingQuestions(forks, times=times)), tuple(FAULTS.values())
+        )
+    )
 
-            where = f"{what} at question {place}"
-            assert run.questions > place, where
-            assert run.end == undisturbed(name).end, where
-            assert (run.violations, run.unexpected) == ([], []), where
+    assert len(disturbed) == undisturbed(name).questions * len(FAULTS)
+    for branch in disturbed:
+        run, where = branch.outcome, f"{branch.fault} at question {branch.place}"
+        assert run.questions > branch.place, where
+        assert run.end == undisturbed(name).end, where
+        assert (run.violations, run.unexpected) == ([], []), where

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.sim.faults import CrashAfter, CrashBefore, Fault, FaultTape
-from tests.behaviour.scenarios import SCENARIOS, Scenario
-from tests.behaviour.stage import Run, play
+from rollouts.sim.faults import CrashAfter, CrashBefore, Fault
+from tests.behaviour.branches import each_fault
+from tests.behaviour.scenarios import SCENARIOS
+from tests.behaviour.stage import play
 
 CRASHES: dict[str, Fault] = {"before": CrashBefore(), "after": CrashAfter()}
-
-
-def crashed(scenario: Scenario, place: int, crash: Fault) -> Run:
-    """The scenario with one crash."""
-    return play(scenario.manifests, scenario.script, tape=FaultTape({place: crash}))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -42,10 +38,11 @@ def test_a_crash_at_any_write_ends_as_without(name: str, crash: str) -> None:
     scenario = SCENARIOS[name]
     without = play(scenario.manifests, scenario.script)
 
-    for place in range(without.faultable):
-        run = crashed(scenario, place, CRASHES[crash])
+    crashed = list(each_fault(lambda tape: play(scenario.manifests, scenario.script, tape=tape), CRASHES[crash]))
 
-        where = f"crash {crash} write {place}"
+    assert len(crashed) == without.faultable
+    for branch in crashed:
+        run, where = branch.outcome, f"crash {crash} write {branch.place}"
         assert run.senders == {"first", "second"}, where
         assert run.end == without.end, where
         assert run.violations == [], where

@@ -12,9 +12,10 @@ import pytest
 
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
 from rollouts.sim.network.gateway import GatewaySettings
+from tests.behaviour.branches import each_fault
 from tests.behaviour.routed import BETA_ROUTE, Outcome, Users, play_routed, weight, world
 from tests.behaviour.scenarios import MANUAL
-from tests.behaviour.stage import Stage
+from tests.behaviour.stage import Run, Stage
 
 FAULTS: dict[str, Fault] = {
     "crash before": CrashBefore(),
@@ -66,11 +67,16 @@ def test_a_fault_of_any_one_write_ends_as_without(name: str, fault: str) -> None
     without = undisturbed(name)
     assert without.run.violations == []
 
-    for place in range(without.run.faultable):
-        outcome = played(name, FaultTape({place: FAULTS[fault]}))
+    def faulty(tape: FaultTape) -> tuple[Run, dict[int, int]]:
+        outcome = played(name, tape)
+        return outcome.run, outcome.users.causes
 
-        where = f"{fault} at write {place}"
-        assert outcome.run.end == without.run.end, where
-        assert outcome.run.violations == [], where
-        assert outcome.run.unexpected == [], where
-        assert outcome.users.causes == {}, where
+    disturbed = list(each_fault(faulty, FAULTS[fault]))
+
+    assert len(disturbed) == without.run.faultable
+    for branch in disturbed:
+        (run, causes), where = branch.outcome, f"{fault} at write {branch.place}"
+        assert run.end == without.run.end, where
+        assert run.violations == [], where
+        assert run.unexpected == [], where
+        assert causes == {}, where

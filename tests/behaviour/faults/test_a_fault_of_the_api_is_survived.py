@@ -16,13 +16,13 @@ from rollouts.sim.faults import (
     DropReply,
     DropRequest,
     Fault,
-    FaultTape,
     FaultyWatches,
     Slow,
     Throttle,
     Unavailable,
     WatchFaults,
 )
+from tests.behaviour.branches import each_fault
 from tests.behaviour.scenarios import SCENARIOS
 from tests.behaviour.stage import LIMIT_S, Run, Script, Stage, play
 
@@ -71,11 +71,13 @@ def test_a_fault_of_any_one_write_changes_nothing(name: str, fault: str) -> None
     """Refused, throttled, failed, lost on the way there or back, or late: what to do is read off the world again."""
     scenario = SCENARIOS[name]
 
-    for place in range(undisturbed(name).faultable):
-        tape = FaultTape({place: FAULTS[fault]})
-        run = play(scenario.manifests, scenario.script, tape=tape, grace_s=HELD_UP_S)
+    disturbed = list(
+        each_fault(lambda tape: play(scenario.manifests, scenario.script, tape=tape, grace_s=HELD_UP_S), FAULTS[fault])
+    )
 
-        assert_as_without(run, name, f"{fault} at write {place}")
+    assert len(disturbed) == undisturbed(name).faultable
+    for branch in disturbed:
+        assert_as_without(branch.outcome, name, f"{fault} at write {branch.place}")
 
 
 REFUSED_WHILE_BEHIND = 45

@@ -10,12 +10,12 @@ import msgspec
 from rollouts.objects import TRAFFIC_PROVIDER, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import CrashAfter, FaultTape
+from tests.behaviour.branches import each_fault
 from tests.behaviour.routed import (
     BETA_ROUTE,
     LADDER,
     NO_BETA_ROUTE,
     STAY,
-    Outcome,
     Users,
     http_route,
     play_routed,
@@ -23,7 +23,7 @@ from tests.behaviour.routed import (
     weight,
 )
 from tests.behaviour.scenarios import STABLE_AND_CANARY, canary, rollout
-from tests.behaviour.stage import KEY, Stage
+from tests.behaviour.stage import KEY, Run, Stage
 
 NAME = "plain-http"
 PATH = f"spec.strategy.canary.trafficRouting.plugins[{NAME}]"
@@ -267,18 +267,20 @@ def test_a_controller_that_dies_after_any_write_is_not_missed() -> None:
         await stage.until_phase("Healthy", "2")
         ready.append(provider_condition(stage)["status"])
 
-    def played(tape: FaultTape | None = None) -> Outcome:
-        return play_routed(world(weight(50), STAY), script, tape=tape, grace_s=4.0)
+    def played(tape: FaultTape) -> tuple[Run, dict[int, int], list[str]]:
+        outcome = play_routed(world(weight(50), STAY), script, tape=tape, grace_s=4.0)
+        return outcome.run, outcome.users.causes, ready
 
-    without = played()
-    assert without.run.faultable >= 10
+    without, _, _ = played(FaultTape({}))
+    assert without.faultable >= 10
 
-    for place in range(without.run.faultable):
-        outcome = played(FaultTape({place: CrashAfter()}))
+    crashed = list(each_fault(played, CrashAfter()))
 
-        where = f"after write {place}"
-        assert outcome.run.end == without.run.end, where
-        assert outcome.run.violations == [], where
-        assert outcome.run.unexpected == [], where
-        assert outcome.users.causes == {}, where
-    assert set(ready) == {"True"}
+    assert len(crashed) == without.faultable
+    for branch in crashed:
+        (run, causes, told), where = branch.outcome, f"after write {branch.place}"
+        assert run.end == without.end, where
+        assert run.violations == [], where
+        assert run.unexpected == [], where
+        assert causes == {}, where
+        assert set(told) == {"True"}, where

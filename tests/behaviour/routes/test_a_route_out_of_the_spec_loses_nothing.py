@@ -15,9 +15,10 @@ from rollouts.objects import Manifest
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
 from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from tests.behaviour.branches import each_fault
 from tests.behaviour.routed import Outcome, Users, http_route, play_routed, stored_share, weight, world
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, MANUAL
-from tests.behaviour.stage import KEY, Stage
+from tests.behaviour.stage import KEY, Run, Stage
 
 GATEWAYS = pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
 FAULTS: dict[str, Fault] = {"crash before": CrashBefore(), "crash after": CrashAfter(), "lost reply": DropReply()}
@@ -108,10 +109,15 @@ def test_a_fault_of_any_one_write_ends_as_without(fault: str) -> None:
     """What the canary may still get is remembered, or its pods would go under requests."""
     without, _ = play_edit(EDITS["blue-green"])
 
-    for place in range(AT_THE_EDIT, without.run.faultable):
-        outcome, _ = play_edit(EDITS["blue-green"], tape=FaultTape({place: FAULTS[fault]}), grace_s=4.0)
+    def faulty(tape: FaultTape) -> tuple[Run, dict[int, int]]:
+        outcome, _ = play_edit(EDITS["blue-green"], tape=tape, grace_s=4.0)
+        return outcome.run, outcome.users.causes
 
-        where = f"{fault} at write {place}"
-        assert outcome.users.causes == {}, where
-        assert (outcome.run.violations, outcome.run.unexpected) == ([], []), where
-        assert outcome.run.end == without.run.end, where
+    disturbed = list(each_fault(faulty, FAULTS[fault], first=AT_THE_EDIT))
+
+    assert len(disturbed) == without.run.faultable - AT_THE_EDIT
+    for branch in disturbed:
+        (run, causes), where = branch.outcome, f"{fault} at write {branch.place}"
+        assert causes == {}, where
+        assert (run.violations, run.unexpected) == ([], []), where
+        assert run.end == without.run.end, where

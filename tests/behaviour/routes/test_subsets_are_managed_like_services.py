@@ -15,10 +15,11 @@ import pytest
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import SERVICE, Kind, Manifest
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
+from tests.behaviour.branches import each_fault
 from tests.behaviour.routed import STAY, patch, weight
 from tests.behaviour.routes.subsets import CRDS, RULE_NAME, destination_rule, play_subsets, virtual_service, world
 from tests.behaviour.scenarios import MANUAL
-from tests.behaviour.stage import KEY, Script, Stage, play
+from tests.behaviour.stage import KEY, Run, Script, Stage, play
 from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
 
 FAULTS: dict[str, Fault] = {"crash before": CrashBefore(), "crash after": CrashAfter(), "lost reply": DropReply()}
@@ -258,9 +259,14 @@ def test_a_fault_of_any_one_write_ends_as_without(script: Script, fault: str) ->
     manifests = world(weight(50), STAY if script is updated else MANUAL, replicas=2)
     without, _ = play_subsets(manifests, script)
 
-    for place in range(without.faultable):
-        run, mesh = play_subsets(manifests, script, tape=FaultTape({place: FAULTS[fault]}), grace_s=4.0)
+    def faulty(tape: FaultTape) -> tuple[Run, list[str]]:
+        run, mesh = play_subsets(manifests, script, tape=tape, grace_s=4.0)
+        return run, mesh.lost
 
-        where = f"{fault} at write {place}"
+    disturbed = list(each_fault(faulty, FAULTS[fault]))
+
+    assert len(disturbed) == without.faultable
+    for branch in disturbed:
+        (run, lost), where = branch.outcome, f"{fault} at write {branch.place}"
         assert run.end == without.end, where
-        assert (mesh.lost, run.violations, run.unexpected) == ([], [], []), where
+        assert (lost, run.violations, run.unexpected) == ([], [], []), where

@@ -11,6 +11,7 @@ import pytest
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.controller.observe.config import Configs, config_of
 from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
+from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import (
     ConfigKind,
     ConfigRef,
@@ -226,23 +227,52 @@ def test_how_many_share_a_source_is_known() -> None:
     assert observed(arrange)[0] == known(shared_by=3)
 
 
+MARKED = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
+
+
+def copy(content: str = "abc", *, name: str = "", **more: Any) -> Any:
+    """A copy of the source with that content."""
+    made = name or copy_name(MAP, rollout="cart", source="app-config", content=content)
+    notes = {"rollouts.dev/config-source": "app-config", "rollouts.dev/content": content}
+    return config_map(made, **{"labels": MARKED, "annotations": notes, "ownerReferences": owned()} | more)
+
+
 def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark() -> None:
     """Somebody else's ConfigMap with our label is no copy, and one that nobody owns is one that nobody would delete."""
-    marked = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
-    notes = {"rollouts.dev/config-source": "app-config", "rollouts.dev/content": "abc"}
-    ours = config_map("b", labels=marked, annotations=notes, ownerReferences=owned())
-    orphan = config_map("a", labels=marked, annotations=notes, deletionTimestamp="2026-01-01T00:00:09Z")
-    earlier = config_map("c", labels=marked, annotations=notes, ownerReferences=owned(uid="earlier"))
-    unmarked = config_map("d", labels={"rollouts.dev/name": "cart"}, ownerReferences=owned())
-    another = config_map("e", labels=marked | {"rollouts.dev/name": "other"})
-
-    _, copies = observed(seen(unmarked, ours, another, orphan, earlier))
-
-    assert [(each.name, each.source, each.content, each.owned, each.deleting) for each in copies] == [
-        ("a", "app-config", "abc", False, True),
-        ("b", "app-config", "abc", True, False),
-        ("c", "app-config", "abc", False, False),
+    objects = [
+        copy("owned"),
+        copy("deleting", deletionTimestamp="2026-01-01T00:00:09Z"),
+        copy("orphan", ownerReferences=None),
+        copy("earlier", ownerReferences=owned(uid="earlier")),
+        copy("unmarked", labels={"rollouts.dev/name": "cart"}),
+        copy("other", labels=MARKED | {"rollouts.dev/name": "other"}),
     ]
+
+    _, copies = observed(seen(*objects))
+
+    assert {each.content: (each.source, each.owned, each.deleting, each.problem) for each in copies} == {
+        "owned": ("app-config", True, False, ""),
+        "deleting": ("app-config", True, True, ""),
+        "orphan": ("app-config", False, False, ""),
+        "earlier": ("app-config", False, False, ""),
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (copy(name="mine"), "its name does not follow from its annotations"),
+        (copy(annotations={}), "its name does not follow from its annotations"),
+        (copy(ownerReferences=owned("other", "other")), "another object controls it"),
+    ],
+)
+def test_what_has_the_labels_of_a_copy_and_was_not_made_as_one_is_neither_used_nor_deleted(
+    found: Any, why: str
+) -> None:
+    """Whoever changes a copy of a copy by hand keeps its labels; what a Rollout deletes must be its own."""
+    _, (marked,) = observed(seen(found))
+
+    assert why in marked.problem
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,20 @@ def test_a_run_that_goes_on_says_what_it_measured_last() -> None:
     assert run.message == "success-rate Successful (0.99), latency Error (connection refused)"
 
 
+def test_errors_in_a_row_are_counted_of_metrics_that_count_and_go_on() -> None:
+    """More than a few need a person; those of a dry run, or of a metric that is over, need none."""
+    results = (
+        MetricResult(name="a", phase=AnalysisPhase.RUNNING, error=9, consecutive_error=2),
+        MetricResult(name="b", phase=AnalysisPhase.RUNNING, error=5, consecutive_error=5),
+        MetricResult(name="c", phase=AnalysisPhase.RUNNING, error=7, consecutive_error=7, dry_run=True),
+        MetricResult(name="d", phase=AnalysisPhase.SUCCESSFUL, error=8, consecutive_error=8),
+    )
+
+    (run,) = runs_with(RunStatus(phase=AnalysisPhase.RUNNING, results=results, started_at_s=1.0))
+
+    assert run.errors_in_a_row == 5
+
+
 @pytest.mark.parametrize(
     ("spec", "told"), [({"terminate": True}, True), ({"terminate": False}, False), ({"terminate": "yes"}, False)]
 )

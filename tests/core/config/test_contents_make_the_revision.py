@@ -90,11 +90,16 @@ def test_each_content_and_each_template_is_a_revision_of_its_own() -> None:
     assert _plan(_seen(_known("v1", uid="another", resource_version="9"))).revision == revisions[0]
 
 
-def test_a_new_replica_set_names_copies_and_an_absent_optional_source_as_it_is() -> None:
-    """The copy's name tells source, Rollout and content; what does not exist has no copy."""
-    made = copy_name(ConfigKind.CONFIG_MAP, rollout="cart", source="conf", content="v1")
+def test_a_new_replica_set_names_copies_and_nothing_for_an_absent_optional_source() -> None:
+    """The copy's name tells source, Rollout and content. What is absent has a name that nobody uses.
 
-    assert _uses(_seen(_known("v1"))) == {"conf": ("v1", made), "maybe": ("", "")}
+    Under its own name it would reach running pods as soon as somebody creates it.
+    """
+    made = copy_name(ConfigKind.CONFIG_MAP, rollout="cart", source="conf", content="v1")
+    nothing = copy_name(ConfigKind.CONFIG_MAP, rollout="cart", source="maybe", content="")
+
+    assert _uses(_seen(_known("v1"))) == {"conf": ("v1", made), "maybe": ("", nothing)}
+    assert not any(each.has_copy for each in _plan(_seen(_known("v1"))).uses if each.source == "maybe")
 
 
 def test_an_immutable_source_needs_no_copy_and_counts_all_the_same() -> None:

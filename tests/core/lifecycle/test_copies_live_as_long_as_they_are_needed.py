@@ -268,6 +268,15 @@ def test_a_pod_that_has_lost_its_replica_set_keeps_every_copy() -> None:
     assert decide(_listed(there, stray, age_s=STRANGERS_AGAIN_S)).intents == (AskPods(),)
 
 
+def test_a_pod_that_no_known_replica_set_controls_keeps_every_copy() -> None:
+    """Its ReplicaSet went before the pods were listed."""
+    there = _left_over()
+    unowned = replace(_listed(there), pods=PodsSeen(there.now_s, there.pods, unowned=1))
+
+    assert decide(unowned).intents == ()
+    assert decide(unowned).requeue_at_s == there.now_s + STRANGERS_AGAIN_S
+
+
 def test_a_copy_that_a_kept_replica_set_names_stays_however_old_it_is() -> None:
     """A rollback to it needs the copy."""
     there = later(settled(source_written(_v2(), "v1")), 10_000.0)

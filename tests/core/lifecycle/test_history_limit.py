@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.model.changes import HISTORY_LIMIT
 from rollouts.core.model.intents import DeleteReplicaSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
@@ -67,9 +66,46 @@ def test_what_a_rollback_names_is_kept_and_so_is_what_it_came_from() -> None:
     assert there.status.stable_revision == "a"
 
 
-def test_the_history_in_status_is_bounded() -> None:
-    """It is part of an object of limited size."""
-    there = _after(HISTORY_LIMIT + 3, limit=2)
+@pytest.mark.parametrize("limit", [3, 4, 10])
+def test_the_history_in_status_is_bounded(limit: int) -> None:
+    """It is part of an object of limited size; `spec.history.limit` says how much of it people want."""
+    there = running(Canary(), history_limit=limit)
+    for number in range(12):
+        there = settled(edited(later(there, 1), revision=f"r{number}"))
 
-    assert len(there.status.history) == HISTORY_LIMIT
-    assert there.status.history[-1].revision == f"r{HISTORY_LIMIT + 2}"
+    assert [each.revision for each in there.status.history] == [f"r{number}" for number in range(12)][-limit:]
+
+
+def test_a_lower_limit_counts_from_the_next_update_on() -> None:
+    """What was recorded stays until there is something newer to record."""
+    there = edited(_after(5, limit=2), history_limit=3)
+    assert len(settled(there).status.history) == 6
+
+    there = settled(edited(there, revision="b"))
+
+    assert [each.revision for each in there.status.history] == ["r3", "r4", "b"]
+
+
+def _aborted(there: World, *revisions: str) -> World:
+    for revision in revisions:
+        there = settled(annotated(settled(edited(later(there, 1), revision=revision)), "abort", "true"))
+    return there
+
+
+GATED = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_what_was_stable_before_stays_whatever_was_aborted_since(limit: int) -> None:
+    """S15: it is what a rollback goes back to. Updates that came to nothing do not push it out, nor its entry of the history."""
+    there = running(GATED, revision_history_limit=limit, history_limit=3)
+    there = settled(annotated(_aborted(there, "b", "c", "d"), "abort", None))
+    there = settled(annotated(settled(edited(there, revision="e")), "promote", "e@full"))
+    there = _aborted(there, "f", "g", "h")
+
+    assert {"a", "e"} <= {each.revision for each in there.replica_sets}
+    there = settled(edited(there, revision="e"))
+    there = settled(annotated(there, "rollback", "true"))
+    there = settled(annotated(there, "promote", "a@full"))
+
+    assert there.status.stable_revision == "a"

@@ -130,6 +130,18 @@ def test_a_run_that_somebody_deletes_is_made_again_under_its_name() -> None:
     assert again.status.step_index == 1
 
 
+@pytest.mark.parametrize(("errors", "told"), [(0, False), (3, False), (4, True), (10_000, True)])
+def test_a_run_that_gets_no_answers_says_what_helps(*, errors: int, told: bool) -> None:
+    """A metric without count and with a high `consecutiveErrorLimit` asks forever; nothing else would say so."""
+    there = _updating(AT_STEP)
+
+    there = settled(replace(there, runs=tuple(replace(each, errors_in_a_row=errors) for each in there.runs)))
+
+    ways = (f"rollouts analysis terminate {there.runs[0].name} -n shop", "rollouts abort cart -n shop")
+    assert [each in there.status.message for each in ways] == [told, told]
+    assert _waits(there) is Reason.ANALYSIS_RUNNING
+
+
 # --- the background
 
 

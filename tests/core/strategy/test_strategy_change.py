@@ -10,7 +10,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName
-from tests.core.model import annotated, route, router, service
+from tests.core.model import annotated, route, router, service, world
 from tests.core.worlds import edited, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart")
@@ -91,3 +91,15 @@ def test_other_steps_do_not_start_a_finished_rollout_again() -> None:
 
     assert (there.status.phase, there.status.step_index) == (Phase.HEALTHY, 2)
     assert there.status.finished_at_s is not None
+
+
+def test_other_steps_do_not_hold_the_first_revision() -> None:
+    """Nothing serves yet that steps could protect, so it skips the new ones too."""
+    there = replace(world(CANARY), bad=frozenset("a"))
+    there = settled(
+        edited(settled(there, seconds=60), strategy=replace(CANARY, steps=(PauseUntilPromoted(), SetWeight(50))))
+    )
+
+    there = settled(replace(there, bad=frozenset()))
+
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "a")

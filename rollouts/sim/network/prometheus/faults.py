@@ -156,8 +156,8 @@ class PrometheusFaults:
 
     def of_question(self, number: int) -> PrometheusFault | None:
         """What goes wrong with a question that is asked now."""
-        if number in self.by_question:
-            return self.by_question[number]
+        if (fault := self.by_question.get(number)) is not None:
+            return fault
         found = [each.fault for each in self._now() if not isinstance(each.fault, ScrapesStop)]
         return found[-1] if found else None
 

@@ -41,7 +41,7 @@ class SimPrometheus:
     ) -> None:
         self.url = url
         self.store = SampleStore()
-        self.faults = PrometheusFaults(world.loop.time, by_question=faults or {})
+        self.faults = PrometheusFaults(world.loop.time, by_question={} if faults is None else faults)
         self.questions: list[str] = []
         """The URLs that were asked for so far."""
         self._world = world

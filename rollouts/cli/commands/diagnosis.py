@@ -1,0 +1,391 @@
+"""What is wrong with a cluster, and what to do: pure functions of what `doctor_reads` saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from rollouts.api.schema import crd_manifests
+from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, routers_of
+from rollouts.core.model.drain import ProxyMode
+from rollouts.objects import Manifest
+
+OLDEST_SERVER = (1, 30)  # the chart's kubeVersion
+LEASE_OLD_S = 60.0  # four times the lease's duration: clocks of two machines may differ by some seconds
+
+_IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
+_API_OF_METRIC = {
+    "Resource": "metrics.k8s.io",
+    "ContainerResource": "metrics.k8s.io",
+    "Pods": "custom.metrics.k8s.io",
+    "Object": "custom.metrics.k8s.io",
+    "External": "external.metrics.k8s.io",
+}
+"""Source: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis."""
+_APPLY_CRDS = "rollouts crds | kubectl apply --server-side --force-conflicts -f -"
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    NOTE = "note"  # not looked at, and why
+    WARNING = "warning"  # Rollouts go on, slower or with less than somebody expects
+    FAULT = "fault"  # some Rollouts, or all, do not go on
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One thing that was looked at.
+
+    Args:
+        fix: what to do, as a command where one does it; "" when there is nothing to do.
+    """
+
+    check: str
+    level: Level
+    says: str
+    fix: str = ""
+
+
+def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
+    """Everything that was looked at, in the order in which faults are worth repairing.
+
+    Args:
+        version: of this program.
+    """
+    return [
+        *_server(seen),
+        *_crds(seen),
+        *_controllers(seen),
+        *_leases(seen),
+        *_versions(seen, version),
+        *_rights(seen),
+        *_proxy(seen),
+        *_routers(seen),
+        *_autoscalers(seen),
+        *_prometheus(seen),
+        *_providers(seen),
+        *_refused(seen),
+    ]
+
+
+def _server(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    release = seen.server.git_version
+    if (seen.server.major, seen.server.minor) < OLDEST_SERVER:
+        wanted = ".".join(map(str, OLDEST_SERVER))
+        yield Diagnosis(
+            "API server", Level.FAULT, f"is {release}", f"Rollouts need Kubernetes {wanted} or newer: upgrade it"
+        )
+    else:
+        yield Diagnosis("API server", Level.OK, release)
+
+
+def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    if "get customresourcedefinitions" in seen.refused:
+        return  # _refused tells it
+    ours = {crd["metadata"]["name"]: crd for crd in crd_manifests()}
+    good = 0
+    if absent := [name for name, crd in seen.crds.items() if crd is None]:
+        yield Diagnosis("CRDs", Level.FAULT, f"not installed: {', '.join(absent)}", _APPLY_CRDS)
+    for name, crd in seen.crds.items():
+        if crd is None:
+            continue
+        if crd["metadata"].get("deletionTimestamp"):
+            fix = (
+                f"find what has a finalizer: kubectl get {name} -A -o yaml | grep -A2 finalizers; then install it again"
+            )
+            yield Diagnosis("CRDs", Level.FAULT, f"{name} is being deleted, and every object of it", fix)
+            continue
+        bad = [one for one in _conditions(crd) if one["type"] in ("Established", "NamesAccepted") and _is_false(one)]
+        if bad:
+            fix = "another CRD has its names: kubectl get crds, and delete the other one or this one"
+            yield Diagnosis("CRDs", Level.FAULT, f"{name} is not served: {bad[0].get('message', '')}", fix)
+            continue
+        fields, wanted = _fields(crd), _fields(ours[name])
+        if lacking := sorted(wanted - fields):
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            fix = "helm upgrade rollouts ./helm/rollouts" if _is_helms(crd) else _APPLY_CRDS
+            yield Diagnosis("CRDs", Level.FAULT, f"{name} is older than this program: it lacks {lacking[0]}{more}", fix)
+        elif unknown := sorted(fields - wanted):
+            says = f"{name} is newer than this program: it has {unknown[0]}, which this program does not know"
+            yield Diagnosis("CRDs", Level.WARNING, says, "install the program of the controller's version: make cli")
+        else:
+            good += 1
+    if good == len(ours):
+        yield Diagnosis("CRDs", Level.OK, f"{good}, as this program knows them")
+
+
+def _fields(crd: Manifest) -> set[str]:
+    """Paths of all fields of the version that this program uses."""
+
+    def walk(schema: Manifest, path: str) -> Iterator[str]:
+        for name, part in (schema.get("properties") or {}).items():
+            here = f"{path}.{name}" if path else name
+            yield here
+            yield from walk(part, here)
+        for key in ("items", "additionalProperties"):
+            if isinstance(schema.get(key), dict):
+                yield from walk(schema[key], f"{path}[]")
+
+    versions = crd.get("spec", {}).get("versions") or ()
+    schemas = (one.get("schema", {}).get("openAPIV3Schema") or {} for one in versions if one["name"] == "v1alpha1")
+    return {path for schema in schemas for path in walk(schema, "")}
+
+
+def _controllers(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    if not seen.controllers and "list deployments" not in seen.refused:
+        fix = "helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"
+        alive = [each for each in seen.other_leases if _age_s(each, seen.now_s) <= LEASE_OLD_S]
+        if alive:
+            holder = alive[0]["spec"].get("holderIdentity", "")
+            says = f"no Deployment of the chart, but {holder} holds the Lease in {alive[0]['metadata']['namespace']}"
+            yield Diagnosis("controller", Level.NOTE, says)
+        else:
+            yield Diagnosis("controller", Level.FAULT, "there is none: nothing moves any Rollout", fix)
+    for each in seen.controllers:
+        yield from _controller(each)
+    yield from _rivals(seen.controllers)
+
+
+def _controller(each: Installed) -> Iterator[Diagnosis]:
+    where = each.where
+    wanted = each.deployment["spec"].get("replicas", 1)
+    available = each.deployment.get("status", {}).get("availableReplicas", 0)
+    if wanted == 0:
+        fix = f"kubectl scale deployment {each.name} -n {each.namespace} --replicas 2"
+        yield Diagnosis("controller", Level.FAULT, f"{where} is scaled to 0 replicas", fix)
+        return
+    if available >= wanted:
+        yield Diagnosis("controller", Level.OK, f"{where}: {available} of {wanted} replicas are available")
+        return
+    level = Level.FAULT if available == 0 else Level.WARNING
+    why, fix = _why_unavailable(each)
+    yield Diagnosis("controller", level, f"{where}: {available} of {wanted} replicas are available{why}", fix)
+
+
+def _why_unavailable(each: Installed) -> tuple[str, str]:
+    """The reason and the fix."""
+    for pod in each.pods:
+        status = pod.get("status", {})
+        for container in status.get("containerStatuses") or ():
+            waiting = container.get("state", {}).get("waiting") or {}
+            if waiting.get("reason") in _IMAGE_REASONS:
+                image = container.get("image", "")
+                fix = f"bring it to the nodes (make image; kind load docker-image {image}), or --set image.repository="
+                return f": {image}: {waiting['reason']}", fix
+            if waiting.get("reason"):
+                fix = f"kubectl logs -n {each.namespace} {pod['metadata']['name']} --previous"
+                return f": {waiting['reason']}", fix
+        for one in _conditions(pod):
+            if one["type"] == "PodScheduled" and _is_false(one):
+                fix = f"kubectl describe pod -n {each.namespace} {pod['metadata']['name']}"
+                return f": {one.get('message', 'not scheduled')}", fix
+    for one in _conditions(each.deployment):
+        if one["type"] == "ReplicaFailure" and one["status"] == "True":
+            return f": {one.get('message', '')}", "let the namespace take its pods: quotas, admission, PodSecurity"
+    return "", f"kubectl describe deployment {each.name} -n {each.namespace}"
+
+
+def _rivals(controllers: Iterable[Installed]) -> Iterator[Diagnosis]:
+    """Two releases that manage the same namespace, each with a Lease of its own, act against each other."""
+    earlier: list[Installed] = []
+    for each in controllers:
+        for other in earlier:
+            mine, theirs = set(each.flags("namespace")), set(other.flags("namespace"))
+            if not mine or not theirs or mine & theirs:
+                pair = f"{other.where} and {each.where}"
+                fix = "uninstall one, or give each its own namespaces (watchNamespaces)"
+                yield Diagnosis("controller", Level.FAULT, f"{pair} manage the same Rollouts", fix)
+        earlier.append(each)
+
+
+def _leases(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    for each in seen.controllers:
+        running = each.deployment.get("status", {}).get("availableReplicas", 0)
+        where = each.where
+        if not each.elects:
+            if each.deployment["spec"].get("replicas", 1) > 1:
+                fix = "set leaderElection=true, or replicas=1"
+                yield Diagnosis("leader", Level.FAULT, f"{where}: several replicas, and none is elected", fix)
+            continue
+        logs = f"kubectl logs -n {each.namespace} deployment/{each.name}"
+        if "get leases" in seen.refused:
+            continue
+        if not running:
+            continue  # that its pods do not run is the fault
+        if each.lease is None or not each.lease.get("spec", {}).get("holderIdentity"):
+            yield Diagnosis("leader", Level.FAULT, f"{where}: replicas run, and none has taken the Lease", logs)
+            continue
+        age_s, holder = _age_s(each.lease, seen.now_s), each.lease["spec"]["holderIdentity"]
+        if age_s > LEASE_OLD_S:
+            says = f"{where}: {holder} renewed the Lease {age_s:.0f} s ago, and nobody has taken over"
+            yield Diagnosis("leader", Level.FAULT, says, logs)
+        else:
+            yield Diagnosis("leader", Level.OK, f"{where}: {holder} leads")
+
+
+def _versions(seen: ClusterSeen, version: str) -> Iterator[Diagnosis]:
+    for each in seen.controllers:
+        if each.version and each.version != version:
+            says = f"{each.where} is {each.version}, this program is {version}"
+            yield Diagnosis(
+                "versions", Level.WARNING, says, "use one version: helm upgrade, or make cli in its source tree"
+            )
+        elif each.version:
+            yield Diagnosis("versions", Level.OK, f"{each.where} and this program are {version}")
+
+
+def _rights(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    for each in seen.controllers:
+        if each.missing is None:
+            says = f"whether {each.where} has its rights was not looked at: you may not create subjectaccessreviews"
+            yield Diagnosis("rights", Level.NOTE, says)
+        elif each.missing:
+            some = ", ".join(map(str, each.missing[:5])) + (", …" if len(each.missing) > 5 else "")
+            fix = f"helm upgrade {each.name} ./helm/rollouts -n {each.namespace} (rbac.create and routers are values of it)"
+            yield Diagnosis("rights", Level.FAULT, f"{each.where} may not {some}", fix)
+        else:
+            yield Diagnosis("rights", Level.OK, f"{each.where} has the rights that it needs")
+    if seen.own_missing:
+        some = ", ".join(map(str, seen.own_missing))
+        fix = "have an administrator bind you to the ClusterRole view or edit (rbac.aggregateToUserRoles)"
+        yield Diagnosis("rights", Level.WARNING, f"you may not {some}", fix)
+
+
+def _proxy(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    mode = seen.proxy.mode
+    for each in seen.controllers or ():
+        declared = next(iter(each.flags("proxy-mode")), "auto")
+        if declared == "auto" and each.flags("namespace") and mode is not ProxyMode.UNKNOWN:
+            says = f"{each.where} may not ask with watchNamespaces, so it drains pods for two minutes"
+            yield Diagnosis("proxy mode", Level.WARNING, says, f"helm upgrade … --set proxyMode={mode}")
+        elif declared == "auto" and mode is ProxyMode.UNKNOWN:
+            says = f"{seen.proxy.known_by.partition('; set the mode')[0]}; pods are drained for two minutes"
+            yield Diagnosis(
+                "proxy mode", Level.WARNING, says, "helm upgrade … --set proxyMode=iptables (or nftables, ipvs, other)"
+            )
+        elif declared != "auto" and mode not in (ProxyMode.UNKNOWN, declared):
+            says = f"{each.where} is told {declared}, and {seen.proxy.known_by}"
+            yield Diagnosis("proxy mode", Level.FAULT, says, f"helm upgrade … --set proxyMode={mode}")
+        else:
+            yield Diagnosis(
+                "proxy mode", Level.OK, seen.proxy.known_by if declared == "auto" else f"{declared}, as it is told"
+            )
+
+
+def _routers(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    used = routers_of(seen.rollouts)
+    for router in sorted(used):
+        count = sum(router in routers_of([each]) for each in seen.rollouts)
+        who = "1 Rollout needs" if count == 1 else f"{count} Rollouts need"
+        if not seen.served.get(router):
+            fix = f"install the CRDs of {router}, or take it out of the Rollouts"
+            yield Diagnosis("routers", Level.FAULT, f"{who} {router}, and the API server does not have its routes", fix)
+        for each in seen.controllers:
+            if router not in each.flags("router"):
+                routers = ",".join([*each.flags("router"), router])
+                says = f"{who} {router}, and {each.where} may not change its routes"
+                yield Diagnosis("routers", Level.FAULT, says, f"helm upgrade … --set routers={{{routers}}}")
+    if seen.served.get("gatewayAPI"):
+        yield from _gateway_classes(seen, needed="gatewayAPI" in used)
+    elif not used:
+        yield Diagnosis("routers", Level.OK, "no Rollout needs one; weights are the ratio of pods")
+
+
+def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
+    bad = [
+        (one["metadata"]["name"], condition.get("message", ""))
+        for one in seen.gateway_classes
+        for condition in _conditions(one)
+        if condition["type"] == "Accepted" and condition["status"] != "True"
+    ]
+    for name, why in bad:
+        fix = f"run the controller of that class: kubectl describe gatewayclass {name}"
+        yield Diagnosis("Gateway API", Level.WARNING, f"GatewayClass {name} is not accepted: {why}", fix)
+    if not seen.gateway_classes and "list gatewayclasses" not in seen.refused:
+        level = Level.FAULT if needed else Level.NOTE
+        fix = "install a gateway, such as Envoy Gateway, Traefik or Contour" if needed else ""
+        yield Diagnosis(
+            "Gateway API", level, "is installed, and there is no GatewayClass: nobody carries routes out", fix
+        )
+    elif not bad:
+        names = ", ".join(one["metadata"]["name"] for one in seen.gateway_classes)
+        yield Diagnosis("Gateway API", Level.OK, f"classes: {names}")
+
+
+def _autoscalers(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    available = {
+        one["spec"].get("group", "")
+        for one in seen.api_services
+        if any(each["type"] == "Available" and each["status"] == "True" for each in _conditions(one))
+    }
+    for autoscaler in seen.autoscalers:
+        name = f"{autoscaler['metadata']['namespace']}/{autoscaler['metadata']['name']}"
+        types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
+        for api in sorted({_API_OF_METRIC[each] for each in types if each in _API_OF_METRIC} - available):
+            fix = (
+                "install metrics-server"
+                if api == "metrics.k8s.io"
+                else "install an adapter, such as prometheus-adapter"
+            )
+            says = f"HorizontalPodAutoscaler {name} needs {api}, which is not available: it does not scale"
+            yield Diagnosis("metrics APIs", Level.WARNING, says, fix)
+
+
+def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    for target in seen.prometheus:
+        if not target.in_cluster:
+            says = f"{target.url} is not a Service of this cluster; it was not asked from here"
+            yield Diagnosis("Prometheus", Level.NOTE, says)
+        elif not target.exists:
+            yield Diagnosis(
+                "Prometheus",
+                Level.FAULT,
+                f"{target.url}: there is no such Service",
+                "helm upgrade … --set prometheusUrl=",
+            )
+        elif target.ready == 0:
+            fix = "kubectl get pods in its namespace: none that the Service selects is ready"
+            yield Diagnosis("Prometheus", Level.FAULT, f"{target.url}: the Service has no ready endpoint", fix)
+        else:
+            yield Diagnosis("Prometheus", Level.OK, f"{target.url}: {target.ready} ready")
+
+
+def _providers(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    for one in seen.providers:
+        for condition in _conditions(one):
+            if condition["type"] in ("Ready", "Accepted") and _is_false(condition):
+                name = f"{one.get('kind') or 'provider'} {one['metadata']['name']}"
+                fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
+                yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
+
+
+def _refused(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    if seen.refused:
+        says = f"not looked at, because you may not {', '.join(seen.refused)}"
+        yield Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator")
+
+
+def _conditions(one: Manifest) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = one.get("status", {}).get("conditions") or []
+    return found
+
+
+def _is_false(condition: dict[str, Any]) -> bool:
+    return condition.get("status") == "False"
+
+
+def _is_helms(one: Manifest) -> bool:
+    return bool(one["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "Helm")
+
+
+def _age_s(lease: Manifest, now_s: float) -> float:
+    """Seconds since the holder renewed; infinite when nobody ever did."""
+    try:
+        return now_s - datetime.fromisoformat(lease["spec"]["renewTime"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        return float("inf")

@@ -1,0 +1,67 @@
+"""`rollouts doctor`: looks at everything that Rollouts need of a cluster, and says of each fault what repairs it. Reads only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+
+from rich.console import Console
+
+from rollouts.cli.commands.diagnosis import Diagnosis, Level, diagnoses
+from rollouts.cli.commands.doctor_reads import read_cluster
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.session import Options, open_session
+
+_STYLES = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.FAULT: "bold red"}
+
+
+async def doctor(options: Options, *, controller_namespace: str | None, as_json: bool, console: Console) -> Exit:
+    """Prints what was looked at; the exit code says whether there is a fault.
+
+    Args:
+        controller_namespace: where to look for controllers; None for all namespaces.
+
+    Raises: what `Client` raises.
+    """
+    async with open_session(options) as session:
+        found = diagnoses(await read_cluster(session, controller_namespace=controller_namespace), version=own_version())
+    if as_json:
+        text = json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    else:
+        for each in found:
+            _print(each, console)
+        console.print(summary(found), highlight=False)
+    return Exit.BAD if any(each.level is Level.FAULT for each in found) else Exit.OK
+
+
+def own_version() -> str:
+    """The version of this program; "unknown" in a source tree that is not installed."""
+    try:
+        return version("rollouts-dev")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def summary(found: Iterable[Diagnosis]) -> str:
+    """The last line."""
+    levels = [each.level for each in found]
+    faults, warnings = levels.count(Level.FAULT), levels.count(Level.WARNING)
+    if not faults and not warnings:
+        return "nothing is wrong"
+    words = (_counted(faults, "fault"), _counted(warnings, "warning"))
+    return ", ".join(word for word in words if word)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}" if number else ""
+
+
+def _print(each: Diagnosis, console: Console) -> None:
+    console.print(f"{each.level:<8}", style=_STYLES[each.level], end="", highlight=False)
+    console.print(plain(f"{each.check}: {each.says}"), markup=False, highlight=False, soft_wrap=True)
+    if each.fix:
+        console.print(plain(f"{'':<8}→ {each.fix}"), markup=False, highlight=False, soft_wrap=True)

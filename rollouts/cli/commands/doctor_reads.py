@@ -1,0 +1,367 @@
+"""What `rollouts doctor` reads of a cluster: every question is optional, and what may not be asked is on a list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from rollouts.api.schema import crd_manifests
+from rollouts.cli.view.session import Session
+from rollouts.cluster.discovery import ServerVersion, first_served, server_version
+from rollouts.controller.facts.proxies import proxy_facts
+from rollouts.controller.facts.route_kinds import kinds_of
+from rollouts.core.model.drain import ProxyFacts
+from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.objects import (
+    ENDPOINT_SLICE,
+    LEASE,
+    METRIC_PROVIDER,
+    POD,
+    ROLLOUT,
+    SERVICE,
+    TRAFFIC_PROVIDER,
+    Kind,
+    Manifest,
+)
+from rollouts.settings import DEFAULT_LEASE_NAME
+from rollouts.traffic.registry import registry
+
+CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
+GATEWAY_CLASS = Kind("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", namespaced=False)
+REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
+OWN_REVIEW = Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
+
+CHART_LABEL = "app.kubernetes.io/name=rollouts"
+REVIEWS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One verb on one resource type, in one namespace or ("") in all."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
+
+
+_EVERYWHERE: tuple[tuple[str, str, str], ...] = (
+    ("rollouts.dev", "rollouts", "get list watch patch"),
+    ("rollouts.dev", "rollouts/status", "patch"),
+    ("rollouts.dev", "analysisruns", "get list watch create patch delete"),
+    ("rollouts.dev", "analysisruns/status", "patch"),
+    ("rollouts.dev", "analysistemplates", "get list watch"),
+    ("apps", "replicasets", "get list watch create patch delete"),
+    ("", "services", "get list watch patch"),
+    ("discovery.k8s.io", "endpointslices", "list watch"),
+    ("", "pods", "list"),
+    ("", "pods/eviction", "create"),
+    ("events.k8s.io", "events", "create"),
+)
+"""What every controller needs where it works: the table in the chart's templates/_rules.tpl, without what a value turns off."""
+
+_OF_THE_CLUSTER: tuple[tuple[str, str, str], ...] = (
+    ("rollouts.dev", "clusteranalysistemplates", "get list watch"),
+    ("rollouts.dev", "trafficproviders", "get list watch"),
+    ("rollouts.dev", "metricproviders", "get list watch"),
+)
+"""What a controller of all namespaces needs besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """One controller, as its Deployment says.
+
+    Args:
+        lease: the Lease that its replicas compete for; None when nobody has ever held it.
+        missing: rights that its ServiceAccount lacks; None when nobody may tell.
+    """
+
+    deployment: Manifest
+    pods: tuple[Manifest, ...] = ()
+    lease: Manifest | None = None
+    missing: tuple[Right, ...] | None = ()
+
+    @property
+    def namespace(self) -> str:
+        """Where it runs."""
+        return str(self.deployment["metadata"]["namespace"])
+
+    @property
+    def name(self) -> str:
+        """The Deployment's name."""
+        return str(self.deployment["metadata"]["name"])
+
+    @property
+    def where(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def version(self) -> str:
+        """The version that the chart names; "" without one."""
+        return str(self.deployment["metadata"].get("labels", {}).get("app.kubernetes.io/version", ""))
+
+    def flags(self, name: str) -> list[str]:
+        """The values of a flag of the controller, `--NAME=VALUE`, in their order."""
+        containers = self.deployment["spec"]["template"]["spec"]["containers"]
+        words = [word for each in containers for word in (*each.get("command", ()), *each.get("args", ()))]
+        return [word.partition("=")[2] for word in words if word.startswith(f"--{name}=")]
+
+    @property
+    def elects(self) -> bool:
+        """Whether its replicas compete for a Lease."""
+        containers = self.deployment["spec"]["template"]["spec"]["containers"]
+        return not any("--no-leader-elect" in each.get("args", ()) for each in containers)
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusUrl:
+    """What `--prometheus-url` of a controller leads to.
+
+    Args:
+        in_cluster: whether it names a Service.
+        exists: that Service exists.
+        ready: endpoints that take requests.
+    """
+
+    url: str
+    in_cluster: bool
+    exists: bool = False
+    ready: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSeen:
+    """A cluster, as far as the person may see it.
+
+    Args:
+        crds: by name; None for one that is not installed.
+        served: by router: whether the API server has its routes.
+        own_missing: what the person may not do with Rollouts.
+        refused: what was forbidden to ask, in words.
+    """
+
+    now_s: float
+    server: ServerVersion
+    crds: Mapping[str, Manifest | None] = field(default_factory=dict)
+    controllers: tuple[Installed, ...] = ()
+    other_leases: tuple[Manifest, ...] = ()
+    proxy: ProxyFacts = ProxyFacts()
+    rollouts: tuple[Manifest, ...] = ()
+    served: Mapping[str, bool] = field(default_factory=dict)
+    gateway_classes: tuple[Manifest, ...] = ()
+    autoscalers: tuple[Manifest, ...] = ()
+    api_services: tuple[Manifest, ...] = ()
+    providers: tuple[Manifest, ...] = ()
+    prometheus: tuple[PrometheusUrl, ...] = ()
+    own_missing: tuple[Right, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+async def read_cluster(session: Session, *, controller_namespace: str | None) -> ClusterSeen:
+    """Reads all of it.
+
+    Args:
+        controller_namespace: where to look for controllers; None for everywhere.
+
+    Raises: what `Client` raises, but ApiForbidden and ApiNotFound only for the server's version.
+    """
+    reader = _Reader(session)
+    server = await server_version(session.api, deadline_s=session.request_timeout_s)
+    names = [crd["metadata"]["name"] for crd in crd_manifests()]
+    crds = dict(zip(names, await asyncio.gather(*(reader.one(CRD, None, name) for name in names)), strict=True))
+    rollouts = await reader.all(ROLLOUT) if crds.get("rollouts.rollouts.dev") else ()
+    controllers = await _controllers(reader, controller_namespace)
+    providers = [*await reader.all(TRAFFIC_PROVIDER), *await reader.all(METRIC_PROVIDER)]
+    leases = await reader.all(LEASE, controller_namespace, name=DEFAULT_LEASE_NAME)
+    served = await _served(
+        session, {each for one in controllers for each in one.flags("router")} | routers_of(rollouts)
+    )
+    urls = dict.fromkeys(url for one in controllers for url in one.flags("prometheus-url"))
+    return ClusterSeen(
+        now_s=session.clock.now_s(),
+        server=server,
+        crds=crds,
+        controllers=tuple(controllers),
+        other_leases=tuple(lease for lease in leases if all(lease != each.lease for each in controllers)),
+        proxy=await proxy_facts(session.client),
+        rollouts=tuple(rollouts),
+        served=served,
+        gateway_classes=await reader.all(GATEWAY_CLASS) if served.get("gatewayAPI") else (),
+        autoscalers=tuple(each for each in await reader.all(AUTOSCALER) if _scales_a_rollout(each)),
+        api_services=await reader.all(API_SERVICE),
+        providers=tuple(providers),
+        prometheus=tuple([await _target(reader, url) for url in urls]),
+        own_missing=await _own_missing(session),
+        refused=tuple(dict.fromkeys(reader.refused)),
+    )
+
+
+def routers_of(rollouts: Iterable[Manifest]) -> set[str]:
+    """The routers that Rollouts name, of those that this program knows."""
+    found: set[str] = set()
+    for rollout in rollouts:
+        canary = (rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}
+        routing = canary.get("trafficRouting") or {}
+        found |= {*routing, *(routing.get("plugins") or {})} & set(registry())
+    return found
+
+
+def needed(controller: Installed) -> list[Right]:
+    """The rights that a controller cannot do without, with its flags."""
+    namespaces = controller.flags("namespace") or [""]
+    rules = [*_EVERYWHERE, *(() if namespaces != [""] else _OF_THE_CLUSTER)]
+    for router in controller.flags("router"):
+        resources = {(kind.group, kind.plural) for versions in kinds_of(registry().get(router)) for kind in versions}
+        rules += [(group, plural, "get list watch patch") for group, plural in sorted(resources)]
+    rights = [
+        Right(group, resource, verb, namespace)
+        for namespace in namespaces
+        for group, resource, verbs in rules
+        for verb in verbs.split()
+    ]
+    if controller.elects:
+        rights += [Right("coordination.k8s.io", "leases", "create", controller.namespace)]
+    return rights
+
+
+class _Reader:
+    """Reads objects; a kind that is not served has none, and what is forbidden is noted."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.refused: list[str] = []
+
+    async def one(self, kind: Kind, namespace: str | None, name: str) -> Manifest | None:
+        """One object; None when there is none, or when it may not be read."""
+        try:
+            found: Manifest = json.loads(await self.session.client.get(kind, namespace, name))
+        except ApiNotFound:
+            return None
+        except ApiForbidden:
+            self.refused.append(f"get {kind.plural}")
+            return None
+        return found
+
+    async def all(
+        self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", name: str = ""
+    ) -> tuple[Manifest, ...]:
+        """All objects, or those of one name in all namespaces."""
+        items: list[Manifest] = []
+        token = ""
+        while True:
+            try:
+                page = await self.session.client.list_page(
+                    kind, namespace, label_selector=label_selector, continue_token=token
+                )
+            except ApiNotFound:
+                return ()
+            except ApiForbidden:
+                self.refused.append(f"list {kind.plural}")
+                return ()
+            answer = json.loads(page)
+            items += answer.get("items") or ()
+            token = answer.get("metadata", {}).get("continue") or ""
+            if not token:
+                break
+        return tuple(item for item in items if not name or item["metadata"]["name"] == name)
+
+
+async def _controllers(reader: _Reader, namespace: str | None) -> list[Installed]:
+    found = []
+    for deployment in await reader.all(DEPLOYMENT, namespace, label_selector=CHART_LABEL):
+        metadata = deployment["metadata"]
+        labels = deployment["spec"]["selector"].get("matchLabels") or {}
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        bare = Installed(deployment)
+        lease_namespace = next(iter(bare.flags("lease-namespace")), metadata["namespace"])
+        lease_name = next(iter(bare.flags("lease-name")), DEFAULT_LEASE_NAME)
+        found.append(
+            Installed(
+                deployment,
+                pods=await reader.all(POD, metadata["namespace"], label_selector=selector),
+                lease=await reader.one(LEASE, lease_namespace, lease_name),
+                missing=await _missing(reader.session, bare),
+            )
+        )
+    return found
+
+
+async def _missing(session: Session, controller: Installed) -> tuple[Right, ...] | None:
+    account = controller.deployment["spec"]["template"]["spec"].get("serviceAccountName", "default")
+    user = f"system:serviceaccount:{controller.namespace}:{account}"
+    try:
+        return await _denied(
+            session, needed(controller), REVIEW, {"user": user, "groups": _groups(controller.namespace)}
+        )
+    except ApiForbidden:
+        return None
+
+
+def _groups(namespace: str) -> list[str]:
+    """The groups of a ServiceAccount. Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/."""
+    return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+
+
+async def _own_missing(session: Session) -> tuple[Right, ...]:
+    rights = [Right("rollouts.dev", "rollouts", verb, session.namespace) for verb in ("get", "list", "watch", "patch")]
+    return await _denied(session, rights, OWN_REVIEW, {})
+
+
+async def _denied(
+    session: Session, rights: Sequence[Right], kind: Kind, subject: Mapping[str, Any]
+) -> tuple[Right, ...]:
+    """Those of the rights that the API server's authorizers deny."""
+    turn = asyncio.Semaphore(REVIEWS_AT_ONCE)
+
+    async def allowed(right: Right) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        asked = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
+        spec = {**subject, "resourceAttributes": {**asked, "namespace": right.namespace}}
+        manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
+        async with turn:
+            answer = json.loads(await session.client.create(kind, None, manifest))
+        return bool(answer.get("status", {}).get("allowed"))
+
+    answers = await asyncio.gather(*map(allowed, rights))
+    return tuple(right for right, granted in zip(rights, answers, strict=True) if not granted)
+
+
+async def _served(session: Session, routers: Iterable[str]) -> dict[str, bool]:
+    known = registry()
+    found = {}
+    for router in sorted(each for each in routers if each in known):
+        kinds = [kind for versions in kinds_of(known[router]) for kind in versions]
+        found[router] = await first_served(session.api, kinds, deadline_s=session.request_timeout_s) is not None
+    return found
+
+
+async def _target(reader: _Reader, url: str) -> PrometheusUrl:
+    """A host `SERVICE.NAMESPACE`, `SERVICE.NAMESPACE.svc` or with the cluster's domain names a Service."""
+    name, _, rest = (urlsplit(url).hostname or "").partition(".")
+    namespace, _, domain = rest.partition(".")
+    if not namespace or (domain and domain.split(".")[0] != "svc"):
+        return PrometheusUrl(url, in_cluster=False)
+    if await reader.one(SERVICE, namespace, name) is None:
+        return PrometheusUrl(url, in_cluster=True)
+    slices = await reader.all(ENDPOINT_SLICE, namespace, label_selector=f"kubernetes.io/service-name={name}")
+    endpoints = [each for one in slices for each in one.get("endpoints") or ()]
+    ready = sum(bool(each.get("conditions", {}).get("ready", True)) for each in endpoints)
+    return PrometheusUrl(url, in_cluster=True, exists=True, ready=ready)
+
+
+def _scales_a_rollout(autoscaler: Manifest) -> bool:
+    target = autoscaler.get("spec", {}).get("scaleTargetRef", {})
+    return bool(target.get("kind") == ROLLOUT.kind and target.get("apiVersion", "").startswith(f"{ROLLOUT.group}/"))

@@ -1,0 +1,66 @@
+"""The analyses of a planned update: whether a run can be made of each, with the templates of the file and of the cluster.
+
+The controller's own builder of runs decides, as it does when the analysis begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.in_rollouts import use_in
+from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.cli.commands.templates import TemplatesByName, gathered, templates_in
+from rollouts.cli.view.session import Session
+from rollouts.core.advice.findings import Finding, Rule, Severity
+from rollouts.core.model.rollout import RolloutSpec, analyses
+from rollouts.errors import ApiForbidden, ApiNotFound, SpecInvalid
+from rollouts.objects import Manifest
+
+
+async def read_templates(
+    session: Session, spec: RolloutSpec, manifests: Sequence[Manifest], *, namespace: str
+) -> TemplatesByName | None:
+    """The templates of a Rollout's analyses, of the file before those of the cluster; None when they may not be read.
+
+    Raises: what `Client` raises.
+    """
+    found = analyses(spec.strategy).values()
+    if not found:
+        return {}
+    here = [each for each in manifests if (each.get("metadata") or {}).get("namespace", namespace) == namespace]
+    files, references = templates_in(here), [one for each in found for one in use_in(each).templates]
+    names = [TemplateName(each.template_name or "", bool(each.cluster_scope)) for each in references]
+    try:
+        return await gathered(session, names, files, namespace=namespace)
+    except ApiForbidden:
+        return None
+    except ApiNotFound:  # the cluster serves none: those of the file are all there are
+        return files
+
+
+def analysis_findings(rollout: Manifest, spec: RolloutSpec, templates: TemplatesByName | None) -> Iterator[Finding]:
+    """What keeps an analysis from beginning: a template that is missing or wrong, an argument without a value.
+
+    Args:
+        rollout: as it would be after the file was applied.
+    """
+    if templates is None:
+        what = "nobody knows whether its templates are right: you may not read AnalysisTemplates or ClusterAnalysisTemplates"
+        yield Finding(Rule.ANALYSIS_INVALID, Severity.NOTE, "spec.strategy", what, "get the right to read them")
+        return
+
+    def find(name: TemplateName) -> Mapping[str, Any] | None:
+        template = templates.get(name)
+        return template["spec"] if template is not None and isinstance(template.get("spec"), dict) else None
+
+    of = Updated(manifest=rollout, stable="stable", latest=spec.revision)
+    for analysis in analyses(spec.strategy).values():
+        try:
+            run_of(use_in(analysis), find, of)
+        except SpecInvalid as invalid:
+            for problem in invalid.problems:
+                what = f"{problem.message}: the analysis does not begin, and without it nothing is promoted"
+                fix = "mend it, or create what is missing; here or in the cluster"
+                yield Finding(Rule.ANALYSIS_INVALID, Severity.UNSAFE, problem.path, what, fix)

@@ -1,0 +1,167 @@
+"""Plays a run once for many faults: wherever one may strike, the process forks, and the child goes on with it.
+
+A run in virtual time follows from its seed and its faults alone. So a branch ends as a run with the same fault from the beginning
+does (`test_same_seed_same_run.py`), and what comes before the fault is played once for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pickle
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from rollouts.ports import Request
+from rollouts.sim.faults import Fault, FaultTape
+from rollouts.sim.network.prometheus.faults import PrometheusFault
+
+FaultT = TypeVar("FaultT")
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Generic[FaultT, Outcome]):
+    """A run with one fault.
+
+    Args:
+        place: number of the request, or of the question, that met it.
+        outcome: what the run left behind.
+    """
+
+    place: int
+    fault: FaultT
+    outcome: Outcome
+
+
+class Forks(Generic[FaultT]):
+    """The places of one run at which each of `faults` strikes in a branch of its own.
+
+    Args:
+        first: the first such place.
+    """
+
+    def __init__(self, faults: Sequence[FaultT], *, first: int = 0) -> None:
+        self._faults = faults
+        self._first = first
+        self.answers: list[tuple[int, FaultT, bytes]] = []
+        """What the branches said, pickled, in the order of their places."""
+        self.answer_to: int | None = None
+        """In a branch, the file descriptor of its answer."""
+        self.ignored: list[str] = []
+        """In a branch, exceptions that Python could raise nowhere: of a finalizer, or warnings about what nobody awaited."""
+
+    def strike(self, place: int) -> FaultT | None:
+        """Goes on as a branch for each fault, with that fault; then as the run itself, with none."""
+        if self.answer_to is not None or place < self._first:
+            return None
+        loop = asyncio.get_running_loop()
+        for fault in self._faults:
+            reads, writes = os.pipe()
+            branch = _fork()
+            if branch == 0:
+                os.close(reads)
+                self._begin(answer_to=writes, loop=loop)
+                return fault
+            os.close(writes)
+            with os.fdopen(reads, "rb") as answer:
+                self.answers.append((place, fault, answer.read()))
+            os.waitpid(branch, 0)
+        return None
+
+    def _begin(self, *, answer_to: int, loop: asyncio.AbstractEventLoop) -> None:
+        """Begins a branch in its process: short-lived, so garbage is collected once, at its end."""
+        self.answer_to = answer_to
+        asyncio._set_running_loop(loop)  # asyncio knows it by the process as well
+        gc.disable()
+        sys.unraisablehook = lambda each: self.ignored.append(f"{each.exc_value!r} in {each.object!r}")
+
+
+class ForkingTape(FaultTape):
+    """A tape on which every numbered write is a place of `forks`."""
+
+    def __init__(self, forks: Forks[Fault]) -> None:
+        super().__init__({})
+        self._forks = forks
+
+    def next_fault(self, request: Request) -> Fault | None:
+        """Returns the fault of this request in its branches."""
+        number = self.seen
+        super().next_fault(request)
+        return self._forks.strike(number) if self.seen > number else None
+
+
+class ForkingQuestions(Mapping[int, PrometheusFault]):
+    """Faults of a Prometheus: every question is a place of `forks`, and the fault lasts for `times` questions."""
+
+    def __init__(self, forks: Forks[PrometheusFault], *, times: int = 1) -> None:
+        self._forks = forks
+        self._times = times
+        self._struck: dict[int, PrometheusFault] = {}
+
+    def __getitem__(self, number: int) -> PrometheusFault:
+        fault = self._forks.strike(number)
+        if fault is not None:
+            self._struck = dict.fromkeys(range(number, number + self._times), fault)
+        return self._struck[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._struck)
+
+    def __len__(self) -> int:
+        return len(self._struck)
+
+
+def each_fault(
+    play: Callable[[FaultTape], Outcome], *faults: Fault, first: int = 0
+) -> Iterator[Branch[Fault, Outcome]]:
+    """Plays a run with each fault of each write from `first` on.
+
+    Args:
+        play: plays it with a tape; what it returns can be pickled.
+
+    Raises: AssertionError when a branch raised anything; what the run itself raises.
+    """
+    return branched(lambda forks: play(ForkingTape(forks)), faults, first=first)
+
+
+def branched(
+    play: Callable[[Forks[FaultT]], Outcome], faults: Sequence[FaultT], *, first: int = 0
+) -> Iterator[Branch[FaultT, Outcome]]:
+    """Plays a run, and a branch of it with each fault at each place from `first` on; see `each_fault`."""
+    forks = Forks(faults, first=first)
+    try:
+        answer: tuple[bool, object] = True, play(forks)
+    except BaseException:
+        if forks.answer_to is None:
+            raise
+        answer = False, traceback.format_exc()
+    if forks.answer_to is not None:
+        gc.collect()
+        _end_with((False, f"ignored: {forks.ignored}") if forks.ignored else answer, forks.answer_to)
+    for place, fault, said in forks.answers:
+        assert said, f"{fault} at {place}: the branch has ended without an answer"
+        is_outcome, value = pickle.loads(said)  # noqa: S301 - said by this process
+        assert is_outcome, f"{fault} at {place}: {value}"
+        yield Branch(place, fault, value)
+
+
+def _fork() -> int:
+    """The child's process id, or 0 in the child. The process may have other threads, which wait for pytest's messages."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _end_with(answer: tuple[bool, object], file: int) -> None:
+    """Ends a branch; what its parent would do at its end is left to the parent."""
+    try:
+        with os.fdopen(file, "wb") as pipe:
+            pickle.dump(answer, pipe)
+    finally:
+        os._exit(0)

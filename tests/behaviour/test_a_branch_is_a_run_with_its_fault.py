@@ -1,0 +1,57 @@
+"""Promise: what a branch says is what a run with the same fault from the beginning says, to the byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollouts.sim.faults import CrashAfter, Fault, FaultTape, Slow
+from rollouts.sim.network.prometheus.faults import HttpError, PrometheusFault
+from tests.behaviour.analysed import ANALYSED
+from tests.behaviour.branches import ForkingQuestions, branched, each_fault
+from tests.behaviour.scenarios import SCENARIOS
+from tests.behaviour.stage import Run, play
+
+SCENARIO = SCENARIOS["canary-with-services-by-time"]
+FAULTS: tuple[Fault, ...] = (CrashAfter(), Slow(3.0))
+FIRST = 9
+
+
+def played(tape: FaultTape) -> Run:
+    """The scenario with the faults of a tape."""
+    return play(SCENARIO.manifests, SCENARIO.script, tape=tape, grace_s=4.0)
+
+
+def test_a_fault_of_a_write_is_the_same_in_a_branch() -> None:
+    """Every place from the first one on, each fault of it once, with the same requests and answers."""
+    writes = played(FaultTape({})).faultable
+
+    branches = list(each_fault(played, *FAULTS, first=FIRST))
+
+    places = [(place, fault) for place in range(FIRST, writes) for fault in FAULTS]
+    assert [(each.place, each.fault) for each in branches] == places
+    assert [each.outcome for each in branches] == [played(FaultTape({place: fault})) for place, fault in places]
+
+
+def test_a_fault_of_questions_is_the_same_in_a_branch() -> None:
+    """A fault that lasts for two questions, too."""
+    scenario = ANALYSED["canary bad"]
+    fault: PrometheusFault = HttpError(503)
+
+    branches = list(branched(lambda forks: scenario.play(prometheus=ForkingQuestions(forks, times=2)), [fault]))
+
+    assert [each.outcome for each in branches] == [
+        scenario.play(prometheus=dict.fromkeys((number, number + 1), fault)) for number in range(len(branches))
+    ]
+    assert branches
+
+
+def test_what_a_branch_raises_is_raised() -> None:
+    """With its fault and its traceback: nothing that goes wrong in a branch is lost with its process."""
+
+    def fails(tape: FaultTape) -> Run:
+        run = played(tape)
+        assert len(run.senders) == 1, "there were two"
+        return run
+
+    with pytest.raises(AssertionError, match=r"(?s)CrashAfter\(\) at 9:.*there were two"):
+        list(each_fault(fails, CrashAfter(), first=FIRST))

@@ -1,0 +1,159 @@
+"""Promise: status says what a Rollout waits for while its configuration is not known, missing or just changed, and what helps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.lifecycle.progress import STALLED_AFTER_S
+from rollouts.core.model.config import SETTLE_S
+from rollouts.core.model.intents import Notice
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.status import Phase, RolloutStatus
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.config_worlds import REFS, source_removed, source_written, with_configs
+from tests.core.model import World, annotated, snapshot, world
+from tests.core.worlds import edited, later, reconciled, settled
+
+CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+
+
+def _healthy() -> World:
+    there = settled(source_written(world(CANARY, config_refs=REFS), "v1"))
+    return replace(later(there, 3600.0), notices=())
+
+
+def _paused() -> World:
+    return settled(source_written(_healthy(), "v2"))
+
+
+def _told(there: World) -> RolloutStatus:
+    """The status that the next pass records."""
+    return decide(snapshot(there)).status
+
+
+def _reason(status: RolloutStatus) -> Reason | None:
+    return status.waiting_for.reason if status.waiting_for is not None else None
+
+
+def _message(status: RolloutStatus, condition: str) -> str:
+    return next(each.message for each in status.conditions if each.type == condition)
+
+
+def test_a_new_rollout_says_that_it_reads_and_not_that_it_is_healthy() -> None:
+    """Its generation counts as observed only when it is known what it means."""
+    there = source_written(world(CANARY, config_refs=REFS), "v1")
+    status = _told(there)
+
+    assert (status.phase, status.observed_generation, _reason(status)) == (Phase.PROGRESSING, 0, Reason.CONFIG_NOT_READ)
+    assert _message(status, "Ready") == "reading the ConfigMaps and Secrets that the template names"
+    assert _told(reconciled(there)).observed_generation == 1
+
+
+def test_a_new_rollout_whose_source_is_missing_is_stalled() -> None:
+    """And names it; it goes on by itself as soon as the source is there."""
+    there = reconciled(world(CANARY, config_refs=REFS))
+    status = _told(later(there, STALLED_AFTER_S))
+
+    assert (status.phase, _reason(status)) == (Phase.DEGRADED, Reason.CONFIG_NOT_FOUND)
+    assert "ConfigMap conf does not exist: create it" in _message(status, "Stalled")
+
+
+def test_a_read_that_was_just_asked_for_changes_nothing_that_people_see() -> None:
+    """The answer comes in a moment; a new generation counts as observed with it."""
+    there = edited(source_written(_healthy(), "v2"), revision_history_limit=5)
+    status = _told(there)
+
+    assert (status.phase, status.waiting_for) == (Phase.HEALTHY, None)
+    assert status.observed_generation == there.rollout.generation - 1
+    assert {each.observed_generation for each in status.conditions} == {there.rollout.generation - 1}
+
+
+def test_a_read_that_fails_is_told_with_its_error() -> None:
+    """The revision on record goes on serving; the generation is observed, as this is what is known of it."""
+    there = edited(
+        source_written(with_configs(_healthy(), trouble="etcdserver: leader changed"), "v2"), revision_history_limit=5
+    )
+    status = _told(there)
+
+    assert (status.phase, _reason(status)) == (Phase.PROGRESSING, Reason.CONFIG_NOT_READ)
+    assert _message(status, "Ready") == "etcdserver: leader changed"
+    assert status.observed_generation == there.rollout.generation
+
+
+def test_a_right_that_is_missing_is_told_and_needs_a_person() -> None:
+    """The message says which right to grant."""
+    there = reconciled(with_configs(_healthy(), forbidden=True))
+    status = _told(later(there, STALLED_AFTER_S))
+
+    assert (status.phase, _reason(status)) == (Phase.DEGRADED, Reason.CONFIG_FORBIDDEN)
+    assert "grant get, list and watch of configmaps" in _message(status, "Stalled")
+
+
+def test_a_change_says_until_when_it_settles() -> None:
+    """And a pass comes then."""
+    there = reconciled(source_written(_healthy(), "v2"))
+    decision = decide(snapshot(there))
+
+    assert _reason(decision.status) is Reason.CONFIG_SETTLING
+    assert decision.requeue_at_s == there.now_s + SETTLE_S
+    assert _message(decision.status, "Ready").startswith("ConfigMap conf has changed: waiting for other changes")
+
+
+def test_an_unfinished_update_keeps_its_own_reason_and_says_the_other_too() -> None:
+    """What to do about it is the same as before. A pass comes when the change has settled, though the pause has no end."""
+    there = reconciled(source_written(_paused(), "v3"))
+    decision = decide(snapshot(there))
+
+    assert (decision.status.phase, _reason(decision.status)) == (Phase.PAUSED, Reason.PROMOTION_NEEDED)
+    assert "ConfigMap conf has changed" in decision.status.message
+    assert "ConfigMap conf has changed" not in _message(decision.status, "Paused")
+    assert decision.requeue_at_s == there.now_s + SETTLE_S
+
+
+def test_a_hold_sends_no_event_about_a_pause_that_people_know() -> None:
+    """Only what changes about the pause is news."""
+    there = replace(_paused(), notices=())
+
+    assert reconciled(reconciled(source_written(there, "v3"))).notices == ()
+
+
+@pytest.mark.parametrize("phase", [Phase.ABORTED, Phase.ROLLED_BACK])
+def test_a_revision_that_was_held_back_still_says_so(phase: Phase) -> None:
+    """How to go forward is the first thing to know; a missing source comes second."""
+    there = annotated(_paused(), "abort", _paused().status.current_revision)
+    if phase is Phase.ROLLED_BACK:
+        there = settled(annotated(_paused(), "rollback", f"previous@{_paused().status.current_revision}"))
+        there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
+    status = _told(source_removed(settled(there)))
+
+    assert "ConfigMap conf does not exist" in status.message
+    held = {Phase.ABORTED: "Aborted", Phase.ROLLED_BACK: "RolledBack"}[phase]
+    assert "does not exist" not in _message(status, held)
+    assert [each.status for each in status.conditions if each.type == held] == [True]
+
+
+def test_a_wait_for_a_source_stops_the_progress_clock() -> None:
+    """It says nothing about the revision: no abort follows, however long it lasts."""
+    there = edited(_paused(), progress_deadline_s=60.0, progress_deadline_abort=True)
+    there = settled(source_removed(there), seconds=600.0)
+
+    assert there.status.abort is None
+    assert there.status.phase is Phase.PAUSED
+
+
+def test_an_event_tells_a_missing_source_once() -> None:
+    """With what helps; not again with each pass."""
+    there = settled(source_removed(_healthy()), seconds=600.0)
+    told = [each for each in there.notices if each.reason is Reason.CONFIG_NOT_FOUND]
+
+    assert told == [
+        Notice(
+            Reason.CONFIG_NOT_FOUND,
+            "ConfigMap conf does not exist: create it, or make its references optional",
+            warning=True,
+        )
+    ]

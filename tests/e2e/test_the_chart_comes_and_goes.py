@@ -1,0 +1,123 @@
+"""Helm installs, upgrades and removes the chart on a real API server, and no Rollout is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.manifests import canary
+from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, wait_established
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+TEMPLATE = "rollouts-steady-pods"
+CRD = "rollouts.rollouts.dev"
+
+
+@dataclass(frozen=True)
+class Administrator:
+    """Somebody with Helm and all rights."""
+
+    plane: ControlPlane
+    home: Path
+
+    def helm(self, verb: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """`helm VERB rollouts …` in the release's namespace. Raises: AssertionError with Helm's words."""
+        done = subprocess.run(
+            [str(Path(self.plane.programs, "helm")), verb, RELEASE, *arguments, "--namespace", RELEASE_NAMESPACE],
+            env={"HOME": str(self.home), "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.plane.kubeconfig_admin)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stderr
+        return done
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        """An object; None when there is none."""
+        done = self.plane.kubectl("get", kind, name, "-o", "json", "--ignore-not-found")
+        found: dict[str, Any] | None = json.loads(done.stdout) if done.stdout else None
+        return found
+
+    def described(self) -> str:
+        """What the Rollouts' CRD says of itself: the mark of a chart's version in these tests."""
+        crd = self.get("crd", CRD)
+        assert crd is not None
+        return str(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"])
+
+
+@pytest.fixture
+def administrator(own_plane: ControlPlane, tmp_path: Path) -> Administrator:
+    """On a cluster of the test's own."""
+    return Administrator(own_plane, tmp_path)
+
+
+def changed_chart(folder: Path, *, description: str) -> Path:
+    """The chart of a later version, whose CRD of Rollouts says something else."""
+    shutil.copytree(CHART, folder)
+    crd = folder / "files" / "crds" / "rollouts.dev_rollouts.yaml"
+    lines = crd.read_text().splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith('        description: "'))
+    lines[place] = f'        description: "{description}"'
+    crd.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def uid(one: Mapping[str, Any] | None) -> str:
+    """Tells whether an object was deleted and made again."""
+    assert one is not None
+    return str(one["metadata"]["uid"])
+
+
+def test_an_upgrade_upgrades_the_crds_and_an_uninstall_keeps_them(administrator: Administrator, tmp_path: Path) -> None:
+    """Helm's own folder crds/ is never upgraded; and a CRD that is deleted takes every Rollout with it."""
+    administrator.helm("install", str(CHART), "--create-namespace")
+    wait_established(administrator.plane, CRD)
+    administrator.plane.apply(canary("web"), namespace="default")
+    first = uid(administrator.get("clusteranalysistemplate", TEMPLATE))
+    rollout = uid(administrator.get("rollout", "web"))
+
+    administrator.helm("upgrade", str(changed_chart(tmp_path / "next", description="the next version")))
+    after_upgrade = administrator.described()
+    template = administrator.get("clusteranalysistemplate", TEMPLATE)
+    administrator.helm("upgrade", str(CHART))
+    second = uid(administrator.get("clusteranalysistemplate", TEMPLATE))
+    administrator.helm("uninstall")
+
+    assert after_upgrade == "the next version"
+    assert template is not None
+    assert template["metadata"]["annotations"]["meta.helm.sh/release-name"] == RELEASE
+    assert uid(template) == first == second, "an update of the chart deletes no template that an update may need"
+    assert uid(administrator.get("rollout", "web")) == rollout
+    assert administrator.get("clusteranalysistemplate", TEMPLATE) is None
+    assert administrator.plane.kubectl("get", "deployments", "-n", RELEASE_NAMESPACE, "-o", "name").stdout == ""
+
+
+def test_crds_of_an_older_chart_are_taken_over(administrator: Administrator, tmp_path: Path) -> None:
+    """That chart had them in crds/, so they bear no mark of Helm's; the Rollouts of such a cluster stay."""
+    older = tmp_path / "older"
+    shutil.copytree(CHART, older)
+    (older / "files" / "crds").rename(older / "crds")
+    (older / "templates" / "crds.yaml").unlink()
+    administrator.helm("install", str(older), "--create-namespace")
+    administrator.plane.apply(canary("web"), namespace="default")
+    rollout = uid(administrator.get("rollout", "web"))
+
+    refused = administrator.helm("upgrade", str(CHART), check=False)
+    administrator.helm("upgrade", str(CHART), "--take-ownership")
+
+    crd = administrator.get("crd", CRD)
+    assert refused.returncode != 0
+    assert crd is not None
+    assert crd["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm"
+    assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert uid(administrator.get("rollout", "web")) == rollout

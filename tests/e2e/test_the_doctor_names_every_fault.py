@@ -1,0 +1,195 @@
+"""`rollouts doctor` on a real cluster that is broken in many ways at once: each fault is named, and what repairs it.
+
+A healthy cluster is in `test_the_pages_that_people_follow.py`; what kwok's pods cannot show is in tests/cli.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollouts.api.schema import crd_manifests
+from tests.e2e.controllers import ROOT
+from tests.e2e.manifests import KUBE_PROXY, canary
+from tests.lab.chart import RELEASE, RELEASE_NAMESPACE, render, wait_established
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+TOLD_TO_PROXY = ("--set", "proxyMode=ipvs,prometheusUrl=http://prometheus.monitoring:9090")
+
+MINE = f"{RELEASE_NAMESPACE}/{RELEASE}"
+FAULTS = {
+    "an older CRD": ("CRDs", "rollouts.rollouts.dev is older than this program", "helm upgrade"),
+    "a missing CRD": ("CRDs", "not installed: metricproviders.rollouts.dev", "kubectl apply"),
+    "a second controller": ("controller", "manage the same Rollouts", "uninstall one"),
+    "a controller of no replicas": ("controller", "second/second is scaled to 0 replicas", "kubectl scale"),
+    "a leader that does not renew": ("leader", "and nobody has taken over", "kubectl logs"),
+    "a missing right": ("rights", f"{MINE} may not get rollouts", "rbac.create"),
+    "a wrong proxy mode": ("proxy mode", f"{MINE} is told ipvs, and", "proxyMode=nftables"),
+    "a router that is not installed": (
+        "routers",
+        "1 Rollout needs istio, and the API server does not have",
+        "install the CRDs",
+    ),
+    "a router without rights": (
+        "routers",
+        f"{MINE} may not change its routes",
+        "routers={gatewayAPI,istio}",
+    ),
+    "a Prometheus that is not there": ("Prometheus", "there is no such Service", "prometheusUrl"),
+    "a provider that is refused": ("providers", "the path does not lead anywhere", "change it"),
+}
+WARNINGS = {
+    "another version": ("versions", f"{MINE} is 0.0.9, this program is", "helm upgrade"),
+    "no metrics API": ("metrics APIs", "HorizontalPodAutoscaler default/web needs metrics.k8s.io", "metrics-server"),
+}
+
+
+def doctor(plane: ControlPlane, *arguments: str) -> tuple[int, list[dict[str, str]]]:
+    """The exit code and the findings, as an administrator."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rollouts", "doctor", "--json", "--kubeconfig", str(plane.kubeconfig_admin), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.returncode, json.loads(done.stdout)
+
+
+def documents_of_the_chart(plane: ControlPlane, home: Path) -> list[dict[str, Any]]:
+    """As Helm renders them, wrong in what values can make wrong."""
+    documents = render(Path(plane.programs, "helm"), *TOLD_TO_PROXY, home=home)
+    return [one for one in documents if one["kind"] != "ClusterAnalysisTemplate"]
+
+
+def break_it(plane: ControlPlane, home: Path) -> None:
+    """A cluster with everything of the chart but its process, and every fault above."""
+    documents = documents_of_the_chart(plane, home)
+    (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
+    deployment["metadata"]["labels"]["app.kubernetes.io/version"] = "0.0.9"
+    by_name = {one["metadata"]["name"]: one for one in documents if one["kind"] == "CustomResourceDefinition"}
+    documents.remove(by_name.pop("metricproviders.rollouts.dev"))
+    documents.remove(next(one for one in documents if one["kind"] == "ClusterRoleBinding"))
+    schema = by_name["rollouts.rollouts.dev"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["paused"]
+    plane.apply(*by_name.values())
+    for name in by_name:
+        wait_established(plane, name)
+    for namespace in (RELEASE_NAMESPACE, "second"):
+        plane.kubectl("create", "namespace", namespace)
+    second = json.loads(json.dumps(deployment))
+    second["metadata"] |= {"name": "second", "namespace": "second"}
+    second["spec"]["replicas"] = 0
+    plane.apply(*(one for one in documents if one["metadata"]["name"] not in by_name), second, KUBE_PROXY)
+    plane.kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", RELEASE_NAMESPACE, "--timeout=50s")
+    plane.apply(lease(), autoscaler(), routed())
+    refuse_a_provider(plane)
+
+
+def lease() -> dict[str, Any]:
+    """Held by a process that is gone."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "rollouts-controller", "namespace": RELEASE_NAMESPACE},
+        "spec": {
+            "holderIdentity": "gone_1",
+            "leaseDurationSeconds": 15,
+            "renewTime": "2026-01-01T00:00:00.000000Z",
+            "acquireTime": "2026-01-01T00:00:00.000000Z",
+        },
+    }
+
+
+def autoscaler() -> dict[str, Any]:
+    """It goes by CPU, and nobody serves that."""
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+    }
+    target = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "web"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [metric]},
+    }
+
+
+def routed() -> dict[str, Any]:
+    """A Rollout whose router this cluster does not have."""
+    routing = {"istio": {"virtualService": {"name": "web"}}}
+    one = canary("web", stableService="web", canaryService="web-canary", trafficRouting=routing)
+    one["metadata"]["namespace"] = "default"
+    return one
+
+
+def refuse_a_provider(plane: ControlPlane) -> None:
+    """A TrafficProvider that the controller has judged, as its status says."""
+    examples = Path(ROOT, "examples", "gateways", "traffic-declared.yaml").read_text()
+    text = next(each for each in examples.split("\n---\n") if "kind: TrafficProvider" in each)
+    plane.kubectl("apply", "-f", "-", input=text)
+    name = plane.kubectl("get", "trafficproviders", "-o", "jsonpath={.items[0].metadata.name}").stdout
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "Invalid",
+        "message": "the path does not lead anywhere",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": 1,
+    }
+    patch = json.dumps({"status": {"conditions": [condition]}})
+    plane.kubectl("patch", "trafficprovider", name, "--subresource=status", "--type=merge", "-p", patch)
+
+
+def test_a_cluster_that_is_broken_everywhere_is_told_each_fault_and_its_fix(
+    own_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """An administrator gets the whole list at once, and not one fault after the other."""
+    break_it(own_plane, tmp_path)
+
+    code, found = doctor(own_plane)
+
+    for level, expected in (("fault", FAULTS), ("warning", WARNINGS)):
+        of_level = [each for each in found if each["level"] == level]
+        for what, (check, says, fix) in expected.items():
+            told = [each for each in of_level if each["check"] == check and says in each["says"] and fix in each["fix"]]
+            assert len(told) == 1, f"{what}: {json.dumps(of_level, indent=1, ensure_ascii=False)}"
+    assert code == 1
+    assert [each for each in found if each["level"] in ("fault", "warning") and not each["fix"]] == []
+
+
+def test_before_anything_is_installed_it_says_what_to_install(own_plane: ControlPlane) -> None:
+    """The first command that some people type. An API server without the CRDs is not an error of the program."""
+    code, found = doctor(own_plane)
+
+    faults = {each["check"]: each for each in found if each["level"] == "fault"}
+    assert code == 1
+    assert faults.keys() == {"CRDs", "controller"}
+    assert all(crd["metadata"]["name"] in faults["CRDs"]["says"] for crd in crd_manifests())
+    assert faults["controller"]["fix"].startswith("helm install")
+
+
+def test_who_may_ask_little_is_told_what_was_not_looked_at(own_plane: ControlPlane) -> None:
+    """A developer of one namespace gets notes, and no faults that are only a lack of rights."""
+    own_plane.apply(*(crd_manifests()))
+    own_plane.kubectl("create", "namespace", "shop")
+    own_plane.wait_for_default_account("shop")
+    kubeconfig = own_plane.service_account_kubeconfig("shop", "default")
+
+    code, found = doctor(own_plane, "--kubeconfig", str(kubeconfig), "-n", "shop")
+
+    assert code == 0
+    assert {each["check"] for each in found if each["level"] == "note"} >= {"your rights"}
+    assert "you may not get rollouts.rollouts.dev in shop" in json.dumps(found)

@@ -1,0 +1,129 @@
+"""docs/getting-started.md, word for word: each command is run as it stands there, from `helm install` to the last deletion.
+
+The control plane is real; kwok stands for the kubelets, so no image is pulled, and the controller of the chart's Deployment runs
+beside it, with the flags and the account that the chart gives it. A block that cannot be run here says why in the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controllers import ROOT, Controller
+from tests.e2e.manifests import KUBE_PROXY
+from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+PAGE = ROOT / "docs" / "getting-started.md"
+WITHIN_S = 600  # `make cli` installs fifty packages, on a machine that may be busy
+_BLOCK = re.compile(r"(?:<!-- not run by a test: (?P<why>[^>]+) -->\n)?```sh\n(?P<text>.*?)```", re.DOTALL)
+_OF_THE_PROCESS = ("--metrics-address", "--health-address", "--lease-namespace")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of commands, and why it is not run ("" when it is)."""
+
+    text: str
+    why_not: str
+
+
+def blocks(page: str) -> list[Block]:
+    """All blocks of a page, in their order."""
+    return [Block(found["text"], found["why"] or "") for found in _BLOCK.finditer(page)]
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with a shell: kubectl and Helm on the PATH, and a place for programs of their own."""
+
+    plane: ControlPlane
+    home: Path
+
+    def types(self, text: str) -> str:
+        """Runs the lines as a shell does that stops at the first failure; what they print.
+
+        Raises: AssertionError with the output when one fails.
+        """
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PATH": f"{self.home}/local/bin:{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
+                "PREFIX": f"{self.home}/local",
+                "KUBECONFIG": str(self.plane.kubeconfig_admin),
+                **{f"HELM_{each}_HOME": f"{self.home}/helm" for each in ("CACHE", "CONFIG", "DATA")},
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{text}\nended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture
+def person(own_plane: ControlPlane, tmp_path: Path) -> Iterator[Person]:
+    """On a cluster that says how it proxies, and has nothing of ours."""
+    own_plane.apply(KUBE_PROXY)
+    yield Person(own_plane, tmp_path)
+
+
+def deployed(plane: ControlPlane, *, log: Path) -> Controller:
+    """The process that the chart's Deployment asks for."""
+    answer = plane.kubectl("get", "deployment", RELEASE, "-n", RELEASE_NAMESPACE, "-o", "json")
+    command, *flags = json.loads(answer.stdout)["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert command == "controller"
+    kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
+    return Controller(kubeconfig, log=log, arguments=[flag for flag in flags if not flag.startswith(_OF_THE_PROCESS)])
+
+
+def test_getting_started_does_what_it_says(person: Person, tmp_path: Path) -> None:
+    """The first ten minutes decide whether there is an eleventh."""
+    said: dict[str, str] = {}
+    with ExitStack() as running:
+        for block in blocks(PAGE.read_text()):
+            if block.why_not:
+                continue
+            if "helm uninstall" in block.text:  # the kubelet ends the process after that; here somebody has to
+                said[block.text] = person.types(block.text)
+                running.close()
+                continue
+            said[block.text] = person.types(block.text)
+            if "helm install" in block.text:
+                running.enter_context(deployed(person.plane, log=tmp_path / "controller.log"))
+                person.types(
+                    f"kubectl wait lease/rollouts-controller -n {RELEASE_NAMESPACE} --for=create --timeout 60s"
+                )
+
+    of = {command: out for text, out in said.items() for command in text.splitlines() for out in [said[text]]}
+    assert (
+        "kubectl rollouts promote podinfo"
+        in of["helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"]
+    )
+    assert "nothing is wrong" in of["kubectl rollouts doctor"]
+    assert "podinfo" in of["kubectl rollouts get podinfo"]
+    left = person.plane.kubectl("get", "crds,deployments,clusterroles", "-A", "-o", "name").stdout
+    assert "rollouts" not in left
+
+
+def test_each_block_is_run_or_says_why_not() -> None:
+    """A block of another language, or one that the pattern above does not find, would be neither."""
+    text = PAGE.read_text()
+
+    assert len(blocks(text)) == text.count("```") // 2 == len(re.findall(r"^```sh$", text, re.MULTILINE))
+    assert {block.text.split()[0] for block in blocks(text) if block.why_not} == {"make"}

@@ -1,0 +1,41 @@
+"""The base for kustomize, written from the chart's defaults: `python -m tests.packaging.kustomize_base`. It needs Helm.
+
+CRDs come from crds/ (kustomization.yaml names them). Templates of analyses are left out: `kubectl apply` cannot send objects of a
+kind that it creates in the same call.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab import binaries
+from tests.lab.chart import RELEASE_NAMESPACE, render
+
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "kustomize" / "rollouts.yaml"
+_HEAD = "# Written by `make kustomize` from the chart's defaults.\n"
+_HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
+
+
+def base(helm: Path, *, home: Path) -> str:
+    """The text of the file: the namespace, and the chart's objects without what only Helm reads."""
+    switched_off = "crds.enabled=false,analysis.templates.enabled=false"
+    documents = render(helm, "--set", switched_off, home=home)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE_NAMESPACE}}
+    texts = (yaml.safe_dump(_without_helm(one), sort_keys=False, width=130) for one in (namespace, *documents))
+    return _HEAD + "---\n".join(texts)
+
+
+def _without_helm(one: dict[str, Any]) -> dict[str, Any]:
+    metadata = one["metadata"]
+    labels = {name: value for name, value in metadata.get("labels", {}).items() if name not in _HELMS}
+    return {**one, "metadata": {**metadata, **({"labels": labels} if labels else {})}}
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        BASE.write_text(base(binaries.folder() / "helm", home=Path(folder)), encoding="utf-8")

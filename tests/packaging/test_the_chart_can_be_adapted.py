@@ -1,0 +1,188 @@
+"""What an administrator changes of the chart without a fork: names, ports, who may scrape, alerts and the dashboard."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.telemetry import Telemetry
+from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, render
+
+ALERTS = CHART / "files" / "alerts.yaml"
+DASHBOARD = CHART / "files" / "dashboard.json"
+
+
+@pytest.fixture
+def helm(lab_programs: Path) -> Path:
+    """Helm 3, built from its Go module."""
+    return lab_programs / "helm"
+
+
+def _one(documents: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = [one for one in documents if one["kind"] == kind]
+    return found
+
+
+def _container(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    container: dict[str, Any] = _one(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def test_all_names_begin_with_the_name_that_was_chosen(helm: Path, tmp_path: Path) -> None:
+    """Two releases in one cluster, and policies that demand names, need it; CRDs and templates are the same for all."""
+    documents = render(helm, "--set", "fullnameOverride=delivery,metrics.dashboard.enabled=true", home=tmp_path)
+    named = [one for one in documents if one["kind"] not in {"CustomResourceDefinition", "ClusterAnalysisTemplate"}]
+
+    assert {one["metadata"]["name"].partition("-")[0] for one in named} == {"delivery"}
+    assert _one(documents, "ClusterRoleBinding")["roleRef"]["name"] == "delivery"
+
+
+def test_the_kubelet_asks_a_port_that_no_pod_may_reach(helm: Path, tmp_path: Path) -> None:
+    """The NetworkPolicy is on by default and opens the metrics alone; a node always reaches its own pods."""
+    documents = render(helm, home=tmp_path)
+    container = _container(documents)
+    policy = _one(documents, "NetworkPolicy")["spec"]
+
+    probes = {container[f"{each}Probe"]["httpGet"]["port"] for each in ("liveness", "readiness", "startup")}
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert probes == {"health"}
+    assert f"--health-address=:{ports['health']}" in container["args"]
+    assert f"--metrics-address=:{ports['metrics']}" in container["args"]
+    assert policy["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]
+    assert policy["policyTypes"] == ["Ingress"]
+
+
+def test_metrics_can_be_opened_for_prometheus_alone(helm: Path, tmp_path: Path) -> None:
+    """They name every Rollout by namespace, and need no credentials."""
+    chosen = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring"
+
+    policy = _one(render(helm, "--set", chosen, home=tmp_path), "NetworkPolicy")["spec"]
+
+    assert policy["ingress"][0]["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
+
+
+def _notes(helm: Path, home: Path, *arguments: str) -> str:
+    """What Helm prints after an installation; without a cluster it renders manifests only, so here the text is in one."""
+    chart = home / "chart"
+    shutil.copytree(CHART, chart)
+    lines = (chart / "templates" / "NOTES.txt").read_text().splitlines()
+    (chart / "templates" / "notes.yaml").write_text("\n".join(["text: |", *(f"  {line}" for line in lines)]))
+    words = ["template", RELEASE, str(chart), "--namespace", RELEASE_NAMESPACE, "--show-only", "templates/notes.yaml"]
+    done = subprocess.run(
+        [str(helm), *words, *arguments],
+        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return str(yaml.safe_load(done.stdout)["text"])
+
+
+def test_the_notes_end_in_commands_of_getting_started(helm: Path, tmp_path: Path) -> None:
+    """The page is run by a test; what Helm prints and nobody runs would age."""
+    page = (CHART.parents[1] / "docs" / "getting-started.md").read_text()
+
+    commands = [line.strip() for line in _notes(helm, tmp_path).splitlines() if line.startswith("  ")]
+
+    assert len(commands) >= 8
+    assert [command for command in commands if command not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "warned"),
+    [
+        ("image.repository=registry.example/rollouts", None),
+        ("image.tag=v2", "No registry has this image"),
+        ("crds.keep=false", "deletes the CRDs, and with them every Rollout"),
+        ("watchNamespaces={shop}", "it drains pods for two minutes"),
+        ("watchNamespaces={shop},proxyMode=ipvs", "No registry has this image"),
+    ],
+)
+def test_the_notes_warn_of_what_was_chosen(helm: Path, tmp_path: Path, chosen: str, warned: str | None) -> None:
+    """Somebody reads them once, at the right moment."""
+    notes = _notes(helm, tmp_path, "--set", chosen)
+
+    if warned is None:
+        assert "make image" not in notes
+    else:
+        assert warned in notes
+    assert ("two minutes" in notes) is ("watchNamespaces" in chosen and "proxyMode" not in chosen)
+
+
+def test_environment_and_volumes_are_added_to_the_charts_own(helm: Path, tmp_path: Path) -> None:
+    """A proxy, a cloud's credentials, a mounted certificate: each of them was a fork before."""
+    chosen = {
+        "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "extraVolumes": [{"name": "more", "configMap": {"name": "more"}}],
+        "extraVolumeMounts": [{"name": "more", "mountPath": "/more", "readOnly": True}],
+        "analysis": {"mounts": [{"name": "prom", "secret": "prom"}]},
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
+
+    documents = render(helm, "--values", str(tmp_path / "values.yaml"), home=tmp_path)
+
+    pod = _one(documents, "Deployment")["spec"]["template"]["spec"]
+    assert _container(documents)["env"] == chosen["env"]
+    assert [each["name"] for each in pod["volumes"]] == ["credentials-prom", "more"]
+    assert [each["name"] for each in _container(documents)["volumeMounts"]] == ["credentials-prom", "more"]
+
+
+@pytest.mark.parametrize(("keep", "policy"), [("true", "keep"), ("false", None)])
+def test_crds_are_kept_by_default(helm: Path, tmp_path: Path, keep: str, policy: str | None) -> None:
+    """A CRD that goes takes every Rollout with it, and each Rollout its pods: an uninstall must not be an outage."""
+    documents = render(helm, "--set", f"crds.keep={keep}", home=tmp_path)
+    crds = [one for one in documents if one["kind"] == "CustomResourceDefinition"]
+
+    kept = {one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for one in crds}
+    assert len(crds) == len(list((CHART / "files" / "crds").glob("*.yaml")))
+    assert kept == {policy}
+    assert not [one for one in render(helm, "--set", "crds.enabled=false", home=tmp_path) if one in crds]
+
+
+def test_alerts_ask_for_the_controllers_own_targets(helm: Path, tmp_path: Path) -> None:
+    """A rule without the job would sum up two releases; `up` without one would never be absent."""
+    documents = render(
+        helm, "--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=prom", home=tmp_path
+    )
+    rule = _one(documents, "PrometheusRule")
+    alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
+
+    assert rule["metadata"]["labels"]["release"] == "prom"
+    service = _one(documents, "Service")["metadata"]["name"]
+    assert service == f"{RELEASE}-metrics"
+    for alert in alerts:
+        assert f'job="{service}", namespace="{RELEASE_NAMESPACE}"' in alert["expr"], alert["alert"]
+        assert alert["labels"]["severity"] in {"critical", "warning"}
+        assert alert["annotations"].keys() == {"summary", "description"}
+
+
+@pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=lambda path: path.name)
+def test_rules_and_panels_ask_for_metrics_that_the_controller_has(file: Path) -> None:
+    """A metric that is renamed leaves an empty panel, and an alert that never comes."""
+    registry = Telemetry()
+    families = {
+        line.split()[2] for line in registry.exposition().decode().splitlines() if line.startswith("# TYPE rollouts_")
+    }
+    asked = {name.removesuffix("_bucket") for name in re.findall(r"\brollouts_[a-z_]+\b", file.read_text())}
+
+    assert len(asked) >= 4
+    assert asked <= families
+
+
+def test_the_dashboard_is_one_that_grafanas_sidecar_finds(helm: Path, tmp_path: Path) -> None:
+    """The ConfigMap carries the label that kube-prometheus-stack looks for, and the file as it is."""
+    config_map = _one(render(helm, "--set", "metrics.dashboard.enabled=true", home=tmp_path), "ConfigMap")
+
+    dashboard = json.loads(config_map["data"]["rollouts.json"])
+    places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in dashboard["panels"]]
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert dashboard == json.loads(DASHBOARD.read_text())
+    assert len(places) == len(set(places)) == len({each["id"] for each in dashboard["panels"]})
+    assert all(each["title"] and each["targets"] for each in dashboard["panels"])

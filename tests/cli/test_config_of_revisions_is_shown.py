@@ -248,6 +248,52 @@ async def test_long_values_are_cut_where_they_differ(tmp_path: Path, capsys: Pri
     assert one in whole and "+new 199" in whole
 
 
+async def test_a_file_of_many_lines_is_told_by_its_first_difference(tmp_path: Path, capsys: Printed) -> None:
+    """The time that a comparison of lines takes grows with their square, and nobody reads a hundred thousand of them."""
+    before, after = (
+        config_map("app", {"f": "\n".join([*["0"] * 9_000, end, *["1"] * 3_000])}) for end in ("a", "b\nc")
+    )
+    async with served(tmp_path) as there:
+        await install(there, (before,), (after,))
+
+        assert await there.command("config", "diff", "1", "2") == 1
+        assert "12001 → 12002 lines; the first difference is in line 9001" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ("a\nb\n", "a\nb", ["-(a newline at the end)"]),
+        ("a\nb", "a\nc\n", ["@@ -1,2 +1,2 @@", " a", "-b", "+c", "+(a newline at the end)"]),
+        ("a", "a\n", ["+(a newline at the end)"]),
+    ],
+)
+async def test_a_newline_at_the_end_is_a_difference(
+    tmp_path: Path, capsys: Printed, old: str, new: str, lines: list[str]
+) -> None:
+    """The pods see it, so two revisions with nothing else between them must not look equal."""
+    async with served(tmp_path) as there:
+        await install(there, (config_map("app", {"f": old}),), (config_map("app", {"f": new}),))
+
+        assert await there.command("config", "diff", "1", "2") == 1
+        assert capsys.readouterr().out.splitlines()[3:] == ["  f:", *lines]
+
+
+async def test_values_cannot_steer_the_terminal(tmp_path: Path, capsys: Printed) -> None:
+    """Whoever may write a ConfigMap must not clear the screen of whoever compares it (CWE-150)."""
+    evil = "\x1b[2J\x07[bold]x[/bold]"
+    async with served(tmp_path) as there:
+        await install(
+            there, (config_map("app", {"a": "x"}),), (config_map("app", {"a": evil, "b": f"{evil}\n{evil}\n"}),)
+        )
+
+        assert await there.command("config", "diff", "1", "2") == 1
+        shown = capsys.readouterr().out
+
+    assert "\x1b" not in shown and "\x07" not in shown
+    assert shown.count("[bold]x[/bold]") == 3
+
+
 async def test_a_revision_that_is_not_kept_is_a_wrong_command_line(tmp_path: Path, capsys: Printed) -> None:
     """1 would say that they differ."""
     async with served(tmp_path) as there:

@@ -12,6 +12,8 @@ import yaml
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.demo.manifests import service
+from rollouts.cli.plan.config import ConfigState, PlannedConfig
+from rollouts.cli.plan.draw import config_lines
 from rollouts.core.config.content import config_revision, copy_name
 from rollouts.core.model.config import ConfigUse
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL
@@ -252,8 +254,33 @@ async def test_a_config_map_that_is_nowhere_is_a_finding_and_the_update_is_plann
     assert rules(plan) == {"ConfigMissing": "unsafe"}
     (finding,) = [each for each in plan["findings"] if each["rule"] == "ConfigMissing"]
     assert finding["what"].startswith("ConfigMap nowhere is neither in namespace default nor in the file")
+    assert [(each["name"], each["change"]) for each in plan["config"] if each["name"] != "nowhere"] == [
+        ("app", "new"),
+        ("extra", "absent"),
+        ("flags", "new"),
+    ]
     assert [each["name"] for each in plan["config"] if each["copy"]] == ["app", "flags"]
     assert plan["steps"] and (plan["exists"], plan["supposed"]) == (False, True)
+
+
+def test_each_state_of_a_source_is_a_line_of_its_own_and_the_same_ones_are_counted() -> None:
+    """People look for what changes; of forty that stay the same the number is enough."""
+    shown = [
+        PlannedConfig(kind=MAP, name="a", state=ConfigState.CHANGED, keys=tuple("123456"), copy="a-x"),
+        PlannedConfig(kind=MAP, name="b", state=ConfigState.CHANGED, keys=None, copy="b-x"),
+        PlannedConfig(kind=MAP, name="c", state=ConfigState.NEW, keys=None, copy=""),
+        PlannedConfig(kind=MAP, name="d", state=ConfigState.ABSENT, keys=None, copy=""),
+        PlannedConfig(kind=MAP, name="e", state=ConfigState.SAME, keys=None, copy="e-x"),
+        PlannedConfig(kind=MAP, name="f", state=ConfigState.SAME, keys=None, copy=""),
+    ]
+
+    assert list(config_lines(tuple(shown))) == [
+        "ConfigMap a changed: 6 keys (1, 2, 3, 4, 5, ...) -> copy a-x",
+        "ConfigMap b changed -> copy b-x",
+        "ConfigMap c, read as it is",
+        "ConfigMap d: absent, which its references allow",
+        "unchanged: 2 ConfigMaps",
+    ]
 
 
 async def test_an_edit_of_an_immutable_config_map_is_a_warning(tmp_path: Path, capsys: Printed) -> None:

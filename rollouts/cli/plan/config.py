@@ -65,6 +65,7 @@ class ConfigState(StrEnum):
     SAME = "same"
     CHANGED = "changed"
     NEW = "new"  # the current revision does not have it
+    ABSENT = "absent"  # its references are optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ def planned_config(
             name=use.source,
             state=_state(before.get((use.kind, use.source)), use.content),
             keys=keys.get((use.kind, use.source)),
-            copy=use.copy,
+            copy=use.copy if use.has_copy else "",
         )
         for use in uses
     )
@@ -229,4 +230,6 @@ async def _changed_keys(
 def _state(before: str | None, content: str) -> ConfigState:
     if before == content:
         return ConfigState.SAME
+    if not content:
+        return ConfigState.ABSENT
     return ConfigState.CHANGED if before else ConfigState.NEW

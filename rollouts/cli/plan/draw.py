@@ -92,6 +92,8 @@ def config_lines(config: tuple[PlannedConfig, ...]) -> Iterator[str]:
                 yield f"{each.kind} {each.name} changed{_keys(each.keys)}{made}"
             case ConfigState.NEW:
                 yield f"{each.kind} {each.name}{made or ', read as it is'}"
+            case ConfigState.ABSENT:
+                yield f"{each.kind} {each.name}: absent, which its references allow"
             case ConfigState.SAME:
                 pass
             case never:

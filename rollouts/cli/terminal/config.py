@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -16,6 +16,7 @@ from rollouts.cli.view.counts import count_of
 from rollouts.core.model.config import ConfigKind, ConfigUse
 
 LINES_SHOWN = 60  # of the difference of one key: a screen
+LINES_COMPARED = 10_000  # a second for the slowest; the time grows with the square
 TEXT_SHOWN = 160  # characters of one line
 _BEFORE_IT = 40  # characters shown before the first that differs
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -106,15 +107,23 @@ def _lines(kind: ConfigKind, change: KeyChange, marks: TerminalMarks, *, full: b
         yield f"  {key}: binary, {sizes}"
     elif "\n" in old.text or "\n" in new.text:
         yield f"  {key}:"
-        diff = list(difflib.unified_diff(old.text.splitlines(), new.text.splitlines(), lineterm="", n=2))[2:]
-        ends = old.text.endswith("\n"), new.text.endswith("\n")
-        if ends[0] != ends[1]:
-            diff.append(f"{'-' if ends[0] else '+'}(a newline at the end)")
-        yield from _cut(diff, marks, full=full)
+        yield from _cut(_line_difference(old.text, new.text, marks), marks, full=full)
     else:
         start = 0 if full else _first_difference(old.text, new.text)
         yield f"-{key}: {_window(old.text, start, marks, full=full)}"
         yield f"+{key}: {_window(new.text, start, marks, full=full)}"
+
+
+def _line_difference(old: str, new: str, marks: TerminalMarks) -> list[str]:
+    before, after = old.splitlines(), new.splitlines()
+    if max(len(before), len(after)) > LINES_COMPARED:
+        first = _first_difference(before, after) + 1
+        return [f"  {len(before)} {marks.arrow} {len(after)} lines; the first difference is in line {first}"]
+    diff = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+    ends = old.endswith("\n"), new.endswith("\n")
+    if ends[0] != ends[1]:
+        diff.append(f"{'-' if ends[0] else '+'}(a newline at the end)")
+    return diff
 
 
 def _whole(
@@ -142,7 +151,7 @@ def _cut(lines: list[str], marks: TerminalMarks, *, full: bool) -> Iterator[str]
         yield f"  {marks.more} and {count_of(len(lines) - LINES_SHOWN, 'more line')}: --full shows them"
 
 
-def _first_difference(old: str, new: str) -> int:
+def _first_difference(old: Sequence[str], new: Sequence[str]) -> int:
     pairs = enumerate(zip(old, new, strict=False))
     return next((index for index, (one, other) in pairs if one != other), min(len(old), len(new)))
 

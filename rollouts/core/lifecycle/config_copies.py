@@ -171,15 +171,18 @@ def _has_moved_on(ctx: PassContext, use: ConfigUse) -> bool:
 
 
 def _named(ctx: PassContext) -> set[tuple[ConfigKind, str]] | None:
-    """The copies that ReplicaSets and the target name; None while not all of them are known."""
+    """What ReplicaSets and the target name, copies among it; None while not all of it is known.
+
+    A template may name a copy by hand: that is a source, and it has no copy of its own.
+    """
     plan = ctx.seen.config or _NO_PLAN
     if plan.hold is not None or ctx.seen.orphans:
         return None
-    named = {(use.kind, use.copy) for use in plan.uses}
+    named = {(use.kind, use.name) for use in plan.uses}
     for each in ctx.seen.replica_sets:
         if each.config is None:
             return None
-        named |= {(use.kind, use.copy) for use in each.config}
+        named |= {(use.kind, use.name) for use in each.config}
     return named
 
 

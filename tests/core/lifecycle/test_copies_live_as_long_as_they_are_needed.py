@@ -8,7 +8,7 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.config_copies import KEPT_S, PODS_SEEN_S, STRANGERS_AGAIN_S
-from rollouts.core.model.config import ConfigVersioning, SourceUnread
+from rollouts.core.model.config import ConfigUse, ConfigVersioning, SourceUnread
 from rollouts.core.model.intents import (
     AskConfig,
     AskPods,
@@ -283,6 +283,17 @@ def test_a_copy_that_a_kept_replica_set_names_stays_however_old_it_is() -> None:
 
     assert _deleted(_listed(there)) == []
     assert set(_copies(there)) == {"v1", "v2"}
+
+
+def test_a_copy_that_a_template_names_by_hand_stays() -> None:
+    """To that revision it is a source, which is immutable and has no copy of its own."""
+    there = _left_over()
+    seen = _listed(there)
+    (left,) = _deleted(seen)
+    by_hand = ConfigUse(kind=CONF.kind, source=left, content="v2")
+    users = tuple(replace(each, config=(*(each.config or ()), by_hand)) for each in seen.replica_sets)
+
+    assert _deleted(replace(seen, replica_sets=users)) == []
 
 
 @pytest.mark.parametrize("why", ["orphan", "note", "source"])

@@ -296,6 +296,15 @@ def test_a_copy_that_a_template_names_by_hand_stays() -> None:
     assert _deleted(replace(seen, replica_sets=users)) == []
 
 
+def test_a_copy_that_the_next_replica_set_will_name_stays() -> None:
+    """A crash came between the two; the copy is old by now."""
+    there = reconciled(later(reconciled(source_written(_v1(), "v2")), 60.0), writes=1)
+
+    assert set(_copies(there)) == {"v1", "v2"}
+    assert len(there.replica_sets) == 1
+    assert _deleted(_listed(later(there, KEPT_S))) == []
+
+
 @pytest.mark.parametrize("why", ["orphan", "note", "source"])
 def test_nothing_is_deleted_while_it_is_not_known_what_is_named(why: str) -> None:
     """A ReplicaSet that is to be adopted, a note that cannot be read, a source that is not known."""

@@ -95,7 +95,7 @@ def _unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
         if source.needs_a_person:
             return ConfigHold(Reason.CONFIG_FORBIDDEN, source.message)
     if unread:
-        return ConfigHold(Reason.CONFIG_NOT_READ, unread[0].message)
+        return ConfigHold(Reason.CONFIG_NOT_READ, next((each.message for each in unread if each.message), ""))
     missing = [str(ref) for ref, source in sources.items() if isinstance(source, SourceAbsent) and not ref.optional]
     if missing:
         names, verb = " and ".join(missing), "does" if len(missing) == 1 else "do"

@@ -114,6 +114,14 @@ def test_a_source_that_is_left_alone_is_no_part_of_the_revision() -> None:
     assert _plan(_seen(SourceLeftAlone(), SourceLeftAlone())) == ConfigPlan(revision="a")
 
 
+def test_a_read_that_fails_is_told_although_another_one_is_under_way() -> None:
+    """The one under way says nothing, and it is the other that people wait for."""
+    hold = _plan(_seen(SourceUnread(), SourceUnread("etcdserver: leader changed"))).hold
+
+    assert hold is not None
+    assert hold.message == "etcdserver: leader changed"
+
+
 @pytest.mark.parametrize(
     ("conf", "reason", "message"),
     [

@@ -78,7 +78,9 @@ def decide(seen: Snapshot) -> Decision:
     if adopted := adoptions(seen):
         return Decision(intents=adopted, status=seen.status)
     published = seen.status
-    seen = as_its_sources_say(with_noted_abort(without_restart_surge(in_their_roles(seen))))
+    seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
+    if seen.rollout.spec.config_refs:
+        seen = as_its_sources_say(seen)
     if not seen.rollout.spec.revision:
         return _not_begun(seen, published)
     target = target_of(seen, seen.status)

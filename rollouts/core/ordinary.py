@@ -79,7 +79,8 @@ def as_of_now(ctx: PassContext) -> PassContext:
 
 def strategy_plan(ctx: PassContext) -> Contribution:
     """The step of the strategy; the update stops while a route that its sizes followed is released."""
-    return with_copies(ctx, plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx)))
+    step = plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
+    return step if ctx.seen.config is None else with_copies(ctx, step)
 
 
 def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:
@@ -172,8 +173,12 @@ def _drain_questions(course: Course) -> Contribution:
 
 
 def _surplus(course: Course) -> Contribution:
-    """Deletes ReplicaSets beyond `revisionHistoryLimit`."""
-    return Contribution(intents=surplus(course.ctx) if course.pods_may_go else ())
+    """Deletes ReplicaSets beyond `revisionHistoryLimit`, and copies of sources that nothing names any more."""
+    ctx = course.planned
+    copies = surplus_copies(ctx) if ctx.seen.copies else Contribution()
+    if not course.pods_may_go or len(ctx.older) <= ctx.spec.revision_history_limit:
+        return copies
+    return replace(copies, intents=(*surplus(course.ctx), *copies.intents))
 
 
 def _config(course: Course) -> Contribution:
@@ -186,11 +191,6 @@ def _config(course: Course) -> Contribution:
     lost = [each for each in lost_copies(ctx) if each.use.copy not in made]
     intents: tuple[Intent, ...] = (*config_questions(ctx), *baseline_note(ctx), *lost)
     return Contribution(intents=intents, wake_at_s=plan.hold.deadline_s if plan.hold is not None else None)
-
-
-def _surplus_copies(course: Course) -> Contribution:
-    """Deletes copies of sources that nothing names any more."""
-    return surplus_copies(course.planned) if course.planned.seen.copies else Contribution()
 
 
 def _analysis_runs(course: Course) -> Contribution:
@@ -212,7 +212,6 @@ ORDINARY: tuple[Ordinary, ...] = (
     _config,
     _analysis_runs,
     _surplus,
-    _surplus_copies,
 )
 """The rules in their order: the step comes first, and deletions come last."""
 

@@ -234,6 +234,11 @@ ANALYSED = {
     ),
 }
 
+TWO_ATTEMPTS = "canary that steps back"
+AT_EVERY_FAULT = tuple(name for name in ANALYSED if name != TWO_ATTEMPTS)
+"""Those whose every write meets every fault. The one of two attempts has four times their writes, of the same kinds: it is
+crashed at each of them, and no more."""
+
 QUICK = ("canary good", "canary bad", "background good")
 IN_ANY_LANE = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in ANALYSED]
 """All of them; those of the longest runs, or with the same parts as another one, are left to the long lane."""

@@ -61,7 +61,6 @@ def test_the_order_of_the_rules_is_the_order_of_the_writes() -> None:
         "_config",
         "_analysis_runs",
         "_surplus",
-        "_surplus_copies",
     ]
 
 

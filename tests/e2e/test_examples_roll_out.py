@@ -37,7 +37,7 @@ def test_an_example_rolls_out(stage: Stage, example: Path) -> None:
     first = current(stage.wait_ready(name))
 
     stage.set_image(name, image)
-    if "rollouts.dev/promote=true" in text:
+    if "rollouts.dev/promote=true" in text or "rollouts promote" in text:
         stage.until_at(name, "PromotionNeeded", image=image)
         stage.annotate(name, "promote", "true")
     done = stage.until("rollouts", name, lambda one: _rolled_out(one, since=first), within_s=DRAINED_WITHIN_S)

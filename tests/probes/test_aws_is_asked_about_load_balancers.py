@@ -322,7 +322,7 @@ def test_without_the_library_the_remedy_is_told_at_the_start(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
 
-    with pytest.raises(SettingsInvalid, match=r"rollouts\[aws\]"):
+    with pytest.raises(SettingsInvalid, match=r"requirements-aws\.lock, or pip install '\.\[aws\]'"):
         NamedDataPlanes(parse_data_planes(["alb=aws:eu-west-1"]), clock=SystemClock(), api=server)
 
 

@@ -71,6 +71,9 @@ _EVERYWHERE: tuple[tuple[str, str, str], ...] = (
 )
 """What every controller needs where it works: the table in the chart's templates/_rules.tpl, without what a value turns off."""
 
+_OF_CONFIGURATION = (("", "configmaps", "get list watch create patch delete"),)
+"""What it needs besides, unless it is told `--config-versioning=off`."""
+
 _OF_THE_CLUSTER: tuple[tuple[str, str, str], ...] = (
     ("rollouts.dev", "clusteranalysistemplates", "get list watch"),
     ("rollouts.dev", "trafficproviders", "get list watch"),
@@ -222,7 +225,8 @@ def routers_of(rollouts: Iterable[Manifest]) -> set[str]:
 def needed(controller: Installed) -> list[Right]:
     """The rights that a controller cannot do without, with its flags."""
     namespaces = controller.flags("namespace") or [""]
-    rules = [*_EVERYWHERE, *(() if namespaces != [""] else _OF_THE_CLUSTER)]
+    copies = () if "off" in controller.flags("config-versioning") else _OF_CONFIGURATION
+    rules = [*_EVERYWHERE, *copies, *(() if namespaces != [""] else _OF_THE_CLUSTER)]
     for router in controller.flags("router"):
         resources = {(kind.group, kind.plural) for versions in kinds_of(registry().get(router)) for kind in versions}
         rules += [(group, plural, "get list watch patch") for group, plural in sorted(resources)]

@@ -18,6 +18,7 @@ from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.config_copies import gone_copies, with_hold
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
+from rollouts.core.model.config import ConfigPlan
 from rollouts.core.model.drain import DrainMode, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
@@ -40,13 +41,14 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         wait = Wait(Reason.PAUSED_BY_USER, ctx.paused_because)
     if wait is None and ctx.rolled_back and _finished(status):
         wait = Wait(Reason.ROLLED_BACK, _rolled_back(ctx))
-    held = with_hold(ctx, wait)
+    held = wait if ctx.seen.config is None else with_hold(ctx, wait)
     told = (
         wait if wait is not None and held is not None and held.reason is wait.reason else held
     )  # `waitingFor` has the rest
     moved_at_s = progressed_at_s(ctx, status, held)
     waiting = waiting_for(ctx, status, held, progressed_at_s=moved_at_s)
     phase = _phase(ctx, status, waiting, progressed_at_s=moved_at_s)
+    generation = ctx.seen.rollout.generation if ctx.seen.config is None else _observed_generation(ctx, ctx.seen.config)
     message = waiting.message if waiting else ctx.paused_because if ctx.paused else ""
     return replace(  # one call: each copy of all these fields costs more than computing them
         status,
@@ -54,15 +56,14 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         message=message,
         progressed_at_s=moved_at_s,
         waiting_for=waiting,
-        conditions=_conditions(ctx, status, phase, told),
-        observed_generation=_observed_generation(ctx),
+        conditions=_conditions(ctx, status, phase, told, generation=generation),
+        observed_generation=generation,
     )
 
 
-def _observed_generation(ctx: PassContext) -> int:
+def _observed_generation(ctx: PassContext, plan: ConfigPlan) -> int:
     """The generation that the status is about; the last one while a read that was just asked for will say what this one means."""
-    plan = ctx.seen.config
-    silent = plan is not None and plan.hold is not None and not plan.hold.message
+    silent = plan.hold is not None and not plan.hold.message
     return ctx.recorded.observed_generation if silent else ctx.seen.rollout.generation
 
 
@@ -116,19 +117,21 @@ def _phase(ctx: PassContext, status: RolloutStatus, waiting: WaitingFor | None, 
     return Phase.PROGRESSING
 
 
-def _conditions(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> tuple[Condition, ...]:
+def _conditions(
+    ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None, *, generation: int
+) -> tuple[Condition, ...]:
     facts = _phase_facts(ctx, status, phase, wait)
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
-    if gone := gone_copies(ctx):
+    if ctx.seen.config is not None and (gone := gone_copies(ctx)):
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
     if ctx.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))
     if ctx.paused and phase is not Phase.PAUSED:
         facts.append(("Paused", True, Reason.PAUSED_BY_USER, ctx.paused_because))
     facts += _command_facts(status)
-    return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=_observed_generation(ctx))
+    return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=generation)
 
 
 def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:

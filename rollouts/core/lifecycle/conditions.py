@@ -35,20 +35,15 @@ Fact: TypeAlias = tuple[str, bool, Reason, str]
 def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
     """`ctx.status` with counts, phase, wait and conditions filled in."""
     status = counted(ctx)
-    if wait is None and ctx.aborted and status.abort is not None:
-        wait = Wait(Reason.RETRY_NEEDED, _held_back(ctx, status.abort))
-    if wait is None and ctx.paused and not _finished(status):
-        wait = Wait(Reason.PAUSED_BY_USER, ctx.paused_because)
-    if wait is None and ctx.rolled_back and _finished(status):
-        wait = Wait(Reason.ROLLED_BACK, _rolled_back(ctx))
-    held = wait if ctx.seen.config is None else with_hold(ctx, wait)
-    told = (
-        wait if wait is not None and held is not None and held.reason is wait.reason else held
-    )  # `waitingFor` has the rest
+    if wait is None:
+        wait = _standing_wait(ctx, status)
+    held, told, generation = wait, wait, ctx.seen.rollout.generation
+    if (plan := ctx.seen.config) is not None:
+        held, generation = with_hold(ctx, wait), _observed_generation(ctx, plan)
+        told = wait if wait is not None and held is not None and held.reason is wait.reason else held
     moved_at_s = progressed_at_s(ctx, status, held)
     waiting = waiting_for(ctx, status, held, progressed_at_s=moved_at_s)
     phase = _phase(ctx, status, waiting, progressed_at_s=moved_at_s)
-    generation = ctx.seen.rollout.generation if ctx.seen.config is None else _observed_generation(ctx, ctx.seen.config)
     message = waiting.message if waiting else ctx.paused_because if ctx.paused else ""
     return replace(  # one call: each copy of all these fields costs more than computing them
         status,
@@ -59,6 +54,17 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         conditions=_conditions(ctx, status, phase, told, generation=generation),
         observed_generation=generation,
     )
+
+
+def _standing_wait(ctx: PassContext, status: RolloutStatus) -> Wait | None:
+    """The wait of a Rollout that no rule keeps waiting: for a person who aborted, paused or rolled it back."""
+    if ctx.aborted and status.abort is not None:
+        return Wait(Reason.RETRY_NEEDED, _held_back(ctx, status.abort))
+    if ctx.paused and not _finished(status):
+        return Wait(Reason.PAUSED_BY_USER, ctx.paused_because)
+    if ctx.rolled_back and _finished(status):
+        return Wait(Reason.ROLLED_BACK, _rolled_back(ctx))
+    return None
 
 
 def _observed_generation(ctx: PassContext, plan: ConfigPlan) -> int:

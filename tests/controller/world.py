@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ from rollouts.objects import (
     Kind,
 )
 from rollouts.ports import DataPlanes, Request, Response, WatchStream
-from rollouts.sim.clock import SimClock
+from rollouts.sim.clock import SimClock, run_virtual
 
 CART = Key("shop", "cart")
 CART_UID = "cart-uid"
@@ -273,3 +273,20 @@ class World:
     def target(self, version: str = "7") -> RolloutVersion:
         """Rollout cart, decided on at that version."""
         return RolloutVersion(key=CART, uid=CART_UID, resource_version=version)
+
+
+Scenario = Callable[[World, Performer], Awaitable[None]]
+
+
+def run(scenario: Scenario, *answers: Answer, may_write: Callable[[], bool] = lambda: True) -> World:
+    """Plays a scenario on virtual time; all questions are answered when it returns."""
+    worlds: list[World] = []
+
+    async def main() -> None:
+        world = World(*answers, may_write=may_write)
+        worlds.append(world)
+        async with asyncio.TaskGroup() as questions:
+            await scenario(world, world.performer(questions))
+
+    run_virtual(main())
+    return worlds[0]

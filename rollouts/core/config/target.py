@@ -6,6 +6,7 @@ takes nothing from the pods that run.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import assert_never
@@ -155,13 +156,7 @@ def _unusable(seen: Snapshot, revision: str, uses: tuple[ConfigUse, ...]) -> Con
 
 
 def _by_name(use: ConfigUse) -> ConfigUse:
-    return ConfigUse(
-        kind=use.kind,
-        source=use.source,
-        content=use.content,
-        uid=use.uid,
-        resource_version=use.resource_version,
-    )
+    return dataclasses.replace(use, copy="")
 
 
 def _settling(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str) -> ConfigHold | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from rollouts.api.spec.parse import parse_rollout
@@ -16,7 +13,6 @@ from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, In
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.errors import ApiExists
-from rollouts.sim.clock import run_virtual
 from tests.controller.world import (
     CART,
     CART_UID,
@@ -27,6 +23,7 @@ from tests.controller.world import (
     ok,
     owned,
     rollout,
+    run,
     says,
 )
 
@@ -36,20 +33,6 @@ MEASURE = CreateAnalysisRun(
 )
 END = TerminateAnalysisRun(name="cart-run", uid="cart-run-uid")
 CLEAR = DeleteAnalysisRun(name="cart-run", uid="cart-run-uid", resource_version="3")
-
-
-def run(scenario: Callable[[World, Performer], Awaitable[None]], *answers: Answer) -> World:
-    """Plays a scenario on virtual time."""
-    worlds: list[World] = []
-
-    async def main() -> None:
-        world = World(*answers)
-        worlds.append(world)
-        async with asyncio.TaskGroup() as questions:
-            await scenario(world, world.performer(questions))
-
-    run_virtual(main())
-    return worlds[0]
 
 
 def calls_for(intent: Intent) -> tuple[Write | Ask, ...]:

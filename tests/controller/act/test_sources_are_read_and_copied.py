@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +21,7 @@ from rollouts.core.model.rollout import Rollout
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable
 from rollouts.objects import CONFIG_MAP
 from rollouts.ports import Response
-from rollouts.sim.clock import run_virtual
-from tests.controller.world import CART, CART_UID, Answer, World, error, metadata, obj, owned, rollout, says
+from tests.controller.world import CART, CART_UID, Answer, World, error, metadata, obj, owned, rollout, run, says
 
 MAP = ConfigKind.CONFIG_MAP
 SOURCE = (MAP, "shop", "app-config")
@@ -33,8 +31,6 @@ USE = ConfigUse(
     kind=MAP, source="app-config", content=BLUE, copy="app-config-x", uid="app-config-uid", resource_version="7"
 )
 COPY_LABELS = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
-
-Scenario = Callable[[World, Performer], Awaitable[None]]
 
 
 def cart(**versioning: Any) -> Rollout:
@@ -74,20 +70,6 @@ def shown(world: World, *, version: int = 7) -> None:
     """The watch shows the source, and cart names it."""
     world.config_maps.put("", obj(CONFIG_MAP, {"metadata": metadata("app-config", version=version)}))
     world.contents.askers.asks(CART, [SOURCE])
-
-
-def run(scenario: Scenario, *answers: Answer) -> World:
-    """Plays a scenario on virtual time; all reads have ended when it returns."""
-    worlds: list[World] = []
-
-    async def main() -> None:
-        world = World(*answers)
-        worlds.append(world)
-        async with asyncio.TaskGroup() as questions:
-            await scenario(world, world.performer(questions))
-
-    run_virtual(main())
-    return worlds[0]
 
 
 async def asked(world: World, performer: Performer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -25,22 +24,19 @@ from rollouts.controller.act.performer import Performer
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
-from rollouts.sim.clock import run_virtual
 from tests.controller.world import (
     CART,
     CART_UID,
-    Answer,
     World,
     error,
     ok,
     owned,
     replica_set,
     rollout,
+    run,
     says,
     service,
 )
-
-Scenario = Callable[[World, Performer], Awaitable[None]]
 
 GROW = Patch(
     kind=REPLICA_SET, name="cart-v1", uid="cart-v1-uid", body={"spec": {"replicas": 3}}, content_type=MERGE_PATCH
@@ -54,20 +50,6 @@ MAKE = Create(
 )
 ADOPT = Adopt(GROW)
 STATUS = WriteStatus(patch={"phase": "Healthy"})
-
-
-def run(scenario: Scenario, *answers: Answer, may_write: Callable[[], bool] = lambda: True) -> World:
-    """Plays a scenario on virtual time; all questions are answered when it returns."""
-    worlds: list[World] = []
-
-    async def main() -> None:
-        world = World(*answers, may_write=may_write)
-        worlds.append(world)
-        async with asyncio.TaskGroup() as questions:
-            await scenario(world, world.performer(questions))
-
-    run_virtual(main())
-    return worlds[0]
 
 
 def test_status_is_written_last_and_against_the_version_that_was_decided_on() -> None:

@@ -23,7 +23,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 PYTEST_ARGS ?= -n 4 --dist worksteal --durations 12
 # The quick lane: pure tests and a simulated cluster. What needs a control plane, what is long, and the rooms that are not named
 # here, is in `make test`.
-UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests metrics probes sim traffic) -m "not controlplane and not long"
+UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests metrics pages probes sim traffic) -m "not controlplane and not long"
 UNIT_ARGS ?= -n 4 --dist worksteal --durations 12
 # What `make coverage` measures, and the floors: per cent of lines and branches. They go up with what is measured, never down.
 COVERED := $(addprefix tests/,core cluster) -m "not controlplane and not long"
@@ -39,7 +39,7 @@ IMAGE ?= localhost/rollouts:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproj
 REQUIREMENTS ?= requirements.lock
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo image cli unit test coverage check lab ipvs bench node gateways crds kustomize docs lock clean
+.PHONY: help site demo image cli unit test coverage check lab ipvs bench node gateways crds kustomize docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -57,7 +57,7 @@ cli: ## `rollouts` and `kubectl rollouts` below ~/.local, or PREFIX=/usr/local
 	pip --require-hashes -r requirements.lock -r requirements-build.lock; \
 	pip --no-deps --no-build-isolation .
 	@mkdir -p "$(PREFIX)/bin"
-	@ln -sf ../lib/rollouts/bin/rollouts ../lib/rollouts/bin/kubectl-rollouts "$(PREFIX)/bin"
+	@ln -sf $(addprefix ../lib/rollouts/bin/,rollouts kubectl-rollouts kubectl_complete-rollouts) "$(PREFIX)/bin"
 	@"$(PREFIX)/bin/rollouts" --version
 	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on your PATH: export PATH=\"$(PREFIX)/bin:\$$PATH\"" ;; esac
 
@@ -117,7 +117,11 @@ kustomize: $(VENV)/dev.stamp lab ## write kustomize/rollouts.yaml, the base for 
 docs: $(VENV)/dev.stamp ## write the pages and pictures of docs/ that are drawn from the code
 	@$(BIN)/python -m rollouts.cli.reference
 	@$(BIN)/python -m rollouts.cli.picture docs/images
+	@$(BIN)/python -m rollouts.cli.demo.film docs/images/demo.svg
 	@$(BIN)/python -m tests.packaging.chart_readme
+
+site: $(VENV)/dev.stamp ## the pages as a site, with a menu and search: build/pages/site/index.html
+	@$(BIN)/python -m tests.packaging.site
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	@$(PIP) uv

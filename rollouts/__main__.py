@@ -24,6 +24,11 @@ def main() -> int:
             return _terminal(arguments)
 
 
+def complete() -> int:
+    """Entry point of `kubectl_complete-rollouts`: what may come next after `kubectl rollouts`; returns the exit code."""
+    return _terminal(["__complete", *sys.argv[1:]])
+
+
 def _print_version() -> int:
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - costs as much as all else here
 

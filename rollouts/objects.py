@@ -98,6 +98,10 @@ EVENT = Kind("events.k8s.io", "v1", "Event", "events")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 SECRET = Kind("", "v1", "Secret", "secrets")
 JOB = Kind("batch", "v1", "Job", "jobs")
+METRIC_VALUES = Kind("custom.metrics.k8s.io", "v1beta2", "MetricValueList", "metrics")
+EXTERNAL_METRIC_VALUES = Kind("external.metrics.k8s.io", "v1beta1", "ExternalMetricValueList", "externalmetrics")
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
+AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 

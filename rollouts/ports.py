@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
+from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint
-from rollouts.objects import Manifest
+from rollouts.objects import Key, Manifest
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -192,6 +193,14 @@ class DrainQuestion:
     def needs_addresses(self) -> bool:
         """Whether some probe finds the revision by the addresses of its pods; the others find it by name."""
         return any(isinstance(each, EnvoyProbe) for each in self.probes)
+
+
+class ClusterLoad(Protocol):
+    """What autoscalers want and what containers use; `controller/facts/cluster_metrics.py` reads it."""
+
+    async def seen(self, key: Key, gate: AutoscalingGate) -> AutoscalingSeen:
+        """What a Rollout's gate asks about. Cancellation: safe. Raises: nothing that a server could cause."""
+        ...
 
 
 class DataPlanes(Protocol):

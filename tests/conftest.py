@@ -21,6 +21,8 @@ WAITING = (
     _TESTS / "cli" / "test_the_demo_keeps_its_promises.py",
     _TESTS / "cli" / "test_commands_on_a_cluster.py",
     _TESTS / "cli" / "test_an_analysed_update_goes_on_by_commands.py",
+    _TESTS / "cli" / "test_lint_agrees_with_the_api_server.py",
+    _TESTS / "cli" / "test_what_migrates_is_taken_by_a_cluster.py",
 )
 """Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
 GC_THRESHOLD = 50_000  # objects; as in the controller

@@ -54,6 +54,11 @@ def format_time(at_s: float) -> str:
     return moment.isoformat(timespec="microseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
+def time_or_none(at_s: float | None) -> str | None:
+    """`format_time` of a time that there may not be."""
+    return None if at_s is None else format_time(at_s)
+
+
 def format_micro_time(at_s: float) -> str:
     """RFC 3339 in UTC, always with microseconds, as Kubernetes' MicroTime fields require."""
     return _moment(at_s).isoformat(timespec="microseconds").replace("+00:00", "Z")

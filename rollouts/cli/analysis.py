@@ -28,7 +28,7 @@ TemplatesArgument = Annotated[
         show_default=False,
     ),
 ]
-FilesOption = Annotated[
+TemplateFilesOption = Annotated[
     list[str] | None,
     typer.Option(
         "-f",
@@ -89,7 +89,7 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     options: Options,
     *,
     templates: TemplatesArgument = None,
-    files: FilesOption = None,
+    files: TemplateFilesOption = None,
     rollout: Annotated[
         str | None,
         typer.Option("--rollout", metavar="NAME", help="The Rollout that the run is about, and takes arguments from."),

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,18 +15,30 @@ import typer
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests, yaml_text
-from rollouts.cli import analysis, config
+from rollouts.cli import analysis, completion, config, updates
 from rollouts.cli.commands import drain_report as drain_command
 from rollouts.cli.commands import get as get_command
 from rollouts.cli.commands import lint as lint_command
 from rollouts.cli.commands import status as status_command
-from rollouts.cli.commands import verbs
 from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
+from rollouts.cli.commands.lint_output import LintOutput, as_text, files_in, lint_files, print_reports
 from rollouts.cli.commands.metric_names import metric_names
+from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import EXIT_HELP, Exit
-from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, finish, on_cluster, read_file, result_of
+from rollouts.cli.migrate import command as migrate
+from rollouts.cli.terminal.options import (
+    CommandRun,
+    FilesOption,
+    NameArgument,
+    Output,
+    duration,
+    fail,
+    finish,
+    on_cluster,
+    read_file,
+    result_of,
+)
 from rollouts.cli.view.session import Options
-from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
 
@@ -39,15 +50,25 @@ app = typer.Typer(
     "For the controller's options see `rollouts controller --help`.",
     epilog=EXIT_HELP,
     no_args_is_help=True,
-    add_completion=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-NameArgument = Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)]
-WaitOption = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Wait up to 10 s until a controller has recorded the command.")
+LintedFilesOption = Annotated[
+    list[str],
+    typer.Option(
+        "-f", "--filename", metavar="FILE", help="A file of YAML or JSON, or a folder; repeatable; - for stdin."
+    ),
 ]
+_REVISION = "A revision, its number (`4`), its role (stable, canary, active, preview), `current` or `previous`."
+AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")]
+WatchOption = Annotated[bool, typer.Option("-w", "--watch", help="Keep running and show every change.")]
+SelectorOption = Annotated[
+    str,
+    typer.Option("-l", "--selector", metavar="LABELS", help="Only Rollouts with these labels: `app=cart,tier!=test`."),
+]
+OutputOption = Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifest.")]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,6 +77,9 @@ def main(argv: Sequence[str]) -> int:
     Args:
         argv: the command line without the program's name.
     """
+    if argv and argv[0] == "__complete":
+        sys.stdout.write(completion.complete(typer.main.get_command(app), argv[1:]))
+        return Exit.OK
     try:
         app(args=list(argv), prog_name=program_name(sys.argv[0] if sys.argv else ""))
     except SystemExit as done:
@@ -73,17 +97,41 @@ def program_name(executable: str) -> str:
 def get(
     options: Options,
     name: Annotated[str | None, typer.Argument(help="Name of one Rollout; default: list all.")] = None,
-    all_namespaces: Annotated[bool, typer.Option("-A", "--all-namespaces", help="List every namespace.")] = False,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="Keep running and show every change.")] = False,
-    output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or the manifest.")] = None,
+    all_namespaces: AllNamespacesOption = False,
+    watch: WatchOption = False,
+    selector: SelectorOption = "",
+    output: OutputOption = None,
 ) -> CommandRun:
     """Show a list of Rollouts, or the tree of one: its revisions, pods, weight and steps, and what it waits for."""
-    if name and all_namespaces:
-        raise typer.BadParameter("a Rollout's name needs one namespace: remove -A")
+    if name and (all_namespaces or selector):
+        raise typer.BadParameter(f"a Rollout's name needs no choice: remove {'-A' if all_namespaces else '-l'}")
+    what = get_command.What(
+        name=name, all_namespaces=all_namespaces, selector=selector, watch=watch, output=_data_or_changes(output, watch)
+    )
+    return get_command.get(options, what, console=Console())
+
+
+@app.command("list")
+@on_cluster
+def list_(
+    options: Options,
+    all_namespaces: AllNamespacesOption = False,
+    watch: WatchOption = False,
+    selector: SelectorOption = "",
+    output: OutputOption = None,
+) -> CommandRun:
+    """List Rollouts, one line each, as `get` without a name."""
+    what = get_command.What(
+        all_namespaces=all_namespaces, selector=selector, watch=watch, output=_data_or_changes(output, watch)
+    )
+    return get_command.get(options, what, console=Console())
+
+
+def _data_or_changes(output: Output | None, watch: bool) -> Output | None:
+    """Raises: typer.BadParameter when data is asked for that never ends."""
     if watch and output in (Output.JSON, Output.YAML):
         raise typer.BadParameter(f"-w cannot be combined with -o {output}")
-    what = get_command.What(name=name, all_namespaces=all_namespaces, watch=watch, output=output)
-    return get_command.get(options, what, console=Console())
+    return output
 
 
 @app.command("status")
@@ -106,92 +154,6 @@ def status(
     return status_command.status(options, name, watch=watch, timeout_s=timeout, console=Console())
 
 
-@app.command("promote")
-@on_cluster
-def promote(
-    options: Options,
-    name: NameArgument,
-    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis that is left.")] = False,
-    step: Annotated[
-        int | None,
-        typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; default: the current one."),
-    ] = None,
-    gate: Annotated[
-        AnalysisKind | None,
-        typer.Option(help="Pass the verdict of this analysis, and nothing else; `step` is that of the current step."),
-    ] = None,
-    wait: WaitOption = True,
-) -> CommandRun:
-    """Let the current revision pass the gate where it waits: a verdict that holds it, else the current step.
-
-    A promotion past a verdict names the analysis, so it never passes a pause, nor the verdict of another analysis.
-    """
-    if sum((full, step is not None, gate is not None)) > 1:
-        raise typer.BadParameter("--full, --step and --gate cannot be combined")
-    return _verb(options, name, lambda seen: verbs.plan_promote(seen, full=full, step=step, gate=gate), wait=wait)
-
-
-@app.command("abort")
-@on_cluster
-def abort(
-    options: Options,
-    name: NameArgument,
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
-    wait: WaitOption = True,
-) -> CommandRun:
-    """Abort the current revision: the stable revision gets all traffic. Asks for confirmation on a terminal."""
-    if not yes and not sys.stdin.isatty():
-        fail("there is no terminal to confirm the abort: add --yes")
-        raise typer.Exit(Exit.USAGE)
-    return _verb(options, name, verbs.plan_abort, wait=wait, confirm=None if yes else _confirm)
-
-
-@app.command("retry")
-@on_cluster
-def retry(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """Try the aborted revision again from its first step."""
-    return _verb(options, name, verbs.plan_retry, wait=wait)
-
-
-@app.command("pause")
-@on_cluster
-def pause(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """Pause the steps; scaling goes on."""
-    return _verb(options, name, verbs.plan_pause, wait=wait)
-
-
-@app.command("resume")
-@on_cluster
-def resume(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """End a pause that `pause` began. To pass a step that waits for promotion, use `promote`."""
-    return _verb(options, name, verbs.plan_resume, wait=wait)
-
-
-@app.command("rollback")
-@on_cluster
-def rollback(
-    options: Options,
-    name: NameArgument,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="REVISION", help="A revision or its number (see history); default: the previous one."
-        ),
-    ] = None,
-    wait: WaitOption = True,
-) -> CommandRun:
-    """Go back to an earlier revision that is kept, without changing the spec; holds until the template changes."""
-    return _verb(options, name, lambda seen: verbs.plan_rollback(seen, to=to), wait=wait)
-
-
-@app.command("restart")
-@on_cluster
-def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
-    """Replace the pods that exist now, a few at a time."""
-    now_s = time.time()
-    return _verb(options, name, lambda seen: verbs.plan_restart(seen, now_s=now_s), wait=wait)
-
-
 @app.command("history")
 @on_cluster
 def history(options: Options, name: NameArgument) -> CommandRun:
@@ -211,10 +173,7 @@ def drain_report(options: Options, name: NameArgument) -> CommandRun:
 
 @app.command("lint")
 def lint(
-    files: Annotated[
-        list[str],
-        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
-    ],
+    files: LintedFilesOption,
     prometheus_url: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Warn of metrics in queries of templates that this Prometheus does not have."),
@@ -222,48 +181,50 @@ def lint(
     ca_file: Annotated[
         Path | None, typer.Option("--ca", help="Certificates of the authorities that Prometheus' is from, PEM.")
     ] = None,
+    silenced: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--silence", metavar="RULE", help="Leave out one piece of advice, by its rule's name; repeatable."
+        ),
+    ] = None,
+    output: Annotated[
+        LintOutput | None, typer.Option("-o", "--output", help="For programs: all findings with their rules.")
+    ] = None,
 ) -> None:
     """Report every problem of Rollouts, TrafficProviders and analysis templates, with line and path; exit code 1 for problems.
 
     Needs no cluster. Runs the tests that a TrafficProvider contains; Rollouts in the same files may use it.
     Analyses are checked with the templates in the files, and keys with the ConfigMaps and Secrets; what is not there
-    may be in the cluster.
+    may be in the cluster. A file without an object, and an object with a wrong apiVersion, are problems too.
 
     It also reports what loses requests although the controller can carry it out:
     findings of the graceful-exit checklist, and Services in the same file that do not fit a gradual update.
     Each of them is unsafe, a warning or a note, and does not change the exit code.
     With --prometheus-url it warns of metrics that are not there, with the names next to them; 4 when it does not answer.
     """
-    console, reports = Console(), []
-    texts = [read_file(file) for file in files]
-    known = lint_command.providers(*(text for _, text in texts))
-    templates = lint_command.templates_in(*(text for _, text in texts))
-    configs = lint_command.configs_in(*(text for _, text in texts))
+    texts = [read_file(file) for file in files_in(files)]
+    if not texts:
+        fail(f"there is no .yaml, .yml or .json file in {', '.join(files)}")
+        raise typer.Exit(Exit.USAGE)
     metrics = result_of(metric_names(prometheus_url, deadline_s=30.0, ca_file=ca_file)) if prometheus_url else None
-    for source, text in texts:
-        report = lint_command.lint_text(text, known, templates, configs, metrics=metrics)
-        reports.append(report)
-        for remark in (*report.problems, *report.advice):
-            console.print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
-        for remark in report.skipped:
-            fail_free = Console(stderr=True)
-            fail_free.print(remark.text(source), style="dim", markup=False, highlight=False, soft_wrap=True)
-    problems = sum(len(each.problems) for each in reports)
-    console.print(lint_command.summary(reports), highlight=False)
-    raise typer.Exit(Exit.BAD if problems else Exit.OK)
+    reports = lint_files(texts, metrics=metrics, silenced=silenced or ())
+    if output is None:
+        print_reports(reports, Console(), Console(stderr=True))
+    else:
+        sys.stdout.write(f"{as_text(output, reports, version=own_version())}\n")
+    raise typer.Exit(Exit.BAD if any(each.report.problems for each in reports) else Exit.OK)
 
 
+updates.register(app)
 app.command("analyze")(analysis.analyze)
 app.add_typer(analysis.app, name="analysis")
 app.add_typer(config.app, name="config")
+app.command("migrate")(migrate.migrate)
 
 
 @app.command("gitops")
 def gitops(
-    files: Annotated[
-        list[str],
-        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
-    ],
+    files: FilesOption,
     tools: Annotated[
         list[Tool] | None, typer.Option("--for", help="Print for this tool; repeatable; default: both.")
     ] = None,
@@ -289,10 +250,7 @@ def gitops(
 
 @app.command("rbac")
 def rbac(
-    files: Annotated[
-        list[str],
-        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
-    ],
+    files: FilesOption,
     account: Annotated[
         str, typer.Option("--service-account", metavar="NAMESPACE/NAME", help="The controller's ServiceAccount.")
     ] = "rollouts-system/rollouts",
@@ -303,21 +261,25 @@ def rbac(
         ),
     ] = None,
 ) -> None:
-    """Print the Roles with which the controller may read the Secrets that arguments of analyses in files name. Needs no cluster.
+    """Print the Roles with which the controller may read the Secrets that analyses and Rollouts in files name. Needs no cluster.
 
-    Apply them by: `rollouts rbac -f templates.yaml | kubectl apply -f -`.
+    Of Rollouts those count that have `configVersioning.secrets: true`. The Roles say each Secret by name; for copies of a
+    Rollout's Secrets there is the right to create Secrets, too. Apply them by: `rollouts rbac -f FILE | kubectl apply -f -`.
     """
     from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415 - for it only
 
     try:
         manifests = [each for file in files for each in lint_command.manifests_of(read_file(file)[1])]
         named = rbac_command.secrets_named(manifests, namespaces or ())
-        made = rbac_command.roles(named, rbac_command.parse_account(account))
+        versioned = rbac_command.config_secrets_named(manifests, namespaces or ())
+        who = rbac_command.parse_account(account)
+        made = [*rbac_command.roles(named, who), *rbac_command.config_roles(versioned, who)]
     except ValueError as wrong:
         fail(str(wrong))
         raise typer.Exit(Exit.USAGE) from None
     if not made:
-        Console(stderr=True).print("no argument of an analysis in the files names a Secret", style="dim")
+        nothing = "no argument of an analysis in the files names a Secret, and no Rollout versions one"
+        Console(stderr=True).print(nothing, style="dim")
     sys.stdout.write("---\n".join(yaml_text(each) for each in made))
 
 
@@ -328,7 +290,7 @@ def plan(
     file: Annotated[
         str,
         typer.Option(
-            "-f", "--filename", metavar="FILE", help="YAML or JSON with Rollouts, ConfigMaps or both; - for stdin."
+            "-f", "--filename", metavar="FILE", help="YAML or JSON with Rollouts, ConfigMaps, Secrets; - for stdin."
         ),
     ],
     output: Annotated[Output | None, typer.Option("-o", "--output", help="More columns, or all of it as data.")] = None,
@@ -339,9 +301,9 @@ def plan(
 ) -> CommandRun:
     """Show what the next update of the Rollouts in a file would do in this cluster, and what makes it unsafe.
 
-    Shows the revision, the ConfigMaps that change with it and their copies, the steps with their pods and Services,
+    Shows the revision, the ConfigMaps and Secrets that change with it and their copies, the steps with their pods and Services,
     the waits with the reason for each number, and findings with the fix.
-    For ConfigMaps in the file it says which Rollouts they start. Reads only.
+    For ConfigMaps and Secrets in the file it says which Rollouts they start. Reads only.
     Exit code 0: nothing unsafe was found. 5: something is unsafe. 1: a spec in the file is invalid.
     2: usage. 4: the API server cannot be reached or refuses.
     """
@@ -370,6 +332,55 @@ def doctor(
     from rollouts.cli.commands import doctor as doctor_command  # noqa: PLC0415 - the controller's facts are for it only
 
     return doctor_command.doctor(options, controller_namespace=controller_namespace, as_json=as_json, console=Console())
+
+
+@app.command("diff")
+@on_cluster
+def diff(
+    options: Options,
+    name: Annotated[str | None, typer.Argument(help="Name of the Rollout.", show_default=False)] = None,
+    before: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "previous",
+    after: Annotated[str, typer.Argument(metavar="[REV]", help=_REVISION)] = "current",
+    file: Annotated[
+        str | None, typer.Option("-f", "--filename", metavar="FILE", help="What applying this file would change.")
+    ] = None,
+) -> CommandRun:
+    """Show how the pod templates of two revisions differ, or with -f what applying a file would change. Reads only.
+
+    Exit code 0: no difference. 1: they differ. 2: usage, or a revision that is not kept.
+    """
+    from rollouts.cli.commands import diff as diff_command  # noqa: PLC0415 - for it only
+
+    if (name is None) == (file is None):
+        raise typer.BadParameter("name a Rollout, or give -f FILE")
+    if file is not None:
+        source, text = read_file(file)
+        return diff_command.diff_file(options, text, source=source, console=Console())
+    return diff_command.diff_revisions(options, name or "", (before, after), console=Console())
+
+
+@app.command("version")
+@on_cluster
+def version(
+    options: Options,
+    client: Annotated[bool, typer.Option("--client", help="Only of this program; asks no cluster.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+) -> CommandRun:
+    """Show the versions of this program, of the controllers and of the API server, and whether they fit."""
+    from rollouts.cli.commands import version as version_command  # noqa: PLC0415 - the controller's facts are for it only
+
+    return version_command.version(options, client_only=client, as_json=as_json, console=Console())
+
+
+@app.command("completion")
+def completion_(
+    shell: Annotated[completion.Shell, typer.Argument(help="Which shell.", show_default=False)],
+) -> None:
+    """Print what a shell needs to complete commands and names: `source <(rollouts completion bash)`.
+
+    kubectl completes `kubectl rollouts` itself, by the program `kubectl_complete-rollouts`.
+    """
+    sys.stdout.write(completion.script(shell))
 
 
 @app.command("crds")
@@ -406,13 +417,3 @@ def demo(
         raise typer.BadParameter("--kubeconfig and --context need --cluster")
     where = demo_command.Where(cluster=cluster, serve=serve, options=Options(kubeconfig=kubeconfig, context=context))
     finish(demo_command.demo(where, console=Console(), lines=plain or bool(os.environ.get("CI"))))
-
-
-def _verb(
-    options: Options, name: str, plan: verbs.PlannedWrite, *, wait: bool, confirm: Callable[[str], bool] | None = None
-) -> CommandRun:
-    return verbs.carry_out(options, name, plan, wait=wait, console=Console(), confirm=confirm)
-
-
-def _confirm(meaning: str) -> bool:
-    return typer.confirm(f"{meaning}. Go on?")

@@ -13,7 +13,10 @@ from rich.console import Console
 from rollouts.cli.terminal.tree import draw
 from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
 from rollouts.cli.view.tree import EventLine, PodLine, RevisionLine, RolloutView, WaitLine
+from rollouts.cli.view.ways import wait_line
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import RolloutStatus, WaitingFor
 
 NOW_S = 1_800_000_000.0
 _WIDTH = 104
@@ -35,18 +38,14 @@ def example() -> RolloutView:
         message=_WAITS,
         strategy="Canary",
         weight_percent=25,
+        live_percent=25,
         steps=("setWeight 25", "pause until promoted", "setWeight 50", "pause 5m"),
         step_index=1,
         desired=4,
         updated=1,
         ready=4,
         available=4,
-        waiting=WaitLine(
-            "PromotionNeeded",
-            _WAITS,
-            NOW_S - 95,
-            None,
-        ),
+        waiting=_wait(Reason.PROMOTION_NEEDED, _WAITS, since_s=95),
         revisions=(
             RevisionLine(
                 revision="f7w2k9xq4c",
@@ -84,7 +83,7 @@ def analysed() -> RolloutView:
         before,
         message=_HOLDS,
         steps=("setWeight 25", "analysis latency", "setWeight 50", "pause 10m"),
-        waiting=WaitLine("AnalysisInconclusive", _HOLDS, NOW_S - 55, None),
+        waiting=_wait(Reason.ANALYSIS_INCONCLUSIVE, _HOLDS, since_s=55),
         revisions=(canary, *before.revisions[1:]),
         events=(),
     )
@@ -100,6 +99,10 @@ def svg(view: RolloutView) -> str:
 
 def _pod(name: str, *, age_s: float) -> PodLine:
     return PodLine(name=name, created_at_s=NOW_S - age_s, ready=True)
+
+
+def _wait(reason: Reason, message: str, *, since_s: float) -> WaitLine:
+    return wait_line(WaitingFor(reason, message, NOW_S - since_s, None), RolloutStatus(), namespace="shop", name="cart")
 
 
 def _runs() -> tuple[RunLine, ...]:

@@ -115,6 +115,15 @@ class Client:
         accept = METADATA_LIST if metadata_only else JSON
         return await self._read("list", kind, Request("GET", kind.path(namespace), query, accept=accept))
 
+    async def read(self, kind: Kind, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """What is at a path that is no object or list of a kind: a metric of an aggregated API, a list of what is served.
+
+        Args:
+            kind: what it is counted as among requests.
+            path: percent-encoded.
+        """
+        return await self._read("get", kind, Request("GET", path, query or {}))
+
     async def create(
         self,
         kind: Kind,

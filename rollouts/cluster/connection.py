@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import io
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
@@ -181,14 +182,7 @@ class KubernetesConnection:
         configuration = self._target.configuration
         certificate = self._credentials.certificate
         self._certificate = certificate
-        with tempfile.TemporaryDirectory(
-            prefix="rollouts-"
-        ) as folder:  # only this process can read it, and only during the next lines
-            if certificate is not None:
-                configuration.cert_file = str(Path(folder, "tls.crt"))
-                configuration.key_file = str(Path(folder, "tls.key"))
-                Path(configuration.cert_file).write_text(certificate.certificate, encoding="ascii")
-                Path(configuration.key_file).write_text(certificate.key.reveal(), encoding="ascii")
+        with _files_of(certificate, configuration) if certificate is not None else nullcontext():
             session: aiohttp.ClientSession = self._target.library.rest.RESTClientObject(configuration).pool_manager
         # The library turns this on, which costs every request two switches to a thread for netrc and proxy settings. The
         # proxy has been looked up already. The session has no public switch for it.
@@ -227,6 +221,20 @@ class KubernetesWatch:
     async def aclose(self) -> None:
         """Closes the watch's connection."""
         self._answer.close()
+
+
+@contextmanager
+def _files_of(certificate: ClientCertificate, configuration: Any) -> Iterator[None]:
+    """The certificate in files, as ssl wants it; only this process can read them, and only meanwhile.
+
+    The pod of the controller has no certificate and no folder that can be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="rollouts-") as folder:
+        configuration.cert_file = str(Path(folder, "tls.crt"))
+        configuration.key_file = str(Path(folder, "tls.key"))
+        Path(configuration.cert_file).write_text(certificate.certificate, encoding="ascii")
+        Path(configuration.key_file).write_text(certificate.key.reveal(), encoding="ascii")
+        yield
 
 
 def _payload(body: bytes) -> bytes | io.BytesIO | None:

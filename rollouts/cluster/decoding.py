@@ -218,6 +218,17 @@ def decode(kind: Kind, data: bytes) -> Any:
     return _decoder(kind).object(data)
 
 
+def decode_secret_metadata(data: bytes) -> ConfigMapMetadata:
+    """The metadata of a Secret that was asked for without the rest.
+
+    Raises: ApiUnavailable, without any part of the answer: `kubectl apply` writes the Secret's data into an annotation.
+    """
+    try:
+        return _SECRETS.object(data).metadata
+    except ApiUnavailable:
+        raise ApiUnavailable("the API server's answer about a Secret cannot be read") from None
+
+
 def decode_route(data: bytes) -> RouteObject:
     """A route of any kind. Raises: ApiUnavailable, when the bytes are not an object."""
     return _ROUTES.object(data)
@@ -301,6 +312,7 @@ _ERROR_EVENT = msgspec.json.Decoder(_ErrorEvent)
 _DECODERS: dict[Kind, Decoder[Any]] = {}
 _ROUTES: Decoder[RouteObject] = Decoder(RouteObject)
 _CONFIGS: Decoder[ConfigContent] = Decoder(ConfigContent)
+_SECRETS: Decoder[ConfigMapObject] = Decoder(ConfigMapObject)
 
 
 def _decoder(kind: Kind) -> Decoder[Any]:
@@ -353,7 +365,8 @@ def _keep(kept: T) -> T:
     """Prepares an object for the store: copies the parts that point into the answer, and shares equal strings between objects."""
     metadata = kept.metadata
     _version(metadata.resource_version)
-    if isinstance(kept, ConfigMapObject) and metadata.name:  # a bookmark has no name, and its annotation is its meaning
+    # A bookmark has no name, and its annotation is its meaning.
+    if isinstance(kept, ConfigMapObject | ConfigContent) and metadata.name:
         _shrink(kept.metadata)
     if metadata.labels:
         _intern(metadata.labels)

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple
 
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.structs import KubernetesObject, Metadata, T
-from rollouts.cluster.watch_state import WatchState
+from rollouts.cluster.watch_state import FAILED_TELL_S, WatchState
 from rollouts.objects import Kind
 from rollouts.ports import Clock
 
@@ -44,6 +44,7 @@ class _Written:
     uid: str
     gone: bool  # a deletion: the object of that uid must be gone, or be marked for deletion
     drop_at_s: float
+    sure: bool  # the server gave this version; otherwise it only said that there is a newer one than ours
 
 
 @dataclass(slots=True)
@@ -118,7 +119,10 @@ class Table(Generic[T]):
 
     def watch(self, namespace: str) -> WatchState:
         """State of the watch that shows the objects of that namespace. Raises: KeyError, when none does."""
-        return self._scopes["" if "" in self._scopes else namespace].watch
+        return self._scope_of(namespace).watch
+
+    def _scope_of(self, namespace: str) -> _Scope:
+        return self._scopes["" if "" in self._scopes else namespace]
 
     def watches(self) -> Mapping[str, WatchState]:
         """State of each watch, by namespace; "" for all namespaces."""
@@ -154,8 +158,12 @@ class Table(Generic[T]):
 
     # The barrier.
 
-    def wrote(self, namespace: str, name: str, resource_version: str | None, uid: str) -> None:
-        """Remembers a write of ours: the resourceVersion it returned, or None for a deletion."""
+    def wrote(self, namespace: str, name: str, resource_version: str | None, uid: str, *, sure: bool = True) -> None:
+        """Remembers a write of ours: the resourceVersion it returned, or None for a deletion.
+
+        Args:
+            sure: the server gave that version. It may refuse a write as old although nothing newer will be shown.
+        """
         where = (namespace, name)
         current = self._objects.get(where)
         before = self._written.get(where)
@@ -169,11 +177,15 @@ class Table(Generic[T]):
         elif resource_version is None and before is not None and before.uid == uid:
             version = before.version  # not seen yet, so it may be missing without being gone
         self._written[where] = _Written(
-            version, uid, resource_version is None, self._clock.monotonic_s() + BARRIER_DEADLINE_S
+            version, uid, resource_version is None, self._clock.monotonic_s() + BARRIER_DEADLINE_S, sure
         )
 
     def is_behind(self, namespace: str, name: str) -> bool:
-        """Whether the watch has not shown a write of ours to that object yet. After 30 s it gives up and counts the write."""
+        """Whether the watch has not shown a write of ours to that object yet.
+
+        After 30 s it gives up on a write that the watch has passed by, and counts it. A watch that has not come so far shows a
+        view that is known to be old, so that is waited for; once the watch has failed for 90 s nothing is decided on it anyway.
+        """
         where = (namespace, name)
         written = self._written.get(where)
         if written is None:
@@ -187,6 +199,8 @@ class Table(Generic[T]):
                 and current.metadata.deletion_timestamp is None
             )
         if behind and self._clock.monotonic_s() >= written.drop_at_s:
+            if written.sure and self.covers(namespace) and self._scope_of(namespace).version < written.version:
+                return self.watch(namespace).failing_for_s(now_s=self._clock.monotonic_s()) < FAILED_TELL_S
             self.barriers_dropped += 1
             behind = False
         if not behind:
@@ -272,6 +286,8 @@ class Table(Generic[T]):
         state = self._scopes[scope]
         if version < state.version:
             self._tombstones.clear()
+            for where, written in self._written.items():  # their versions are of the time before
+                written.version = 0 if scope in ("", where[0]) else written.version
         changes: list[Change[T]] = []
         could_not = {where: each for where, each in self.unreadable.items() if scope in ("", where[0])}
         cannot = {(each.metadata.namespace, each.metadata.name): each for each in unreadable}
@@ -433,10 +449,12 @@ class Store:
         """The number of our writes that no watch showed in time."""
         return sum(table.barriers_dropped for table in self._tables.values())
 
-    def wrote(self, kind: Kind, namespace: str, name: str, resource_version: str | None, uid: str) -> None:
-        """Remembers a write of ours: the resourceVersion it returned, or None for a deletion. Kinds not watched are ignored."""
+    def wrote(
+        self, kind: Kind, namespace: str, name: str, resource_version: str | None, uid: str, *, sure: bool = True
+    ) -> None:
+        """Remembers a write of ours, as `Table.wrote` does. Kinds not watched are ignored."""
         if kind in self._tables:
-            self._tables[kind].wrote(namespace, name, resource_version, uid)
+            self._tables[kind].wrote(namespace, name, resource_version, uid, sure=sure)
 
     def is_behind(self, kind: Kind, namespace: str, name: str) -> bool:
         """Whether the watch has not shown our last write to that object yet."""

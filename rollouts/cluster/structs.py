@@ -291,7 +291,7 @@ class FieldsEntry(Struct, frozen=True):
 
 
 class ConfigMapMetadata(Metadata, frozen=True):
-    """`.metadata` of a ConfigMap, as little as possible: of labels and annotations those of `rollouts.dev` are kept.
+    """`.metadata` of a ConfigMap or a Secret, as little as possible: of labels and annotations those of `rollouts.dev` are kept.
 
     `managed_fields` is dropped when it is decoded. `changed_at` is the newest time in it, or the time of creation: the last
     change of anything but ownership. It is None for an object without both.
@@ -302,7 +302,7 @@ class ConfigMapMetadata(Metadata, frozen=True):
 
 
 class ConfigMapObject(Struct, frozen=True):
-    """A ConfigMap, without its data: the controller watches metadata only."""
+    """A ConfigMap without its data: the controller watches metadata only. Also what a look at a Secret shows."""
 
     metadata: ConfigMapMetadata = ConfigMapMetadata()
 
@@ -313,7 +313,7 @@ class ConfigContent(Struct, frozen=True):
     It is read to be hashed or copied, and is not kept.
     """
 
-    metadata: Metadata = Metadata()
+    metadata: ConfigMapMetadata = ConfigMapMetadata()
     type: str = ""
     immutable: bool = False
     data: msgspec.Raw = msgspec.Raw()

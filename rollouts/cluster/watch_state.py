@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FAILED_TELL_S = 90.0
+"""A watch that fails so long is told, and nothing is decided on what it showed: at least two attempts have failed, as the longest
+pause between two is 60 s."""
+
 
 @dataclass(slots=True)
 class WatchState:

@@ -13,11 +13,13 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.lease import Elector
 from rollouts.controller.analysis.argument_secrets import ArgumentSecrets
+from rollouts.controller.analysis.cluster_sources import cluster_sources
 from rollouts.controller.analysis.http_measurements import HttpMeasurements
 from rollouts.controller.analysis.job_measurements import JobMeasurements
 from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S
 from rollouts.controller.analysis.pod_measurements import PodMeasurements
 from rollouts.controller.analysis.sources import MeasurementSource, SourceName
+from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.providers.fresh_credentials import FreshCredentials
 from rollouts.controller.providers.metric_providers import MetricProviders
 from rollouts.errors import SettingsInvalid
@@ -78,7 +80,12 @@ def metric_asker(settings: Settings, *, clock: Clock) -> LazyMetricAsker:
 
 
 def metric_sources(
-    settings: Settings, metrics: MetricEndpoints, providers: MetricProviders, client: Client, clock: Clock
+    settings: Settings,
+    metrics: MetricEndpoints,
+    providers: MetricProviders,
+    cluster: ClusterMetrics,
+    client: Client,
+    clock: Clock,
 ) -> Mapping[SourceName, MeasurementSource]:
     """What takes the measurements of AnalysisRuns in this installation."""
     http = HttpMeasurements(
@@ -94,6 +101,8 @@ def metric_sources(
         SourceName.PROMETHEUS: http,
         SourceName.WEB: http,
         SourceName.KUBERNETES: pods,
+        **cluster_sources(cluster, client=client, clock=clock),
+        SourceName.COMPARE: http,
     }
     if settings.metrics.jobs:
         account = settings.metrics.job_service_account

@@ -71,6 +71,7 @@ class Configuration:
             contents=self.contents,
             barrier=barrier,
             queue=self._queue,
+            clock=self._clock,
             reads=reads,
         )
 

@@ -26,17 +26,9 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
-from rollouts.controller.adapters import (
-    connected,
-    data_planes_of,
-    elector_of,
-    metric_asker,
-    metric_providers_of,
-    metric_sources,
-    providers_of,
-)
-from rollouts.controller.analysis.runs import AnalysisRuns
+from rollouts.controller.adapters import connected, data_planes_of, elector_of, metric_asker, providers_of
 from rollouts.controller.configuration import Configuration
+from rollouts.controller.evidence import Evidence
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
@@ -58,11 +50,10 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.standing_watches import WATCHED, new_store
-from rollouts.controller.workqueue.template_watches import TemplateWatches
 from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.core.model.drain import ProxyMode
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
-from rollouts.objects import ANALYSIS_RUN, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import ApiServer, Clock, DataPlanes, MetricEndpoints
 from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.probes.kube_proxy import learnt_lag_s
@@ -200,17 +191,13 @@ class Controller:
         client = partial(Client, api, clock=clock, may_write=may_write, on_request=self.telemetry.on_request, rng=rng)
         self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
         self._traffic_providers = self._declared(providers, namespace=namespace)
-        self._metric_providers = metric_providers_of(
-            settings, api=api, client=self._client, clock=clock, namespace=namespace
-        )
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
         )
         self._observer = self._new_observer(analyses)
         self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
-        self._templates = TemplateWatches(self._store, api, self.telemetry, self._on_change, self._on_unreadable)
-        self._analysis = self._analysis_runs(metrics)
+        self._evidence = self._new_evidence(metrics, namespace=namespace)
         self._show(may_write)
 
     def _new_observer(self, analyses: Analyses) -> Observer:
@@ -233,8 +220,7 @@ class Controller:
             self.telemetry.follow_table(self._store.table(kind))
 
     def _why_unseen(self, kind: Kind, namespace: str) -> str:
-        watch = self._analysis.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
-        return watch.why_unseen(namespace)
+        return self._evidence.why_unseen(kind, namespace)  # the watches are made later than the readers
 
     def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
@@ -249,19 +235,19 @@ class Controller:
             on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
         )
 
-    def _analysis_runs(self, metrics: MetricEndpoints) -> AnalysisRuns:
-        return AnalysisRuns(
+    def _new_evidence(self, metrics: MetricEndpoints, *, namespace: str) -> Evidence:
+        return Evidence(
+            self._settings,
             api=self._api,
             client=self._client,
             store=self._store,
-            sources=metric_sources(self._settings, metrics, self._metric_providers, self._client, self._clock),
+            clock=self._clock,
+            metrics=metrics,
+            namespace=namespace,
             events=self._events,
             telemetry=self.telemetry,
-            clock=self._clock,
-            rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own
-            identity=self._settings.identity,
-            measurements=self._settings.metrics.at_once,
-            on_change=partial(self._on_change, ANALYSIS_RUN),
+            on_change=self._on_change,
+            on_unreadable=self._on_unreadable,
         )
 
     async def run(self, stop: asyncio.Event, *, on_ready: Callable[[Telemetry], None] | None) -> int:
@@ -272,10 +258,9 @@ class Controller:
                 group.create_task(self._watch(kind, labels, scope)) for kind, labels, scope in self._watched()
             ]
             background.append(group.create_task(self._when_ready(on_ready)))
-            watches = (self._events, self._proxies, self._templates, self._configuration, self._analysis.watch)
+            watches = (self._events, self._proxies, self._configuration, self._evidence)
             background += [group.create_task(each.run()) for each in watches]
             background.append(group.create_task(self._traffic_providers.watch()))
-            background.append(group.create_task(self._metric_providers.watch()))
             self._look_for_routes(
                 kinds
                 for name in self._settings.routers
@@ -298,7 +283,7 @@ class Controller:
             if stop.is_set():
                 log.info("stopping", leading=self._leading)
                 self._queue.close()
-                self._analysis.close()
+                self._evidence.close()
                 if self._leading:
                     await asyncio.wait({leading}, timeout=STOP_DEADLINE_S)
         finally:
@@ -325,10 +310,8 @@ class Controller:
         log.info("leading", rollouts=len(self._store.table(ROLLOUT)))
         try:
             async with asyncio.TaskGroup() as questions:
-                analysing = questions.create_task(self._analyse())
-                judging = [
-                    questions.create_task(each.judge()) for each in (self._traffic_providers, self._metric_providers)
-                ]
+                analysing = questions.create_task(self._evidence.lead())
+                judging = questions.create_task(self._traffic_providers.judge())
                 answers = Answers(
                     client=self._client,
                     store=self._store,
@@ -336,6 +319,7 @@ class Controller:
                     queue=self._queue,
                     kinds=self._kinds,
                     classes=self._classes,
+                    load=self._evidence.cluster_metrics,
                     planes=self._planes,
                     lags=self._lags,
                     clock=self._clock,
@@ -356,17 +340,12 @@ class Controller:
                     for _ in range(self._settings.workers):
                         workers.create_task(self._worker(performer).run())
                 await asyncio.wait({analysing})
-                for task in judging:
-                    task.cancel()
+                judging.cancel()
                 await self._events.drained(deadline_s=EVENTS_DRAIN_S)
                 answers.stop()
                 sources.stop()
         finally:
             self._leading = False
-
-    async def _analyse(self) -> None:
-        await self._metric_providers.wait_known(ANSWERS_DEADLINE_S)
-        await self._analysis.lead()
 
     def _route_reader(self, providers: Mapping[str, Provider]) -> RouteReader:
         return RouteReader(
@@ -487,8 +466,7 @@ class Controller:
             async with asyncio.timeout(ANSWERS_DEADLINE_S):
                 await self._proxies.asked.wait()
                 await self._traffic_providers.known.wait()
-                await self._analysis.watch.listed.wait()
-                await self._templates.wait_listed()
+                await self._evidence.wait_listed()
                 await self._configuration.wait_listed()
         self.readiness.crd_is_there()
         warm_up()  # otherwise the first pass would spend the time to build the validators

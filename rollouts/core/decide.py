@@ -49,6 +49,7 @@ from rollouts.core.one_way import abort_update, first_one_way, target_of
 from rollouts.core.ordinary import as_of_now, carried_out, course_of, strategy_plan
 from rollouts.core.routing.ping_pong import in_their_roles
 from rollouts.core.scale.restarts import without_restart_surge
+from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.core.strategy.route_release import give_back
 from rollouts.core.strategy.rules import gates_of
 from rollouts.errors import SpecProblem
@@ -264,6 +265,7 @@ def _shows(status: RolloutStatus) -> tuple[object, ...]:
         status.step_index,
         status.gate_started_at_s is None,
         status.gate_passed,
+        waits_at_gate(status),
         tuple([each for each in status.analyses if each.held]),
     )
 

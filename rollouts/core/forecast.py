@@ -1,8 +1,8 @@
 """Rehearses an update: `decide` runs on a model of the cluster in which nothing goes wrong. Pure.
 
 So sizes, order, Services and waits are the controller's own decisions, not a second opinion. Pods become ready after a given
-time, ReplicaSets and EndpointSlices follow at once, people promote at each gate, and each analysis succeeds at once: how long it
-measures, and what, nobody knows beforehand. Failures are not rehearsed.
+time, ReplicaSets and EndpointSlices follow at once, people promote at each gate, each analysis succeeds at once (how long it
+measures, and what, nobody knows beforehand), and autoscalers are content with what there is. Failures are not rehearsed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.model.after import after
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, OnFailure, RunDraft, RunSeen
+from rollouts.core.model.autoscaling import AutoscalerSeen, AutoscalingSeen, ContainerUse, ScalingCondition
 from rollouts.core.model.intents import (
+    AskAutoscaling,
     AskFeatures,
     AskLive,
     AskPods,
@@ -36,6 +38,7 @@ from rollouts.core.model.traffic import Acceptance, Answer, Feature, LiveSeen, R
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
+_MANY_PODS = 2**31 - 1
 _ON_FAILURE = {
     OnFailure.ABORT: "aborts the update",
     OnFailure.HOLD: "holds the update",
@@ -297,6 +300,8 @@ class _Forecast:
                 self.seen = replace(self.seen, runs=tuple(runs))
             case AskPods():
                 self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))  # single pods are not modelled
+            case AskAutoscaling():
+                self.seen = replace(self.seen, autoscaling=_content(self.seen))
             case SetTraffic() | MakeRoute() | AskLive() | AskFeatures():
                 self._gateways_follow(intent)
             case _:
@@ -380,6 +385,28 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
 def _successful(run: RunSeen) -> RunSeen:
     """The run at its end: nobody knows beforehand what will be measured, and an update that fails goes no further."""
     return replace(run, phase=AnalysisPhase.SUCCESSFUL, measured=True, completed_at_s=run.created_at_s)
+
+
+def _content(seen: Snapshot) -> AutoscalingSeen:
+    """An autoscaler that wants what there is, and containers with nothing to do: the load of that day nobody knows."""
+    pods, at_s, works = seen.rollout.spec.replicas, seen.now_s, ScalingCondition(status=True)
+    autoscaler = AutoscalerSeen(
+        name=seen.rollout.name,
+        min_replicas=pods,
+        max_replicas=_MANY_PODS,
+        current=pods,
+        desired=pods,
+        observed=True,
+        scaling_active=works,
+        able_to_scale=works,
+    )
+    use = {
+        each.revision: ContainerUse(
+            used=0.0, requested=1.0, pods=each.available, measured=each.available, oldest_at_s=at_s
+        )
+        for each in seen.replica_sets
+    }
+    return AutoscalingSeen(at_s=at_s, autoscalers=(autoscaler,), use=use)
 
 
 def _without_idle_end(stages: list[Stage]) -> list[Stage]:

@@ -37,6 +37,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.services import releases
 from rollouts.core.scale.restarts import plan_restart
 from rollouts.core.scale.sizing import keeping_wait, settle_scale_downs, takes_away, with_fallback
+from rollouts.core.strategy.autoscaling import autoscaling_question
 from rollouts.core.strategy.guards import guarding
 from rollouts.core.strategy.route_release import plan_standing_still, stands_still
 from rollouts.core.strategy.rules import rules_of
@@ -44,6 +45,8 @@ from rollouts.core.strategy.skeleton import plan_update
 
 _HOLD_PODS = CONFIG_HOLDS | {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}
 """While pods drain none is evicted, nor while a ReplicaSet is missing whose configuration is not known."""
+
+_NOTHING = Contribution()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,7 @@ def carried_out(course: Course) -> Contribution:
         changes=tuple(changes),
         intents=coalesced(tuple(intents)) if intents else (),
         wait=_told_wait(course),
-        wake_at_s=earliest(wakes),
+        wake_at_s=earliest(wakes, after_s=course.ctx.now_s),  # a pause that is over hides no later time
         notices=tuple(notices),
     )
 
@@ -169,7 +172,14 @@ def _pods_question(course: Course) -> Contribution:
 
 def _drain_questions(course: Course) -> Contribution:
     """Asks the probes about pods that drain."""
-    return Contribution(intents=drain_questions(course.ctx))
+    return Contribution(intents=drain_questions(course.ctx)) if course.ctx.spec.drain.probes else _NOTHING
+
+
+def _autoscaling_question(course: Course) -> Contribution:
+    """Asks what the autoscalers and the containers show while the update waits for that."""
+    if course.ctx.spec.autoscaling is None:
+        return _NOTHING
+    return autoscaling_question(course.planned, course.wait)
 
 
 def _surplus(course: Course) -> Contribution:
@@ -209,6 +219,7 @@ ORDINARY: tuple[Ordinary, ...] = (
     _restart,
     _pods_question,
     _drain_questions,
+    _autoscaling_question,
     _config,
     _analysis_runs,
     _surplus,

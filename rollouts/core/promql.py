@@ -37,6 +37,8 @@ _BARE = re.compile(
 _BARE_LENGTH_MAX = 256
 _TEXT = re.compile(STRING, re.VERBOSE)
 
+_IN_SELECTORS = frozenset({"{", "}", ",", "=", "!=", "=~", "!~"})
+
 Token = tuple[str, str]
 """Its group in `_TOKEN`, and its text."""
 
@@ -102,6 +104,19 @@ def _matched_names(matchers: list[Token]) -> list[str]:
 def _end(tokens: list[Token], start: int, closing: str) -> int:
     """Index of the next `closing`, or of the end."""
     return next((at for at in range(start, len(tokens)) if tokens[at] == ("sign", closing)), len(tokens))
+
+
+def is_selector(query: str) -> bool:
+    """Whether the query only selects series, such as `http_requests_total{code="500"}`; True for what cannot be told."""
+    tokens = tokens_of(query)
+    if tokens is None or PLACE.search(_TEXT.sub("", query)):
+        return True
+    words = [text for kind, text in tokens if kind == "word"]
+    rest = tokens[1:] if tokens and tokens[0][0] == "word" else tokens
+    if not rest:
+        return bool(words)
+    texts = [text for kind, text in rest if kind == "sign"]
+    return rest[0][1] == "{" and rest[-1][1] == "}" and set(texts) <= _IN_SELECTORS and texts.count("{") == 1
 
 
 def filled_query(query: str, value_of: ValueOf, refuse: Refuse) -> str:

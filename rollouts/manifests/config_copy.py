@@ -5,26 +5,33 @@ No kubelet watches an immutable object, and none of its pods ever sees another v
 
 from __future__ import annotations
 
+import base64
+import binascii
 import copy
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from rollouts.core.config.references import places
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.intents import CopyOwner
 from rollouts.core.model.rollout import Rollout
 from rollouts.manifests.ownership import (
     CONFIG_COPY,
     CONFIG_COPY_VALUE,
+    CONFIG_KEY_NAME,
     CONFIG_SOURCE,
     CONTENT,
     NAME,
     name_label,
     owner_reference,
 )
-from rollouts.objects import CONFIG_MAP, SECRET, Kind, Manifest
+from rollouts.objects import CONFIG_MAP, REPLICA_SET, SECRET, Kind, Manifest
 
-_OPAQUE = "Opaque"
-"""The type of every Secret that is a copy: pods read no type, and controllers that write Secrets of others leave it alone."""
+TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - a type
+"""The type of Secrets that belong to a ServiceAccount: the control plane writes them, and takes a copy for another token."""
+
+CONFIG_KEY = "key"
+CONFIG_KEY_BYTES = 32
 
 
 def kind_of(kind: ConfigKind) -> Kind:
@@ -59,14 +66,18 @@ def config_copy(
     *,
     data: Mapping[str, str],
     binary_data: Mapping[str, str],
+    secret_type: str = "",
+    owner: CopyOwner | None = None,
 ) -> Manifest:
-    """The whole copy that `use` names. It goes with the Rollout, unless the spec retains copies.
+    """The whole copy that `use` names. It goes with the Rollout, unless the spec retains copies; with `owner`, if there is one.
 
     Labels of the source are not on it: tools of GitOps would take it for an object of theirs, and prune it.
 
     Args:
         data: the source's `data`; {} for a Secret.
         binary_data: the source's `binaryData`, or a Secret's `data`; base64.
+        secret_type: the type of a Secret.
+        owner: the ReplicaSet that a copy of a Secret belongs to.
     """
     kind = kind_of(use.kind)
     metadata: Manifest = {
@@ -75,7 +86,9 @@ def config_copy(
         "labels": {NAME: name_label(rollout.name), CONFIG_COPY: CONFIG_COPY_VALUE},
         "annotations": {CONFIG_SOURCE: use.source, CONTENT: use.content},
     }
-    if not rollout.spec.config_versioning.retain:
+    if owner is not None:
+        metadata["ownerReferences"] = [_of_replica_set(owner)]
+    elif not rollout.spec.config_versioning.retain:
         metadata["ownerReferences"] = [owner_reference(rollout)]
     made: Manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "immutable": True}
     match use.kind:
@@ -83,6 +96,32 @@ def config_copy(
             content = {"data": dict(data), "binaryData": dict(binary_data)}
             return made | {field: entries for field, entries in content.items() if entries}
         case ConfigKind.SECRET:
-            return made | {"type": _OPAQUE, "data": dict(binary_data)}
+            return made | {"type": secret_type, "data": dict(binary_data)}
         case _:
             assert_never(use.kind)
+
+
+def config_key(namespace: str, key: bytes) -> Manifest:
+    """The Secret with the key of a namespace. It has no owner: the Rollouts of the namespace share it."""
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {"name": CONFIG_KEY_NAME, "namespace": namespace},
+        "immutable": True,
+        "type": "Opaque",
+        "data": {CONFIG_KEY: base64.b64encode(key).decode()},
+    }
+
+
+def config_key_of(data: Mapping[str, str]) -> bytes | None:
+    """The key in the `data` of that Secret; None when there is none that anybody can use."""
+    try:
+        key = base64.b64decode(data.get(CONFIG_KEY, ""), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return key if len(key) >= CONFIG_KEY_BYTES else None
+
+
+def _of_replica_set(owner: CopyOwner) -> Manifest:
+    reference = {"apiVersion": REPLICA_SET.api_version, "kind": REPLICA_SET.kind, "name": owner.name, "uid": owner.uid}
+    return reference | {"controller": True}

@@ -15,8 +15,9 @@
 * Route (ours, of `trafficRouting.own`): everything at its creation (POST); later the fields of a user's route, and, when its
   manifest in the spec has changed, `spec`, the manifest's labels and annotations and `rollouts.dev/made-from` (JSON Patch with
   its resourceVersion).
-* Copy of a ConfigMap or Secret (ours): everything at its creation (POST); it is immutable. One that nobody controls: an owner
-  reference (JSON Patch with its uid and resourceVersion). The source (the user's): nothing.
+* Copy of a ConfigMap (ours): everything at its creation (POST); it is immutable. One that nobody controls: an owner reference
+  (JSON Patch with its uid and resourceVersion). The source (the user's): nothing.
+* Copy of a Secret (ours), and the key of a namespace: everything at its creation (POST); both are immutable.
 * AnalysisRun (ours): everything but its status at its creation (POST); later `spec.terminate` (merge patch with its uid).
 * Pod (the ReplicaSet's): labels and annotations of its role (merge patch with its uid).
 * Rollout (the user's): `status` (merge patch); the annotation of a recorded `true` is removed (JSON Patch).
@@ -70,6 +71,8 @@ CONFIG_COPY = f"{PREFIX}config-copy"
 CONFIG_COPY_VALUE = "true"
 CONFIG_SOURCE = f"{PREFIX}config-source"
 CONTENT = f"{PREFIX}content"
+CONFIG_KEY_NAME = "rollouts-config-key"
+"""The Secret in each namespace whose key the hashes of Secrets are made with: who may not read it learns nothing from them."""
 
 LABEL_VALUE_MAX = 63  # characters
 
@@ -196,6 +199,7 @@ def config_note_text(uses: Iterable[ConfigUse]) -> str:
             "uid": use.uid,
             "resourceVersion": use.resource_version,
         }
+        | ({"made": True} if use.made else {})
         for use in uses
     ]
     return json.dumps(noted, separators=(",", ":"), ensure_ascii=False)
@@ -226,6 +230,7 @@ def _config_use(noted: object) -> ConfigUse | None:
             "copy": str(copy),
             "uid": str(uid),
             "resourceVersion": str(resource_version),
+            **more,
         } if not name_problem(source) and not (copy and name_problem(copy)):
             return ConfigUse(
                 kind=ConfigKind(kind),
@@ -234,6 +239,7 @@ def _config_use(noted: object) -> ConfigUse | None:
                 copy=copy,
                 uid=uid,
                 resource_version=resource_version,
+                made=more.get("made") is True,
             )
         case _:
             return None

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import PodEvidence
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.metrics.times import time_s
 from rollouts.objects import Manifest
 
 OUT_OF_MEMORY = "OOMKilled"
@@ -66,7 +66,7 @@ def pod_seen(pod: Manifest) -> PodSeen:
     """What a pod shows; whatever is missing or of a strange type is not ready, and no restart."""
     metadata, status = _object(pod.get("metadata")), _object(pod.get("status"))
     conditions = [each for each in _objects(status.get("conditions")) if each.get("type") == "Ready"]
-    created_s = _time_s(metadata.get("creationTimestamp"))
+    created_s = time_s(metadata.get("creationTimestamp"))
     return PodSeen(
         ready=any(each.get("status") == "True" for each in conditions),
         leaves=bool(metadata.get("deletionTimestamp")),
@@ -139,7 +139,7 @@ def _since(container: Container, since_s: float) -> bool:
 def _container(status: dict[str, Any]) -> Container:
     state, last = _object(status.get("state")), _object(status.get("lastState"))
     ends = [each for each in (_object(state.get("terminated")), _object(last.get("terminated"))) if each]
-    times = [at_s for each in ends if (at_s := _time_s(each.get("finishedAt"))) is not None]
+    times = [at_s for each in ends if (at_s := time_s(each.get("finishedAt"))) is not None]
     restarts, waits = status.get("restartCount"), _object(state.get("waiting")).get("reason")
     return Container(
         name=str(status.get("name", "")),
@@ -156,10 +156,3 @@ def _object(value: object) -> dict[str, Any]:
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
     yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
-
-
-def _time_s(value: object) -> float | None:
-    try:
-        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else None
-    except (ValueError, OverflowError):
-        return None

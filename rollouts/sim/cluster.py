@@ -13,6 +13,8 @@ import msgspec
 from rollouts import ports
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.actors.autoscaler import Autoscaler, ScaleAt
+from rollouts.sim.actors.autoscaling.controller import HorizontalPodAutoscalerController
+from rollouts.sim.actors.autoscaling.spec import DEFAULT_FLAGS, AutoscalerFlags
 from rollouts.sim.actors.endpointslices import EndpointSliceController
 from rollouts.sim.actors.garbage import GarbageCollector
 from rollouts.sim.actors.jobs import JobController
@@ -22,9 +24,11 @@ from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.server import SimServer
 from rollouts.sim.clock import SimClock
 from rollouts.sim.network.applications import Applications
+from rollouts.sim.network.consumption import Consumptions
 from rollouts.sim.network.gateway import ENVOY, Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.prometheus.server import SimMetricEndpoints, SimPrometheus
+from rollouts.sim.network.resource_metrics.server import RESOLUTION_S, SimMetricsServer
 from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.sim.storage.history import Stored
 
@@ -39,7 +43,7 @@ class SimulatedCluster:
         kubelet: how fast the nodes are.
         slice_lag_s: time from a pod's change to its EndpointSlice.
         latency_s: time that an API request takes.
-        autoscaling: what the autoscaler does, and when.
+        autoscaling: what the scripted autoscaler does, and when.
         kube_proxy: mode of kube-proxy, as its ConfigMap names it; empty for a cluster without that ConfigMap.
     """
 
@@ -62,6 +66,7 @@ class SimulatedCluster:
         self.kubelets = Kubelets(self.world, kubelet or KubeletSettings())
         self.replica_sets = ReplicaSetController(self.world)
         self.applications = Applications(self.world, self.kubelets, seed=seed + 2)
+        self.consumptions = Consumptions(self.world, self.applications)
         self.metrics = SimMetricEndpoints()
         self._actors: tuple[Actor, ...] = (
             self.kubelets,
@@ -71,7 +76,7 @@ class SimulatedCluster:
             GarbageCollector(self.world),
             Autoscaler(self.world, autoscaling),
         )
-        self._traffic: list[ClientTraffic | GatewayClients | SimPrometheus] = []
+        self._traffic: list[ClientTraffic | GatewayClients | SimPrometheus | SimMetricsServer] = []
         self._seed = seed
         self._kube_proxy = kube_proxy
 
@@ -133,6 +138,13 @@ class SimulatedCluster:
         self._traffic.append(traffic)
         return traffic
 
+    def autoscalers(self, flags: AutoscalerFlags = DEFAULT_FLAGS) -> HorizontalPodAutoscalerController:
+        """Starts the controller of HorizontalPodAutoscalers. Without it nobody acts on them, and tests can write their status."""
+        controller = HorizontalPodAutoscalerController(self.world, flags)
+        controller.start()
+        self._actors += (controller,)
+        return controller
+
     def gateway(self, *, namespace: str, name: str, settings: GatewaySettings = ENVOY) -> Gateway:
         """Starts a gateway, with a GatewayClass and a Gateway of that name; needs the CRDs of `sim/network/gateway_types.py`.
 
@@ -155,6 +167,13 @@ class SimulatedCluster:
         server = SimPrometheus(self.world, self.applications, **{"seed": self._seed + 3, **options})
         server.start()
         self.metrics.servers.append(server)
+        self._traffic.append(server)
+        return server
+
+    def metrics_server(self, *, resolution_s: float = RESOLUTION_S) -> SimMetricsServer:
+        """Starts a metrics-server. Without it the group metrics.k8s.io is not found."""
+        server = SimMetricsServer(self.world, self.consumptions, resolution_s=resolution_s)
+        server.start()
         self._traffic.append(server)
         return server
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.api.comparison_specs import BAD_COMPARISONS, LATENCY, RANKS, compare
 from tests.api.specs import GONE, Bad, Spec, changed
 
 PROMETHEUS: Spec = {"prometheus": {"address": "http://prometheus.monitoring:9090", "query": "sum(errors)"}}
@@ -157,14 +158,53 @@ GOOD: dict[str, Spec] = {
             successCondition="result[0] < {{args.limit}}",
         ),
     },
+    "canary against stable": compare(),
+    "canary against stable, everything said": compare(
+        {"initialDelay": "1m", "consecutiveErrorLimit": 2},
+        test="sequential",
+        kind="rate",
+        alpha="0.01",
+        direction="decrease",
+        undecided="fail",
+    ),
+    "canary against stable, a value": compare(kind="value", of=LATENCY, total=GONE, effect="10%"),
+    "canary against stable, by ranks": compare(
+        {"interval": GONE, "count": GONE}, test="mannWhitney", kind="value", of=RANKS, total=GONE, effect="0.05"
+    ),
     "what is ours": {
         "metrics": [
             {"name": "pods", "noData": "wait", "provider": {"kubernetes": {"maxRestarts": 1, "minReadyPercent": "90"}}},
             {"name": "p", "minSamples": 5, "provider": {"prometheus": {"query": "up", "metricProvider": "main"}}},
         ]
     },
+    "what the cluster measures": {
+        "args": [{"name": "container"}, {"name": "shop"}],
+        "metrics": [
+            {"name": name, "successCondition": "result.value < 1", "provider": provider}
+            for name, provider in (
+                ("use", {"containerResource": {"container": "{{args.container}}", "resource": "cpu"}}),
+                ("room", {"hpa": {}}),
+                ("queue", {"externalMetric": {"metric": {"name": "s0-queue", "selector": {}}, "maxAgeSeconds": "30"}}),
+                (
+                    "hits",
+                    {
+                        "customMetric": {
+                            "metric": {"name": "hits", "selector": {"matchLabels": {"shop": "{{args.shop}}"}}},
+                            "describedObject": {
+                                "apiVersion": "networking.k8s.io/v1",
+                                "kind": "Ingress",
+                                "name": "{{args.shop}}",
+                            },
+                        }
+                    },
+                ),
+            )
+        ],
+    },
 }
 
+_NO_LABEL = (".metric.selector.matchLabels[?]", "is not a label key")
+_NAMELESS = (".describedObject.name", "is required")
 _SECRET = {"name": "s", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 
 
@@ -172,7 +212,43 @@ def _secret_in(**changes: Any) -> Spec:
     return {"args": [_SECRET], **metric(**changes)}
 
 
+_OF_CLUSTER = tuple(
+    Bad(f"{name}{where} {words}", metric(provider={name: spec}), f"spec.metrics[0].provider.{name}{where}", words)
+    for name, spec, where, words in (
+        ("containerResource", {"resource": "cpu"}, ".container", "is required"),
+        ("containerResource", {"container": "app"}, ".resource", "is required: cpu or memory"),
+        ("containerResource", {"container": "app", "resource": "gpu"}, ".resource", "must be cpu or memory"),
+        (
+            *("containerResource", {"container": "app", "resource": "cpu", "maxAgeSeconds": 601}),
+            *(".maxAgeSeconds", "must be from 1 to 600"),
+        ),
+        ("customMetric", {}, ".metric.name", "is required"),
+        ("customMetric", {"metric": {"name": "../../../nodes"}}, ".metric.name", "one segment of a path"),
+        ("customMetric", {"metric": {"name": "a", "selector": {"matchLabels": {"?": "b"}}}}, *_NO_LABEL),
+        ("customMetric", {"metric": {"name": "a"}, "describedObject": {"kind": "Pod"}}, *_NAMELESS),
+        (
+            *("customMetric", {"metric": {"name": "a"}, "describedObject": {"kind": "../x", "name": "b"}}),
+            *(".describedObject.kind", "must be a kind such as Ingress"),
+        ),
+        (
+            "customMetric",
+            {"metric": {"name": "a"}, "describedObject": {"kind": "Pod", "name": "b", "apiVersion": "v1/../.."}},
+            *(".describedObject.apiVersion", "must be an API version"),
+        ),
+        ("externalMetric", {"metric": {"name": ".."}}, ".metric.name", "one segment of a path"),
+        ("externalMetric", {"metric": {"name": "a"}, "maxAgeSeconds": 0}, ".maxAgeSeconds", "must be from 1 to 600"),
+    )
+)
+
 BAD: tuple[Bad, ...] = (
+    *_OF_CLUSTER,
+    *BAD_COMPARISONS,
+    Bad(
+        "arm outside of a comparison",
+        prometheus(query='up{hash="{{arm}}"}'),
+        "spec.metrics[0].provider.prometheus.query",
+        "which is no argument",
+    ),
     Bad("nothing to measure", {}, "spec.metrics", "is required"),
     Bad("unknown field of a template", {**TEMPLATE, "color": "red"}, "spec.color", "unknown field"),
     Bad("metric without a name", metric(name=GONE), "spec.metrics[0].name", "is required"),

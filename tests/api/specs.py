@@ -446,8 +446,6 @@ BAD: tuple[Bad, ...] = (
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (changed(CANARY, autoscaling={"settled": True}), "spec.autoscaling", "0.5"),
-    (changed(CANARY, configVersioning={"secrets": True}), "spec.configVersioning.secrets", "0.5"),
     (
         changed(CANARY, template=GONE, workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}),
         "spec.workloadRef",

@@ -11,10 +11,13 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.api.spec.planned import PLANNED as PLANNED_FIELDS
 from rollouts.errors import SpecInvalid, SpecProblem
 from tests.api.analysed_specs import ANALYSED_BAD
+from tests.api.autoscaling_specs import AUTOSCALING_BAD
 from tests.api.config_specs import CONFIG_BAD
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, routed
 from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed
+
+EVERY_BAD = (*BAD, *ANALYSED_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
 
 
 def _problems(spec: Any) -> tuple[SpecProblem, ...]:
@@ -23,7 +26,9 @@ def _problems(spec: Any) -> tuple[SpecProblem, ...]:
     return refused.value.problems
 
 
-@pytest.mark.parametrize("bad", [*BAD, *ANALYSED_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD], ids=lambda bad: bad.name)
+@pytest.mark.parametrize(
+    "bad", [*BAD, *ANALYSED_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD], ids=lambda bad: bad.name
+)
 def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
     """A user mends what a message points at; a rule that nobody enforces is worse than none."""
     problems = _problems(bad.spec)
@@ -34,9 +39,8 @@ def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
 
 def test_there_is_a_row_for_every_rule() -> None:
     """The table is the list of rules; it shrinks only on purpose."""
-    table = (*BAD, *ANALYSED_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
-    assert len(table) >= 100
-    assert len({bad.name for bad in table}) == len(table)
+    assert len(EVERY_BAD) >= 100
+    assert len({bad.name for bad in EVERY_BAD}) == len(EVERY_BAD)
 
 
 @pytest.mark.parametrize(("spec", "path", "version"), PLANNED, ids=[path for _, path, _ in PLANNED])
@@ -53,22 +57,21 @@ def test_every_planned_field_has_its_row() -> None:
 def test_everything_wrong_is_told_at_once() -> None:
     """One round trip for the user, not seven: types, rules and planned fields of one spec come together."""
     steps = [{"setWeight": "x"}, {}, {"pause": {"duration": "soon"}}, 5, {"setCanaryScale": {"replicas": 1}}]
-    spec = changed(
-        canary(steps=steps, maxSurge=0, maxUnavailable=0), replicas=-1, autoscaling={"settled": True}, colour="red"
-    )
+    steps.append({"plugin": {"name": "a/b"}})
+    spec = changed(canary(steps=steps, maxSurge=0, maxUnavailable=0), replicas=-1, colour="red")
 
     paths = {problem.path for problem in _problems(spec)}
 
     assert paths == {
         "spec.replicas",
         "spec.colour",
-        "spec.autoscaling",
         "spec.strategy.canary.maxSurge",
         "spec.strategy.canary.steps[0].setWeight",
         "spec.strategy.canary.steps[1]",
         "spec.strategy.canary.steps[2].pause.duration",
         "spec.strategy.canary.steps[3]",
         "spec.strategy.canary.steps[4].setCanaryScale",
+        "spec.strategy.canary.steps[5].plugin",
     }
 
 

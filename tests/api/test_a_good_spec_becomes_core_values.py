@@ -11,6 +11,7 @@ import pytest
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.parse import own_annotations, parse_spec, rollout_from_manifest
 from rollouts.core.model.analysis import Analysis, OnFailure
+from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
 from rollouts.core.model.drain import DrainMode, DrainSpec, EnvoyProbe, OnTimeout, PreStop, PrometheusProbe
 from rollouts.core.model.pod_exit import ContainerExit, PodExit, read_pod_exit
 from rollouts.core.model.rollout import (
@@ -91,6 +92,20 @@ def test_every_field_of_drain_arrives() -> None:
     assert parse_spec(changed(CANARY, drain=drain)).drain == DrainSpec(
         mode=DrainMode.OFF, pre_stop=PreStop.VALIDATE, max_request_s=3.0, timeout_s=9.0, on_timeout=OnTimeout.PAUSE
     )
+
+
+def test_every_field_of_autoscaling_arrives() -> None:
+    """As above; a spec that asks for nothing has no gate."""
+    limit = {"container": "app", "resource": "cpu", "maxUtilizationPercent": 90}
+    wire = {"settled": True, "minHeadroomPercent": 20, "containerResource": limit}
+
+    assert parse_spec(changed(CANARY, autoscaling=wire)).autoscaling == AutoscalingGate(
+        settled=True,
+        min_headroom_percent=20,
+        container=ContainerLimit(container="app", resource=ContainerMetric.CPU, max_utilization_percent=90),
+    )
+    assert parse_spec(CANARY).autoscaling is None
+    assert parse_spec(changed(CANARY, autoscaling={"settled": False})).autoscaling is None
 
 
 @pytest.mark.parametrize(("grace_s", "longest_s"), [(5, 5.0), (30, 30.0), (3600, 30.0)])

@@ -18,6 +18,7 @@ CONTAINER = {
 }
 WITH_CONFIG = changed(CANARY, template__spec__containers=[CONTAINER])
 FLAGS = ConfigRef(ConfigKind.CONFIG_MAP, "flags")
+KEYS = ConfigRef(ConfigKind.SECRET, "keys", optional=True)
 
 
 def test_a_rollout_that_says_nothing_versions_its_configmaps() -> None:
@@ -32,12 +33,12 @@ def test_a_rollout_that_says_nothing_versions_its_configmaps() -> None:
 
 def test_every_field_of_config_versioning_arrives() -> None:
     """A field that is dropped between the wire and the core is a field that does nothing."""
-    written = {"mode": "On", "secrets": False, "settleSeconds": 0, "retain": True}
+    written = {"mode": "On", "secrets": True, "settleSeconds": 0, "retain": True}
 
     spec = parse_spec(changed(WITH_CONFIG, configVersioning=written))
 
-    assert spec.config_versioning == ConfigVersioning(enabled=True, secrets=False, settle_s=0.0, retain=True)
-    assert spec.config_refs == (FLAGS,)
+    assert spec.config_versioning == ConfigVersioning(enabled=True, secrets=True, settle_s=0.0, retain=True)
+    assert spec.config_refs == (FLAGS, KEYS)
 
 
 def test_off_means_that_nothing_is_versioned() -> None:
@@ -48,7 +49,7 @@ def test_off_means_that_nothing_is_versioned() -> None:
     assert spec.config_refs == ()
 
 
-@pytest.mark.parametrize("written", [{}, {"mode": "Off"}, {"secrets": False}, {"retain": True, "settleSeconds": 9}])
+@pytest.mark.parametrize("written", [{}, {"mode": "Off"}, {"secrets": True}, {"retain": True, "settleSeconds": 9}])
 def test_a_setting_changes_no_template(written: dict[str, Any]) -> None:
     """The first scheme is of the template alone, so that no upgrade rolls anybody."""
     plain, set_so = parse_spec(WITH_CONFIG), parse_spec(changed(WITH_CONFIG, configVersioning=written))

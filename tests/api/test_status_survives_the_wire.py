@@ -15,6 +15,7 @@ from rollouts.api.status.analyses import MESSAGE_MAX
 from rollouts.api.status.wire import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
 from rollouts.api.v1alpha1.status import RolloutStatusWire as StatusModel
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
+from rollouts.core.model.autoscaling import AutoscalerRecord, AutoscalingRecord, UseRecord
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import service_ref
@@ -184,6 +185,36 @@ STATUSES = st.builds(
         ),
         max_size=3,
     ).map(tuple),
+    autoscaling=st.none()
+    | st.builds(
+        AutoscalingRecord,
+        at_s=_TIME,
+        autoscalers=st.lists(
+            st.builds(
+                AutoscalerRecord,
+                name=_TEXT,
+                owner=_TEXT,
+                desired=st.none() | _COUNT,
+                max_replicas=_COUNT,
+                headroom_percent=st.none() | _COUNT,
+                settled_since_s=st.none() | _TIME,
+            ),
+            max_size=2,
+        ).map(tuple),
+        container=_TEXT,
+        resource=_TEXT,
+        use=st.lists(
+            st.builds(
+                UseRecord,
+                revision=_TEXT,
+                utilization_percent=st.none() | _COUNT,
+                measured=_COUNT,
+                pods=_COUNT,
+                oldest_at_s=st.none() | _TIME,
+            ),
+            max_size=2,
+        ).map(tuple),
+    ),
     conditions=st.lists(
         st.builds(
             Condition,

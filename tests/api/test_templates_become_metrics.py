@@ -8,11 +8,30 @@ from typing import Any
 import pytest
 
 from rollouts.api.spec.analysis.run import parse_run, parse_template
+from rollouts.core.analysis.cluster_source import (
+    AutoscalerMetric,
+    ContainerResourceMetric,
+    CustomMetric,
+    DescribedObject,
+    ExternalMetric,
+)
 from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules, NoData, SecretReference
-from rollouts.core.analysis.source import JobMetric, OAuth2, PodEvidence, PrometheusQuery, QueryRange, WebQuery
+from rollouts.core.analysis.source import (
+    ComparedBy,
+    Comparison,
+    Effect,
+    JobMetric,
+    OAuth2,
+    PodEvidence,
+    PrometheusQuery,
+    QueryRange,
+    WebQuery,
+)
 from rollouts.core.analysis.time_to_live import TimeToLive
+from rollouts.core.model.autoscaling import ContainerMetric
 from tests.api.analysis_specs import GOOD, JOB, METRIC, PROMETHEUS, metric, prometheus, web
-from tests.api.specs import Spec
+from tests.api.comparison_specs import LATENCY, compare
+from tests.api.specs import GONE, Spec
 
 VALUES = {
     "service-name": "cart.shop.svc",
@@ -20,6 +39,8 @@ VALUES = {
     "namespace": "shop",
     "n": "5",
     "d": "30s",
+    "container": "app",
+    "shop": "web",
 }
 
 
@@ -50,7 +71,8 @@ def test_its_run_is_measured(name: str) -> None:
 
     assert run.rules
     for each in run.metrics:
-        assert ("{{" in str(dataclasses.asdict(each))) == bool(each.secrets)
+        left = str(dataclasses.asdict(each)).replace("{{arm}}", "")
+        assert ("{{" in left) == bool(each.secrets)
 
 
 def test_defaults_are_argos() -> None:
@@ -159,6 +181,30 @@ SOURCES: list[tuple[Spec, Any]] = [
         },
         PodEvidence(restarts_max=2, ready_percent_min=90, containers=("app",)),
     ),
+    (
+        metric(provider={"containerResource": {"container": "app", "resource": "memory", "maxAgeSeconds": 30}}),
+        ContainerResourceMetric(container="app", resource=ContainerMetric.MEMORY, max_age_s=30.0),
+    ),
+    (metric(provider={"hpa": {}}), AutoscalerMetric()),
+    (metric(provider={"hpa": {"name": "keda-hpa-web"}}), AutoscalerMetric(name="keda-hpa-web")),
+    (metric(provider={"customMetric": {"metric": {"name": "hits"}}}), CustomMetric(metric="hits")),
+    (
+        metric(
+            provider={
+                "customMetric": {
+                    "metric": {"name": "hits", "selector": {"matchLabels": {"b": "c", "a": "d"}}},
+                    "describedObject": {"kind": "Service", "name": "web"},
+                }
+            }
+        ),
+        CustomMetric(
+            metric="hits", selector="a=d,b=c", of=DescribedObject(api_version="v1", kind="Service", name="web")
+        ),
+    ),
+    (
+        metric(provider={"externalMetric": {"metric": {"name": "s0-queue"}, "maxAgeSeconds": "120"}}),
+        ExternalMetric(metric="s0-queue", max_age_s=120.0),
+    ),
 ]
 
 
@@ -239,3 +285,32 @@ def test_a_template_is_not_changed_by_being_read() -> None:
     parse_run(run_of(template))
 
     assert str(template) == before
+
+
+def test_a_comparison_is_one_measurement_that_goes_on_until_it_answers() -> None:
+    """`count` is the comparison's own; the first look comes when there is an interval to look at."""
+    found = _metric(compare({"initialDelay": "1m"}))
+
+    assert found.rules == MetricRules(name="errors", interval_s=30.0, initial_delay_s=90.0, count=1)
+    assert found.source == Comparison(
+        canary="7f9c",
+        stable="5d8b",
+        by=ComparedBy.RATES,
+        of=PrometheusQuery(query='http_requests_total{hash="{{arm}}",code=~"5.."}'),
+        total='http_requests_total{hash="{{arm}}"}',
+        effect=Effect(size=0.01, relative=True),
+        alpha=0.05,
+        looks_max=20,
+        warm_up_s=60.0,
+    )
+
+
+def test_the_effect_on_a_value_is_a_share_or_a_difference() -> None:
+    """A percent sign says which."""
+    share = _metric(compare(kind="value", of=LATENCY, total=GONE, effect="10 %")).source
+    difference = _metric(compare(kind="value", of=LATENCY, total=GONE, effect="0.05")).source
+
+    assert isinstance(share, Comparison)
+    assert isinstance(difference, Comparison)
+    assert share.effect == Effect(size=0.1, relative=True)
+    assert difference.effect == Effect(size=0.05)

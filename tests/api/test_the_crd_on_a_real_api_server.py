@@ -17,6 +17,7 @@ from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
 from tests.api.analysed_specs import ANALYSED_BAD
 from tests.api.analysis_specs import GOOD, METRIC
+from tests.api.autoscaling_specs import AUTOSCALING_BAD
 from tests.api.config_specs import CONFIG_BAD
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, route_step, routed
@@ -114,7 +115,7 @@ def test_every_bad_spec_is_refused_by_the_schema_where_the_schema_can(plane: Any
     """The corpus of the parser's rules: what a CEL rule or a type can say is said at `kubectl apply`."""
     accepted = [
         bad.name
-        for bad in (*BAD, *ANALYSED_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
+        for bad in (*BAD, *ANALYSED_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
         if bad.by_schema and _create(plane, namespace, bad.spec, name="bad").status_code not in (400, 422)
     ]
 
@@ -128,7 +129,7 @@ def test_what_only_the_parser_refuses_is_marked_so(plane: Any, namespace: str) -
 
     refused = [
         bad.name
-        for bad in (*BAD, *ANALYSED_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
+        for bad in (*BAD, *ANALYSED_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
         if not bad.by_schema
         and bad.words not in hidden
         and _create(plane, namespace, bad.spec, name="bad").status_code in (400, 422)

@@ -73,7 +73,9 @@ def test_every_field_of_argos_is_there() -> None:
     }
     assert set(run) == {"metrics", "args", "dryRun", "measurementRetention", "terminate", "ttlStrategy"}
     assert set(metric) == ARGOS_METRIC | {"noData", "minSamples"}
-    assert set(providers) == ARGOS_PROVIDERS | {"kubernetes"}
+    assert set(providers) == ARGOS_PROVIDERS | {
+        *("kubernetes", "compare", "containerResource", "hpa", "customMetric", "externalMetric")
+    }
     assert set(providers["prometheus"]["properties"]) == {
         *("address", "query", "authentication", "timeout", "insecure", "headers", "rangeQuery", "metricProvider"),
     }

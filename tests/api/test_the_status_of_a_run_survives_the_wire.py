@@ -43,6 +43,7 @@ RESULTS = st.builds(
     consecutive_error=COUNTS,
     consecutive_success=COUNTS,
     dry_run=st.booleans(),
+    carried=st.dictionaries(TEXT, TEXT, max_size=2).map(lambda known: tuple(known.items())),
 )
 STATUSES = st.builds(
     RunStatus,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.analysis_specs import BAD as ANALYSIS_BAD
+from tests.api.autoscaling_specs import AUTOSCALING_BAD
 from tests.api.config_specs import CONFIG_BAD
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD
@@ -20,7 +21,7 @@ ROWS = [
     for line in _PAGE.splitlines()
     if line.startswith("| ") and not line.startswith("| subject ")
 ]
-REFUSED = {bad.name for bad in (*BAD, *ANALYSIS_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)}
+REFUSED = {bad.name for bad in (*BAD, *ANALYSIS_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)}
 
 
 @pytest.fixture(scope="module")

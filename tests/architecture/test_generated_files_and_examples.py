@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
+from tests.documents import documents
 from tests.packaging.chart_readme import PAGE, page
 
 ROOT = Path(__file__).parent.parent.parent
@@ -21,13 +20,10 @@ CLIENT_SIDE_APPLY_BYTES = 262_144
 def _kinds(crds: Path) -> set[tuple[str, str]]:
     found = set()
     for path in crds.glob("*.yaml"):
-        spec = yaml.safe_load(path.read_text())["spec"]
+        (crd,) = documents(path.read_text())
+        spec = crd["spec"]
         found |= {(f"{spec['group']}/{version['name']}", spec["names"]["kind"]) for version in spec["versions"]}
     return found
-
-
-def _documents(path: Path) -> list[dict[str, Any]]:
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
 def test_the_crds_are_what_the_models_generate() -> None:
@@ -68,9 +64,9 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_is_of_kinds_that_the_crds_declare(path: Path) -> None:
     """An example of a kind or version that is not served is the first thing a user would trip over."""
-    documents = _documents(path)
-    ours = [(one["apiVersion"], one["kind"]) for one in documents if one["apiVersion"].startswith("rollouts.dev/")]
+    described = documents(path.read_text())
+    ours = [(one["apiVersion"], one["kind"]) for one in described if one["apiVersion"].startswith("rollouts.dev/")]
 
     assert ours
     assert set(ours) <= _kinds(ROOT / "crds")
-    assert all(one["metadata"]["name"] for one in documents)
+    assert all(one["metadata"]["name"] for one in described)

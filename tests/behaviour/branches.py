@@ -133,7 +133,13 @@ def each_fault(
 def branched(
     play: Callable[[Forks[FaultT]], Outcome], faults: Sequence[FaultT], *, first: int = 0
 ) -> Iterator[Branch[FaultT, Outcome]]:
-    """Plays a run, and a branch of it with each fault at each place from `first` on; see `each_fault`."""
+    """Plays a run, and a branch of it with each fault at each place from `first` on; see `each_fault`.
+
+    What there is before the run is frozen: a branch that looked for garbage in all of it would copy each of its pages, which took
+    most of the branch's time in a process that has played many tests.
+    """
+    gc.collect()
+    gc.freeze()
     forks = Forks(faults, first=first)
     try:
         answer: tuple[bool, object] = True, play(forks)

@@ -1,4 +1,4 @@
-"""ConfigMaps as the API server has them: what they contain, and what our writes of them mean."""
+"""ConfigMaps and Secrets as the API server has them: what they contain, and what our writes of them mean."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import asyncio
 from collections import deque
 from typing import Any, TypeAlias
 
-from rollouts.cluster.decoding import decode
+from rollouts.cluster.decoding import decode, decode_secret_metadata
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ConfigMapObject
 from rollouts.controller.observe.config import Configs
-from rollouts.controller.workqueue.contents import ContentRead, Contents
+from rollouts.controller.workqueue.contents import ContentRead, Contents, SecretSeen
 from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, Source
-from rollouts.core.model.intents import CreateConfigCopy, DeleteConfigCopy
+from rollouts.core.model.intents import CopyOwner, CreateConfigCopy, DeleteConfigCopy
 from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT, NAME, REVISION
-from rollouts.objects import CONFIG_MAP, POD, Key, Manifest
+from rollouts.objects import CONFIG_MAP, POD, SECRET, Key, Kind, Manifest
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import DELETED, CommittedWrite
 
+HASH_KEY = b"the same in each run, so that revisions have the same names in all of them"
 SourceKey: TypeAlias = tuple[ConfigKind, str]
 
 
 class ConfigTruth:
-    """Follows all ConfigMaps of a simulated cluster."""
+    """Follows all ConfigMaps and Secrets of a simulated cluster."""
 
     def __init__(self, cluster: SimulatedCluster, store: Store) -> None:
         self._cluster = cluster
@@ -35,6 +36,7 @@ class ConfigTruth:
         """Observes sources and copies with all that is known of them."""
         self._earlier: deque[tuple[float, SourceKey, Source]] = deque(maxlen=8)
         cluster.api.history.listen(CONFIG_MAP, self._follow)
+        cluster.api.history.listen(SECRET, self._follow_secret)
 
     def earlier(self, *, since_s: float) -> list[dict[SourceKey, Source]]:
         """The sources that somebody has changed or deleted since that loop time, each as it was."""
@@ -50,9 +52,16 @@ class ConfigTruth:
                 found.append(pod)
         return PodsSeen(self._cluster.clock.now_s(), tuple(found))
 
-    def meaning(self, method: str, namespace: str, name: str, body: Any) -> CreateConfigCopy | DeleteConfigCopy | None:
-        """What a write of a ConfigMap carries out; None for one that no pass of ours makes. A copy is what is really in it."""
+    def meaning(
+        self, kind: Kind, method: str, namespace: str, name: str, body: Any
+    ) -> CreateConfigCopy | DeleteConfigCopy | None:
+        """What a write of a copy carries out; None for one that no pass of ours makes. A copy is what is really in it."""
         match method:
+            case "POST" if kind == SECRET and body.get("immutable") is True:
+                (owner,) = body["metadata"]["ownerReferences"]
+                return CreateConfigCopy(_use(body), CopyOwner(owner["name"], owner["uid"]))
+            case _ if kind == SECRET:
+                return None
             case "POST" if body.get("immutable") is True:
                 return CreateConfigCopy(_use(body))
             case "PATCH" if isinstance(body, list):
@@ -66,9 +75,7 @@ class ConfigTruth:
                 return None
 
     def _follow(self, change: CommittedWrite) -> None:
-        ref = ConfigRef(ConfigKind.CONFIG_MAP, change.new.key[1])
-        before_s, key = asyncio.get_running_loop().time(), Key(change.new.key[0], "nobody")
-        self._earlier += [(before_s, name, was) for name, was in self.configs.sources(key, (ref,), ()).items()]
+        self._remember(ConfigRef(ConfigKind.CONFIG_MAP, change.new.key[1]), change)
         seen = decode(CONFIG_MAP, change.new.metadata_only().raw())
         gone = change.event == DELETED
         difference = self._table.remove("", seen) if gone else self._table.put("", seen)
@@ -84,11 +91,35 @@ class ConfigTruth:
             )
             self._contents.put((ConfigKind.CONFIG_MAP, metadata["namespace"], metadata["name"]), read)
 
+    def _follow_secret(self, change: CommittedWrite) -> None:
+        self._remember(ConfigRef(ConfigKind.SECRET, change.new.key[1]), change)
+        gone = change.event == DELETED
+        metadata = decode_secret_metadata(change.new.metadata_only().raw())
+        source = (ConfigKind.SECRET, metadata.namespace, metadata.name)
+        self._contents.look(source, SecretSeen(None if gone else metadata), now_s=self._cluster.clock.now_s())
+        if not gone:
+            manifest = change.new.manifest
+            read = ContentRead(
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+                content=content_hash(None, manifest.get("data"), key=HASH_KEY),
+                immutable=manifest.get("immutable") is True,
+            )
+            self._contents.put(source, read)
+
+    def _remember(self, ref: ConfigRef, change: CommittedWrite) -> None:
+        before_s, key = asyncio.get_running_loop().time(), Key(change.new.key[0], "nobody")
+        self._earlier += [(before_s, name, was) for name, was in self.configs.sources(key, (ref,), ()).items()]
+
 
 def _use(copy: Manifest) -> ConfigUse:
     """What a copy is of; its content is what is in it, whatever its annotation says."""
     metadata = copy["metadata"]
-    content = content_hash(copy.get("data"), copy.get("binaryData"))
+    kind = ConfigKind(copy["kind"])
+    if kind is ConfigKind.SECRET:
+        content = content_hash(None, copy.get("data"), key=HASH_KEY)
+    else:
+        content = content_hash(copy.get("data"), copy.get("binaryData"))
     assert metadata["annotations"][CONTENT] == content, f"{metadata['name']} says {metadata['annotations']}"
     source = metadata["annotations"][CONFIG_SOURCE]
-    return ConfigUse(kind=ConfigKind.CONFIG_MAP, source=source, content=content, copy=metadata["name"])
+    return ConfigUse(kind=kind, source=source, content=content, copy=metadata["name"])

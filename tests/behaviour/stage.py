@@ -54,6 +54,7 @@ TIMES = frozenset(
     {
         *("at", "since", "deadline", "lastTransitionTime", "startedAt", "finishedAt"),
         *("stepStartedAt", "progressedAt", "gateStartedAt", "confirmedAt", "until", "seenAt", "goneAt"),
+        *("settledSince", "measuredAt"),
     }
 )
 

@@ -236,8 +236,8 @@ class Truth:
                 return RemoveAnnotation(verb=Verb(removed["path"].rpartition("~1")[2]), value="")
             case "replicasets", method, "":
                 return self._of_replica_set(method, target.home, name, body)
-            case "configmaps", method, "":
-                return self._config.meaning(method, target.home, name, body)
+            case "configmaps" | "secrets", method, "":
+                return self._config.meaning(kind, method, target.home, name, body)
             case "services", "PATCH", "":
                 return self._marking(key, body) or _pointing(name, body)
             case "httproutes" | "virtualservices", "PATCH", "":
@@ -304,6 +304,7 @@ class Truth:
             revision=stored.labels.get(REVISION, "") if stored else "",
             resource_version=body["metadata"].get("resourceVersion", ""),
             replicas=(body.get("spec") or {}).get("replicas"),
+            config=config_note_of(body["metadata"].get("annotations") or {}),
         )
 
     def _marking(self, key: Key, body: Any) -> SwitchService | None:

@@ -22,8 +22,10 @@ from rollouts.core.routing.ping_pong import in_their_roles
 from rollouts.manifests.ownership import ALLOW_FROM, MANAGED_BY
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
+from rollouts.sim.apiserver.server import RequestTarget
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
+from rollouts.sim.storage.refusals import NoSuchPath
 from tests.behaviour.truth import Meaning, RunStatusWrite, StatusWrite, Truth
 from tests.invariants.every import broken_by_status, broken_by_write
 from tests.invariants.violation import Violation
@@ -174,7 +176,7 @@ class Door:
         witness, write = self._witness, is_rollout_write(request) and f"/{TRAFFIC_PROVIDER.plural}/" not in request.path
         if write and "dryRun" not in request.query:
             witness.judge_place(request)
-        target = self._server.target(request.path)
+        target = self._target(request)
         write = write and (target is None or target.home in ("", witness.key.namespace))
         seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if write else []
         meaning = witness.truth.meaning(request, witness.key) if write else None
@@ -195,8 +197,15 @@ class Door:
     async def aclose(self) -> None:
         """Leaves the server open: it belongs to the cluster."""
 
+    def _target(self, request: Request) -> RequestTarget | None:
+        """What the request is about; None for what another server answers, or nobody."""
+        try:
+            return self._server.target(request.path)
+        except NoSuchPath:
+            return None
+
     def _what(self, request: Request) -> str:
-        target = self._server.target(request.path)
+        target = self._target(request)
         if target is None:
             return f"{request.method} {request.path}"
         part = f"/{target.part}" if target.part else ""

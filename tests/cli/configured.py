@@ -32,10 +32,14 @@ def secret(name: str, data: Mapping[str, str]) -> Manifest:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "Opaque", "data": encoded}
 
 
-def use(source: Manifest, *, copied: bool = True) -> ConfigUse:
-    """What a revision of the Rollout cart has of this source."""
+def use(source: Manifest, *, copied: bool = True, key: bytes = b"") -> ConfigUse:
+    """What a revision of the Rollout cart has of this source.
+
+    Args:
+        key: of the hash of a Secret.
+    """
     kind, name = ConfigKind(source["kind"]), source["metadata"]["name"]
-    content = hash_of(kind, source)
+    content = hash_of(kind, source, key=key)
     copy = copy_name(kind, rollout="cart", source=name, content=content) if copied else ""
     return ConfigUse(kind=kind, source=name, content=content, copy=copy)
 
@@ -51,14 +55,22 @@ def noted(manifest: Manifest, revision: str, number: int, *uses: ConfigUse) -> M
     return {**manifest, "metadata": metadata, "spec": spec}
 
 
-async def install(there: Served, before: tuple[Manifest, ...], after: tuple[Manifest, ...]) -> None:
-    """The Rollout cart with the stable revision `oldrev` and the canary `newrev`, and the copies of what each has."""
+async def install(
+    there: Served, before: tuple[Manifest, ...], after: tuple[Manifest, ...], *, key: bytes = b""
+) -> None:
+    """The Rollout cart with the stable revision `oldrev` and the canary `newrev`, and the copies of what each has.
+
+    Args:
+        key: of the hashes of Secrets.
+    """
     await there.create(ROLLOUT, rollout())
     made = await there.object(ROLLOUT, "cart")
     owner = [{**OWNER, "uid": made["metadata"]["uid"]}]
     for number, (revision, sources) in enumerate((("oldrev", before), ("newrev", after)), start=1):
-        await there.create(REPLICA_SET, noted(replica_set(made), revision, number, *map(use, sources)))
-    copies = {use(each).copy: each for each in (*before, *after)}
+        await there.create(
+            REPLICA_SET, noted(replica_set(made), revision, number, *[use(each, key=key) for each in sources])
+        )
+    copies = {use(each, key=key).copy: each for each in (*before, *after)}
     for name, each in copies.items():
         metadata = {"name": name, "ownerReferences": owner}
         await there.create(KINDS[ConfigKind(each["kind"])], {**each, "metadata": metadata, "immutable": True})

@@ -102,7 +102,7 @@ async def shows_both(terminal: Terminal, step: RunLine, background: RunLine) -> 
     assert "▶ pods  0 restarts, 1/1 ready  restarts <= 0, ready >= 100 %  ▅" in tree
     assert "✘ background analysis  Failed  took " in tree
     assert "✘ rate  [1]  result[0] >= 5  ▅  1 failed" in tree
-    assert "to go on nevertheless: rollouts promote cart" in tree
+    assert "→ kubectl rollouts promote cart -n rollouts-demo   to go on nevertheless" in tree
 
 
 async def tells_of_each(terminal: Terminal, step: RunLine, background: RunLine) -> None:

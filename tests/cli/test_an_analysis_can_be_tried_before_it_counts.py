@@ -11,12 +11,22 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rollouts.cli.commands.analyze import AnalyzeOptions, analyze
+from rollouts.api.spec.analysis.arguments import Updated
+from rollouts.api.spec.analysis.templates import TemplateName
+from rollouts.cli.commands.analyze import AnalyzeOptions, analysed, analyze, in_cluster, run_spec_of
 from rollouts.cli.commands.templates import chosen, templates_in
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import main
+from rollouts.cli.view.session import Session
 from rollouts.clock import SystemClock
+from rollouts.cluster.client import Client
+from rollouts.metrics.addresses import TenantUrls
 from rollouts.objects import Manifest
+from rollouts.ports import Response
+from rollouts.probes.metric_asker import MetricAsker
+from rollouts.sim.clock import SimClock, run_virtual
+from tests.controller.world import ScriptedApi
+from tests.metrics.measured_pods import NOW_S, listed, pod, sample
 from tests.probes.servers import ok, raw, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
@@ -138,6 +148,31 @@ def test_templates_that_others_take_in_are_not_measured_twice() -> None:
     ]
 
 
+def test_a_comparison_is_tried_with_one_look() -> None:
+    """It shows whether the queries give both arms; what follows is for all looks of a run to tell."""
+    compare = {
+        "canary": "{{args.canary}}",
+        "stable": "5d8b",
+        "of": {"prometheus": {"query": 'errors_total{hash="{{arm}}"}'}},
+        "total": 'requests_total{hash="{{arm}}"}',
+        "effect": "1%",
+    }
+    metric = {"name": "errors", "interval": "1m", "count": 5, "provider": {"compare": compare}}
+    now_s = SystemClock().now_s()
+    counted = {"metric": {}, "values": [[now_s - 200, "100"], [now_s - 40, "300"]]}
+    none = {"metric": {}, "values": [[now_s - 200, "7"], [now_s - 40, "7"]]}
+    answers = {
+        f"/api/v1/query?query={name}": ok({"status": "success", "data": {"resultType": "matrix", "result": [series]}})
+        for name, series in (("errors", none), ("requests", counted))
+    }
+
+    code, (one,) = tried([template(metric, args=[{"name": "canary"}])], answers, arguments={"canary": "7f9c"})
+
+    assert (code, one["metrics"][0]["phase"]) == (Exit.OK, "Pending")
+    assert one["metrics"][0]["value"].startswith("canary 0 % · stable 0 % · evidence ")
+    assert one["run"]["ends"] is False
+
+
 def test_what_only_the_cluster_can_measure_is_no_success() -> None:
     """A Job, the pods of a revision: whoever tries the template learns that they were not looked at."""
     code, (one,) = tried([template({"name": "pods", "provider": {"kubernetes": {}}})], {})
@@ -209,3 +244,50 @@ def test_a_file_without_a_template_is_told(tmp_path: Path, capsys: pytest.Captur
 
     assert main(["analyze", "-f", str(path), "--dry-run"]) == Exit.USAGE
     assert "no AnalysisTemplate" in capsys.readouterr().err
+
+
+def test_what_the_cluster_measures_can_be_tried_on_a_rollout() -> None:
+    """With the rights of the person, on the pods that there are now; without a Rollout nobody knows which."""
+    use = {
+        "name": "use",
+        "successCondition": "result.utilizationPercent <= 90",
+        "provider": {"containerResource": {"container": "app", "resource": "cpu"}},
+    }
+    queue = {
+        "name": "queue",
+        "successCondition": "result.value < 10",
+        "provider": {"externalMetric": {"metric": {"name": "queue"}}},
+    }
+    lists = {
+        "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods": listed(sample("a", "480m")),
+        "/api/v1/namespaces/shop/pods": listed(pod("a")),
+    }
+    missing = Response(404, b'{"kind": "Status", "reason": "NotFound"}')
+
+    async def measured(cluster: bool) -> list[tuple[str, str, str]]:
+        clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S)
+        api = ScriptedApi(
+            otherwise=lambda request: Response(200, lists[request.path]) if request.path in lists else missing
+        )
+        client = Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0)
+        session = Session(api=api, client=client, namespace="shop", clock=clock, request_timeout_s=1.0)
+        of = Updated(manifest={}, stable="old", latest="new")
+        spec = run_spec_of(TemplateName("rate"), templates_in([template(use, queue)]), {})
+        seen = in_cluster(session, "web", of) if cluster else None
+        found = await analysed(
+            "rate",
+            spec,
+            AnalyzeOptions(),
+            endpoints=MetricAsker(tenants=TenantUrls(), clock=clock),
+            clock=clock,
+            cluster=seen,
+        )
+        return [(each.phase, each.value, each.message) for each in found.measurements.values()]
+
+    (on, gone), without = run_virtual(measured(True)), run_virtual(measured(False))
+
+    assert on == ("Failed", "utilizationPercent=96 averageValue=0.48 value=0.48 pods=1 ageSeconds=10", on[2])
+    assert (gone[0], "install an adapter" in gone[2]) == ("Error", True)
+    assert {(phase, message) for phase, _, message in without} == {
+        ("Error", "is about a Rollout in a cluster: say which with --rollout")
+    }

@@ -165,6 +165,39 @@ def test_evidence_of_pods_is_told_in_words() -> None:
     assert [(each.value, each.number) for each in line.measurements] == [("1 restart, 4/5 ready", 1.0), ("", None)]
 
 
+def test_a_comparison_shows_both_arms_and_how_far_the_evidence_is() -> None:
+    """While it is undecided, nobody else can say why it takes so long."""
+    value = "canary 4.8 % · stable 0.2 % · evidence 12.4 of 20"
+    why = "undecided after 3 looks: it looks worse"
+    seen = measurement(value, AnalysisPhase.PENDING, message=why)
+    compared = {"canary": "{{args.latest}}", "stable": "5d8b", "effect": "{{args.effect}}"}
+    errors = metric("errors", provider={"compare": compared}, successCondition=None)
+    status = replace(RUNNING, results=(result(seen, name="errors", count=0, message=why),))
+
+    found = lines(run(status=status, metrics=[errors], args=[{"name": "effect", "value": "1%"}]))
+
+    assert found[1] == f"▶ errors  {value}  not worse than stable by more than 1%, alpha 0.05  {why}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "number"),
+    [
+        ("result.utilizationPercent <= 90", "utilizationPercent=131", 131.0),
+        ("result.pods > 2 && result.value < 1", "value=1.31 pods=2", 1.31),
+        ("result.settled", "settled=true", None),
+        ("result.other", "utilizationPercent=131", 131.0),
+    ],
+)
+def test_of_numbers_with_names_those_are_shown_that_decide(condition: str, value: str, number: float | None) -> None:
+    """A line has no room for all of them; `analysis get RUN -o json` has them."""
+    told = "utilizationPercent=131 value=1.31 pods=2 settled=true"
+    status = replace(RUNNING, results=(result(measurement(told), measurement("")),))
+
+    line = run_line(run(status=status, metrics=[metric(successCondition=condition)])).metrics[0]
+
+    assert [(each.value, each.number) for each in line.measurements] == [(value, number), ("", None)]
+
+
 @pytest.mark.parametrize(
     "manifest",
     [

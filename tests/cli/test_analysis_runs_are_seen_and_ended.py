@@ -147,7 +147,7 @@ async def test_a_cluster_without_analysis_runs_is_as_before(tmp_path: Path, caps
         assert await there.command("get", "cart") == 0
         assert "cart  default  Canary  Progressing" in capsys.readouterr().out
         assert await there.command("analysis", "list") == 4
-        assert "rollouts crds | kubectl apply -f -" in capsys.readouterr().err
+        assert "rollouts crds | kubectl apply --server-side -f -" in capsys.readouterr().err
 
 
 async def test_the_tree_follows_its_runs(tmp_path: Path, capsys: Printed) -> None:

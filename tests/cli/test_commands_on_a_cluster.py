@@ -138,6 +138,12 @@ async def test_rollouts_are_listed_and_printed(tmp_path: Path, capsys: pytest.Ca
         header, row = capsys.readouterr().out.splitlines()
         assert header.startswith("NAME") and row.split()[:2] == ["cart", "Healthy"]
 
+        assert await there.run("list", "-l", "app=other") == 0
+        assert "no Rollouts found in namespace rollouts-demo with labels app=other" in capsys.readouterr().err
+        await there.stage.change("cart", [{"op": "add", "path": "/metadata/labels", "value": {"tier": "web"}}])
+        assert await there.run("list", "-A", "-l", "tier=web") == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["rollouts-demo", "cart"]
+
         assert await there.run("get", "-A", "-o", "json") == 0
         listed = json.loads(capsys.readouterr().out)
         assert [(item["kind"], item["metadata"]["name"]) for item in listed["items"]] == [("Rollout", "cart")]
@@ -156,10 +162,16 @@ async def test_rollouts_are_listed_and_printed(tmp_path: Path, capsys: pytest.Ca
     [
         (("get", "nobody"), 4, "there is no Rollout nobody in namespace rollouts-demo"),
         (("status", "nobody", "-w"), 4, "there is no Rollout nobody"),
-        (("promote", "nobody"), 4, "not found"),
+        (("promote", "nobody"), 4, "there is no Rollout nobody in namespace rollouts-demo, nor any other"),
+        (("undo", "nobody"), 4, "there is no Rollout nobody"),
+        (("set", "image", "nobody", "app=x:1"), 4, "there is no Rollout nobody"),
+        (("set", "image", "cart", "app"), 2, "write CONTAINER=IMAGE"),
+        (("delete", "nobody"), 2, "no terminal to confirm the deletion: add --yes"),
+        (("diff",), 2, "name a Rollout, or give -f FILE"),
         (("promote", "cart", "--full", "--step", "1"), 2, "cannot be combined"),
         (("promote", "cart", "--full", "--gate", "background"), 2, "cannot be combined"),
         (("get", "cart", "-A"), 2, "remove -A"),
+        (("get", "cart", "-l", "a=b"), 2, "remove -l"),
         (("get", "-w", "-o", "yaml"), 2, "cannot be combined"),
         (("status", "cart", "--timeout", "soon"), 2, "not a duration"),
         (("get", "--context", "elsewhere"), 4, "elsewhere"),

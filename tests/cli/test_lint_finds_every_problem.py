@@ -95,6 +95,7 @@ kind: Service
 metadata: {name: cart}
 spec:
   selector: {app: cart}
+  ports: [{port: 80}]
   sessionAffinity: ClientIP
 ---
 apiVersion: rollouts.dev/v1alpha1
@@ -122,6 +123,7 @@ kind: Service
 metadata: {name: other}
 spec:
   selector: {app: other}
+  ports: [{port: 80}]
   sessionAffinity: ClientIP
 """
 
@@ -133,11 +135,11 @@ def test_what_loses_requests_is_advised_with_its_line() -> None:
     assert report.problems == []
     advice = {(remark.subject, remark.line, remark.message.split(":")[0]) for remark in report.advice}
     assert advice == {
-        ("Rollout cart", 22, "unsafe"),  # no readinessProbe: the nearest line is the container's
-        ("Rollout cart", 20, "unsafe"),  # 15 s of sleep and 20 s of request
-        ("Rollout cart", 24, "unsafe"),  # the shell
-        ("Rollout cart", 19, "note"),  # kept connections
-        ("Service cart", 6, "warning"),
+        ("Rollout cart", 23, "unsafe"),  # no readinessProbe: the nearest line is the container's
+        ("Rollout cart", 21, "unsafe"),  # 15 s of sleep and 20 s of request
+        ("Rollout cart", 25, "unsafe"),  # the shell
+        ("Rollout cart", 20, "note"),  # kept connections
+        ("Service cart", 7, "warning"),
     }
 
 
@@ -157,7 +159,7 @@ def test_advice_does_not_change_the_exit_code(tmp_path: Path, capsys: pytest.Cap
 
     assert main(["lint", "-f", str(file)]) == 0
     said = capsys.readouterr().out
-    assert f"{file}:24: Rollout cart: unsafe: spec.template.spec.containers[0].command: " in said
+    assert f"{file}:25: Rollout cart: unsafe: spec.template.spec.containers[0].command: " in said
     assert "1 Rollout checked, no problems, 5 pieces of advice" in said
 
 
@@ -171,12 +173,12 @@ def test_a_numbers_advice_holds_in_every_cluster() -> None:
     ]
 
 
-def test_an_argo_rollout_is_skipped_with_the_way_to_use_it() -> None:
-    """Somebody who moves over lints the old manifest first."""
+def test_an_argo_rollout_is_a_problem_with_the_way_to_use_it() -> None:
+    """Somebody who moves over lints the old manifest first; what was not checked does not pass."""
     report = lint_text("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: cart}\nspec: {}\n")
 
     assert report.checked == 0
-    assert "change apiVersion to rollouts.dev/v1alpha1" in report.skipped[0].message
+    assert "change apiVersion to rollouts.dev/v1alpha1" in report.problems[0].message
 
 
 def test_rollouts_inside_a_list_are_checked() -> None:

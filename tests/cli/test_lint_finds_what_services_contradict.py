@@ -102,7 +102,11 @@ def test_a_port_that_the_router_names_and_the_service_lacks_is_a_problem() -> No
         service(selector={"app": "cart", "tier": "web"}),
         service(selector={"app": "cart", "rollouts.dev/revision": "abc"}),
         service(
-            ports=[{"port": 80, "targetPort": 8080}, {"name": "b", "port": 81}, {"port": 82, "targetPort": "mesh"}]
+            ports=[
+                {"name": "a", "port": 80, "targetPort": 8080},
+                {"name": "b", "port": 81},
+                {"name": "c", "port": 82, "targetPort": "mesh"},
+            ]
         ),
         service("basket", selector={"app": "basket"}, ports=[{"port": 80, "targetPort": "web"}]),
         service(namespace="other", selector={"app": "basket"}),
@@ -117,7 +121,7 @@ def test_a_service_that_is_right_or_none_of_ours_is_no_problem(other: dict[str, 
 def test_the_line_is_that_of_the_service() -> None:
     """Editors jump to it."""
     text = yaml.safe_dump(rollout(), sort_keys=False) + "---\n" + "apiVersion: v1\nkind: Service\n"
-    text += "metadata: {name: cart, namespace: shop}\nspec:\n  selector: {app: basket}\n"
+    text += "metadata: {name: cart, namespace: shop}\nspec:\n  selector: {app: basket}\n  ports: [{port: 80}]\n"
 
     (problem,) = lint_text(text).problems
 
@@ -133,9 +137,17 @@ def test_a_service_without_a_selector_is_told_once() -> None:
 
 
 def test_a_broken_service_is_no_traceback() -> None:
-    """It is not our kind to judge; only what can be read is held against the Rollout."""
-    assert told(rollout(), {**service(), "spec": {"selector": {"app": "cart"}, "ports": [7, {"targetPort": []}]}}) == []
-    assert told(rollout(), {**service(), "metadata": []}) == []
+    """What can be read is held against the Rollout, and what the API server would refuse is named."""
+    ports = told(rollout(), {**service(), "spec": {"selector": {"app": "cart"}, "ports": [7, {"targetPort": []}]}})
+
+    assert [message.partition(": ")[0] for _, message in ports] == [
+        "spec.ports[0]",
+        "spec.ports[1].targetPort",
+        "spec.ports[1].port",
+    ]
+    assert [message for _, message in told(rollout(), {**service(), "metadata": []})] == [
+        "metadata: must be an object, not a list"
+    ]
 
 
 def test_a_step_that_the_router_cannot_do_is_a_problem_with_its_line(tmp_path: Any, capsys: Any) -> None:

@@ -222,6 +222,32 @@ def test_metrics_that_a_prometheus_does_not_have_are_told_with_the_nearest() -> 
     assert lint_text(QUERIES).advice == []
 
 
+def test_both_queries_of_a_comparison_are_looked_up() -> None:
+    """Without the second one there are no requests, and a comparison never ends."""
+    compared = """
+apiVersion: rollouts.dev/v1alpha1
+kind: AnalysisTemplate
+metadata: {name: errors}
+spec:
+  metrics:
+  - name: errors
+    interval: 30s
+    count: 10
+    provider:
+      compare:
+        canary: a
+        stable: b
+        effect: 1%
+        of: {prometheus: {query: 'htp_requests_total{hash="{{arm}}"}'}}
+        total: http_request_total{hash="{{arm}}"}
+"""
+    report = lint_text(compared, metrics=KNOWN)
+
+    assert report.problems == []
+    told = [each.message.removeprefix("warning: ").partition(": ")[0] for each in report.advice]
+    assert told == [f"spec.metrics[0].provider.compare.{each}" for each in ("of.prometheus.query", "total")]
+
+
 async def linted(path: Path, *options: str) -> int:
     """`rollouts lint` of the queries, in a thread of its own."""
 
@@ -277,3 +303,43 @@ async def test_what_is_no_url_is_told(url: str, words: str) -> None:
     """Before anything is sent."""
     with pytest.raises(SettingsInvalid, match=words):
         await metric_names(url, deadline_s=0.2)
+
+
+@pytest.mark.parametrize(
+    ("provider", "condition", "interval", "words"),
+    [
+        ("containerResource: {container: app, resource: cpu}", "result.utilizationPercent < 90", "30s", []),
+        ("hpa: {}", "result.settled && result.headroomPercent >= 20", "5s", []),
+        (
+            "containerResource: {container: app, resource: cpu}",
+            "result[0] < 90",
+            "15s",
+            ["result[0] is nothing that containerResource shows: there is ageSeconds, averageValue, pods, utilization"],
+        ),
+        (
+            "hpa: {}",
+            "result.utilizationPercent < 90",
+            "15s",
+            ["result.utilizationPercent is nothing that hpa shows: there is ableToScale, current, desired, "],
+        ),
+        (
+            "externalMetric: {metric: {name: queue}}",
+            "result.value < {{args.x}}",
+            "5s",
+            ["is shorter than 15s, in which there is a new sample"],
+        ),
+    ],
+)
+def test_what_the_cluster_measures_has_names(provider: str, condition: str, interval: str, words: list[str]) -> None:
+    """A condition of another provider is copied soon, and would be an Error in each run."""
+    text = (
+        "apiVersion: rollouts.dev/v1alpha1\nkind: AnalysisTemplate\nmetadata: {name: a}\nspec:\n  args: [{name: x}]\n"
+        f"  metrics:\n  - name: use\n    count: 2\n    interval: {interval}\n    successCondition: '{condition}'\n"
+        f"    provider: {{{provider}}}\n"
+    )
+
+    report = lint_text(text)
+
+    assert (report.problems, len(report.advice)) == ([], len(words))
+    for advice, each in zip(report.advice, words, strict=True):
+        assert each in advice.message

@@ -56,9 +56,8 @@ def test_the_list_looks_like_kubectls() -> None:
 
     header, cart = drawn(rollout_table([row], now_s=NOW_S, wide=False, all_namespaces=True))
 
-    assert header == ["NAMESPACE", "NAME", "PHASE", "STEP", "WEIGHT", "AVAILABLE", "UPDATED", "AGE", "WAITING", "FOR"]
-    assert cart[:9] == ["shop", "cart", "Paused", "1/4", "25", "%", "4/4", "1", "2h"]
-    assert "(PromotionNeeded)," in cart
+    assert header == ["NAMESPACE", "NAME", "PHASE", "STEP", "WEIGHT", "READY", "AGE", "WAITING", "FOR"]
+    assert cart == ["shop", "cart", "Paused", "1/4", "25%", "4/4", "2h", "PromotionNeeded,", "for", "1m35s"]
 
 
 def test_the_wide_list_names_revisions_and_images() -> None:
@@ -67,7 +66,15 @@ def test_the_wide_list_names_revisions_and_images() -> None:
 
     _, cart = drawn(rollout_table([row], now_s=NOW_S, wide=True, all_namespaces=False))
 
-    assert cart[8:12] == ["Canary", "f7w2k9xq4c", "b8n5t6zr2d", "ghcr.io/acme/cart:1.5.0,ghcr.io/acme/cart:1.4.2"]
+    assert cart[6:12] == [
+        "1",
+        "4",
+        "Canary",
+        "f7w2k9xq4c",
+        "b8n5t6zr2d",
+        "ghcr.io/acme/cart:1.5.0,ghcr.io/acme/cart:1.4.2",
+    ]
+    assert "(PromotionNeeded)," in cart
 
 
 def test_history_says_where_a_rollback_can_go() -> None:

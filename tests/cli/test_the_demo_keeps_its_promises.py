@@ -21,6 +21,8 @@ from rollouts.cli.demo.command import Where, demo
 from rollouts.cli.demo.manifests import CANARY_APP, canary_app
 from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, DemoStage, NotAsPromised, simulated_stage
 from rollouts.cli.exits import Exit
+from rollouts.cli.picture import NOW_S, example
+from rollouts.cli.terminal.tree import fitting
 from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.session import Options
 from rollouts.core.model.status import Phase
@@ -50,7 +52,7 @@ async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path)
 
     assert process.returncode == 0, text
     assert time.monotonic() - began_s < LIMIT_S
-    assert "Every outcome was as promised; no request was lost." in text
+    assert "Every outcome was as promised; no request was lost.\nnext: docs/getting-started.md" in text
     rows = {words[0]: words for line in text.splitlines() if (words := line.split()) and words[0] in ("all", "install")}
     assert int(rows["all"][1]) > 1_000, "requests"
     assert int(rows["all"][2]) == 0, "lost"
@@ -171,6 +173,42 @@ async def test_a_terminal_sees_one_live_picture_with_progress_and_clients(monkey
     assert "rollouts demo" in drawn[0] and "█░" in drawn[0]
     assert "clients of shop:" in drawn[0]
     assert "stable  4/4 ready" in drawn[0]
+
+
+async def test_ctrl_c_gives_the_screen_back_and_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture is on a screen of its own, of 24 lines here; what stays says in which act it was, and what comes next."""
+    playing = asyncio.Event()
+
+    async def waits(stage: DemoStage, say: Say) -> tuple[int, str]:
+        say("waiting")
+        playing.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    monkeypatch.setattr(demo_module, "ACTS", (Act("install", install), Act("waiting", waits)))
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+    running = asyncio.create_task(demo(SIMULATED, console=console, lines=False))
+    await playing.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert isinstance(console.file, io.StringIO)
+    picture, left, after = console.file.getvalue().partition("\x1b[?1049l")
+    assert picture.count("\x1b[?1049h") == 1 and left, "another screen, and back"
+    assert "Stopped in `waiting` after" in after and "1 of 2 acts finished" in after
+    assert after.rstrip().splitlines()[-2].startswith("next: ")
+
+
+def test_a_picture_drops_events_and_pods_before_it_is_higher_than_the_screen() -> None:
+    """On 24 lines what it waits for, the weight and the revisions are still there."""
+    console = Console(file=io.StringIO(), width=80, height=24)
+    for lines in (24, 14, 12):
+        drawn = console.render_lines(fitting(example(), console, lines=lines, now_s=NOW_S), pad=False)
+        text = "\n".join("".join(segment.text for segment in row) for row in drawn)
+
+        assert len(drawn) <= lines
+        assert "kubectl rollouts promote cart" in text and "stable" in text
 
 
 async def test_on_a_cluster_of_somebody_elses_it_leaves_nothing_behind(

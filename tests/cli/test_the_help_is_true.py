@@ -25,10 +25,11 @@ GROUPS = {
 def test_the_commands_are_these() -> None:
     """Taking one away, or renaming it, breaks somebody's script."""
     assert COMMANDS == [
-        "abort", "analyze", "crds", "demo", "doctor", "drain-report", "get", "gitops", "history", "lint", "pause", "plan",
-        "promote", "rbac", "restart", "resume", "retry", "rollback", "status",
+        "abort", "analyze", "completion", "crds", "create", "delete", "demo", "diff", "doctor", "drain-report", "get", "gitops",
+        "history", "lint", "list", "migrate", "pause", "plan", "promote", "rbac", "restart", "resume", "retry", "rollback",
+        "status", "undo", "version",
     ]  # fmt: skip
-    assert {"analysis get", "analysis list", "analysis terminate", "config diff", "config list"} == GROUPS
+    assert {"analysis get", "analysis list", "analysis terminate", "config diff", "config list", "set image"} == GROUPS
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *sorted(GROUPS)])

@@ -58,16 +58,17 @@ def revision_of(rollout: Manifest, *uses: ConfigUse) -> str:
     return config_revision(parse_spec(rollout["spec"]).template_hash, uses)
 
 
-async def install(there: Served, rollout: Manifest, *sources: Manifest, copied: bool = True) -> str:
+async def install(there: Served, rollout: Manifest, *sources: Manifest, copied: bool = True, key: bytes = b"") -> str:
     """The Rollout, rolled out with these sources, and all that belongs to it.
 
     Args:
         copied: False for a revision of the version before, which reads the sources themselves.
+        key: of the hashes of Secrets.
 
     Returns its revision.
     """
     name = rollout["metadata"]["name"]
-    uses = tuple(use(each, copied=copied) for each in sources)
+    uses = tuple(use(each, copied=copied, key=key) for each in sources)
     revision = revision_of(rollout, *(uses if copied else ()))
     status = {"phase": "Healthy", "currentRevision": revision, "stableRevision": revision, "observedGeneration": 1,
               "currentStepIndex": 2}  # fmt: skip

@@ -296,7 +296,7 @@ async def test_unusual_files_are_planned(
 ) -> None:
     """Without a name, with nulls, beside objects that have no name or kind of their own."""
     async with shop(tmp_path) as there:
-        odd = {"apiVersion": "v1", "kind": "Service", "metadata": None}
+        odd = {"apiVersion": "example.com/v1", "kind": "Service", "metadata": None}
 
         plan = await planned(there, capsys, text_of(cart() | change, odd, {"spec": {}}))
 
@@ -362,7 +362,7 @@ async def test_what_ipvs_does_to_connections_is_told(tmp_path: Path, capsys: pyt
     [
         (text_of(cart(replicas=-1)), (), 1, "spec.replicas"),
         ("kind: [", (), 1, "YAML"),
-        (text_of({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}), (), 2, "the file contains no"),
+        (text_of(service("shop", "x", app="x")), (), 2, "the file contains no"),
         (text_of(rollout("elsewhere", "cart", CANARY)), ("-n", "shop"), 2, "in namespace elsewhere, but -n says shop"),
         (text_of(cart()), ("--context", "nowhere"), 4, "nowhere"),
     ],
@@ -384,7 +384,7 @@ async def test_a_cluster_without_the_crd_says_how_to_install_it(
         there.door.absent = ("/rollouts.dev/",)
 
         assert await there.plan(text_of(cart())) == 4
-        assert "rollouts crds | kubectl apply -f -" in capsys.readouterr().err
+        assert "rollouts crds | kubectl apply --server-side -f -" in capsys.readouterr().err
 
 
 async def test_yaml_says_the_same_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

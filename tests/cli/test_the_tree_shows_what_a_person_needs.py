@@ -18,9 +18,9 @@ from rollouts.core.model.steps import WeightPercent
 
 EXPECTED = """\
 cart  shop  Canary  Paused
-  Waiting  step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop
-           (PromotionNeeded), for 1m35s
-  Weight   ████████░░░░░░░░░░░░░░░░░░░░░░  25 % canary, 75 % stable
+  Waiting  step 1: waiting for promotion of revision f7w2k9xq4c (PromotionNeeded), for 1m35s
+           → kubectl rollouts promote cart -n shop
+  Weight   █████░░░░░░░░░░░░░░░  25 % canary, 75 % stable
   Steps    ✔ setWeight 25  ▶ pause until promoted  · setWeight 50  · pause 5m
   Pods     4 desired, 4 ready, 4 available, 1 updated
   Revisions
@@ -58,7 +58,7 @@ def test_a_terminal_without_unicode_gets_marks_it_can_show() -> None:
     text = picture(example(), ascii_only=True)
 
     assert "+ setWeight 25  > pause until promoted  - setWeight 50" in text
-    assert "########......................" in text
+    assert "#####..............." in text
     assert not set("✔▶█░·") & set(text)
 
 
@@ -135,10 +135,10 @@ def test_plain_keeps_what_can_be_printed() -> None:
     assert plain("größe\t日本 ✔\u202eabc") == "größe 日本 ✔\N{REPLACEMENT CHARACTER}abc"
 
 
-@pytest.mark.parametrize(("percent", "filled"), [(0, 0), (1, 1), (25, 8), (50, 15), (99, 29), (100, 30)])
+@pytest.mark.parametrize(("percent", "filled"), [(0, 0), (1, 1), (25, 5), (50, 10), (99, 19), (100, 20)])
 def test_the_weight_bar_is_never_full_or_empty_by_rounding(percent: int, filled: int) -> None:
     """1 % must not look like none, and 99 % not like all: that difference is the point of a canary."""
-    assert weight_bar(percent, ascii_only=True).plain == "#" * filled + "." * (30 - filled)
+    assert weight_bar(percent, ascii_only=True).plain == "#" * filled + "." * (20 - filled)
 
 
 def test_one_line_says_the_same_for_logs_and_scripts() -> None:
@@ -185,10 +185,12 @@ def test_a_part_of_a_percent_is_shown_as_one(percent: WeightPercent, text: str) 
 
 def test_traffic_that_is_not_there_yet_is_told_beside_the_weight() -> None:
     """What the routes say and what the data plane does are two things for a while."""
-    view = replace(example(), weight_percent=Fraction(1, 2), traffic="0.5 % desired, 0 % confirmed (Config)")
+    view = replace(
+        example(), weight_percent=Fraction(1, 2), live_percent=0, traffic="0.5 % desired, 0 % confirmed (Config)"
+    )
 
     shown = picture(view)
 
-    assert "0.5 % canary, 99.5 % stable" in shown
+    assert "\n  Weight   ▒░░░░░░░░░░░░░░░░░░░  now 0 % canary, wanted 0.5 %\n" in shown
     assert "\n  Traffic  0.5 % desired, 0 % confirmed (Config)\n" in shown
     assert "weight 0.5 %" in line(view, now_s=NOW_S)

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from rollouts.api.schema import crd_manifests
-from rollouts.cli.commands import verbs
-from rollouts.cli.commands.verbs import CommandWrite, Nothing
+from rollouts.cli.commands import verb_plans, verbs
+from rollouts.cli.commands.verb_plans import CommandWrite, Nothing
 from rollouts.cli.demo.manifests import canary_app
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.objects import RolloutObjects
@@ -26,7 +26,9 @@ from rollouts.sim.apiserver.server import SimServer
 NEW, STABLE = "newrev", "oldrev"
 STEPS = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]
 AT_THE_GATE = {"currentRevision": NEW, "stableRevision": STABLE, "currentStepIndex": 1, "observedGeneration": 1}
-DONE = {**AT_THE_GATE, "stableRevision": NEW, "currentStepIndex": 3}
+DONE = {**AT_THE_GATE, "stableRevision": NEW, "currentStepIndex": 3,
+        "history": [{"revision": each, "number": number, "startedAt": "2026-11-21T09:00:00Z", "outcome": "Promoted",
+                     "finishedAt": "2026-11-21T09:10:00Z"} for number, each in ((1, "oldrev"), (2, "newrev"))]}  # fmt: skip
 ABORTED = {**AT_THE_GATE, "attempt": 2,
            "abort": {"revision": NEW, "at": "2026-11-21T10:00:00Z", "reason": "RolloutAborted", "message": ""}}  # fmt: skip
 
@@ -49,7 +51,7 @@ def seen(
 
 def promote(status: Manifest, *, full: bool = False, step: int | None = None, spec: Manifest | None = None) -> Any:
     """The promotion that is planned for a status."""
-    return verbs.plan_promote(seen(status, spec=spec), full=full, step=step)
+    return verb_plans.plan_promote(seen(status, spec=spec), full=full, step=step)
 
 
 def record(kind: str, phase: str, **fields: Any) -> Manifest:
@@ -92,7 +94,7 @@ def test_a_promotion_passes_the_verdict_that_holds_the_update(
     status: Manifest, options: dict[str, Any], value: str
 ) -> None:
     """Each gate has a name: who passes a verdict passes no pause with it, and no verdict that nobody saw."""
-    planned = verbs.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
+    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
 
     assert isinstance(planned, CommandWrite), planned
     assert planned.annotations == {"rollouts.dev/promote": value}
@@ -109,7 +111,7 @@ def test_a_promotion_passes_the_verdict_that_holds_the_update(
 )
 def test_a_verdict_that_is_not_there_cannot_be_passed(status: Manifest, options: dict[str, Any], words: str) -> None:
     """Whatever it turns out to be: a promotion is a judgement of what was seen."""
-    planned = verbs.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
+    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
 
     assert isinstance(planned, Nothing)
     assert planned.code is Exit.BAD and words in planned.why
@@ -117,8 +119,8 @@ def test_a_verdict_that_is_not_there_cannot_be_passed(status: Manifest, options:
 
 def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
     """The line that is printed is what a person stands for."""
-    planned = verbs.plan_promote(seen(held(BACKGROUND), spec=ANALYSED), full=False, step=None)
-    before = verbs.plan_promote(seen(held(at=0), spec=ANALYSED), full=False, step=None)
+    planned = verb_plans.plan_promote(seen(held(BACKGROUND), spec=ANALYSED), full=False, step=None)
+    before = verb_plans.plan_promote(seen(held(at=0), spec=ANALYSED), full=False, step=None)
 
     assert isinstance(planned, CommandWrite) and isinstance(before, CommandWrite)
     assert planned.meaning == "lets revision newrev pass the verdict of its background analysis, which is Inconclusive"
@@ -128,7 +130,7 @@ def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
 def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
     """Neither needs an abort first, and neither uses the verdict again."""
     back = seen(held(record("step", "Failed", step=1, backToWeight=0), at=0), spec=ANALYSED)
-    forward, again = verbs.plan_promote(back, full=False, step=None), verbs.plan_retry(back)
+    forward, again = verb_plans.plan_promote(back, full=False, step=None), verb_plans.plan_retry(back)
 
     assert isinstance(forward, CommandWrite) and isinstance(again, CommandWrite)
     assert forward.meaning == "lets revision newrev go forward again, and its analysis of step 1 measure again"
@@ -142,17 +144,17 @@ def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
         (promote(AT_THE_GATE, step=2), {"rollouts.dev/promote": "newrev@2"}),
         (promote(AT_THE_GATE, full=True), {"rollouts.dev/promote": "newrev@full"}),
         (promote(AT_THE_GATE, spec={"strategy": {"blueGreen": {}}}, step=0), {"rollouts.dev/promote": "newrev@0"}),
-        (verbs.plan_abort(seen(AT_THE_GATE)), {"rollouts.dev/abort": "newrev"}),
-        (verbs.plan_retry(seen(ABORTED)), {"rollouts.dev/retry": "newrev@3", "rollouts.dev/abort": None}),
-        (verbs.plan_pause(seen(AT_THE_GATE)), {"rollouts.dev/pause": "true"}),
+        (verb_plans.plan_abort(seen(AT_THE_GATE)), {"rollouts.dev/abort": "newrev"}),
+        (verb_plans.plan_retry(seen(ABORTED)), {"rollouts.dev/retry": "newrev@3", "rollouts.dev/abort": None}),
+        (verb_plans.plan_pause(seen(AT_THE_GATE)), {"rollouts.dev/pause": "true"}),
         (
-            verbs.plan_resume(seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"})),
+            verb_plans.plan_resume(seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"})),
             {"rollouts.dev/pause": None},
         ),
-        (verbs.plan_rollback(seen(DONE), to=None), {"rollouts.dev/rollback": "previous@newrev"}),
-        (verbs.plan_rollback(seen(DONE), to="oldrev"), {"rollouts.dev/rollback": "oldrev"}),
-        (verbs.plan_rollback(seen(DONE), to="#1"), {"rollouts.dev/rollback": "oldrev"}),
-        (verbs.plan_restart(seen(DONE), now_s=1_800_000_000.7), {"rollouts.dev/restart": "2027-01-15T08:00:00Z"}),
+        (verb_plans.plan_rollback(seen(DONE), to=None), {"rollouts.dev/rollback": "previous@newrev"}),
+        (verb_plans.plan_rollback(seen(DONE), to="oldrev"), {"rollouts.dev/rollback": "oldrev"}),
+        (verb_plans.plan_rollback(seen(DONE), to="#1"), {"rollouts.dev/rollback": "oldrev"}),
+        (verb_plans.plan_restart(seen(DONE), now_s=1_800_000_000.7), {"rollouts.dev/restart": "2027-01-15T08:00:00Z"}),
     ],
 )
 def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annotations: dict[str, str | None]) -> None:
@@ -168,14 +170,19 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
         (promote(DONE), Exit.OK, "nothing to promote"),
         (promote(ABORTED), Exit.BAD, "retry it first"),
         (promote(AT_THE_GATE, step=9), Exit.USAGE, "0 to 2"),
-        (verbs.plan_abort(seen(DONE)), Exit.BAD, "use rollback"),
-        (verbs.plan_abort(seen(ABORTED)), Exit.OK, "already"),
-        (verbs.plan_retry(seen(AT_THE_GATE)), Exit.BAD, "nothing is aborted"),
-        (verbs.plan_resume(seen(AT_THE_GATE)), Exit.BAD, "use promote"),
-        (verbs.plan_resume(seen(DONE, spec={"paused": True})), Exit.BAD, "spec.paused"),
-        (verbs.plan_pause(seen(DONE, spec={"paused": True})), Exit.OK, "already"),
-        (verbs.plan_rollback(seen(DONE), to="7"), Exit.BAD, "#1 oldrev, #2 newrev"),
-        (verbs.plan_rollback(seen(DONE), to="newrev"), Exit.OK, "is stable already"),
+        (verb_plans.plan_abort(seen(DONE)), Exit.BAD, "use undo"),
+        (verb_plans.plan_abort(seen(ABORTED)), Exit.OK, "already"),
+        (verb_plans.plan_retry(seen(AT_THE_GATE)), Exit.BAD, "nothing is aborted"),
+        (verb_plans.plan_resume(seen(AT_THE_GATE)), Exit.BAD, "use promote"),
+        (verb_plans.plan_resume(seen(DONE, spec={"paused": True})), Exit.BAD, "spec.paused"),
+        (verb_plans.plan_pause(seen(DONE, spec={"paused": True})), Exit.OK, "already"),
+        (verb_plans.plan_rollback(seen(DONE), to="7"), Exit.BAD, "#1 oldrev, #2 newrev"),
+        (
+            verb_plans.plan_rollback(seen({**DONE, "history": []}), to=None),
+            Exit.BAD,
+            "no revision before newrev is kept",
+        ),
+        (verb_plans.plan_rollback(seen(DONE), to="newrev"), Exit.OK, "is stable already"),
     ],
 )
 def test_a_verb_that_fits_nothing_is_not_written(planned: CommandWrite | Nothing, code: Exit, words: str) -> None:
@@ -196,7 +203,7 @@ AFTER = {**DONE, "commands": [_rollback("older", STABLE, outcome="Over")]}
 
 def test_a_rollback_leaves_the_present_template() -> None:
     """One that was given for an earlier template stays on record with its annotation, and is none of the present one."""
-    planned = verbs.plan_rollback(seen(AFTER), to=None)
+    planned = verb_plans.plan_rollback(seen(AFTER), to=None)
 
     assert isinstance(planned, CommandWrite)
     assert planned.annotations == {"rollouts.dev/rollback": "previous@newrev"}
@@ -205,7 +212,7 @@ def test_a_rollback_leaves_the_present_template() -> None:
 @pytest.mark.parametrize("to", [None, STABLE])
 def test_what_is_rolled_back_already_is_told(to: str | None) -> None:
     """From where to where."""
-    planned = verbs.plan_rollback(seen(BACK), to=to)
+    planned = verb_plans.plan_rollback(seen(BACK), to=to)
 
     assert planned == Nothing("it is rolled back from revision newrev to revision oldrev already" +
                               ("; use `--to` for another revision" if to is None else ""), Exit.OK)  # fmt: skip
@@ -213,11 +220,11 @@ def test_what_is_rolled_back_already_is_told(to: str | None) -> None:
 
 def test_a_rollback_to_the_templates_own_revision_goes_forward() -> None:
     """It ends the rollback that holds; where none does there is nothing to write."""
-    planned = verbs.plan_rollback(seen(BACK), to=NEW)
+    planned = verb_plans.plan_rollback(seen(BACK), to=NEW)
 
     assert isinstance(planned, CommandWrite)
     assert (planned.annotations, "forward" in planned.meaning) == ({"rollouts.dev/rollback": NEW}, True)
-    assert isinstance(verbs.plan_rollback(seen(AT_THE_GATE), to=NEW), Nothing)
+    assert isinstance(verb_plans.plan_rollback(seen(AT_THE_GATE), to=NEW), Nothing)
 
 
 def test_a_promotion_says_where_it_stops_next() -> None:
@@ -234,9 +241,11 @@ def test_a_promotion_says_where_it_stops_next() -> None:
 
 def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:
     """It is recorded, and nothing moves."""
-    planned = verbs.plan_promote(seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"}), full=False, step=None)
+    planned = verb_plans.plan_promote(
+        seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"}), full=False, step=None
+    )
     assert isinstance(planned, CommandWrite)
-    assert planned.meaning.endswith("it stays paused until `rollouts resume cart`")
+    assert planned.meaning.endswith("it stays paused until `kubectl rollouts resume cart`")
 
     spec = {"paused": True, "strategy": {"canary": {"steps": STEPS}}}
     assert "spec.paused" in promote(AT_THE_GATE, spec=spec).meaning
@@ -301,7 +310,7 @@ async def test_a_verb_outlives_a_status_that_changed_nothing_of_it() -> None:
     code = await verbs.carry_out_on(
         session,
         "shop",
-        lambda now: verbs.plan_promote(now, full=False, step=None),
+        lambda now: verb_plans.plan_promote(now, full=False, step=None),
         wait=False,
         console=Console(quiet=True),
     )
@@ -319,7 +328,7 @@ async def test_a_verb_is_not_written_when_another_revision_took_over() -> None:
         await verbs.carry_out_on(
             session,
             "shop",
-            lambda now: verbs.plan_promote(now, full=False, step=None),
+            lambda now: verb_plans.plan_promote(now, full=False, step=None),
             wait=False,
             console=Console(quiet=True),
         )
@@ -337,11 +346,14 @@ async def test_saying_no_leaves_everything_as_it_is() -> None:
         return False
 
     code = await verbs.carry_out_on(
-        on(api), "shop", verbs.plan_abort, wait=False, console=Console(quiet=True), confirm=no
+        on(api), "shop", verb_plans.plan_abort, wait=False, console=Console(quiet=True), confirm=no
     )
 
     assert code is Exit.BAD
-    assert asked == ["default/shop: aborts revision newrev; revision oldrev gets all traffic"]
+    assert asked[0].splitlines() == [
+        "default/shop: aborts revision newrev; revision oldrev gets all traffic",
+        "lost: step 1 of 4, 0 pods of revision newrev; a retry begins again at its first step",
+    ]
     assert await annotations_of(api) == {}
 
 
@@ -352,7 +364,7 @@ async def test_without_a_controller_the_command_says_so(
     monkeypatch.setattr(verbs, "RECORDED_WITHIN_S", 0.2)
     api = await cluster(AT_THE_GATE)
 
-    code = await verbs.carry_out_on(on(api), "shop", verbs.plan_abort, wait=True, console=Console(quiet=True))
+    code = await verbs.carry_out_on(on(api), "shop", verb_plans.plan_abort, wait=True, console=Console(quiet=True))
 
     assert code is Exit.UNFINISHED
     assert "no controller has recorded the command within 0.2 s" in capsys.readouterr().err
@@ -383,7 +395,7 @@ async def test_a_value_that_is_spent_is_taken_off_and_set_again() -> None:
     code = await verbs.carry_out_on(
         session,
         "shop",
-        lambda now: verbs.plan_promote(now, full=False, step=None),
+        lambda now: verb_plans.plan_promote(now, full=False, step=None),
         wait=True,
         console=Console(quiet=True),
     )
@@ -399,7 +411,7 @@ async def test_a_refusal_is_told_in_the_controllers_words(capsys: pytest.Capture
     refusal = {"outcome": "Refused", "reason": "CommandInvalid", "message": "it has moved on"}
     await put_status(api, {"commands": [record | refusal]})
 
-    code = await verbs.carry_out_on(on(api), "shop", verbs.plan_abort, wait=True, console=Console(quiet=True))
+    code = await verbs.carry_out_on(on(api), "shop", verb_plans.plan_abort, wait=True, console=Console(quiet=True))
 
     assert code is Exit.BAD
     assert "the controller refused the command: it has moved on" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import asyncio
 import json
 import ssl
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -162,7 +163,8 @@ async def test_a_token_file_is_read_again_once_a_minute(tmp_path: Path) -> None:
 
 
 async def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a cluster there is no kubeconfig; the token there rotates, too."""
+    """In a cluster there is no kubeconfig, and no folder that can be written; the token there rotates, too."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     tls, authority = certificates(tmp_path)

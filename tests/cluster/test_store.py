@@ -1,4 +1,4 @@
-"""The store shows the newest that was seen, finds it without a scan, and knows when it has not yet seen our own writes."""
+"""The store shows the newest that was seen and finds it without a scan."""
 
 from __future__ import annotations
 
@@ -8,56 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from rollouts.cluster.decoding import UnreadableObject
-from rollouts.cluster.store import BARRIER_DEADLINE_S, TOMBSTONES, Change, Store, Table
-from rollouts.cluster.structs import Metadata, OwnerReference, ReplicaSetObject
+from rollouts.cluster.store import TOMBSTONES, Change, Store, Table
+from rollouts.cluster.structs import Metadata, ReplicaSetObject
 from rollouts.objects import POD, REPLICA_SET
-
-NAME = "rollouts.dev/name"
-
-
-class HandClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.at_s = 0.0
-
-    def now_s(self) -> float:
-        return self.at_s
-
-    def monotonic_s(self) -> float:
-        return self.at_s
-
-
-def replica_set(
-    version: int,
-    *,
-    name: str = "cart",
-    uid: str = "u1",
-    owner: str = "",
-    label: str = "",
-    namespace: str = "shop",
-    going: bool = False,
-) -> ReplicaSetObject:
-    """A ReplicaSet as a watch shows it."""
-    return ReplicaSetObject(
-        metadata=Metadata(
-            name=name,
-            namespace=namespace,
-            uid=uid,
-            resource_version=str(version),
-            deletion_timestamp="2026-01-01T00:00:00Z" if going else None,
-            labels={NAME: label} if label else None,
-            owner_references=(OwnerReference(uid=owner, controller=True),) if owner else None,
-        )
-    )
-
-
-def empty(clock: HandClock | None = None, namespaces: tuple[str, ...] = ("",)) -> tuple[Store, Table[ReplicaSetObject]]:
-    """A store for ReplicaSets."""
-    store = Store(clock=clock or HandClock())
-    return store, store.add(
-        REPLICA_SET, ReplicaSetObject, labels=(NAME,), by_owner=True, orphans_by=NAME, namespaces=namespaces
-    )
+from tests.cluster.tables import NAME, HandClock, empty, replica_set
 
 
 def test_an_object_is_found_by_name_owner_and_label() -> None:
@@ -215,107 +169,6 @@ async def test_the_store_is_synced_when_every_kind_is() -> None:
     table.replace("", [], "1")
 
     await store.wait_synced()
-
-
-def test_the_barrier_holds_until_the_watch_shows_our_write() -> None:
-    """Deciding on the view before our own write would make a second ReplicaSet."""
-    store, table = empty()
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-    assert store.is_behind(REPLICA_SET, "shop", "cart")
-
-    table.put("", replica_set(6))
-    assert store.behind([(REPLICA_SET, "shop", "other"), (REPLICA_SET, "shop", "cart")])
-
-    table.put("", replica_set(7))
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
-    assert not store.is_behind(REPLICA_SET, "shop", "other")
-
-
-@pytest.mark.parametrize("shown", ["newer", "deleted", "bookmark", "list", "before"])
-def test_the_barrier_opens_by_anything_that_is_newer_than_our_write(shown: str) -> None:
-    """Somebody else may have written over or deleted it, or the watch may be faster than the answer to our write."""
-    store, table = empty()
-    if shown == "before":
-        table.put("", replica_set(7))
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-    if shown == "newer":
-        table.put("", replica_set(8))
-    elif shown == "deleted":
-        table.remove("", replica_set(8))
-    elif shown == "bookmark":
-        table.bookmark("", "7")
-    elif shown == "list":
-        table.replace("", [], "9")
-
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
-
-
-def test_a_write_whose_deletion_was_seen_before_its_answer_does_not_close_the_barrier() -> None:
-    """Create, foreign deletion, both events, and only then the answer to our create."""
-    store, table = empty()
-    table.put("", replica_set(7))
-    table.remove("", replica_set(8))
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
-
-
-def test_an_older_list_does_not_open_the_barrier() -> None:
-    """The list must be newer than the write for its absence to mean anything."""
-    store, table = empty()
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-    table.replace("", [], "6")
-
-    assert store.is_behind(REPLICA_SET, "shop", "cart")
-
-
-def test_a_deletion_is_awaited_until_the_object_is_gone_or_marked() -> None:
-    """The answer to a deletion has no resourceVersion; finalizers keep the object, marked as going."""
-    for end in ("gone", "marked", "anew"):
-        store, table = empty()
-        table.put("", replica_set(5))
-        store.wrote(REPLICA_SET, "shop", "cart", None, "u1")
-        assert store.is_behind(REPLICA_SET, "shop", "cart")
-        if end == "gone":
-            table.remove("", replica_set(8))
-        elif end == "marked":
-            table.put("", replica_set(8, going=True))
-        else:
-            table.put("", replica_set(8, uid="u2"))
-        assert not store.is_behind(REPLICA_SET, "shop", "cart")
-
-
-def test_a_deletion_right_after_a_creation_waits_for_both() -> None:
-    """Before the creation was seen the object's absence does not mean that it is gone again."""
-    store, table = empty()
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-    store.wrote(REPLICA_SET, "shop", "cart", None, "u1")
-    assert store.is_behind(REPLICA_SET, "shop", "cart")
-    table.put("", replica_set(7))
-    assert store.is_behind(REPLICA_SET, "shop", "cart")
-    table.remove("", replica_set(8))
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
-
-
-def test_a_missed_event_cannot_close_the_barrier_for_ever() -> None:
-    """After 30 s the pass goes on with what is there, and it is counted."""
-    clock = HandClock()
-    store, _ = empty(clock)
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-    clock.at_s = BARRIER_DEADLINE_S - 0.1
-    assert store.is_behind(REPLICA_SET, "shop", "cart")
-    clock.at_s = BARRIER_DEADLINE_S
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
-    assert store.barriers_dropped == 1
-
-
-def test_writes_to_kinds_that_are_not_watched_are_not_waited_for() -> None:
-    """Nothing would ever show them."""
-    store, _ = empty()
-    store.wrote(POD, "shop", "cart-1", "7", "u1")
-
-    assert not store.is_behind(POD, "shop", "cart-1")
 
 
 def test_a_table_covers_the_namespaces_that_its_watches_show() -> None:

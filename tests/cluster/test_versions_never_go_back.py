@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.cluster.structs import ReplicaSetObject
-from tests.cluster.test_store import empty, replica_set
+from tests.cluster.tables import empty, replica_set
 
 
 @dataclass(frozen=True)

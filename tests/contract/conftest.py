@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncIterator
 
 import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
-from rollouts.ports import ApiServer, Request
+from rollouts.ports import ApiServer
 from rollouts.sim.cluster import SimulatedCluster
-from tests.contract.conversation import CRD, DEADLINE_S, NAMESPACE, WIDGET, WIDGET_CRD, Conversation, fresh_name
+from tests.contract.conversation import (
+    CRD,
+    NAMESPACE,
+    WIDGET_CRD,
+    Conversation,
+    fresh_name,
+    until_widgets_are_served,
+)
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.controlplane)])
@@ -38,16 +43,5 @@ async def _begin(api: ApiServer, *, is_simulated: bool) -> Conversation:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     assert (await conversation.send("POST", NAMESPACE.path(), namespace)).status == 201
     assert (await conversation.send("POST", CRD.path(), WIDGET_CRD)).status in (201, 409)
-    await _until_served(api)
+    await until_widgets_are_served(api)
     return conversation
-
-
-async def _until_served(api: ApiServer) -> None:
-    """A real server serves a new type a moment after its CRD; it says so in no event that a client could wait for."""
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            listed = await api.request(Request("GET", f"/apis/{WIDGET.api_version}"), deadline_s=DEADLINE_S)
-            found = await api.request(Request("GET", WIDGET.path()), deadline_s=DEADLINE_S)
-            if found.status == listed.status == 200 and json.loads(listed.body)["resources"]:
-                return
-            await asyncio.sleep(0.05)

@@ -178,6 +178,17 @@ class Conversation:
                 await events.next()
 
 
+async def until_widgets_are_served(api: ApiServer) -> None:
+    """Waits until the tests' CRD is served: a moment after it was made, which no event tells."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            listed = await api.request(Request("GET", f"/apis/{WIDGET.api_version}"), deadline_s=DEADLINE_S)
+            found = await api.request(Request("GET", WIDGET.path()), deadline_s=DEADLINE_S)
+            if found.status == listed.status == 200 and json.loads(listed.body)["resources"]:
+                return
+            await asyncio.sleep(0.05)
+
+
 def fresh_name() -> str:
     """A name that no other test uses."""
     return f"contract-{secrets.token_hex(4)}"

@@ -207,7 +207,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     history = [*_history(end_s), (end_s * 1000, labels_of("history_is_complete"), 1.0)]
     store = SampleStore()
     for at_ms, labels, value in history:
-        store.append(labels, at_ms, value)
+        store.series(labels).append(at_ms, value)
     text = "".join(_line(*sample) for sample in history)
     try:
         with prometheus_with(text, tmp_path_factory.mktemp("prometheus"), last="history_is_complete") as url:

@@ -25,6 +25,7 @@ from rollouts.cluster.structs import (
 from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.act.sources import Sources
+from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds
@@ -224,6 +225,7 @@ class World:
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)
         self.client = Client(self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=rng)
+        self.load = ClusterMetrics(self.client, self.clock)
 
     def triggers(self) -> Triggers:
         """Whom a change concerns."""
@@ -246,6 +248,7 @@ class World:
             queue=self.queue,
             kinds=self.kinds,
             classes=GatewayClasses(clock=self.clock),
+            load=self.load,
             planes=planes,
             lags=lags,
             clock=self.clock,
@@ -257,6 +260,7 @@ class World:
             contents=self.contents,
             barrier=self.barrier,
             queue=self.queue,
+            clock=self.clock,
             reads=questions,
         )
         return Performer(

@@ -21,6 +21,7 @@ from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskAutoscaling,
     AskConfig,
     AskDrained,
     AskFeatures,
@@ -48,7 +49,7 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.snapshot import EvictionRefused, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
-from tests.core.model import World, annotated, deleted, moved, route, wrote
+from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
 from tests.core.sources import asked, noted
 
 
@@ -77,6 +78,8 @@ def applied(there: World, intent: Intent) -> World:
             return _with_copies(there, intent)
         case AskConfig(ref=ref):
             return replace(there, configs=asked(there.configs, ref))
+        case AskAutoscaling(gate):
+            return with_load_read(there, gate)
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return _answered(there, intent)
         case never:
@@ -110,10 +113,14 @@ def _with_copies(there: World, intent: CreateConfigCopy | DeleteConfigCopy) -> W
     """
     before = {each.uid: each for each in there.configs.copies}
     match intent:
-        case CreateConfigCopy(use=use):
+        case CreateConfigCopy(use=use, owner=owner):
             source = there.configs.objects.get((use.kind, use.source))
             if source is None or source.content != use.content:
                 raise RefusedError(f"{use.source} has another content")
+            assert (owner is not None) is (use.kind is ConfigKind.SECRET)
+            if owner is not None:
+                made_of = there.configs.secret_copies | {(owner.uid, use.copy)}
+                there = replace(there, configs=replace(there.configs, secret_copies=made_of))
         case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
             found = before.get(uid)
             if found is None or found.resource_version != version:
@@ -149,8 +156,12 @@ def _with_replica_sets(
             return replace(moved(there, name), orphaned=there.orphaned - {name})
         case PatchReplicaSet():
             after = replace(replica_set_after(found, intent), resource_version=str(there.version))
-            if intent.config is not None:
-                meant = {**there.configs.meant, found.revision: noted(there.rollout.spec.template_hash, intent.config)}
+            for use in after.config or ():
+                if use.kind is ConfigKind.SECRET and use.made:
+                    assert (found.uid, use.copy) in there.configs.secret_copies, f"{use.copy} was never made"
+            if intent.config is not None and not any(use.copy for use in intent.config):
+                # It names the sources themselves, so its revision is its template's, whatever the spec is by now.
+                meant = {**there.configs.meant, found.revision: noted(found.revision, intent.config)}
                 there = replace(there, configs=replace(there.configs, meant=meant))
             return replace(there, replica_sets=tuple(after if each is found else each for each in there.replica_sets))
         case DeleteReplicaSet():

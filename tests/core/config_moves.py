@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rollouts.core.model.frozen import replace
 from tests.core.config_worlds import (
     CONF,
+    CRED,
     MAYBE,
     copies_moved,
     copy_deleted,
@@ -36,3 +37,9 @@ CONFIGURATION: dict[str, Callable[[World, int, int], World]] = {
     "a copy is deleted": lambda there, i, _j: copy_deleted(there, i),
     "copies lose their owner": lambda there, _i, _j: copies_moved(there, owned=False),
 }  # fmt: skip
+OF_SECRETS: dict[str, Callable[[World, int, int], World]] = {
+    "the Secret is rotated, or created": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], CRED.name, immutable=i + j == 14
+    ),
+    "the Secret is deleted": lambda there, _i, _j: source_removed(there, CRED.name),
+}

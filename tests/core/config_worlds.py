@@ -15,6 +15,13 @@ CONF = ConfigRef(ConfigKind.CONFIG_MAP, "conf")
 MAYBE = ConfigRef(ConfigKind.CONFIG_MAP, "maybe", optional=True)
 REFS = (CONF, MAYBE)
 """What templates of these worlds name: `conf`, which pods need, and `maybe`, which they do not."""
+CRED = ConfigRef(ConfigKind.SECRET, "cred")
+WITH_SECRET = (*REFS, CRED)
+"""The same with a Secret, for Rollouts that opted in."""
+
+
+def _key(name: str) -> tuple[ConfigKind, str]:
+    return (ConfigKind.SECRET if name == CRED.name else ConfigKind.CONFIG_MAP), name
 
 
 def with_configs(there: World, **changes: Any) -> World:
@@ -23,15 +30,23 @@ def with_configs(there: World, **changes: Any) -> World:
 
 
 def source_written(there: World, content: str, name: str = "conf", **changes: bool) -> World:
-    """Somebody writes a content into a ConfigMap, which is created if there is none."""
-    key, version = (ConfigKind.CONFIG_MAP, name), there.version + 1
+    """Somebody writes a content into a ConfigMap, or the Secret `cred`, which is created if there is none."""
+    key, version = _key(name), there.version + 1
     configs = written(there.configs, key, content, version=version, now_s=there.now_s, **changes)
     return replace(there, configs=configs, version=version)
 
 
+def with_needed_sources(there: World) -> World:
+    """The world in which somebody has created again what pods need and somebody deleted."""
+    for name in (CONF.name, CRED.name):
+        if _key(name) not in there.configs.objects:
+            there = source_written(there, "v1", name)
+    return there
+
+
 def source_removed(there: World, name: str = "conf") -> World:
-    """Somebody deletes a ConfigMap."""
-    return replace(there, configs=removed(there.configs, (ConfigKind.CONFIG_MAP, name), now_s=there.now_s))
+    """Somebody deletes a ConfigMap, or the Secret."""
+    return replace(there, configs=removed(there.configs, _key(name), now_s=there.now_s))
 
 
 def copies_moved(there: World, *, owned: bool) -> World:
@@ -66,8 +81,7 @@ def with_meaning(before: World, after: World, view: Snapshot) -> World:
     assert means is not None, f"revision {now} is taken up while a content is not known: {view.sources}"
     meant = before.configs.meant
     assert was in ("", now) or meant.get(was) != means, f"a false rollout from {was} to {now}: {means}"
-    return (
-        after
-        if meant.get(now) == means
-        else replace(after, configs=replace(after.configs, meant={**meant, now: means}))
-    )
+    seen = any(each.revision == now for each in view.replica_sets)
+    if now in meant and not seen:  # what its pods read is noted on its ReplicaSet, which somebody has taken away
+        return after
+    return replace(after, configs=replace(after.configs, meant={**meant, now: means}))

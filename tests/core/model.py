@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
+from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -52,6 +53,7 @@ from rollouts.core.model.traffic import (
     Split,
 )
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
+from tests.core.autoscalers import Load
 from tests.core.sources import Configs, seen_sources
 
 T0 = 1_790_000_000.0  # some moment in 2026
@@ -88,6 +90,8 @@ class World:
         templates_wrong: why no run can be made now; "" when it can.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         configs: ConfigMaps: sources of users, and copies of ours.
+        load: what autoscalers want and containers use.
+        load_seen: the gate that asked about it last, and what it was told.
         writes: calls of ours that wrote, by name.
     """
 
@@ -120,6 +124,8 @@ class World:
     templates_wrong: str = ""
     budget: int | None = None
     configs: Configs = Configs()
+    load: Load = Load()
+    load_seen: tuple[AutoscalingGate, AutoscalingSeen] | None = None
     writes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
 
@@ -235,7 +241,23 @@ def snapshot(there: World) -> Snapshot:
         drafts=_drafts(there),
         sources=seen_sources(there.configs, there.rollout.spec.config_refs),
         copies=there.configs.copies,
+        autoscaling=_load_seen(there),
     )
+
+
+def with_load_read(there: World, gate: AutoscalingGate) -> World:
+    """What the cluster measures is read once more."""
+    ready: dict[str, int] = {}
+    for pod in there.pods:
+        if pod.ready:
+            ready[pod.revision] = ready.get(pod.revision, 0) + 1
+    seen = there.load.seen(gate, at_s=there.now_s, pods=there.rollout.spec.replicas, ready=ready)
+    return replace(there, load_seen=(gate, seen), load=replace(there.load, asked=there.load.asked + 1))
+
+
+def _load_seen(there: World) -> AutoscalingSeen | None:
+    gate, seen = there.load_seen or (None, None)
+    return seen if gate is not None and gate == there.rollout.spec.autoscaling else None
 
 
 def _drafts(there: World) -> dict[AnalysisGate, Draft]:

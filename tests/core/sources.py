@@ -49,6 +49,7 @@ class Configs:
         trouble: why reads fail; "" when they do not.
         forbidden: the controller may not watch ConfigMaps now.
         shared_by: how many Rollouts name each source.
+        secret_copies: copies of Secrets: the uid of the ReplicaSet that owns one, and its name. Nobody sees them.
         meant: by revision: what it was taken up for.
     """
 
@@ -61,6 +62,7 @@ class Configs:
     forbidden: bool = False
     shared_by: int = 1
     copies: tuple[CopySeen, ...] = ()
+    secret_copies: frozenset[tuple[str, str]] = frozenset()
     meant: Mapping[str, Meaning] = field(default_factory=dict)
 
 

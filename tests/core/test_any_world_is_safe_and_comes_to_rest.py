@@ -51,14 +51,10 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
-from tests.core.config_moves import CONFIGURATION
-from tests.core.config_worlds import (
-    CONF,
-    MAYBE,
-    REFS,
-    source_written,
-    with_configs,
-)
+from tests.core.autoscalers import Load
+from tests.core.config_moves import CONFIGURATION, OF_SECRETS
+from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs, with_needed_sources
+from tests.core.load_moves import LOAD
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot, world
 from tests.core.sources import meaning
@@ -308,7 +304,7 @@ def _stale(film: Film, i: int, j: int) -> Film:
     return Film(reconciled(film.now, seen=film.stale)) if film.stale else film
 
 
-MOVES = {**CONFIGURATION, **ENVIRONMENT, **PEOPLE}
+MOVES = {**CONFIGURATION, **OF_SECRETS, **LOAD, **ENVIRONMENT, **PEOPLE}
 PASSES = {"pass": _pass, "pass again": _pass, "crash": _crash, "stale pass": _stale}
 TAPES = st.lists(
     st.tuples(
@@ -342,8 +338,8 @@ def upgraded(there: World) -> World:
 
 
 @lru_cache
-def _gone_back(number: int, replicas: int, drain: DrainSpec) -> World:
-    """The world in which a failure has taken the weight back."""
+def gone_back(number: int, replicas: int, drain: DrainSpec) -> World:
+    """The world in which a failure has taken the weight back; `number` of EVERY."""
     measuring = settled(
         edited(replace(running(EVERY[number], replicas=replicas, drain=drain), unmeasured=True), revision="b")
     )
@@ -368,14 +364,13 @@ def healed(there: World) -> World:
     """The environment well again and nobody holding anything; the spec and an abort stay as they are."""
     strategy = there.rollout.spec.strategy
     there = edited(
-        replace(there, bad=frozenset(), patient=False, refused=None, templates_wrong=""),
+        replace(there, bad=frozenset(), patient=False, refused=None, templates_wrong="", load=Load()),
         paused=False,
         strategy=strategy,
         progress_deadline_abort=False,
     )
     there = with_configs(there, trouble="", slow=False, forbidden=False)
-    if (CONF.kind, CONF.name) not in there.configs.objects:
-        there = source_written(there, "v1")
+    there = with_needed_sources(there)
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
     routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
@@ -416,9 +411,10 @@ def assert_configured(there: World) -> None:
         return
     means = meaning(spec.template_hash, snapshot(there).sources)
     assert there.configs.meant.get(status.current_revision) == means
-    config = one(there, status.current_revision).config or ()
-    there_now = {each.name for each in there.configs.copies}
-    assert {use.copy for use in config if use.has_copy} <= there_now
+    current = one(there, status.current_revision)
+    of_secrets = {name for uid, name in there.configs.secret_copies if uid == current.uid}
+    there_now = of_secrets | {each.name for each in there.configs.copies}
+    assert {use.copy for use in current.config or () if use.has_copy} <= there_now
 
 
 def assert_comes_to_rest(there: World) -> None:
@@ -496,4 +492,4 @@ def test_an_update_that_went_one_weight_back_is_safe_and_comes_to_rest(
     number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
     """It goes forward only for a person, with evidence of its own, whatever comes between."""
-    assert_comes_to_rest(played(_gone_back(number, replicas, drain), tape))
+    assert_comes_to_rest(played(gone_back(number, replicas, drain), tape))

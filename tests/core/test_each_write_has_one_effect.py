@@ -8,8 +8,10 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.model.after import after
+from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.intents import (
+    AskAutoscaling,
     AskConfig,
     AskPods,
     CreateConfigCopy,
@@ -136,6 +138,7 @@ def test_a_question_changes_nothing() -> None:
     before = snapshot(_there())
 
     assert after(before, AskPods()) == before
+    assert after(before, AskAutoscaling(AutoscalingGate(settled=True))) == before
 
 
 def test_a_pod_that_is_evicted_is_on_its_way_out() -> None:

@@ -10,8 +10,10 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import context_of
 from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.housekeeping import TROUBLE_AFTER_S
+from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.drain import DrainSpec, EnvoyProbe
 from rollouts.core.model.intents import (
+    AskAutoscaling,
     AskDrained,
     AskPods,
     DeleteReplicaSet,
@@ -58,6 +60,7 @@ def test_the_order_of_the_rules_is_the_order_of_the_writes() -> None:
         "_restart",
         "_pods_question",
         "_drain_questions",
+        "_autoscaling_question",
         "_config",
         "_analysis_runs",
         "_surplus",
@@ -187,6 +190,17 @@ def test_probes_are_asked_about_pods_that_drain() -> None:
     added = RULES["_drain_questions"](_course(replace(there, status=status, replica_sets=(*there.replica_sets, old))))
 
     assert added.intents == (AskDrained("z"),)
+
+
+@pytest.mark.parametrize(("reason", "asked"), [(Reason.NO_HEADROOM, True), (Reason.PODS_NOT_AVAILABLE, False)])
+def test_the_autoscaler_is_asked_about_while_it_is_waited_for(reason: Reason, asked: bool) -> None:
+    """Its answers are of use to nobody else."""
+    gate = AutoscalingGate(settled=True)
+    course = _course(edited(running(PLAIN), autoscaling=gate))
+
+    added = RULES["_autoscaling_question"](replace(course, wait=Wait(reason, "it is waited for")))
+
+    assert added.intents == ((AskAutoscaling(gate),) if asked else ())
 
 
 @pytest.mark.parametrize("pods_may_go", [True, False])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,26 +21,13 @@ from tests.e2e.controllers import ROOT, Controller
 from tests.e2e.manifests import KUBE_PROXY
 from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
 from tests.lab.control_plane import ControlPlane
+from tests.pages.blocks import blocks_of
 
 pytestmark = pytest.mark.controlplane
 
 PAGE = ROOT / "docs" / "getting-started.md"
 WITHIN_S = 600  # `make cli` installs fifty packages, on a machine that may be busy
-_BLOCK = re.compile(r"(?:<!-- not run by a test: (?P<why>[^>]+) -->\n)?```sh\n(?P<text>.*?)```", re.DOTALL)
 _OF_THE_PROCESS = ("--metrics-address", "--health-address", "--lease-namespace")
-
-
-@dataclass(frozen=True)
-class Block:
-    """One block of commands, and why it is not run ("" when it is)."""
-
-    text: str
-    why_not: str
-
-
-def blocks(page: str) -> list[Block]:
-    """All blocks of a page, in their order."""
-    return [Block(found["text"], found["why"] or "") for found in _BLOCK.finditer(page)]
 
 
 @dataclass(frozen=True)
@@ -96,7 +82,7 @@ def test_getting_started_does_what_it_says(person: Person, tmp_path: Path) -> No
     """The first ten minutes decide whether there is an eleventh."""
     said: dict[str, str] = {}
     with ExitStack() as running:
-        for block in blocks(PAGE.read_text()):
+        for block in blocks_of(PAGE):
             if block.why_not:
                 continue
             if "helm uninstall" in block.text:  # the kubelet ends the process after that; here somebody has to
@@ -122,8 +108,9 @@ def test_getting_started_does_what_it_says(person: Person, tmp_path: Path) -> No
 
 
 def test_each_block_is_run_or_says_why_not() -> None:
-    """A block of another language, or one that the pattern above does not find, would be neither."""
-    text = PAGE.read_text()
+    """A block of another language, or one that is not found, would be neither."""
+    blocks = blocks_of(PAGE)
 
-    assert len(blocks(text)) == text.count("```") // 2 == len(re.findall(r"^```sh$", text, re.MULTILINE))
-    assert {block.text.split()[0] for block in blocks(text) if block.why_not} == {"make"}
+    assert len(blocks) == PAGE.read_text().count("```") // 2
+    assert {block.language for block in blocks} == {"sh"}
+    assert {block.text.split()[0] for block in blocks if block.why_not} == {"make"}

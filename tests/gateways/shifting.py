@@ -77,7 +77,7 @@ class Moment:
         return self.wanted_routes & frozenset((self.traffic.get("observed") or {}).get("routes", ()))
 
 
-@dataclass
+@dataclass(repr=False)  # a failed test would print every request of it
 class Shifting:
     """One Rollout with its route on the node, and everything that was seen of it.
 
@@ -175,8 +175,12 @@ class Shifting:
 
     @property
     def mirrored_share(self) -> float:
-        """While the mirror was live: answers that the canary's pods gave, for each request that the clients sent."""
-        (begin, before), (end, after) = self._hits
+        """Answers that the canary's pods gave, for each request that the clients sent while the mirror was surely live.
+
+        Status tells of its end some time after the write that ended it, and the test reads status later still.
+        """
+        (begin, before), (_, after) = self._hits
+        _, end = self.live_time(MIRRORED)
         return (after - before) / (RATE * (end - begin))
 
     def shares(self) -> list[Share]:
@@ -213,7 +217,8 @@ class Shifting:
         """Reads the pods' counters when the mirror has become live, and when it is no longer wanted."""
         live = MIRRORED in (moment.wanted_routes if self._hits else moment.live_routes)
         if len(self._hits) == (0 if live else 1):
-            self._hits.append((time.time(), self._answered_by_canary()))
+            answered = self._answered_by_canary()
+            self._hits.append((time.time(), answered))
 
     def _answered_by_canary(self) -> int:
         """Asked of the pods: a proxy counts from 0 again when it names a cluster anew."""

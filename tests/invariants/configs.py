@@ -10,7 +10,7 @@ from rollouts.core.model.config import (
     SourceLeftAlone,
     SourceUnread,
 )
-from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent
+from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent, PatchReplicaSet
 from rollouts.core.model.snapshot import Snapshot
 from tests.invariants.violation import Violation
 
@@ -24,6 +24,8 @@ def copies_are_safe(before: Snapshot, intent: Intent) -> list[Violation]:
             return _needed_by_nobody(before, intent)
         case CreateReplicaSet() if before.rollout.spec.config_refs or intent.config:
             return _has_its_configuration(before, intent)
+        case PatchReplicaSet(replicas=int()):
+            return _has_its_secrets(before, intent)
         case _:
             return []
 
@@ -74,6 +76,9 @@ def _has_its_configuration(before: Snapshot, intent: CreateReplicaSet) -> list[V
     """
     there = {(each.kind, each.name) for each in before.copies if not each.deleting and not each.problem}
     missing = [use.copy for use in intent.config if use.has_copy and (use.kind, use.copy) not in there]
+    if not intent.replicas:  # copies of Secrets come after it, and before its pods
+        secrets = {use.copy for use in intent.config if use.waits_for_copy}
+        missing = [each for each in missing if each not in secrets]
     if missing:
         return [Violation("S14", f"{intent.revision} names copies that do not exist: {missing}")]
     uses = {(use.kind, use.source): use for use in intent.config}
@@ -94,6 +99,16 @@ def _has_its_configuration(before: Snapshot, intent: CreateReplicaSet) -> list[V
         if not fits:
             return [Violation("S14", f"{intent.revision} has {use} of {ref}, which is {source}")]
     return []
+
+
+def _has_its_secrets(before: Snapshot, intent: PatchReplicaSet) -> list[Violation]:
+    """No pod begins before the copies of Secrets that it reads, as the note of its ReplicaSet says."""
+    found = next((each for each in before.replica_sets if each.uid == intent.uid), None)
+    if found is None or intent.replicas is None or intent.replicas <= found.spec_replicas:
+        return []
+    config = intent.config if intent.config is not None else found.config
+    missing = [use.copy for use in config or () if use.waits_for_copy]
+    return [Violation("S14", f"{intent.revision} grows before its copies of Secrets: {missing}")] if missing else []
 
 
 def _names(config: tuple[ConfigUse, ...] | None) -> set[tuple[ConfigKind, str]]:

@@ -2,7 +2,7 @@
 
 Each rule looks at one write, as it was decided: the world that was seen, with the earlier writes of the same pass in it. What the
 environment breaks (a node dies, a pod crashes) is no violation; making it worse is. Numbers are those of the project's catalogue
-of invariants: S1-S14, S24, L3.
+of invariants: S1-S14, S21, S24, L3.
 
 The share of traffic ("weight") of a canary by the ratio of pods is its share of the pods. With `trafficRouting: {}` it is what
 status records. A Service gives all of its traffic to the revision that its selector names, and to every revision that its
@@ -24,6 +24,7 @@ from tests.invariants.analyses import (
     verdicts_are_alone,
     verdicts_are_what_runs_say,
 )
+from tests.invariants.autoscaling import no_step_ends_against_the_load
 from tests.invariants.configs import copies_are_safe
 from tests.invariants.ownership import (
     a_spent_true_goes_first,
@@ -64,6 +65,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
         *verdicts_are_alone(seen, decision),
         *promoted_when_handed_back(seen, decision.status),
         *says_what_it_waits_for(seen, decision),
+        *no_step_ends_against_the_load(seen, decision.status),
         *adopts_before_all_else(seen, decision),
         *a_spent_true_goes_first(seen, decision),
     ]

@@ -6,6 +6,7 @@ from typing import TypeAlias, assert_never
 
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskAutoscaling,
     AskConfig,
     AskDrained,
     AskFeatures,
@@ -132,7 +133,16 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return (uid, version) in set(seen)
         case CreateReplicaSet() | RemoveAnnotation() | CreateConfigCopy():
             return True
-        case AskConfig() | AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
+        case (
+            AskConfig()
+            | AskService()
+            | AskPods()
+            | AskRoute()
+            | AskFeatures()
+            | AskLive()
+            | AskDrained()
+            | AskAutoscaling()
+        ):
             return True
         case never:
             assert_never(never)

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from rollouts.core.context.drain_numbers import drain_numbers
+from rollouts.core.context.pass_context import context_of
 from rollouts.core.model.after import after
 from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.intents import DeleteReplicaSet, EvictPod, Intent, SwitchService
@@ -167,7 +168,8 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
     """S4: until the new revision is promoted the stable one keeps the pods for all that it may have to serve.
 
     Blue-green and `trafficRouting`: `replicas`. `dynamicStableScale`: its share of the traffic as status recorded it before this
-    pass. Canary by the ratio of pods: the pods that the ratio gives it, as far as they are available (the others make room).
+    pass, or as it is known to be live: a retry records 0 and leaves the routes as they are while somebody pauses the Rollout.
+    Canary by the ratio of pods: the pods that the ratio gives it, as far as they are available (the others make room).
     """
     replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas or replica_set.deleting:
@@ -185,6 +187,8 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
             needed = target_pair(replicas=spec.replicas, weight_percent=max(weight, recorded), surge=surge).stable
             needed = min(needed, staying_available(replica_set))
         else:
+            if strategy.traffic_routing.routers:
+                recorded = max(recorded, context_of(before, before.status).effective_weight.least_percent)
             needed = routed_stable_replicas(
                 replicas=spec.replicas,
                 weight_percent=weight,

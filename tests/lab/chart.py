@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests.documents import documents
 from tests.lab.control_plane import ControlPlane
 
 CHART = Path(__file__).parent.parent.parent / "helm" / "rollouts"
@@ -35,7 +34,7 @@ def render(helm: Path, *arguments: str, home: Path) -> list[dict[str, Any]]:
     )
     if done.returncode != 0:
         raise AssertionError(f"helm template {' '.join(arguments)}:\n{done.stderr}")
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return documents(done.stdout)
 
 
 def install_chart(plane: ControlPlane, *arguments: str) -> Path:
@@ -49,14 +48,14 @@ def install_chart(plane: ControlPlane, *arguments: str) -> Path:
     done = Path(plane.folder, _INSTALLED)
     if done.exists():
         return Path(done.read_text())
-    documents = render(Path(plane.programs, "helm"), *arguments, home=Path(plane.folder))
+    rendered = render(Path(plane.programs, "helm"), *arguments, home=Path(plane.folder))
     plane.kubectl("create", "namespace", RELEASE_NAMESPACE)
-    crds = [one for one in documents if one["kind"] == "CustomResourceDefinition"]
+    crds = [one for one in rendered if one["kind"] == "CustomResourceDefinition"]
     if crds:
         plane.apply(*crds)
         for crd in crds:
             wait_established(plane, crd["metadata"]["name"])
-    plane.apply(*(one for one in documents if one["kind"] in _NEEDED_BY_THE_CONTROLLER), *_LEASES_OF_TESTS)
+    plane.apply(*(one for one in rendered if one["kind"] in _NEEDED_BY_THE_CONTROLLER), *_LEASES_OF_TESTS)
     kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
     done.write_text(str(kubeconfig))
     return kubeconfig
@@ -74,19 +73,19 @@ def wait_established(plane: ControlPlane, name: str) -> None:
 
 
 _ELECTION = {"name": "leases-of-tests", "namespace": RELEASE_NAMESPACE}
-_RBAC = "rbac.authorization.k8s.io"
+RBAC_GROUP = "rbac.authorization.k8s.io"
 _LEASES_OF_TESTS: tuple[dict[str, Any], ...] = (
     {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "Role",
         "metadata": _ELECTION,
         "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"]}],
     },
     {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "RoleBinding",
         "metadata": _ELECTION,
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": _ELECTION["name"]},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": _ELECTION["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": RELEASE, "namespace": RELEASE_NAMESPACE}],
     },
 )

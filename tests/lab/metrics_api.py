@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from tests.lab.control_plane import ControlPlane
@@ -23,6 +23,9 @@ from tests.lab.control_plane import ControlPlane
 _GROUP_VERSION = "metrics.k8s.io/v1beta1"
 _API_SERVICE = "v1beta1.metrics.k8s.io"
 AVAILABLE_WITHIN_S = 30
+
+Answer: TypeAlias = tuple[int, dict[str, Any]]
+"""An HTTP status and a body."""
 
 
 @dataclass
@@ -47,7 +50,23 @@ def served_metrics(plane: ControlPlane, *, namespace: str, millicores: int) -> I
     The APIService is the whole cluster's: one test at a time. Autoscalers of other namespaces are told 404, as without it.
     """
     metrics = Metrics(namespace, millicores)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(plane, metrics))
+
+    def answer(selector: str) -> Answer:
+        metrics.selectors.append(selector)
+        return 200, _usage(plane, namespace, selector, millicores)
+
+    with served_answers(plane, namespace=namespace, answer=answer):
+        yield metrics
+
+
+@contextmanager
+def served_answers(plane: ControlPlane, *, namespace: str, answer: Callable[[str], Answer]) -> Iterator[None]:
+    """Serves metrics.k8s.io on this control plane while the block runs, as `served_metrics` does.
+
+    Args:
+        answer: what a list of a namespace's pods is answered with, by its label selector. It is called by several threads.
+    """
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(namespace, answer))
     server.daemon_threads = True
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(plane.certificate, Path(plane.certificate).with_suffix(".key"))
@@ -57,7 +76,7 @@ def served_metrics(plane: ControlPlane, *, namespace: str, millicores: int) -> I
     try:
         plane.apply(*_registration(namespace, port=server.server_port))
         _wait_until_available(plane)
-        yield metrics
+        yield
     finally:
         # While an APIService does not answer, no namespace of the cluster can be deleted.
         plane.kubectl("delete", "apiservice", _API_SERVICE, "--ignore-not-found")
@@ -93,7 +112,7 @@ def _wait_until_available(plane: ControlPlane) -> None:
     plane.kubectl("wait", f"apiservice/{_API_SERVICE}", "--for=condition=Available", f"--timeout={AVAILABLE_WITHIN_S}s")
 
 
-def _handler(plane: ControlPlane, metrics: Metrics) -> type[BaseHTTPRequestHandler]:
+def _handler(namespace: str, answer: Callable[[str], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Discovery, and the usage of pods."""
 
@@ -103,17 +122,15 @@ def _handler(plane: ControlPlane, metrics: Metrics) -> type[BaseHTTPRequestHandl
             url = urlsplit(self.path)
             match url.path.removeprefix("/apis/").split("/"):
                 case ["metrics.k8s.io", "v1beta1"]:
-                    self._answer(_discovery())
-                case ["metrics.k8s.io", "v1beta1", "namespaces", metrics.namespace, "pods"]:
-                    selector = parse_qs(url.query).get("labelSelector", [""])[0]
-                    metrics.selectors.append(selector)
-                    self._answer(_usage(plane, metrics.namespace, selector, metrics.millicores))
+                    self._answer(200, _discovery())
+                case ["metrics.k8s.io", "v1beta1", "namespaces", asked, "pods"] if asked == namespace:
+                    self._answer(*answer(parse_qs(url.query).get("labelSelector", [""])[0]))
                 case _:
                     self.send_error(404)
 
-        def _answer(self, body: dict[str, Any]) -> None:
+        def _answer(self, status: int, body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

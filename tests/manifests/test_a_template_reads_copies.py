@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from rollouts.core.config.content import content_hash, copy_name
 from rollouts.core.config.references import places, references
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, ConfigVersioning
-from rollouts.core.model.intents import CreateReplicaSet
+from rollouts.core.model.intents import CopyOwner, CreateReplicaSet
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Canary, PodMetadata, Rollout
-from rollouts.manifests.config_copy import config_copy, rewritten
+from rollouts.manifests.config_copy import config_copy, config_key, config_key_of, rewritten
 from rollouts.manifests.ownership import config_note_of, config_note_text, injection_of
 from rollouts.manifests.workload import replica_set
 from rollouts.objects import name_problem
@@ -213,21 +213,37 @@ def test_an_empty_source_has_a_copy_too(kind: ConfigKind) -> None:
     assert content_hash(made.get("data"), made.get("binaryData")) == content_hash({}, {})
 
 
-def test_a_copy_of_a_secret_has_no_type_that_means_something() -> None:
-    """A copy of a certificate or of an account's token must not be renewed, or revoked, as one."""
+def test_a_copy_of_a_secret_has_its_type_and_belongs_to_its_replica_set() -> None:
+    """Also where copies of ConfigMaps are retained: nobody wants old credentials left behind."""
     use = _use(ConfigRef(ConfigKind.SECRET, "tls"))
+    owner, entries = CopyOwner("web-7f", "uid-7f"), {"tls.key": "AAEC"}
 
-    made = config_copy(_rollout(), use, data={}, binary_data={"tls.key": "AAEC"})
+    made = config_copy(
+        _rollout(retain=True), use, data={}, binary_data=entries, secret_type="kubernetes.io/tls", owner=owner
+    )
 
-    assert (made["apiVersion"], made["kind"], made["type"]) == ("v1", "Secret", "Opaque")
-    assert (made["data"], made["immutable"]) == ({"tls.key": "AAEC"}, True)
+    assert (made["apiVersion"], made["kind"], made["type"]) == ("v1", "Secret", "kubernetes.io/tls")
+    assert (made["data"], made["immutable"]) == (entries, True)
     assert "binaryData" not in made
+    assert made["metadata"]["ownerReferences"] == [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7f", "uid": "uid-7f", "controller": True}
+    ]
+
+
+def test_the_key_of_a_namespace_is_read_as_it_was_written() -> None:
+    """Another key is another hash of everything; what somebody else put there is no key."""
+    made = config_key("shop", b"k" * 32)
+
+    assert config_key_of(made["data"]) == b"k" * 32
+    assert made["immutable"] is True
+    for other in ({}, {"key": "AAEC"}, {"key": "not base64!"}):
+        assert config_key_of(other) is None
 
 
 def test_retained_copies_belong_to_nobody() -> None:
     """An owner reference would take them along when the Rollout is deleted. Its name is on them still."""
     made = config_copy(
-        _rollout(retain=True, name="x" * 80), _use(ConfigRef(ConfigKind.SECRET, "tls")), data={}, binary_data={}
+        _rollout(retain=True, name="x" * 80), _use(ConfigRef(ConfigKind.CONFIG_MAP, "conf")), data={}, binary_data={}
     )
 
     assert "ownerReferences" not in made["metadata"]

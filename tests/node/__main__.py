@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from tests.lab import binaries
-from tests.node import machine
+from tests.node import machine, outside
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--uts", "--mount-proc")
@@ -36,19 +36,24 @@ def main() -> int:
 def run_inside(arguments: list[str]) -> int:
     """Runs pytest with these arguments as a node's namespaces have it; its exit code."""
     cgroup = machine.own_cgroup()
+    network = os.open("/proc/self/ns/net", os.O_RDONLY)
     environment = {
         **os.environ,
         "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
         "PYTHONPATH": str(_ROOT),
         machine.INSIDE: cgroup,
+        outside.NETWORK: str(network),
     }
     # --kill-child: the first process of the namespaces ends with unshare, unshare ends with us, and everything with the first.
     command = ["unshare", *_NAMESPACES, "--fork", "--kill-child", sys.executable, "-m", "tests.node.inside", *arguments]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest, which then stops in order
     machine.make_cgroup(cgroup)
     try:
-        return subprocess.run(command, env=environment, preexec_fn=_end_with_the_parent, check=False).returncode
+        return subprocess.run(
+            command, env=environment, pass_fds=[network], preexec_fn=_end_with_the_parent, check=False
+        ).returncode
     finally:
+        os.close(network)
         machine.remove_cgroup(cgroup)
 
 

@@ -13,14 +13,17 @@ from typing import Any
 import pytest
 
 from tests.lab.control_plane import ControlPlane
-from tests.node import machine
+from tests.node import engine, machine
 from tests.node.cutover import Seen
 from tests.node.cutover_report import draw, side_by_side, table, write
+from tests.node.installed import BEFORE, PRESENT, Installed, bare, checkout_of, give_images
 from tests.node.lanes import Job, Lanes, lanes
 from tests.node.one_run import ROOT, node_of
 from tests.node.real_node import RealNode
 
 REPORT = ROOT / "build" / "reports" / "cutover.json"
+UPGRADED_FROM = os.environ.get("ROLLOUTS_NODE_UPGRADED_FROM", "b57b7c0")
+"""The commit whose chart and image are upgraded: Secrets had no versions then, and analyses did not ask the cluster."""
 
 
 def pytest_sessionstart() -> None:
@@ -31,9 +34,13 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests whose jobs want the same kube-proxy follow each other, in the order in which the files ask for its modes."""
+    """Tests whose jobs want the same kube-proxy follow each other, in the order in which the files ask for its modes.
+
+    Before them come those that install the chart, into a cluster that has nothing of ours.
+    """
     if machine.INSIDE not in os.environ:
         return
+    items.sort(key=lambda item: "bare_cluster" not in getattr(item, "fixturenames", ()))
     proxies = list(dict.fromkeys(job.proxy if (job := _job(item)) else None for item in items))
     items.sort(key=lambda item: proxies.index(job.proxy if (job := _job(item)) else None))
 
@@ -73,6 +80,44 @@ def jobs_of_this_run(node: RealNode, controller_kubeconfig: Path, request: pytes
 def seen(request: pytest.FixtureRequest, jobs_of_this_run: Lanes) -> Any:
     """What the job that the test is parametrised with returned: `Seen` for a Trial."""
     return jobs_of_this_run.result(request.param)
+
+
+@pytest.fixture
+def bare_cluster(node: RealNode) -> Iterator[Installed]:
+    """The cluster without the chart; what the test installs is removed after it."""
+    with bare(node) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def image_engine(node: RealNode) -> engine.Engine:
+    """What builds images, with the base image of the Dockerfile."""
+    try:
+        one = engine.engine_in(Path(node.plane.folder, "engine"))
+    except engine.NoEngine as reason:
+        pytest.skip(str(reason))
+    one.make_base(ROOT)
+    return one
+
+
+@pytest.fixture(scope="session")
+def image(node: RealNode, image_engine: engine.Engine) -> str:
+    """`make image` of this checkout, on the node under the tag PRESENT; what it printed."""
+    said = image_engine.make_image(ROOT, tag=PRESENT)
+    give_images(node, image_engine, [PRESENT])
+    return said
+
+
+@pytest.fixture(scope="session")
+def checkout_before(node: RealNode, image_engine: engine.Engine) -> Path:
+    """The checkout of UPGRADED_FROM; its image is on the node under the tag BEFORE."""
+    try:
+        checkout = checkout_of(UPGRADED_FROM, Path(node.plane.folder, "checkout-before"))
+    except LookupError as reason:
+        pytest.skip(str(reason))
+    image_engine.make_image(checkout, tag=BEFORE)
+    give_images(node, image_engine, [BEFORE])
+    return checkout
 
 
 def _job(item: pytest.Item) -> Job[Any] | None:

@@ -13,10 +13,10 @@ from tests.lab.prometheus_server import Prometheus
 from tests.node.cutover import Seen, usual_rate
 from tests.node.cutover_report import Case
 from tests.node.measuring import ANALYSIS, OF_THE_PODS, SUCCESS_RATE, measuring, result_of
-from tests.node.moves import DONE_WITHIN_S, until_phase, until_waiting_for, wait_until_done
+from tests.node.moves import DONE_WITHIN_S, abort, until_phase, until_waiting_for, wait_until_back, wait_until_done
 from tests.node.real_node import Proxy, RealNode
 from tests.node.traffic import Outcome, traffic
-from tests.node.workload import NAME, REPLICAS, Manifest, canary, new_version, service
+from tests.node.workload import NAME, Manifest, canary, new_version, service
 
 STEPS: Sequence[Manifest] = (
     {"setWeight": 25},
@@ -130,7 +130,7 @@ def is_promoted(stage: Stage, _: Prometheus) -> None:
 def is_aborted(stage: Stage, _: Prometheus) -> None:
     """All of its own accord."""
     until_phase(stage, "Aborted")
-    _wait_until_back(stage)
+    wait_until_back(stage)
 
 
 def outlives_absences(stage: Stage, prometheus: Prometheus) -> Manifest | None:
@@ -145,7 +145,7 @@ def outlives_absences(stage: Stage, prometheus: Prometheus) -> Manifest | None:
     if one["status"]["phase"] == "Healthy":
         wait_until_done(stage)
         return None
-    _abort(stage)
+    abort(stage)
     return one
 
 
@@ -156,7 +156,7 @@ def is_held_without_prometheus(stage: Stage, prometheus: Prometheus) -> Manifest
     until_waiting_for(stage, "AnalysisInconclusive")
     threading.Event().wait(HELD_S)
     held = stage.get("rollout", NAME)
-    _abort(stage)
+    abort(stage)
     return held
 
 
@@ -179,14 +179,3 @@ def _decided(rollout: Manifest) -> bool:
     status = rollout["status"]
     waiting: dict[str, Any] = status.get("waitingFor") or {}
     return status["phase"] == "Healthy" or waiting.get("reason") == "AnalysisInconclusive"
-
-
-def _abort(stage: Stage) -> None:
-    stage.annotate(NAME, "abort", "true")
-    until_phase(stage, "Aborted")
-    _wait_until_back(stage)
-
-
-def _wait_until_back(stage: Stage) -> None:
-    stable = stage.get("rollout", NAME)["status"]["stableRevision"]
-    stage.until_pods(NAME, {stable: REPLICAS}, within_s=DONE_WITHIN_S)

@@ -42,6 +42,11 @@ def start(plane: ControlPlane, processes: Processes) -> None:
     plane.apply(*_registration())
 
 
+def stop(processes: Processes) -> None:
+    """Ends it; the API server answers 503 for its group from then on."""
+    processes.end(_NAME, patience_s=3.0)
+
+
 def _registration() -> list[dict[str, Any]]:
     return [
         {

@@ -60,6 +60,19 @@ def wait_until_done(stage: Stage) -> None:
     stage.until_pods(NAME, {status["currentRevision"]: rollout["spec"]["replicas"]}, within_s=DONE_WITHIN_S)
 
 
+def abort(stage: Stage) -> None:
+    """Aborts the update by hand, and waits until only pods of the stable revision are there."""
+    stage.annotate(NAME, "abort", "true")
+    until_phase(stage, "Aborted")
+    wait_until_back(stage)
+
+
+def wait_until_back(stage: Stage) -> None:
+    """Waits until all pods are of the stable revision."""
+    stable = stage.get("rollout", NAME)["status"]["stableRevision"]
+    stage.until_pods(NAME, {stable: REPLICAS}, within_s=DONE_WITHIN_S)
+
+
 def _until_status(stage: Stage, name: str, holds: Callable[[Manifest], bool]) -> Manifest:
     def stands(one: Manifest) -> bool:
         status = one.get("status", {})
@@ -77,8 +90,7 @@ def _abort(stage: Stage) -> None:
     stable = stage.get("rollout", NAME)["status"]["currentRevision"]
     stage.patch(NAME, new_version("2"))
     until_waiting_for(stage, "PromotionNeeded")
-    stage.annotate(NAME, "abort", "true")
-    until_phase(stage, "Aborted")
+    abort(stage)
     stage.until_pods(NAME, {stable: REPLICAS}, within_s=DONE_WITHIN_S)
 
 

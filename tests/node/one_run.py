@@ -46,4 +46,4 @@ def node_of(
             shutil.rmtree(kept, ignore_errors=True)
             shutil.copytree(folder / "logs", kept)
         shutil.rmtree(folder)
-    assert refused == [], "the chart grants the controller too little"
+    assert refused == [], f"the chart grants the controller too little: {refused}"

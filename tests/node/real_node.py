@@ -36,7 +36,9 @@ IMAGES = {
     "pause": ["registry.local/pause:1"],
     "app-dies": ["registry.local/app-dies:1"],
     "app-graceful": ["registry.local/app-graceful:1"],
-    "podinfo": ["ghcr.io/stefanprodan/podinfo:6.9.0"],  # the name that the examples use
+    "podinfo": [
+        f"ghcr.io/stefanprodan/podinfo:6.9.{patch}" for patch in range(3)
+    ],  # the names that examples and pages use
 }
 """Programs, and the images that are made of them; no registry is asked for any."""
 
@@ -145,6 +147,15 @@ class RealNode:
         counts = [(float(bound), float(count)) for bound, count in _PROGRAMMING.findall(metrics)]
         return min(bound for bound, count in counts if count == counts[-1][1])
 
+    def import_image(self, archive: Path) -> None:
+        """Gives the images of an archive (`docker save`, or the OCI layout) to containerd.
+
+        Raises: AssertionError with the words of `ctr`.
+        """
+        done = _ctr("--namespace", "k8s.io", "images", "import", str(archive))
+        if done.returncode != 0:
+            raise AssertionError(f"ctr images import {archive.name}: {done.stdout}{done.stderr}")
+
     def _write_proxy_config(self, proxy: Proxy) -> Path:
         sync = {"minSyncPeriod": f"{proxy.min_sync_period_s:g}s"}
         # Its own limits for the connection tracker are the whole machine's: left as they are.
@@ -196,6 +207,7 @@ def started(folder: Path, *, programs: Path) -> Iterator[RealNode]:
         processes.start("kubelet", _kubelet(plane))
         _wait_until_ready(plane)
         plane.wait_for_default_account("default")
+        _publish_api_server(plane)
         node = RealNode(plane, processes)
         node.use_proxy(Proxy("iptables"))
         metrics_server.start(plane, processes)
@@ -283,6 +295,25 @@ def _wait_until_ready(plane: ControlPlane) -> None:
             if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
                 return
     raise TimeoutError(f"the kubelet did not make its node ready within {READY_WITHIN_S} s; see kubelet.log")
+
+
+def _publish_api_server(plane: ControlPlane) -> None:
+    """Pods reach the API server as in any cluster, by the Service `kubernetes`."""
+    port = httpx.URL(plane.url).port
+    plane.apply(
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [_ADDRESS], "conditions": {"ready": True}}],
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+        }
+    )
 
 
 def _ctr(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -50,14 +50,20 @@ def service(name: str = NAME) -> Manifest:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
-def new_version(version: str, *, errors_percent: float = 0, work: str = "20ms") -> Manifest:
+def new_version(version: str, *, errors_percent: float = 0, work: str = "20ms", burn_millicores: int = 0) -> Manifest:
     """A merge patch of the spec with which the template's pods say that they are `version`.
 
     Args:
         errors_percent: of its answers that are 500.
         work: how long each takes, as Go writes it.
+        burn_millicores: of a core that each pod uses beside them.
     """
-    annotations = {"version": version, "errors-percent": f"{errors_percent:g}", "work": work}
+    annotations = {
+        "version": version,
+        "errors-percent": f"{errors_percent:g}",
+        "work": work,
+        "burn-millicores": str(burn_millicores),
+    }
     return {"template": {"metadata": {"annotations": annotations}}}
 
 
@@ -65,6 +71,13 @@ def ready_after(rollout: Manifest, seconds: int) -> Manifest:
     """The same Rollout, of an app that takes so long to be ready."""
     (container,) = rollout["spec"]["template"]["spec"]["containers"]
     container["startupProbe"]["initialDelaySeconds"] = seconds
+    return rollout
+
+
+def requesting(rollout: Manifest, *, cpu: str) -> Manifest:
+    """The same Rollout, of pods whose container requests so much of a processor."""
+    (container,) = rollout["spec"]["template"]["spec"]["containers"]
+    container["resources"]["requests"]["cpu"] = cpu
     return rollout
 
 
@@ -95,7 +108,12 @@ def _rollout(strategy: Manifest, *, app: App, drain: Drain, spec: Manifest | Non
     }
 
 
-_TOLD = {"VERSION": "version", "ERRORS_PERCENT": "errors-percent", "WORK": "work"}
+_TOLD = {
+    "VERSION": "version",
+    "ERRORS_PERCENT": "errors-percent",
+    "WORK": "work",
+    "BURN_MILLICORES": "burn-millicores",
+}
 """What a pod's template tells its app: environment variable by annotation, which may be missing."""
 
 _READY: Manifest = {"httpGet": {"path": "/ready", "port": "http"}, "timeoutSeconds": 5}

@@ -27,6 +27,7 @@ _HEAD = """# Rollouts
 
 {description}: the controller, its rights, its CRDs and templates of analyses. It needs Kubernetes {kubernetes} and Helm 3.
 
+<!-- not run: needs a container engine; docs/getting-started.md has the same commands and is followed word for word -->
 ```sh
 make image                                    # and `kind load docker-image`, or `docker push` with your registry's name
 helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace

@@ -52,7 +52,8 @@ VARIANTS = {
         (
             "analysis.secrets={prom,other},analysis.mounts[0].name=prom,analysis.mounts[0].secret=prom,analysis.ca.configMap=ca,"
             "analysis.mounts[1].name=ca,analysis.mounts[1].configMap=ca,dataPlaneCa.secret=ca,analysis.tenantHosts={*.example},"
-            "analysis.tenantHttp=true,analysis.refusedNetworks={203.0.113.0/24},analysis.jobs.enabled=true"
+            "analysis.tenantHttp=true,analysis.refusedNetworks={203.0.113.0/24},analysis.jobs.enabled=true,"
+            "analysis.customMetrics={pods/http_requests,ingresses.networking.k8s.io/hits},analysis.externalMetrics={s0-queue}"
         ),
     ],
     "an image by digest": ["--set", f"image.digest=sha256:{'0' * 64}"],
@@ -70,6 +71,8 @@ WHERE_IT_WORKS = {
     ("", "services"): {"get", "list", "watch", "patch"},
     ("discovery.k8s.io", "endpointslices"): {"list", "watch"},
     ("", "pods"): {"list", "patch"},
+    ("metrics.k8s.io", "pods"): {"list"},
+    ("autoscaling", "horizontalpodautoscalers"): {"list"},
     ("", "pods/eviction"): {"create"},
     ("", "configmaps"): {"get", "list", "watch", "create", "patch", "delete"},
     ("events.k8s.io", "events"): {"create"},
@@ -170,6 +173,17 @@ def test_metrics_of_analyses_open_only_what_is_named(helm: Path, tmp_path: Path)
     flags = {each: _arguments(documents) for each, documents in (("closed", closed), ("opened", opened))}
 
     assert [rule for rule in _rules(closed) if {"secrets", "jobs"} & {*rule["resources"]}] == []
+    adapted = {
+        group: (rule["resources"], rule["verbs"])
+        for rule in _rules(opened)
+        for group in rule["apiGroups"]
+        if group.endswith(".metrics.k8s.io")
+    }
+    assert adapted == {
+        "custom.metrics.k8s.io": (["pods/http_requests", "ingresses.networking.k8s.io/hits"], ["get"]),
+        "external.metrics.k8s.io": (["s0-queue"], ["get", "list"]),
+    }
+    assert not any("custom.metrics" in str(rule) or "external.metrics" in str(rule) for rule in _rules(closed))
     assert [rule["verbs"] for rule in _rules(opened) if "jobs" in rule["resources"]] == [["get", "create", "delete"]]
     assert [each for each in flags["closed"] if "metrics-" in each or "tenant" in each or "job" in each] == [
         "--metrics-address=:8080"

@@ -91,7 +91,7 @@ def test_the_notes_end_in_commands_of_getting_started(helm: Path, tmp_path: Path
 
     commands = [line.strip() for line in _notes(helm, tmp_path).splitlines() if line.startswith("  ")]
 
-    assert len(commands) >= 8
+    assert len(commands) >= 7
     assert [command for command in commands if command not in page] == []
 
 

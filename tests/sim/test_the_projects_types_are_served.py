@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from rollouts.clock import SystemClock
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request, Response
 from rollouts.sim.apiserver.server import SimServer
+from tests.documents import documents
 
 CRDS = sorted(Path(__file__).parents[2].joinpath("crds").glob("*.yaml"))
 PATH = ROLLOUT.path("default")
@@ -21,7 +21,7 @@ PATH = ROLLOUT.path("default")
 @pytest.fixture
 def server() -> SimServer:
     """A server with the project's types."""
-    return SimServer(clock=SystemClock(), crds=[yaml.safe_load(path.read_text()) for path in CRDS])
+    return SimServer(clock=SystemClock(), crds=[crd for path in CRDS for crd in documents(path.read_text())])
 
 
 def rollout(**spec: Any) -> Manifest:

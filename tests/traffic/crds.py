@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-import yaml
 
 from rollouts.objects import Manifest
+from tests.documents import documents
 from tests.traffic.cases.case import Crd
 
 FETCH_WITHIN_S = 240
@@ -21,7 +21,7 @@ FETCH_WITHIN_S = 240
 def manifests(crd: Crd, kind: str) -> list[Manifest]:
     """The CRDs of that kind in the file, as servers of today take them. Skips the test without Go or a way to the module."""
     file = _module(crd.module) / crd.path
-    found = [one for one in yaml.safe_load_all(file.read_text()) if one and one["kind"] == "CustomResourceDefinition"]
+    found = [one for one in documents(file.read_text()) if one["kind"] == "CustomResourceDefinition"]
     return [_as_v1(one) for one in found if one["spec"]["names"]["kind"] == kind]
 
 

@@ -21,6 +21,8 @@ The controller's rights, and the reason for each. It has no others: no "*", and 
   endpointslices           list watch       whether the data plane has followed
   pods                     list             why a revision is not ready; which pods are older than a restart
                            patch            with podMetadata: metadata of the canary and the stable pods
+  pods (metrics.k8s.io)    list             what containers use, for gates and metrics that ask for it
+  horizontalpodautoscalers list             what autoscalers want and may, for gates and metrics that ask for it
   pods/eviction            create           restart, which respects PodDisruptionBudgets; pods are never deleted
   events (events.k8s.io)   create           what happened
 
@@ -48,6 +50,11 @@ For each of `declaredRoutes`, the kinds that TrafficProviders declare:
                            patch
                            create           with ownRoutes; else in the controller's own namespace, by dry run only: to test a TrafficProvider
 
+For each of `analysis.customMetrics` (custom.metrics.k8s.io) and `analysis.externalMetrics` (external.metrics.k8s.io), by name:
+
+  the metric               get              one that metrics of analyses name
+                           list             the same, of an external one
+
 With `analysis.jobs.enabled`:
 
   jobs                     get              how the Job of a measurement has ended
@@ -57,6 +64,9 @@ With `analysis.jobs.enabled`:
 In the release's own namespace, for each of `analysis.secrets`, by name:
 
   secrets                  get              credentials that a MetricProvider names
+
+Nothing here is for the Secrets of Rollouts (`configVersioning.secrets: true`): `rollouts rbac -f FILE` prints a Role for each
+namespace, which says them by name.
 
 Unless watchNamespaces is set, because they belong to the cluster:
 
@@ -108,6 +118,12 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
@@ -146,6 +162,16 @@ optional; without it the waits have a safe length, and a condition says so.
 - apiGroups: [{{ .group | quote }}]
   resources: [{{ .resource }}]
   verbs: [get, list, watch, patch{{ if $.Values.ownRoutes }}, create{{ end }}]
+{{- end }}
+{{- with .Values.analysis.customMetrics }}
+- apiGroups: [custom.metrics.k8s.io]
+  resources: {{ toJson . }}
+  verbs: [get]
+{{- end }}
+{{- with .Values.analysis.externalMetrics }}
+- apiGroups: [external.metrics.k8s.io]
+  resources: {{ toJson . }}
+  verbs: [get, list]
 {{- end }}
 {{- if .Values.analysis.jobs.enabled }}
 - apiGroups: [batch]

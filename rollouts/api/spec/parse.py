@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.in_rollouts import core_analysis
+from rollouts.api.spec.autoscaling import autoscaling_gate
 from rollouts.api.spec.config import config_versioning
 from rollouts.api.spec.drain import drain_spec
 from rollouts.api.spec.metadata import OUR_PREFIX
@@ -212,6 +213,7 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         ends=ends,
         config_versioning=versioning,
         config_refs=references(raw["template"], secrets=versioning.secrets) if versioning.enabled else (),
+        autoscaling=autoscaling_gate(wire.autoscaling),
         template_labels=template_labels(raw["template"]),
     )
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.rollout import CanaryStep, ConfigVersioningWire, RolloutSpecWire
+from rollouts.api.v1alpha1.rollout import CanaryStep, RolloutSpecWire
 from rollouts.api.v1alpha1.traffic import TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import Wire, wire_name
 
 PLANNED: dict[type[Wire], dict[str, str]] = {
     RolloutSpecWire: {
         "workloadRef": "0.6",
-        "autoscaling": "0.5",
     },
-    ConfigVersioningWire: {"secrets": "0.5"},
     CanaryStep: {"experiment": "0.6", "plugin": "0.6"},
 }
 """For each part of the spec: the fields that are refused, and the version for which they are planned."""
@@ -45,8 +43,6 @@ def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
 
 def _parts(spec: RolloutSpecWire) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
-    if spec.config_versioning is not None:
-        yield "spec.configVersioning", spec.config_versioning
     if (strategy := spec.strategy) is None:
         return
     if (canary := strategy.canary) is None:

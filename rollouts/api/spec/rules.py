@@ -10,6 +10,7 @@ from typing import Any
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.in_rollouts import check_analysis, check_background, check_blue_green_analysis
+from rollouts.api.spec.autoscaling import check_autoscaling
 from rollouts.api.spec.drain import check_drain
 from rollouts.api.spec.metadata import OUR_PREFIX, check_entries
 from rollouts.api.spec.routing import check_routing
@@ -36,6 +37,7 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
     _check_times(spec, problems)
     _check_pods(spec, problems)
     check_drain(spec.drain, problems)
+    check_autoscaling(spec.autoscaling, spec.template, problems)
     strategy = spec.strategy
     path = "spec.strategy"
     if strategy is None or (strategy.canary is None and strategy.blue_green is None):

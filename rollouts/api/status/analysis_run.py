@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rollouts.api.status.reader import FieldMissing, Reader
-from rollouts.api.times import format_time
+from rollouts.api.times import time_or_none
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.objects import Manifest
@@ -32,8 +32,8 @@ def run_status_to_wire(status: RunStatus) -> Manifest:
             "metricResults": [_result_to_wire(result) for result in status.results],
             "runSummary": _summary(result for result in status.results if not result.dry_run),
             "dryRunSummary": _summary(result for result in status.results if result.dry_run),
-            "startedAt": _time(status.started_at_s),
-            "completedAt": _time(status.completed_at_s),
+            "startedAt": time_or_none(status.started_at_s),
+            "completedAt": time_or_none(status.completed_at_s),
         }
     )
 
@@ -63,6 +63,7 @@ def _result_to_wire(result: MetricResult) -> Manifest:
             "measurements": [_measurement_to_wire(measurement) for measurement in result.measurements],
             **dict(zip(_COUNTS, (*counts, *in_a_row), strict=True)),
             "dryRun": result.dry_run,
+            "metadata": dict(result.carried),
         }
     )
 
@@ -71,9 +72,9 @@ def _measurement_to_wire(measurement: Measurement) -> Manifest:
     return _said(
         {
             "phase": measurement.phase.value,
-            "startedAt": _time(measurement.started_at_s),
-            "finishedAt": _time(measurement.finished_at_s),
-            "resumeAt": _time(measurement.resume_at_s),
+            "startedAt": time_or_none(measurement.started_at_s),
+            "finishedAt": time_or_none(measurement.finished_at_s),
+            "resumeAt": time_or_none(measurement.resume_at_s),
             "value": measurement.value,
             "message": measurement.message[:MESSAGE_MAX],
             "samples": measurement.samples,
@@ -106,11 +107,11 @@ def _result_from_wire(result: Reader) -> MetricResult:
         consecutive_error=result.number("consecutiveError"),
         consecutive_success=result.number("consecutiveSuccess"),
         dry_run=result.flag("dryRun"),
+        carried=_texts(result),
     )
 
 
 def _measurement_from_wire(measurement: Reader) -> Measurement:
-    metadata = measurement.child("metadata").fields
     return Measurement(
         phase=measurement.need_word("phase", AnalysisPhase),
         started_at_s=measurement.need_time("startedAt"),
@@ -119,14 +120,15 @@ def _measurement_from_wire(measurement: Reader) -> Measurement:
         value=measurement.text("value"),
         message=measurement.text("message"),
         samples=measurement.number("samples"),
-        metadata=tuple((name, value) for name, value in metadata.items() if isinstance(value, str)),
+        metadata=_texts(measurement),
     )
+
+
+def _texts(part: Reader) -> tuple[tuple[str, str], ...]:
+    metadata = part.child("metadata").fields
+    return tuple((name, value) for name, value in metadata.items() if isinstance(value, str))
 
 
 def _said(wire: Manifest) -> Manifest:
     """Without what says nothing: a phase is always there."""
     return {name: part for name, part in wire.items() if part not in (None, "", 0, [], {})}
-
-
-def _time(at_s: float | None) -> str | None:
-    return None if at_s is None else format_time(at_s)

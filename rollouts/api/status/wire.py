@@ -13,8 +13,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from rollouts.api.status.analyses import record_from_wire, record_to_wire
+from rollouts.api.status.autoscaling import autoscaling_from_wire, autoscaling_to_wire
 from rollouts.api.status.reader import FieldMissing, Reader, weight_to_wire
-from rollouts.api.times import format_time
+from rollouts.api.times import format_time, time_or_none
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.analysis import AnalysisKind
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
@@ -45,7 +46,7 @@ _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; t
 _PONG = "pong"
 _UPDATED = frozenset({"updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"})
 _COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas"}
-_CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message"}
+_CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message", "autoscaling"}
 _ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
 
 
@@ -66,7 +67,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
     blue_green = {
         "activeRevision": status.active_revision or None,
         "previewRevision": status.preview_revision or None,
-        "gateStartedAt": _time(status.gate_started_at_s),
+        "gateStartedAt": time_or_none(status.gate_started_at_s),
         "gatePassed": status.gate_passed or None,
     }
     wire = {
@@ -79,19 +80,19 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "strategyHash": status.strategy_hash or None,
         "currentStepIndex": status.step_index,
         "step": f"{min(status.step_index, step_count)}/{step_count}" if step_count else None,
-        "stepStartedAt": _time(status.step_started_at_s),
-        "startedAt": _time(status.started_at_s),
-        "finishedAt": _time(status.finished_at_s),
+        "stepStartedAt": time_or_none(status.step_started_at_s),
+        "startedAt": time_or_none(status.started_at_s),
+        "finishedAt": time_or_none(status.finished_at_s),
         "attempt": status.attempt or None,
         "abort": _abort_to_wire(status.abort),
-        "progressedAt": _time(status.progressed_at_s),
+        "progressedAt": time_or_none(status.progressed_at_s),
         "weight": weight_to_wire(status.weight_percent),
         "traffic": _traffic_to_wire(status.traffic),
         "givenBack": [_given_back_to_wire(one) for one in status.given_back] or None,
         "routesElsewhere": [_elsewhere_to_wire(one) for one in status.elsewhere] or None,
         "stablePingPong": _PONG if status.pong_is_stable else None,
         "blueGreen": _present(blue_green) or None,
-        "restartedAt": _time(status.restarted_at_s),
+        "restartedAt": time_or_none(status.restarted_at_s),
         "replicas": status.replicas,
         "updatedReplicas": status.updated_replicas,
         "updatedReadyReplicas": status.updated_ready_replicas,
@@ -105,6 +106,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "commands": [_command_to_wire(one) for one in status.commands] or None,
         "history": [_history_to_wire(one) for one in status.history] or None,
         "analyses": [record_to_wire(one) for one in status.analyses] or None,
+        "autoscaling": autoscaling_to_wire(status.autoscaling),
         "conditions": [_condition_to_wire(one) for one in status.conditions] or None,
     }
     return _present(wire)
@@ -168,6 +170,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         commands=status.parts("commands", _command_from_wire),
         history=status.parts("history", _history_from_wire),
         analyses=status.parts("analyses", record_from_wire),
+        autoscaling=status.part("autoscaling", autoscaling_from_wire),
         conditions=status.parts("conditions", _condition_from_wire),
     )
     return StatusRead(read, tuple(problems))
@@ -190,16 +193,12 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Manifest:
 
 
 def can_wait(patch: Mapping[str, Any]) -> bool:
-    """Whether a patch of the status may be written later: it changes only pod counts, the message, and what is waited for."""
+    """Whether a patch of the status may be written later: it changes only counts, figures, the wait, and its message."""
     return _CAN_WAIT.issuperset(patch)
 
 
 def _present(wire: Mapping[str, Any]) -> Manifest:
     return {key: value for key, value in wire.items() if value is not None}
-
-
-def _time(at_s: float | None) -> str | None:
-    return None if at_s is None else format_time(at_s)
 
 
 def _traffic_to_wire(traffic: Traffic | None) -> Manifest | None:
@@ -211,7 +210,7 @@ def _traffic_to_wire(traffic: Traffic | None) -> Manifest | None:
     return _present(
         {
             "desired": _traffic_part(traffic.desired_percent, traffic.desired_routes),
-            "seenAt": _time(traffic.seen_at_s),
+            "seenAt": time_or_none(traffic.seen_at_s),
             "observed": observed,
             "verifiedBy": None if traffic.verified_by is None else traffic.verified_by.value,
         }
@@ -228,7 +227,7 @@ def _given_back_to_wire(one: GivenBack) -> Manifest:
             "route": one.display_name,
             "weight": weight_to_wire(one.percent),
             "settleSeconds": one.settle_s,
-            "goneAt": _time(one.gone_at_s),
+            "goneAt": time_or_none(one.gone_at_s),
         }
     )
 
@@ -296,7 +295,7 @@ def _waiting_to_wire(waiting: WaitingFor | None) -> Manifest | None:
             "reason": waiting.reason.value,
             "message": waiting.message[:_MESSAGE_MAX],
             "since": format_time(waiting.since_s),
-            "deadline": _time(waiting.deadline_s),
+            "deadline": time_or_none(waiting.deadline_s),
             "problem": waiting.problem[:_MESSAGE_MAX] or None,
         }
     )

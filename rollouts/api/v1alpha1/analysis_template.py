@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, MeasurementRetention, TemplateRef
+from rollouts.api.v1alpha1.analysis import DryRuns, FieldRef, LabelSelector, MeasurementRetention, TemplateRef
 from rollouts.api.v1alpha1.wire import (
     MAX_INT32,
     AnyJson,
@@ -213,6 +213,102 @@ class KubernetesWire(Wire):
     )
 
 
+class ContainerResourceWire(Wire):
+    """What one container of the revision's pods uses, as metrics.k8s.io has it."""
+
+    model_config = needs("container", "resource")
+
+    container: Name | None = Field(None, description="Name of the container; others in the pod are left out.")
+    resource: Name | None = Field(None, description="cpu or memory.")
+    max_age_seconds: Integer | None = Field(None, description="Age of a sample that counts; default 90.")
+
+
+class AutoscalerWire(Wire):
+    """What a HorizontalPodAutoscaler says."""
+
+    name: Name | None = Field(None, description="Its name; without it the one whose target is the Rollout.")
+
+
+class MetricIdentifier(Wire):
+    """A metric, as HorizontalPodAutoscalers name it."""
+
+    model_config = needs("name")
+
+    name: Name | None = Field(None, description="Name of the metric.")
+    selector: LabelSelector | None = Field(None, description="Selector of the metric's labels.")
+
+
+class DescribedObjectWire(Wire):
+    """An object in the namespace of the run."""
+
+    model_config = needs("kind", "name")
+
+    api_version: Name | None = Field(None, description="API version of the object; default v1.")
+    kind: Name | None = Field(None, description="Kind of the object.")
+    name: Name | None = Field(None, description="Name of the object.")
+
+
+class CustomMetricWire(Wire):
+    """A metric of custom.metrics.k8s.io."""
+
+    model_config = needs("metric")
+
+    metric: MetricIdentifier | None = Field(None, description="Which metric.")
+    described_object: DescribedObjectWire | None = Field(
+        None, description="The object that it is about; without it the pods of the revision."
+    )
+    max_age_seconds: Integer | None = Field(None, description="Age of a value that counts; default 90.")
+
+
+class ExternalMetricWire(Wire):
+    """A metric of external.metrics.k8s.io."""
+
+    model_config = needs("metric")
+
+    metric: MetricIdentifier | None = Field(None, description="Which metric.")
+    max_age_seconds: Integer | None = Field(None, description="Age of a value that counts; default 90.")
+
+
+class CompareOfWire(Wire):
+    """What is measured of both arms."""
+
+    model_config = needs("prometheus")
+
+    prometheus: PrometheusWire | None = Field(
+        None, description="A query of Prometheus, with {{arm}} where it tells the arms apart."
+    )
+
+
+class CompareWire(Wire):
+    """Canary against stable, by a statistical test."""
+
+    model_config = needs("canary", "stable", "of", "effect")
+
+    test: Literal["sequential", "mannWhitney"] | None = Field(
+        None,
+        description="sequential, the default, answers as soon as it can; mannWhitney looks once, at samples of a range.",
+    )
+    kind: Literal["rate", "value"] | None = Field(
+        None, description="Of the sequential test: rate of events, the default, or a value of each look."
+    )
+    canary: Text | None = Field(None, description="What {{arm}} is for the canary: its revision, as an argument.")
+    stable: Text | None = Field(None, description="What {{arm}} is for stable.")
+    of: CompareOfWire | None = Field(
+        None,
+        description="Of a rate the counters of bad events, with direction decrease of good ones; otherwise the value.",
+    )
+    total: Query | None = Field(None, description="Of a rate: PromQL that selects the counters of all events.")
+    effect: Value | None = Field(
+        None,
+        description="How much worse the canary may be: '1%' of all events; of values '10%' of stable's, or a difference.",
+    )
+    alpha: Value | None = Field(None, description="Chance that an answer is wrong; default 0.05.")
+    direction: Literal["increase", "decrease"] | None = Field(None, description="Which is worse; default increase.")
+    undecided: Literal["inconclusive", "fail"] | None = Field(
+        None, description="What the metric is without an answer after count looks; default inconclusive."
+    )
+
+
 class MetricSourceWire(Wire):
     """Where the numbers come from."""
 
@@ -220,7 +316,9 @@ class MetricSourceWire(Wire):
         rules=(
             (
                 exactly_one(
-                    *("prometheus", "web", "job", "kubernetes", "kayenta", "datadog", "wavefront", "newRelic"),
+                    *("prometheus", "web", "job", "kubernetes", "compare"),
+                    *("containerResource", "hpa", "customMetric", "externalMetric"),
+                    *("kayenta", "datadog", "wavefront", "newRelic"),
                     *("cloudWatch", "graphite", "influxdb", "skywalking", "plugin"),
                 ),
                 "exactly one provider is required",
@@ -232,6 +330,11 @@ class MetricSourceWire(Wire):
     web: WebWire | None = Field(None, description="A request to any HTTP server.")
     job: JobWire | None = Field(None, description="A Job.")
     kubernetes: KubernetesWire | None = Field(None, description="The pods themselves.")
+    container_resource: ContainerResourceWire | None = Field(None, description="What a container uses.")
+    hpa: AutoscalerWire | None = Field(None, description="What the autoscaler says.")
+    custom_metric: CustomMetricWire | None = Field(None, description="A metric of custom.metrics.k8s.io.")
+    external_metric: ExternalMetricWire | None = Field(None, description="A metric of external.metrics.k8s.io.")
+    compare: CompareWire | None = Field(None, description="Canary against stable.")
     kayenta: FreeObject | None = Field(None, description="Not carried out.")
     datadog: FreeObject | None = Field(None, description="Not carried out.")
     wavefront: FreeObject | None = Field(None, description="Not carried out.")

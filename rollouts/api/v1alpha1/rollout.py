@@ -20,6 +20,7 @@ from rollouts.api.v1alpha1.analysis import (
     ObjectMetadata,
     PluginStep,
 )
+from rollouts.api.v1alpha1.autoscaling import Autoscaling
 from rollouts.api.v1alpha1.traffic import PingPong, SetHeaderRouteWire, SetMirrorRouteWire, TrafficRoutingWire
 from rollouts.api.v1alpha1.wire import (
     Amount,
@@ -310,7 +311,7 @@ class RollbackWindow(Wire):
 
 
 class ConfigVersioningWire(Wire):
-    """Makes ConfigMaps part of the revision: a change of one is rolled out like a new image."""
+    """Makes ConfigMaps, and Secrets if asked, part of the revision: a change of one is rolled out like a new image."""
 
     mode: Literal["On", "Off"] | None = Field(
         None,
@@ -320,12 +321,18 @@ class ConfigVersioningWire(Wire):
         ),
     )
     secrets: Bool | None = Field(
-        None, description="Secrets too; default false. The controller needs the right to read and to create them."
+        None,
+        description=(
+            "Secrets too; default false. The controller needs the right to read those that the template names, and to create "
+            "Secrets: rollouts rbac -f FILE prints the Role."
+        ),
     )
     settle_seconds: SettleSeconds | None = Field(
         None, description="Changes within this many seconds become one revision; default 3."
     )
-    retain: Bool | None = Field(None, description="Keep the copies when the Rollout is deleted; default false.")
+    retain: Bool | None = Field(
+        None, description="Keep the copies of ConfigMaps when the Rollout is deleted; default false."
+    )
 
 
 class PrometheusDrainProbe(Wire):
@@ -395,30 +402,6 @@ class Drain(Wire):
     )
 
 
-class ContainerResource(Wire):
-    """A limit on the use of a resource by one container."""
-
-    model_config = needs("container", "resource", "maxUtilizationPercent")
-
-    container: Name | None = Field(None, description="Name of the container.")
-    resource: Name | None = Field(None, description="cpu or memory.")
-    max_utilization_percent: Count | None = Field(
-        None, description="Highest use, in percent of the container's request."
-    )
-
-
-class Autoscaling(Wire):
-    """What the HorizontalPodAutoscaler must show before a step completes."""
-
-    settled: Bool | None = Field(None, description="The autoscaler must not be scaling.")
-    min_headroom_percent: PercentNumber | None = Field(
-        None, description="Smallest distance to the autoscaler's maximum, in percent."
-    )
-    container_resource: ContainerResource | None = Field(
-        None, description="A limit on the use of a resource by one container."
-    )
-
-
 class History(Wire):
     """How many finished updates are recorded."""
 
@@ -478,6 +461,7 @@ class RolloutSpecWire(Wire):
     )
     drain: Drain | None = Field(None, description="How pods are drained before they are deleted.")
     autoscaling: Autoscaling | None = Field(
-        None, description="What the HorizontalPodAutoscaler must show before a step completes."
+        None,
+        description="What autoscalers and containers must show before a step completes; a promotion passes it once.",
     )
     history: History | None = Field(None, description="How many finished updates are recorded.")

@@ -218,6 +218,46 @@ class AnalysisStatus(Wire):
     )
 
 
+class AutoscalerStatus(Wire):
+    """An autoscaler of the Rollout, as it was last read."""
+
+    kind: str | None = Field(None, description="HorizontalPodAutoscaler.")
+    name: str | None = Field(None, description="Its name.")
+    owner: str | None = Field(
+        None, description="Kind and name of the object that made it, such as a ScaledObject of KEDA."
+    )
+    desired: int | None = Field(
+        None, description="The pods that it wants; absent: it says nothing about the present load."
+    )
+    max: int | None = Field(None, description="The most pods that it may want.")
+    headroom_percent: int | None = Field(
+        None, description="Distance from the pods that it wants to its maximum, in percent of the maximum."
+    )
+    settled_since: Time | None = Field(None, description="Since when it scales nothing; absent: it scales.")
+
+
+class ContainerUseStatus(Wire):
+    """What the container of spec.autoscaling.containerResource uses in one revision."""
+
+    revision: str | None = Field(None, description="The revision.")
+    utilization_percent: int | None = Field(
+        None, description="Use in percent of the request, of all pods together; absent: not known of every pod."
+    )
+    measured_pods: int | None = Field(None, description="Pods with a sample that counts.")
+    pods: int | None = Field(None, description="Ready pods of the revision.")
+    measured_at: Time | None = Field(None, description="Time of the oldest sample.")
+
+
+class AutoscalingStatus(Wire):
+    """What spec.autoscaling was last told during the current update; absent when no update waits or has waited for it."""
+
+    at: Time | None = Field(None, description="When it was read; it is written again when it says something else.")
+    autoscalers: list[AutoscalerStatus] | None = Field(None, description="The autoscalers that scale the Rollout.")
+    container: str | None = Field(None, description="The container that `use` is about.")
+    resource: str | None = Field(None, description="The resource that `use` is about: cpu or memory.")
+    use: list[ContainerUseStatus] | None = Field(None, description="What the container uses, by revision.")
+
+
 class ConditionStatus(Wire):
     """A condition, as in Kubernetes' own objects."""
 
@@ -284,6 +324,9 @@ class RolloutStatusWire(Wire):
     history: list[HistoryStatus] | None = Field(None, description="Finished updates; the newest is last.")
     analyses: list[AnalysisStatus] | None = Field(
         None, description="The latest AnalysisRun at each place of the current update."
+    )
+    autoscaling: AutoscalingStatus | None = Field(
+        None, description="What the autoscalers and the container of spec.autoscaling last showed during an update."
     )
     conditions: list[ConditionStatus] | None = Field(
         None,

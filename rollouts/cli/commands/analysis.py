@@ -6,6 +6,7 @@ from rich.console import Console, RenderableType
 
 from rollouts.cli.commands.get import print_manifest, print_manifests, show
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.runs import draw_run, runs_table
 from rollouts.cli.terminal.text import plain
@@ -45,7 +46,7 @@ async def list_runs(
         else:
             runs = sorted(map(run_line, found), key=lambda run: (-run.created_at_s, run.namespace, run.name))
             wide, now_s = output == "wide", session.clock.now_s()
-            console.print(runs_table(runs, now_s=now_s, wide=wide, all_namespaces=all_namespaces))
+            print_drawn(console, runs_table(runs, now_s=now_s, wide=wide, all_namespaces=all_namespaces))
     return Exit.OK
 
 
@@ -64,7 +65,7 @@ async def get_run(options: Options, name: str, *, watch: bool, output: str | Non
             print_manifest(run, output, console)
         else:
             ascii_only = console.options.ascii_only
-            console.print(draw_run(run_line(run), now_s=session.clock.now_s(), ascii_only=ascii_only))
+            print_drawn(console, draw_run(run_line(run), now_s=session.clock.now_s(), ascii_only=ascii_only))
     return Exit.OK
 
 

@@ -25,6 +25,7 @@ from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.cli.commands.metric_names import metric_names, missing_metrics
 from rollouts.cli.commands.templates import TemplatesByName, gathered
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.runs import PHASE_STYLE
 from rollouts.cli.terminal.text import plain
@@ -34,14 +35,29 @@ from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.clock import SystemClock
 from rollouts.cluster.decoding import manifest_from
+from rollouts.controller.analysis.cluster_sources import cluster_sources
+from rollouts.controller.analysis.sources import MeasuredRun, MeasurementSource, SourceName, name_of
+from rollouts.controller.facts.cluster_metrics import ClusterMetrics
+from rollouts.core.analysis.cluster_source import FromCluster
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.rehearsal import RunRehearsal, rehearsed
+from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.run_spec import RunSpec
-from rollouts.core.analysis.source import DEFAULT_ENDPOINT, JobMetric, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.analysis.schedule import retry_interval_s
+from rollouts.core.analysis.source import (
+    DEFAULT_ENDPOINT,
+    Comparison,
+    JobMetric,
+    PodEvidence,
+    PrometheusQuery,
+    WebQuery,
+)
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 from rollouts.errors import RolloutsError, SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
+from rollouts.metrics.comparison import ArmSeen, condition_of_comparison, failure_of, look_of, measurement_of, seen_in
 from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
@@ -145,8 +161,26 @@ def _of_metrics(spec: Mapping[str, Any] | None, arguments: Mapping[str, str]) ->
     )
 
 
+@dataclass(frozen=True, slots=True)
+class InCluster:
+    """A Rollout's latest revision, and what measures it with what the cluster itself has.
+
+    Args:
+        run: stands for a run that began long ago, so that no measurement waits for a new sample.
+    """
+
+    run: MeasuredRun
+    sources: Mapping[SourceName, MeasurementSource]
+
+
 async def analysed(
-    template: str, spec: RunSpec, asked: AnalyzeOptions, *, endpoints: MetricEndpoints, clock: Clock
+    template: str,
+    spec: RunSpec,
+    asked: AnalyzeOptions,
+    *,
+    endpoints: MetricEndpoints,
+    clock: Clock,
+    cluster: InCluster | None = None,
 ) -> Analysed:
     """Measures every metric once, all at the same time.
 
@@ -155,6 +189,15 @@ async def analysed(
 
     async def one(metric: Metric) -> Measurement:
         started_at_s = clock.now_s()
+        source = cluster.sources.get(name_of(metric.source)) if cluster is not None else None
+        if cluster is not None and source is not None:
+            due = Due(metric=metric.rules.name, task=Task.TAKE, number=1)
+            taken = await source.measure(cluster.run, metric, due, now_s=started_at_s)
+            if taken.finished:
+                return taken
+            return replace(taken, phase=AnalysisPhase.INCONCLUSIVE, finished_at_s=clock.now_s(), resume_at_s=None)
+        if isinstance(metric.source, Comparison):
+            return await _compared(metric, metric.source, asked, endpoints, clock)
         found = await _found(metric, asked, endpoints, now_s=started_at_s)
         return measured(found, metric.condition, started_at_s=started_at_s, finished_at_s=clock.now_s())
 
@@ -184,10 +227,34 @@ async def _hints(spec: RunSpec, measurements: Mapping[str, Measurement], asked: 
     return {name: "; ".join(missing) for name, query in empty if (missing := list(missing_metrics(query, known)))}
 
 
+async def _compared(
+    metric: Metric, source: Comparison, asked: AnalyzeOptions, endpoints: MetricEndpoints, clock: Clock
+) -> Measurement:
+    """One look at both arms, as the first one of a run that began an interval ago."""
+    now_s = clock.now_s()
+    if metric.secrets:
+        return failure_of(_secrets_missing(metric), now_s=now_s)
+    look = look_of(source, (), began_at_s=now_s - retry_interval_s(metric.rules), now_s=now_s)
+    if isinstance(look, NoEvidence):
+        return failure_of(look, now_s=now_s)
+    seen: list[ArmSeen] = []
+    for query in look.queries:
+        question = question_to(query, asked.declared, now_s=look.at_s, anywhere=True)
+        if isinstance(question, NoEvidence):
+            return failure_of(question, now_s=now_s)
+        answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
+        seen.append(seen_in(answer, look))
+    return measurement_of(look, seen, started_at_s=now_s, finished_at_s=clock.now_s())
+
+
+def _secrets_missing(metric: Metric) -> NoEvidence:
+    names = ", ".join(each.argument for each in metric.secrets)
+    return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
+
+
 async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoints, *, now_s: float) -> MetricData:
     if metric.secrets:
-        names = ", ".join(each.argument for each in metric.secrets)
-        return NoEvidence(f"needs the secret {names}: give it with --arg", Absence.ERROR)
+        return _secrets_missing(metric)
     match metric.source:
         case PrometheusQuery() | WebQuery() as source:
             question = question_to(source, asked.declared, now_s=now_s, anywhere=True)
@@ -195,8 +262,10 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
                 return question
             answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
             return found_in(answer, question)
-        case JobMetric() | PodEvidence():
+        case JobMetric() | PodEvidence() | Comparison():
             return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
+        case FromCluster():
+            return NoEvidence("is about a Rollout in a cluster: say which with --rollout", Absence.ERROR)
         case never:
             assert_never(never)
 
@@ -213,11 +282,13 @@ def draw(one: Analysed, console: Console) -> None:
         cells = (name, seen.phase, seen.value or "-", " ".join(_conditions(metric)) or "-", why or "-")
         table.add_row(*(plain(each) for each in cells), style=PHASE_STYLE[seen.phase])
     console.print(plain(one.template), style="bold", markup=False, highlight=False)
-    console.print(table)
+    print_drawn(console, table)
     console.print(plain(told(one)), style=PHASE_STYLE[one.rehearsal.status.phase], markup=False, highlight=False)
 
 
 def _conditions(metric: Metric) -> Iterator[str]:
+    if isinstance(metric.source, Comparison):
+        yield condition_of_comparison(metric.source)
     if metric.condition.success:
         yield metric.condition.success
     if metric.condition.failure:
@@ -227,6 +298,8 @@ def _conditions(metric: Metric) -> Iterator[str]:
 def told(one: Analysed) -> str:
     """How a run would end, in one sentence."""
     rehearsal = one.rehearsal
+    if not rehearsal.ends and any(isinstance(each.source, Comparison) for each in one.spec.metrics):
+        return "this was one look: a comparison is decided by all looks of a run together"
     if not rehearsal.ends:
         return "with measurements like these a run goes on until something else ends it"
     count = count_of(rehearsal.measurements, "measurement")
@@ -275,6 +348,7 @@ async def analyze(
     console: Console,
     output_json: bool,
     of: Updated | None = None,
+    cluster: InCluster | None = None,
 ) -> Exit:
     """Measures templates, one after the other, and prints what was found.
 
@@ -282,6 +356,7 @@ async def analyze(
         templates: all that there are.
         names: those that are measured.
         of: the Rollout that gives values of arguments; None for none.
+        cluster: the same Rollout, to be measured; None for none.
 
     Returns: the worst of them; BAD for one that no run can be made of.
     """
@@ -296,7 +371,7 @@ async def analyze(
                 for problem in invalid.problems:
                     fail(str(problem))
                 continue
-            found.append(await analysed(str(name), spec, asked, endpoints=asker, clock=clock))
+            found.append(await analysed(str(name), spec, asked, endpoints=asker, clock=clock, cluster=cluster))
             if not output_json:
                 draw(found[-1], console)
     if output_json:
@@ -324,7 +399,17 @@ async def analyze_in_cluster(
     async with open_session(options) as session:
         of = await updated(session, rollout) if rollout else None
         templates = await gathered(session, names, files)
-    return await analyze(templates, names, asked, console=console, output_json=output_json, of=of)
+        cluster = None if rollout is None or of is None else in_cluster(session, rollout, of)
+        return await analyze(templates, names, asked, console=console, output_json=output_json, of=of, cluster=cluster)
+
+
+def in_cluster(session: Session, rollout: str, of: Updated) -> InCluster:
+    """The Rollout, to be measured with the rights of the person."""
+    run = MeasuredRun(
+        namespace=session.namespace, name="", uid="", rollout=rollout, revision=of.latest or "", started_at_s=0.0
+    )
+    metrics = ClusterMetrics(session.client, session.clock)
+    return InCluster(run, cluster_sources(metrics, client=session.client, clock=session.clock))
 
 
 async def updated(session: Session, rollout: str) -> Updated:

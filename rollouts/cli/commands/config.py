@@ -5,13 +5,16 @@ What is equal by its hash is not read at all. A Secret is read only to tell whic
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.config import RevisionConfig, config_table, draw_changes
+from rollouts.cli.terminal.config import RevisionConfig, changes_as_json, config_table, draw_changes, revision_as_json
+from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.view.config import (
@@ -21,17 +24,19 @@ from rollouts.cli.view.config import (
     content_of,
     hash_of,
     key_changes,
+    key_in,
     uses_of,
 )
 from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.missing import no_rollout
 from rollouts.cli.view.objects import controlled_by, number_of, revision_of, roles_of, status_of
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
-from rollouts.core.model.config import ConfigUse
+from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.manifests.config_copy import kind_of
-from rollouts.manifests.ownership import NAME
-from rollouts.objects import REPLICA_SET, ROLLOUT, Manifest
+from rollouts.manifests.ownership import CONFIG_KEY_NAME, NAME
+from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET, Manifest
 
 CURRENT = "current"
 
@@ -49,24 +54,36 @@ class Configured:
     revisions: tuple[RevisionConfig, ...]
 
 
-async def list_config(options: Options, name: str, *, console: Console) -> Exit:
+async def list_config(options: Options, name: str, *, as_json: bool = False, console: Console) -> Exit:
     """Prints what each kept revision of a Rollout has of each source.
+
+    Args:
+        as_json: as data.
 
     Raises: what `Client` raises; ApiNotFound when there is no Rollout of that name.
     """
     async with open_session(options) as session:
         (found,) = await _configured(session, name)
+    if as_json:
+        _print_json(console, [revision_as_json(each) for each in found.revisions])
+        return Exit.OK
     if not any(each.uses for each in found.revisions):
         console.print(
             f"no revision of {name} has versioned configuration", markup=False, highlight=False, soft_wrap=True
         )
         return Exit.OK
-    console.print(config_table(found.revisions))
+    print_drawn(console, config_table(found.revisions))
     return Exit.OK
 
 
 async def diff_config(
-    options: Options, words: tuple[str, str], *, name: str | None, full: bool, console: Console
+    options: Options,
+    words: tuple[str, str],
+    *,
+    name: str | None,
+    full: bool,
+    as_json: bool = False,
+    console: Console,
 ) -> Exit:
     """Prints how the configuration of two revisions differs.
 
@@ -74,6 +91,7 @@ async def diff_config(
         words: each a revision, its number, its role, or `current`.
         name: of the Rollout; None for the only one of the namespace that has both revisions.
         full: without cutting anything.
+        as_json: as data, which is never cut.
 
     Raises: as `list_config`.
     """
@@ -85,6 +103,9 @@ async def diff_config(
         before, after = pair
         pairs = changed_sources(before.uses, after.uses)
         changes = [await _change(session, *each) for each in pairs]
+    if as_json:
+        _print_json(console, changes_as_json(changes, before, after))
+        return Exit.BAD if changes else Exit.OK
     marks = marks_for(ascii_only=console.options.ascii_only)
     if not changes:
         console.print(_same(before, after), markup=False, highlight=False, soft_wrap=True)
@@ -127,7 +148,7 @@ async def _configured(session: Session, name: str | None) -> tuple[Configured, .
     query = {"fieldSelector": f"metadata.name={name}"} if name is not None else {}
     rollouts, _ = await list_all(session, Collection(kind=ROLLOUT, namespace=session.namespace, query=query))
     if name is not None and not rollouts:
-        raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace}")
+        raise await no_rollout(session, name)
     ours = Collection(kind=REPLICA_SET, namespace=session.namespace, query={"labelSelector": NAME})
     replica_sets, _ = await list_all(session, ours)
     return tuple(configured(each, replica_sets) for each in rollouts)
@@ -168,6 +189,7 @@ async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
     Where it is not in the copy any more, the source itself may have it, still or again.
     """
     kind = kind_of(use.kind)
+    key = await _hash_key(session) if use.kind is ConfigKind.SECRET else b""
     for name in dict.fromkeys((use.name, use.source)):
         try:
             found = manifest_from(await session.client.get(kind, session.namespace, name))
@@ -175,11 +197,22 @@ async def _content(session: Session, use: ConfigUse) -> ConfigValues | str:
             continue
         except ApiForbidden:
             return f"you may not read {use.kind} {name}"
-        if hash_of(use.kind, found) == use.content:
+        if hash_of(use.kind, found, key=key) == use.content:
             return content_of(use.kind, found)
     if use.copy:
         return f"{use.kind} {use.copy} is gone, so the content is not known any more"
     return f"{use.kind} {use.source} has changed since, and the revision has no copy of it"
+
+
+async def _hash_key(session: Session) -> bytes:
+    try:
+        return key_in(manifest_from(await session.client.get(SECRET, session.namespace, CONFIG_KEY_NAME)))
+    except (ApiNotFound, ApiForbidden):
+        return b""
+
+
+def _print_json(console: Console, value: Any) -> None:
+    console.out(json.dumps(value, indent=2), highlight=False)
 
 
 def _same(before: RevisionConfig, after: RevisionConfig) -> str:

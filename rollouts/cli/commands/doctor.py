@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 
 from rich.console import Console
 
 from rollouts.cli.commands.diagnosis import Diagnosis, Level, diagnoses
 from rollouts.cli.commands.doctor_reads import read_cluster
+from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.session import Options, open_session
@@ -36,14 +36,6 @@ async def doctor(options: Options, *, controller_namespace: str | None, as_json:
             _print(each, console)
         console.print(summary(found), highlight=False)
     return Exit.BAD if any(each.level is Level.FAULT for each in found) else Exit.OK
-
-
-def own_version() -> str:
-    """The version of this program; "unknown" in a source tree that is not installed."""
-    try:
-        return version("rollouts-dev")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def summary(found: Iterable[Diagnosis]) -> str:

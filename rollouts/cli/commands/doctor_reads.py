@@ -17,6 +17,7 @@ from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.objects import (
+    AUTOSCALER,
     ENDPOINT_SLICE,
     LEASE,
     METRIC_PROVIDER,
@@ -32,7 +33,6 @@ from rollouts.traffic.registry import registry
 
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
-AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
 GATEWAY_CLASS = Kind("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", namespaced=False)
 REVIEW = Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
@@ -66,6 +66,8 @@ _EVERYWHERE: tuple[tuple[str, str, str], ...] = (
     ("", "services", "get list watch patch"),
     ("discovery.k8s.io", "endpointslices", "list watch"),
     ("", "pods", "list"),
+    ("metrics.k8s.io", "pods", "list"),
+    ("autoscaling", "horizontalpodautoscalers", "list"),
     ("", "pods/eviction", "create"),
     ("events.k8s.io", "events", "create"),
 )
@@ -212,6 +214,15 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
     )
 
 
+async def installed_controllers(session: Session) -> tuple[tuple[Manifest, ...], tuple[str, ...]]:
+    """The Deployments of controllers in all namespaces, and what was forbidden to ask, in words.
+
+    Raises: what `Client` raises, but neither ApiForbidden nor ApiNotFound.
+    """
+    reader = _Reader(session)
+    return await _deployments(reader, None), tuple(reader.refused)
+
+
 def routers_of(rollouts: Iterable[Manifest]) -> set[str]:
     """The routers that Rollouts name, of those that this program knows."""
     found: set[str] = set()
@@ -285,7 +296,7 @@ class _Reader:
 
 async def _controllers(reader: _Reader, namespace: str | None) -> list[Installed]:
     found = []
-    for deployment in await reader.all(DEPLOYMENT, namespace, label_selector=CHART_LABEL):
+    for deployment in await _deployments(reader, namespace):
         metadata = deployment["metadata"]
         labels = deployment["spec"]["selector"].get("matchLabels") or {}
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
@@ -301,6 +312,10 @@ async def _controllers(reader: _Reader, namespace: str | None) -> list[Installed
             )
         )
     return found
+
+
+async def _deployments(reader: _Reader, namespace: str | None) -> tuple[Manifest, ...]:
+    return await reader.all(DEPLOYMENT, namespace, label_selector=CHART_LABEL)
 
 
 async def _missing(session: Session, controller: Installed) -> tuple[Right, ...] | None:

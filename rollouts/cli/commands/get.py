@@ -14,11 +14,14 @@ from rich.live import Live
 
 from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
-from rollouts.cli.terminal.tree import draw, line, lines_of
+from rollouts.cli.terminal.text import marks_for
+from rollouts.cli.terminal.tree import draw, fitting, line, lines_of
 from rollouts.cli.view.config import changes_text, uses_of
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
+from rollouts.cli.view.missing import no_rollout
 from rollouts.cli.view.objects import (
     RolloutObjects,
     belongs_to,
@@ -33,7 +36,6 @@ from rollouts.cli.view.objects import (
 )
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
-from rollouts.errors import ApiNotFound
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
 
@@ -45,11 +47,13 @@ class What:
     """Which Rollouts `get` shows, and how.
 
     Args:
+        selector: of labels, as kubectl takes it; "" for every Rollout.
         output: `wide`, `json`, `yaml`, or None.
     """
 
-    name: str | None
+    name: str | None = None
     all_namespaces: bool = False
+    selector: str = ""
     watch: bool = False
     output: str | None = None
 
@@ -68,7 +72,7 @@ async def get(options: Options, what: What, *, console: Console) -> Exit:
         if what.watch:
             return await _watch_one(session, key, console=console)
         seen = await read(session, key)
-        console.print(draw(view_of(seen), now_s=session.clock.now_s(), ascii_only=console.options.ascii_only))
+        print_drawn(console, draw(view_of(seen), now_s=session.clock.now_s(), ascii_only=console.options.ascii_only))
         return Exit.OK
 
 
@@ -79,7 +83,7 @@ async def history(options: Options, name: str, *, console: Console) -> Exit:
     """
     async with open_session(options) as session:
         seen = await read(session, Key(session.namespace, name))
-        console.print(history_table(history_rows(seen), now_s=session.clock.now_s()))
+        print_drawn(console, history_table(history_rows(seen), now_s=session.clock.now_s()))
         return Exit.OK
 
 
@@ -162,7 +166,7 @@ async def read(session: Session, key: Key) -> RolloutObjects:
     async with following(session, *collections_of(key)) as followed:
         seen = seen_in(followed, key)
     if seen is None:
-        raise ApiNotFound(f"there is no Rollout {key.name} in namespace {key.namespace}")
+        raise await no_rollout(session, key.name)
     return seen
 
 
@@ -182,13 +186,14 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
     """The live tree; lines instead where the output is not a terminal. Ends when the Rollout is deleted."""
     async with following(session, *collections_of(key)) as followed:
         if seen_in(followed, key) is None:
-            raise ApiNotFound(f"there is no Rollout {key.name} in namespace {key.namespace}")
+            raise await no_rollout(session, key.name)
 
         def picture() -> RenderableType | None:
             seen = seen_in(followed, key)
             if seen is None:
                 return None
-            return draw(view_of(seen), now_s=session.clock.now_s(), ascii_only=console.options.ascii_only)
+            view, now_s, ascii_only = view_of(seen), session.clock.now_s(), console.options.ascii_only
+            return fitting(view, console, lines=console.height, now_s=now_s, ascii_only=ascii_only)
 
         def text(now_s: float) -> list[str] | None:
             seen = seen_in(followed, key)
@@ -202,14 +207,17 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
 async def _list(session: Session, what: What, *, console: Console) -> Exit:
     namespace = None if what.all_namespaces else session.namespace
     wide = what.output == "wide"
-    wanted = [Collection(kind=ROLLOUT, namespace=namespace)]
+    wanted = [_chosen(what, namespace)]
     if wide:
         wanted.append(Collection(kind=REPLICA_SET, namespace=namespace, query={"labelSelector": NAME}))
     async with following(session, *wanted) as followed:
-        if what.watch:
 
-            def picture() -> RenderableType:
-                return _table(session, followed, wide=wide, all_namespaces=what.all_namespaces)
+        def picture() -> RenderableType:
+            arrow = marks_for(ascii_only=console.options.ascii_only).arrow
+            rows, now_s = _rows(followed, wide=wide), session.clock.now_s()
+            return rollout_table(rows, now_s=now_s, wide=wide, all_namespaces=what.all_namespaces, arrow=arrow)
+
+        if what.watch:
 
             def text(now_s: float) -> list[str]:
                 return [line(row.view, now_s=now_s) for row in _rows(followed, wide=wide)]
@@ -217,9 +225,9 @@ async def _list(session: Session, what: What, *, console: Console) -> Exit:
             await show(session, followed, console=console, picture=picture, text=text)
         elif not followed.all(ROLLOUT):
             where = f" in namespace {namespace}" if namespace else ""
-            fail(f"no Rollouts found{where}")
+            fail(f"no Rollouts found{where}{f' with labels {what.selector}' if what.selector else ''}")
         else:
-            console.print(_table(session, followed, wide=wide, all_namespaces=what.all_namespaces))
+            print_drawn(console, picture())
     return Exit.OK
 
 
@@ -274,9 +282,9 @@ def _rows(followed: Followed, *, wide: bool) -> Iterable[RolloutRow]:
         )
 
 
-def _table(session: Session, followed: Followed, *, wide: bool, all_namespaces: bool) -> RenderableType:
-    rows = _rows(followed, wide=wide)
-    return rollout_table(rows, now_s=session.clock.now_s(), wide=wide, all_namespaces=all_namespaces)
+def _chosen(what: What, namespace: str | None) -> Collection:
+    query = {"labelSelector": what.selector} if what.selector else {}
+    return Collection(kind=ROLLOUT, namespace=namespace, query=query)
 
 
 async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
@@ -286,7 +294,7 @@ async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
         )
     else:
         namespace = None if what.all_namespaces else session.namespace
-        items, _ = await list_all(session, Collection(kind=ROLLOUT, namespace=namespace))
+        items, _ = await list_all(session, _chosen(what, namespace))
         print_manifests(items, what.output, console)
     return Exit.OK
 

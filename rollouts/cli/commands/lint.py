@@ -8,7 +8,6 @@ cutovers. Numbers that depend on the cluster have their lowest value, so nothing
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,12 +20,20 @@ import yaml
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint_analysis import (
     FileTemplates,
+    cluster_remarks,
     query_remarks,
     rollout_problems,
     template_problems,
     templates_of,
 )
+from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
+from rollouts.cli.commands.lint_fields import UNKNOWN_FIELD, autoscaler_problems, falling_weights, meant, stranger
+from rollouts.cli.commands.lint_routes import route_problems
+from rollouts.cli.kubernetes.objects import job_problems, object_problems
+from rollouts.cli.kubernetes.pods import template_problems as pod_problems
+from rollouts.cli.kubernetes.pods import unique
+from rollouts.cli.kubernetes.yaml_text import KubernetesLoader, node_at, objects_of
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
@@ -59,7 +66,6 @@ _LINTED = {
     for each in (ROLLOUT, TRAFFIC_PROVIDER, METRIC_PROVIDER, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE)
 }
 _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
-_PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +75,15 @@ class Remark:
     Args:
         line: counted from 1.
         subject: `Rollout cart`.
+        severity: `error` for a problem; of advice as `core/advice/findings.py` says it.
+        rule: the name by which advice can be silenced; "" for a problem.
     """
 
     line: int
     subject: str
     message: str
+    severity: str = "error"
+    rule: str = ""
 
     def text(self, source: str) -> str:
         """In the form that editors jump to: `FILE:LINE: subject: message`."""
@@ -105,6 +115,7 @@ def lint_text(
     templates: FileTemplates | None = None,
     configs: FileConfigs | None = None,
     *,
+    autoscalers: FileAutoscalers | None = None,
     metrics: Collection[str] | None = None,
 ) -> LintReport:
     """Checks every Rollout and TrafficProvider of a YAML or JSON text with any number of documents, Lists taken apart.
@@ -113,21 +124,25 @@ def lint_text(
         known: what `providers` found in this text and in others; None to look in this text alone.
         templates: the same of analysis templates (`templates_in`).
         configs: the same of ConfigMaps and Secrets (`configs_in`).
+        autoscalers: the same of autoscalers (`autoscalers_in`).
         metrics: the names that a Prometheus has; None to leave queries alone.
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
     report = LintReport()
     documents = _documents(text, report)
+    if not report.problems and not any(document is not None for _, document in documents):
+        report.problems.append(Remark(1, "document", "there is no object in it, so nothing was checked"))
     found = _Found(
         known=providers(text) if known is None else known,
         templates=templates_in(text) if templates is None else templates,
         configs=configs_in(text) if configs is None else configs,
+        scaled=autoscalers_in(text) if autoscalers is None else autoscalers,
         metrics=metrics,
     )
-    for node, document in _objects(documents):
+    for node, document in objects_of(documents):
         _check(node, document, report, found)
-    report.problems += _contradictions(found)
+    report.problems += [*_contradictions(found), *_of_autoscalers(found), *_of_routes(found)]
     report.advice += _advice(found)
     return report
 
@@ -149,13 +164,13 @@ def summary(reports: Iterable[LintReport]) -> str:
 
 def manifests_of(text: str) -> tuple[Manifest, ...]:
     """The objects of a text that `lint_text` has no problem with, Lists taken apart."""
-    return tuple(manifest for _, manifest in _objects(_documents(text, LintReport())) if isinstance(manifest, dict))
+    return tuple(manifest for _, manifest in objects_of(_documents(text, LintReport())) if isinstance(manifest, dict))
 
 
 def _documents(text: str, report: LintReport) -> list[tuple[yaml.Node, Any]]:
     """Every document before the first that is no YAML; that one is reported as a problem."""
     found: list[tuple[yaml.Node, Any]] = []
-    loader = _KubernetesLoader(text)
+    loader = KubernetesLoader(text)
     try:
         while loader.check_node() and (node := loader.get_node()) is not None:
             found.append((node, loader.construct_document(node)))
@@ -169,16 +184,6 @@ def _documents(text: str, report: LintReport) -> list[tuple[yaml.Node, Any]]:
     return found
 
 
-def _objects(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:
-    """The documents with Lists taken apart."""
-    for node, document in documents:
-        items = document.get("items") if isinstance(document, dict) else None
-        if isinstance(items, list) and str(document.get("kind")).endswith("List"):
-            yield from _objects((_find(node, f"items[{index}]")[0], item) for index, item in enumerate(items))
-        elif document is not None:
-            yield node, document
-
-
 @dataclass(slots=True)
 class _Found:
     """The Rollouts and Services of a file, with their nodes for line numbers."""
@@ -186,30 +191,12 @@ class _Found:
     known: Mapping[str, Provider]
     templates: FileTemplates
     configs: FileConfigs
+    scaled: FileAutoscalers
     metrics: Collection[str] | None = None
     rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
     services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
-
-
-class _KubernetesLoader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: times stay text, and a key that is given twice is an error instead of a surprise."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own protocol: a class attribute, replaced as a whole
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Raises: yaml.constructor.ConstructorError on a repeated key."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"key {key.value!r} is given twice", key.start_mark
-                    )
-                seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
+    autoscalers: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
+    others: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
 
 
 def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) -> None:
@@ -222,10 +209,11 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     if kind == SERVICE.kind and api_version == SERVICE.api_version:
         found.services.append((node, document))
     ours = _LINTED.get(str(kind))
+    if kind == "HorizontalPodAutoscaler":
+        found.autoscalers.append((node, document))
     if ours is None or api_version != ours.api_version:
-        remedy = f"; change apiVersion to {ours.api_version} to use it here" if ours is not None else ""
-        message = f"skipped, because it is not a {(ours or ROLLOUT).api_version} {(ours or ROLLOUT).kind}{remedy}"
-        report.skipped.append(Remark(line, subject, message))
+        found.others.append((node, document))
+        _pass_over(node, document, report)
         return
     if ours is TRAFFIC_PROVIDER:
         report.providers += 1
@@ -235,19 +223,42 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
         problems = list(_server_problems(document))
     elif ours is not ROLLOUT:
         report.templates += 1
-        problems = [*_head_problems(document), *template_problems(document.get("spec"))]
+        problems = [*_head_problems(document), *template_problems(document.get("spec")), *_job_problems(document)]
         queries = query_remarks(document.get("spec"), found.metrics) if found.metrics is not None else ()
         for path, message in queries:
-            report.advice.append(Remark(_find(node, path)[1], subject, f"{Severity.WARNING}: {path}: {message}"))
+            report.advice.append(_warning(node, subject, path, message, rule="MetricUnknown"))
+        for path, message in cluster_remarks(document.get("spec")):
+            report.advice.append(_warning(node, subject, path, message, rule="MetricUnknown"))
     else:
         report.checked += 1
         problems = list(_problems(document, found.known))
-        if not problems:
+        in_template = list(_template_problems(document))
+        if not problems and not in_template:
             spec = parse_spec(document["spec"])
             found.rollouts.append((node, document, spec))
             problems = list(rollout_problems(document, spec, found.templates))
             problems += config_problems(document, found.configs)
-    report.problems += [Remark(_find(node, path)[1], subject, f"{path}: {message}") for path, message in problems]
+        problems = list(unique([*problems, *in_template]))
+    for path, message in problems:
+        more = meant(ours.kind, path) if message == UNKNOWN_FIELD else ""
+        report.problems.append(Remark(node_at(node, path)[1], subject, f"{path}: {message}{more}"))
+
+
+def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:
+    """Notes an object that is not checked; one that was meant to be ours is a problem."""
+    subject = _subject(document)
+    for path, message in object_problems(document):
+        report.problems.append(Remark(node_at(node, path)[1], subject, f"{path}: {message}"))
+    if (why := stranger(document, _LINTED)) is not None:
+        report.problems.append(Remark(node_at(node, "apiVersion")[1], subject, why))
+    else:
+        message = f"skipped, because it is not a {ROLLOUT.api_version} object"
+        report.skipped.append(Remark(node.start_mark.line + 1, subject, message))
+
+
+def _warning(node: yaml.Node, subject: str, path: str, message: str, *, rule: str) -> Remark:
+    text = f"{Severity.WARNING}: {path}: {message}"
+    return Remark(node_at(node, path)[1], subject, text, severity=Severity.WARNING, rule=rule)
 
 
 def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
@@ -258,6 +269,23 @@ def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
         yield key, "unknown field"
     if not isinstance(document.get("spec"), dict):
         yield "spec", "a mapping is required"
+
+
+def _template_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+    """What the API server would refuse in the pods of a Rollout that has a template."""
+    spec = document.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
+        yield from pod_problems(spec["template"], "spec.template")
+
+
+def _job_problems(document: Manifest) -> Iterator[tuple[str, str]]:
+    """What the API server would refuse in the Jobs of a template's metrics."""
+    spec = document.get("spec")
+    metrics = spec.get("metrics") if isinstance(spec, dict) else None
+    for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
+        match metric:
+            case {"provider": {"job": {"spec": dict(job)}}}:
+                yield from job_problems(job, f"spec.metrics[{index}].provider.job.spec")
 
 
 def _provider_problems(document: Manifest) -> Iterator[tuple[str, str]]:
@@ -296,7 +324,7 @@ def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Pr
         declared: TrafficProviders of a cluster; those in `texts` replace them.
     """
     found: dict[str, Provider] = {}
-    written = (each for text in texts for _, each in _objects(_documents(text, LintReport())))
+    written = (each for text in texts for _, each in objects_of(_documents(text, LintReport())))
     for manifest in (*declared, *written):
         if not isinstance(manifest, dict) or not isinstance(manifest.get("spec"), dict):
             continue
@@ -309,12 +337,17 @@ def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Pr
 
 def templates_in(*texts: str) -> FileTemplates:
     """The analysis templates of files."""
-    return templates_of(each for text in texts for _, each in _objects(_documents(text, LintReport())))
+    return templates_of(each for text in texts for _, each in objects_of(_documents(text, LintReport())))
 
 
 def configs_in(*texts: str) -> FileConfigs:
     """The ConfigMaps and Secrets of files."""
-    return configs_of(each for text in texts for _, each in _objects(_documents(text, LintReport())))
+    return configs_of(each for text in texts for _, each in objects_of(_documents(text, LintReport())))
+
+
+def autoscalers_in(*texts: str) -> FileAutoscalers:
+    """The autoscalers of files whose target is a Rollout."""
+    return autoscalers_of(each for text in texts for _, each in objects_of(_documents(text, LintReport())))
 
 
 @cache
@@ -332,7 +365,23 @@ def _contradictions(found: _Found) -> Iterator[Remark]:
                     *_port_problems(document, rollout, spec, found.known),
                 ]
                 for each in problems:
-                    yield Remark(_find(node, each.path)[1], _subject(document), str(each))
+                    yield Remark(node_at(node, each.path)[1], _subject(document), str(each))
+
+
+def _of_autoscalers(found: _Found) -> Iterator[Remark]:
+    """How autoscalers contradict the Rollouts that they name."""
+    for node, document in found.autoscalers:
+        mine = {_name(each): each for _, each, _ in found.rollouts if _namespace(each) == _namespace(document)}
+        for path, message in autoscaler_problems(document, mine):
+            yield Remark(node_at(node, path)[1], _subject(document), f"{path}: {message}")
+
+
+def _of_routes(found: _Found) -> Iterator[Remark]:
+    """Why routes in the file cannot be split as the Rollouts that name them want."""
+    for node, document in found.others:
+        for _, rollout, spec in found.rollouts:
+            for path, message in route_problems(document, rollout, spec, found.known):
+                yield Remark(node_at(node, path)[1], _subject(document), f"{path}: {message}")
 
 
 def _port_problems(
@@ -353,6 +402,10 @@ def _advice(found: _Found) -> Iterator[Remark]:
     for node, document, spec in found.rollouts:
         yield from _remarks(node, document, pod_findings(document, spec))
         yield from _remarks(node, document, config_findings(document, spec, found.configs))
+        for path, message in falling_weights(document):
+            yield _warning(node, _subject(document), path, message, rule="FallingWeights")
+        for path, message in replicas_remarks(document, found.scaled):
+            yield _warning(node, _subject(document), path, message, rule="ReplicasOfAutoscaler")
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
             relation = relation_of(document, spec)
@@ -374,7 +427,8 @@ def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:
 
 def _remarks(node: yaml.Node, document: Manifest, findings: Iterable[Finding]) -> Iterator[Remark]:
     for finding in findings:
-        yield Remark(_find(node, finding.path)[1], _subject(document), str(finding))
+        line = node_at(node, finding.path)[1]
+        yield Remark(line, _subject(document), str(finding), severity=finding.severity, rule=finding.rule)
 
 
 def _subject(document: Manifest) -> str:
@@ -391,21 +445,3 @@ def _name(document: Manifest) -> str:
 def _namespace(document: Manifest) -> str | None:
     metadata = document.get("metadata")
     return metadata.get("namespace") if isinstance(metadata, dict) else None
-
-
-def _find(node: yaml.Node, path: str) -> tuple[yaml.Node, int]:
-    """The node at `path`, or the nearest one above it that exists, and its line (for a mapping's entry the line of its key)."""
-    line = node.start_mark.line + 1
-    for name, index in _PATH_PART.findall(path):
-        if isinstance(node, yaml.MappingNode) and name:
-            entry = next((pair for pair in node.value if pair[0].value == name), None)
-            if entry is None:
-                break
-            key, node = entry
-            line = key.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
-            node = node.value[int(index)]
-            line = node.start_mark.line + 1
-        else:
-            break
-    return node, line

@@ -4,6 +4,7 @@ that nobody can evaluate, and metrics that a Prometheus does not have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +13,19 @@ from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
+from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cli.commands.metric_names import missing_metrics
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.rollout import RolloutSpec, analyses
 from rollouts.core.promql import filled_query
 from rollouts.errors import ExpressionInvalid, SpecInvalid
+from rollouts.metrics.cluster_figures import NAMES
 from rollouts.metrics.conditions import condition_of
+from rollouts.metrics.figures import AGAIN_S
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
 
 _PLACE = "{{"
+_READ = re.compile(r"\bresult(\[[^\]]*\]|\.\w+)")
 _CONDITIONS = ("successCondition", "failureCondition")
 _GIVEN_BY_THE_CLUSTER = {
     "namespace": "default",
@@ -137,10 +142,45 @@ def query_remarks(spec: Any, known: Collection[str]) -> Iterator[tuple[str, str]
     }
     for index, metric in enumerate(_list(spec.get("metrics"))):
         match metric:
-            case {"provider": {"prometheus": {"query": str(query)} as asked}} if not _names_server(asked):
-                path = f"spec.metrics[{index}].provider.prometheus.query"
-                filled = filled_query(query, defaults.get, lambda *_: None)
-                yield from ((path, why) for why in missing_metrics(filled, known))
+            case {"provider": {"prometheus": {"query": str(query)} as asked}}:
+                queries = [("prometheus.query", query)]
+            case {"provider": {"compare": {"of": {"prometheus": {"query": str(query)} as asked}} as compared}}:
+                queries = [("compare.of.prometheus.query", query), ("compare.total", str(compared.get("total") or ""))]
+            case _:
+                continue
+        for name, query in () if _names_server(asked) else queries:
+            filled = filled_query(query, defaults.get, lambda *_: None)
+            yield from ((f"spec.metrics[{index}].provider.{name}", why) for why in missing_metrics(filled, known))
+
+
+def cluster_remarks(spec: Any) -> Iterator[tuple[str, str]]:
+    """Path and message for conditions that read what the cluster's own sources do not show, and for too short intervals.
+
+    Args:
+        spec: of a template.
+    """
+    for index, metric in enumerate(_list(spec.get("metrics")) if isinstance(spec, dict) else ()):
+        provider = metric.get("provider") if isinstance(metric, dict) else None
+        for name in NAMES.keys() & provider.keys() if isinstance(provider, dict) else ():
+            yield from _condition_remarks(metric, f"spec.metrics[{index}]", name)
+            try:
+                short = parse_duration(metric.get("interval")) < AGAIN_S
+            except ValueError:  # none, one with an argument in it, or one that is reported as wrong
+                short = False
+            if short and name != "hpa":
+                told = f"is shorter than {AGAIN_S:g}s, in which there is a new sample: one would count several times"
+                yield f"spec.metrics[{index}].interval", told
+
+
+def _condition_remarks(metric: Mapping[str, Any], path: str, provider: str) -> Iterator[tuple[str, str]]:
+    known = ", ".join(sorted(NAMES[provider]))
+    for name in _CONDITIONS:
+        source = metric.get(name)
+        if not isinstance(source, str) or _PLACE in source:
+            continue
+        for read in _READ.findall(source):
+            if read.removeprefix(".") not in NAMES[provider]:
+                yield f"{path}.{name}", f"result{read[:40]} is nothing that {provider} shows: there is {known}"
 
 
 def _names_server(asked: Mapping[str, Any]) -> bool:

@@ -74,7 +74,11 @@ def config_findings(document: Manifest, spec: RolloutSpec, configs: FileConfigs)
         asked = first[key]
         if (source := _copied_from(asked, document, configs, first)) is not None:
             yield _of_a_copy(asked, source)
-        elif asked.found is None and key in required and key[0] is ConfigKind.CONFIG_MAP:
+        elif (
+            asked.found is None
+            and key in required
+            and (key[0] is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets)
+        ):
             yield _not_in_files(asked, versioned=spec.config_versioning.enabled)
     yield from _sub_paths(document, spec, every)
 

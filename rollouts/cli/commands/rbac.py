@@ -1,6 +1,7 @@
-"""`rollouts rbac`: the Roles with which the controller may read the Secrets that arguments of analyses name. Pure; no cluster.
+"""`rollouts rbac`: the Roles with which the controller may read the Secrets that analyses and Rollouts name. Pure; no cluster.
 
-They name each Secret: the controller may get those, may list none, and may read no other.
+They name each Secret: the controller may get those, may list none, and may read no other. For copies of the Secrets of Rollouts
+it may create Secrets, which RBAC cannot limit by name; it may change and delete none.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rollouts.core.config.references import references
+from rollouts.core.model.config import ConfigKind
+from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
+    ROLLOUT,
     SECRET,
     Manifest,
     name_problem,
@@ -20,6 +25,7 @@ from rollouts.objects import (
 )
 
 ROLE_NAME = "rollouts-analysis-secrets"
+CONFIG_ROLE_NAME = "rollouts-config-secrets"
 _NAMESPACED = (ANALYSIS_TEMPLATE.kind, ANALYSIS_RUN.kind)
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -59,25 +65,48 @@ def secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> M
     return {namespace: tuple(sorted(found[namespace])) for namespace in sorted(found)}
 
 
+def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """The names of the Secrets that Rollouts version, by namespace, and that of the key, in their order.
+
+    Args:
+        namespaces: of Rollouts that name none.
+
+    Raises: ValueError for a Rollout whose namespace is not known.
+    """
+    found: dict[str, set[str]] = {}
+    for manifest in manifests:
+        names = _versioned_by(manifest)
+        for namespace in _namespaces_of(manifest, namespaces) if names else ():
+            found.setdefault(namespace, {CONFIG_KEY_NAME}).update(names)
+    return {namespace: tuple(sorted(found[namespace])) for namespace in sorted(found)}
+
+
 def roles(secrets: Mapping[str, Sequence[str]], account: Account) -> list[Manifest]:
-    """A Role and a RoleBinding for each namespace."""
+    """A Role and a RoleBinding for each namespace: for the Secrets of analyses."""
+    return _roles(ROLE_NAME, secrets, account, makes_copies=False)
+
+
+def config_roles(secrets: Mapping[str, Sequence[str]], account: Account) -> list[Manifest]:
+    """A Role and a RoleBinding for each namespace: for the Secrets that Rollouts version, and their copies."""
+    return _roles(CONFIG_ROLE_NAME, secrets, account, makes_copies=True)
+
+
+def _roles(role: str, secrets: Mapping[str, Sequence[str]], account: Account, *, makes_copies: bool) -> list[Manifest]:
     made: list[Manifest] = []
     for namespace, names in secrets.items():
-        metadata = {"name": ROLE_NAME, "namespace": namespace}
-        rule = {
-            "apiGroups": [SECRET.group],
-            "resources": [SECRET.plural],
-            "resourceNames": list(names),
-            "verbs": ["get"],
-        }
+        metadata = {"name": role, "namespace": namespace}
+        about = {"apiGroups": [SECRET.group], "resources": [SECRET.plural]}
+        rules: list[Manifest] = [{**about, "resourceNames": list(names), "verbs": ["get"]}]
+        if makes_copies:
+            rules.append({**about, "verbs": ["create"]})
         head = {"apiVersion": f"{_RBAC}/v1"}
         made += [
-            {**head, "kind": "Role", "metadata": metadata, "rules": [rule]},
+            {**head, "kind": "Role", "metadata": metadata, "rules": rules},
             {
                 **head,
                 "kind": "RoleBinding",
                 "metadata": metadata,
-                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": ROLE_NAME},
+                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role},
                 "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}],
             },
         ]
@@ -86,7 +115,7 @@ def roles(secrets: Mapping[str, Sequence[str]], account: Account) -> list[Manife
 
 def _namespaces_of(manifest: Manifest, namespaces: Sequence[str]) -> Sequence[str]:
     own = _object(manifest.get("metadata")).get("namespace")
-    if manifest["kind"] in _NAMESPACED and isinstance(own, str) and own:
+    if manifest["kind"] in (*_NAMESPACED, ROLLOUT.kind) and isinstance(own, str) and own:
         return (own,)
     if not namespaces:
         raise ValueError(f"{_title(manifest)}: has no namespace; name those in which it is used, with -n")
@@ -102,6 +131,18 @@ def _secrets_of(manifest: Manifest) -> Iterator[str]:
         reference = _object(_object(_object(argument).get("valueFrom")).get("secretKeyRef"))
         if isinstance(reference.get("name"), str):
             yield reference["name"]
+
+
+def _versioned_by(manifest: Manifest) -> tuple[str, ...]:
+    """The Secrets that a Rollout versions; () unless it opted in."""
+    if (manifest.get("apiVersion"), manifest.get("kind")) != (ROLLOUT.api_version, ROLLOUT.kind):
+        return ()
+    spec = _object(manifest.get("spec"))
+    versioning = _object(spec.get("configVersioning"))
+    if versioning.get("secrets") is not True or versioning.get("mode") == "Off":
+        return ()
+    refs = references(_object(spec.get("template")), secrets=True)
+    return tuple(ref.name for ref in refs if ref.kind is ConfigKind.SECRET)
 
 
 def _title(manifest: Manifest) -> str:

@@ -11,6 +11,7 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import line, verdict_text
 from rollouts.cli.view.follow import Collection, following
+from rollouts.cli.view.missing import no_rollout
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.cli.view.session import Options, open_session
 from rollouts.cli.view.tree import RolloutView
@@ -39,8 +40,9 @@ async def status(options: Options, name: str, *, watch: bool, timeout_s: float |
                     async for _ in changes(followed, at_least_every_s=3_600.0):
                         found = followed.all(ROLLOUT)
                         if not found:
-                            gone = " any more" if said else ""
-                            raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace}{gone}")
+                            if not said:
+                                raise await no_rollout(session, name)
+                            raise ApiNotFound(f"there is no Rollout {name} in namespace {session.namespace} any more")
                         view = view_of(RolloutObjects(rollout=found[0]))
                         verdict = verdict_of(view)
                         if watch and (said or verdict is not Exit.OK):  # what is over is no news

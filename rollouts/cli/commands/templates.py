@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rollouts.api.spec.analysis.templates import TEMPLATES_MAX, TemplateName
-from rollouts.cli.terminal.options import is_not_served
+from rollouts.cli.terminal.errors import is_not_served
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.errors import ApiNotFound

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from rollouts.cli.commands import verbs
+from rollouts.cli.commands import verb_plans, verbs
 from rollouts.cli.demo.manifests import (
     BAD,
     BLUE_GREEN_APP,
@@ -40,6 +40,7 @@ from rollouts.sim.network.applications import Behaviour
 Say = Callable[[str], None]
 _LAST_REQUESTS_S = 0.6  # a proxy may be half a second late, and a lost request must show in the row of its act
 _STEADY_S = 1.0  # requests on a cluster at rest, to compare with
+_READ_S = 3.0
 _MEASURED_S = 3.1  # two whole seconds, wherever in a second the first one begins
 ABORTED_WITHIN_S = 40.0  # its analysis measures every second and fails at the third bad one
 _SHARE_OFF_BY = 4.0  # percent: of 100 requests, three proxies that each begin anew with the stable revision
@@ -94,7 +95,7 @@ async def canary(stage: DemoStage, say: Say) -> tuple[int, str]:
     await asyncio.sleep(_MEASURED_S)  # requests on 25 %
     promise_share(stage, status.current_revision, 25)
     say(f"promote: rollouts.dev/promote={status.current_revision}@{status.step_index}")
-    await _verb(stage, CANARY_APP, lambda now: verbs.plan_promote(now, full=False, step=None))
+    await _verb(stage, CANARY_APP, lambda now: verb_plans.plan_promote(now, full=False, step=None))
     done = told.then(_is_healthy)
     await stage.until(CANARY_APP, done, deadline_s=40, what="the canary is Healthy at the end of its steps")
     seen = await stage.until(CANARY_APP, _has_only(REPLICAS), deadline_s=10, what="only the new pods are left")
@@ -116,9 +117,9 @@ async def abort(stage: DemoStage, say: Say) -> tuple[int, str]:
 
     seen = await stage.until(CANARY_APP, crashes, deadline_s=20, what="the bad pod is seen to fail")
     bad = status_of(seen.rollout).current_revision
-    await asyncio.sleep(_STEADY_S)  # requests while it crashes
+    await asyncio.sleep(_READ_S)  # requests while it crashes, and time to read why
     say(f"abort: rollouts.dev/abort={bad}")
-    await _verb(stage, CANARY_APP, verbs.plan_abort)
+    await _verb(stage, CANARY_APP, verb_plans.plan_abort)
 
     def is_back(seen: RolloutObjects) -> bool:
         status = status_of(seen.rollout)
@@ -188,7 +189,7 @@ async def blue_green(stage: DemoStage, say: Say) -> tuple[int, str]:
     _promise(preview == new, f"the preview Service selects {preview} instead of {new}")
     await asyncio.sleep(_STEADY_S)
     say(f"promote: rollouts.dev/promote={new}@0")
-    await _verb(stage, BLUE_GREEN_APP, lambda now: verbs.plan_promote(now, full=False, step=None))
+    await _verb(stage, BLUE_GREEN_APP, lambda now: verb_plans.plan_promote(now, full=False, step=None))
     await stage.until(BLUE_GREEN_APP, _is_healthy, deadline_s=30, what="the blue-green update is Healthy")
     active = selector_of(stage, BLUE_GREEN_APP).get(REVISION)
     _promise(active == new, f"the active Service selects {active} instead of {new}")
@@ -224,7 +225,7 @@ async def last_requests() -> None:
     await asyncio.sleep(_LAST_REQUESTS_S)
 
 
-async def _verb(stage: DemoStage, name: str, plan: verbs.PlannedWrite) -> None:
+async def _verb(stage: DemoStage, name: str, plan: verb_plans.PlannedWrite) -> None:
     """Gives a command by annotation, as `rollouts promote` does, and waits for the controller's record."""
     quiet = Console(quiet=True)
     code = await verbs.carry_out_on(stage.session, name, plan, wait=True, console=quiet)

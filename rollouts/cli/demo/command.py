@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -18,15 +17,21 @@ from rich.text import Text
 from rollouts.cli.demo.acts import ACTS, Act, last_requests
 from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.table import ActRow, act_table
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.terminal.tree import draw, line, weight_bar
+from rollouts.cli.terminal.tree import fitting, line, weight_bar
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.follow import unwrapped
 from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.session import Options
+from rollouts.ports import Clock
 
 EXPECTED_S = 50.0  # the time at which the progress bar is full
+NEXT = (
+    "next: docs/getting-started.md   install it in your cluster",
+    "      kubectl rollouts doctor   see what that cluster lacks",
+)
 _REDRAW_S = 0.25
 _SEED = 7
 
@@ -45,11 +50,12 @@ class Where:
     options: Options
 
 
-async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
+async def demo(where: Where, *, console: Console, lines: bool, clock: Clock | None = None) -> Exit:
     """Plays the acts.
 
     Args:
         lines: prints lines instead of the live tree, even on a terminal.
+        clock: of the simulated cluster; None for real time.
 
     Returns: OK only when every outcome was as promised; the table and the last line say what was not.
     Raises: what `Client` raises on a real cluster.
@@ -58,9 +64,10 @@ async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
     screen = _Screen(console, live=live)
     rows: list[ActRow] = []
     opened: AbstractAsyncContextManager[DemoStage] = (
-        real_stage(where.options) if where.cluster else simulated_stage(serve=where.serve, seed=_SEED)
+        real_stage(where.options) if where.cluster else simulated_stage(serve=where.serve, seed=_SEED, clock=clock)
     )
     problem = ""
+    began_s = _loop_s()
     acts = [each for each in ACTS if not (where.cluster and each.needs_clients)]
     try:
         with unwrapped():
@@ -72,6 +79,9 @@ async def demo(where: Where, *, console: Console, lines: bool) -> Exit:
                         break
     except NotAsPromised as broken:
         problem = str(broken)
+    except asyncio.CancelledError:
+        _tell_how_far(rows, acts, _loop_s() - began_s, console=console)
+        raise
     if len(rows) < len(acts) and not problem and not any(row.problem for row in rows):
         problem = "not every act was played"
     return _verdict(rows, problem, console=console, counted=not where.cluster)
@@ -91,14 +101,14 @@ def _introduce(screen: _Screen, stage: DemoStage, where: Where) -> None:
 
 async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
     """Plays one act and makes its row of the table."""
-    sent, writes, began_s = stage.sent, stage.writes, time.monotonic()
+    sent, writes, began_s = stage.sent, stage.writes, _loop_s()
     steps, outcome, problem = 0, "", ""
     screen.act = act.title
     try:
         steps, outcome = await act.play(stage, screen.say)
     except NotAsPromised as broken:
         problem = str(broken)
-    took_s = time.monotonic() - began_s
+    took_s = _loop_s() - began_s
     await last_requests()
     now = stage.sent
     lost = now.lost - sent.lost
@@ -116,8 +126,24 @@ async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
     )
 
 
+def _tell_how_far(rows: list[ActRow], acts: list[Act], took_s: float, *, console: Console) -> None:
+    """What was seen before Ctrl-C."""
+    if rows:
+        print_drawn(console, act_table(rows))
+    done = f"{len(rows)} of {count_of(len(acts), 'act')} finished"
+    at = f" in `{acts[len(rows)].title}`" if len(rows) < len(acts) else ""
+    text = f"Stopped{at} after {took_s:.0f} s; {done}."
+    console.print(plain(text), style="bold yellow", markup=False, highlight=False, soft_wrap=True)
+    _tell_next(console)
+
+
+def _tell_next(console: Console) -> None:
+    for text in NEXT:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
 def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: bool) -> Exit:
-    console.print(act_table(rows))
+    print_drawn(console, act_table(rows))
     problems = [f"{row.title}: {row.problem}" for row in rows if row.problem]
     if problem:
         problems.append(problem)
@@ -129,7 +155,13 @@ def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: boo
         return Exit.BAD
     lost = "no request was lost" if counted else "requests were not counted on a real cluster"
     console.print(f"Every outcome was as promised; {lost}.", style="bold green", highlight=False)
+    _tell_next(console)
     return Exit.OK
+
+
+def _loop_s() -> float:
+    """Seconds of the event loop: real ones, but for a loop of virtual time."""
+    return asyncio.get_running_loop().time()
 
 
 class _Screen:
@@ -138,8 +170,9 @@ class _Screen:
     def __init__(self, console: Console, *, live: bool) -> None:
         self.act = ""
         self._console = console
-        self._live = Live(console=console, auto_refresh=False, transient=True) if live else None
-        self._began_s = time.monotonic()
+        # On a screen of its own: the one that was there before is there again afterwards, also after Ctrl-C.
+        self._live = Live(console=console, auto_refresh=False, screen=True) if live else None
+        self._began_s = _loop_s()
         self._said: list[str] = []
         self._last = ""
         self._stage: DemoStage | None = None
@@ -173,8 +206,10 @@ class _Screen:
             return
         view, now_s = view_of(seen), stage.session.clock.now_s()
         if self._live is not None:
-            tree = draw(view, now_s=now_s, ascii_only=self._console.options.ascii_only)
-            self._live.update(Group(self._head(stage), tree), refresh=True)
+            head, ascii_only = self._head(stage), self._console.options.ascii_only
+            left = self._console.height - len(self._console.render_lines(head, pad=False))
+            tree = fitting(view, self._console, lines=left, now_s=now_s, ascii_only=ascii_only)
+            self._live.update(Group(head, tree), refresh=True)
         elif (same := line(view, now_s=0.0)) != self._last:
             self._last = same
             self._line(line(view, now_s=now_s))
@@ -186,16 +221,16 @@ class _Screen:
             await asyncio.sleep(_REDRAW_S)
 
     def _line(self, text: str) -> None:
-        took_s = time.monotonic() - self._began_s
+        took_s = _loop_s() - self._began_s
         self._console.print(f"{took_s:5.1f}s  {plain(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def _head(self, stage: DemoStage) -> RenderableType:
         grid = Table.grid(padding=(0, 1))
-        took_s = time.monotonic() - self._began_s
+        took_s = _loop_s() - self._began_s
         percent = min(99, int(100 * took_s / EXPECTED_S))
-        bar = weight_bar(percent, ascii_only=self._console.options.ascii_only, cells=40)
+        bar = weight_bar(percent, ascii_only=self._console.options.ascii_only, cells=20)
         grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {self.act}"))
-        said = Text("\n".join(plain(text) for text in self._said[-3:]), "italic")
+        said = Text("\n".join(plain(text) for text in self._said[-2:]), "italic", overflow="fold")
         return Group(grid, said, self._clients(stage), Text(""))
 
     def _clients(self, stage: DemoStage) -> RenderableType:

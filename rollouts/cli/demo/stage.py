@@ -6,11 +6,13 @@ The controller is the real one, wired as `rollouts controller` wires it; only th
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ from rollouts.objects import (
     Kind,
     Manifest,
 )
-from rollouts.ports import JSON_PATCH, ApiServer, DataPlanes, MetricEndpoints, Request, Response, WatchStream
+from rollouts.ports import JSON_PATCH, ApiServer, Clock, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.apiserver.http import SimHttp
@@ -207,30 +209,33 @@ def _summary(seen: RolloutObjects) -> str:
 
 
 @asynccontextmanager
-async def simulated_stage(*, serve: Path | None, seed: int) -> AsyncIterator[DemoStage]:
-    """A cluster inside this process, in real time, with the controller on it.
+async def simulated_stage(*, serve: Path | None, seed: int, clock: Clock | None = None) -> AsyncIterator[DemoStage]:
+    """A cluster inside this process, with the controller on it.
 
     Args:
         serve: where to write a kubeconfig, so that kubectl can look into the cluster; None for no kubeconfig.
+        clock: None for this machine's, in real time; a `SimClock` where the event loop's time is virtual.
     """
+    clock = clock or SystemClock()
     namespace = "rollouts-demo"
     async with AsyncExitStack() as stack:
         kubelet = KubeletSettings(startup_s=(0.4, 1.0), shutdown_s=0.1)
         crds = (*crd_manifests(), *gateway_crds())
-        sim = SimulatedCluster(seed=seed, clock=SystemClock(), crds=crds, kubelet=kubelet)
+        sim = SimulatedCluster(seed=seed, clock=clock, crds=crds, kubelet=kubelet)
         await stack.enter_async_context(sim)
         if serve is not None:
             http = await stack.enter_async_context(SimHttp(sim.api))
             http.write_kubeconfig(serve, namespace=namespace)
-        session = session_on(sim.api, namespace=namespace, request_timeout_s=10.0)
+        session = session_on(sim.api, namespace=namespace, request_timeout_s=10.0, clock=clock)
         await session.client.create(NAMESPACE, None, {"metadata": {"name": namespace}})
         gateway = sim.gateway(namespace=namespace, name=GATEWAY, settings=PROXIES)
         followed = await stack.enter_async_context(following(session, *_everything(namespace)))
         controller = CountingApi(sim.api)
         planes = SimDataPlanes([gateway], clock=sim.clock)
         prometheus = sim.prometheus(settings=SCRAPES)
-        running = _controller(controller, namespace, planes=planes, metrics=sim.metrics, prometheus_url=prometheus.url)
-        await stack.enter_async_context(running)
+        rng = random.Random(seed)  # noqa: S311  a simulation's seed
+        run = partial(run_controller, clock=clock, rng=rng, planes=planes, metrics=sim.metrics)
+        await stack.enter_async_context(_controller(controller, namespace, run=run, prometheus_url=prometheus.url))
         yield DemoStage(
             session=session, followed=followed, sim=sim, controller=controller, gateway=gateway, patience=1.0
         )
@@ -267,11 +272,14 @@ async def _controller(
     api: ApiServer,
     namespace: str,
     *,
-    planes: DataPlanes | None = None,
-    metrics: MetricEndpoints | None = None,
+    run: Callable[..., Awaitable[int]] = run_controller,
     prometheus_url: str = "",
 ) -> AsyncIterator[None]:
-    """Runs the controller for this namespace while the block lasts. If it ends earlier, the block ends too."""
+    """Runs the controller for this namespace while the block lasts. If it ends earlier, the block ends too.
+
+    Args:
+        run: `run_controller`, with ports of the simulation where there is one.
+    """
     set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
         namespaces=(namespace,),
@@ -283,13 +291,13 @@ async def _controller(
     )
     stop = asyncio.Event()
 
-    async def run() -> None:
-        await run_controller(settings, api=api, stop=stop, planes=planes, metrics=metrics)
+    async def until_stopped() -> None:
+        await run(settings, api=api, stop=stop)
         if not stop.is_set():
             raise NotAsPromised("the controller ended by itself")
 
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run())
+        tasks.create_task(until_stopped())
         try:
             yield
         finally:

@@ -15,14 +15,16 @@ from rollouts.cli.commands.lint import lint_text, manifests_of, providers
 from rollouts.cli.exits import Exit
 from rollouts.cli.plan.config import SourceReader, read_sources
 from rollouts.cli.plan.draw import draw_impacts, draw_plan
-from rollouts.cli.plan.impact import ConfigImpact, impact_as_json, is_config_map, read_impacts
+from rollouts.cli.plan.impact import ConfigImpact, impact_as_json, read_impacts, source_of
 from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
 from rollouts.cli.plan.report import PlanReport, as_json, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
 from rollouts.cli.plan.templates import read_templates
+from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.view.session import Options, open_session
 from rollouts.controller.facts.proxies import ClusterFacts
+from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider
@@ -39,7 +41,7 @@ async def plan(
     output: str | None,
     console: Console,
 ) -> Exit:
-    """Prints the plan of every Rollout in a file, and what the file's ConfigMaps start.
+    """Prints the plan of every Rollout in a file, and what the file's ConfigMaps and Secrets start.
 
     Args:
         source: name of the file, for problems.
@@ -59,8 +61,8 @@ async def plan(
         return Exit.BAD
     manifests = manifests_of(text)
     rollouts = [each for each in manifests if _is(each, ROLLOUT)]
-    if not rollouts and not any(map(is_config_map, manifests)):
-        fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout, and no ConfigMap")
+    if not rollouts and not any(map(source_of, manifests)):
+        fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout, no ConfigMap and no Secret")
         return Exit.USAGE
     services = tuple(each for each in manifests if _is(each, SERVICE) and (each.get("metadata") or {}).get("name"))
     named = {namespace for each in rollouts if (namespace := each["metadata"].get("namespace"))}
@@ -70,7 +72,7 @@ async def plan(
     async with open_session(options) as session:
         facts = await read_facts(session, proxy_mode=proxy_mode)
         reader = SourceReader(session, manifests)
-        reports = [await _one(reader, each, services, facts, known) for each in rollouts]
+        reports = [await plan_of(reader, each, services, facts, known) for each in rollouts]
         impacts = await read_impacts(reader, rollouts, facts=facts)
     _print(reports, impacts, output=output, console=console)
     return Exit.UNSAFE if any(report.unsafe for report in reports) else Exit.OK
@@ -80,13 +82,22 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
     return (manifest.get("kind"), manifest.get("apiVersion")) == (kind.kind, kind.api_version)
 
 
-async def _one(
+async def plan_of(
     reader: SourceReader,
     rollout: Manifest,
     services: tuple[Manifest, ...],
     facts: ClusterFacts,
     known: Mapping[str, Provider],
 ) -> PlanReport:
+    """The plan of one Rollout, once it is as `rollout` says.
+
+    Args:
+        reader: of the cluster, and of the files beside it.
+        services: of files.
+        known: the traffic providers.
+
+    Raises: what `Client` raises; SpecInvalid.
+    """
     session = reader.session
     namespace = rollout["metadata"].get("namespace") or session.namespace
     key = Key(namespace, rollout["metadata"].get("name") or "")
@@ -108,7 +119,8 @@ def _print(
     if output in ("json", "yaml"):
         document = {
             "plans": [as_json(report) for report in reports],
-            "configMaps": [impact_as_json(impact) for impact in impacts],
+            "configMaps": [impact_as_json(each) for each in impacts if each.kind is ConfigKind.CONFIG_MAP],
+            "secrets": [impact_as_json(each) for each in impacts if each.kind is ConfigKind.SECRET],
         }
         if output == "json":
             text = json.dumps(document, indent=2)
@@ -117,16 +129,8 @@ def _print(
         console.out(text.rstrip("\n"), highlight=False)
         return
     wide = output == "wide"
-    if console.is_terminal:
-        for drawn in _drawn(reports, impacts, wide=wide, lines=True):
-            console.print(drawn)
-        return
-    console.width = PIPED_WIDTH
-    with console.capture() as captured:
-        for drawn in _drawn(reports, impacts, wide=wide, lines=False):
-            console.print(drawn)
-    # rich fills each line of a table up to the width; no pipe wants that.
-    console.out("\n".join(line.rstrip() for line in captured.get().splitlines()), highlight=False)
+    drawn = _drawn(reports, impacts, wide=wide, lines=console.is_terminal)
+    print_drawn(console, *drawn, piped_width=PIPED_WIDTH)
 
 
 def _drawn(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from rollouts.cli.view.config import ConfigValues, content_of, hash_of, key_changes
+from rollouts.cli.view.config import ConfigValues, content_of, hash_of, key_changes, key_in
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.config import (
@@ -23,8 +23,8 @@ from rollouts.core.model.config import (
     SourceLeftAlone,
 )
 from rollouts.errors import ApiForbidden, ApiNotFound
-from rollouts.manifests.config_copy import kind_of
-from rollouts.manifests.ownership import CONFIG_VERSIONING, CONFIG_VERSIONING_OFF
+from rollouts.manifests.config_copy import TOKEN_TYPE, kind_of
+from rollouts.manifests.ownership import CONFIG_KEY_NAME, CONFIG_VERSIONING, CONFIG_VERSIONING_OFF
 from rollouts.objects import Manifest
 
 NOT_KNOWN = "(unknown)"
@@ -73,7 +73,8 @@ class PlannedConfig:
     """One source of the planned revision.
 
     Args:
-        copy: the immutable copy that the pods read; "" when they read the source itself, or it is absent.
+        copy: the immutable copy that the pods read; "" when they read the source itself, or it is absent. A Secret's ends in
+            `*`: its name is drawn when its ReplicaSet is made.
     """
 
     kind: ConfigKind
@@ -117,6 +118,13 @@ class SourceReader:
             self._live[key] = found
         return self._live[key]
 
+    async def hash_key(self, kind: ConfigKind, namespace: str) -> bytes | None:
+        """What the hashes of a namespace are made with, see `view/config.py`; None when nobody may read it here."""
+        if kind is not ConfigKind.SECRET:
+            return b""
+        found = await self.in_cluster(kind, namespace, CONFIG_KEY_NAME)
+        return None if isinstance(found, NotReadable) else key_in(found)
+
 
 async def read_sources(
     reader: SourceReader, refs: Iterable[ConfigRef], *, namespace: str, running: tuple[ConfigUse, ...]
@@ -149,7 +157,7 @@ def planned_config(
             name=use.source,
             state=_state(before.get((use.kind, use.source)), use.content),
             keys=keys.get((use.kind, use.source)),
-            copy=use.copy if use.has_copy else "",
+            copy=_copy_text(use),
         )
         for use in uses
     )
@@ -173,14 +181,20 @@ def as_unchanged(use: ConfigUse | None) -> SourceKnown:
     return SourceKnown(content=content, immutable=immutable, uid=uid, resource_version=version, changed_at_s=0.0)
 
 
-def as_it_is(kind: ConfigKind, manifest: Manifest) -> Source:
-    """A source with this content, which changed long ago: whatever belongs to it is there."""
+def as_it_is(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> Source:
+    """A source with this content, which changed long ago: whatever belongs to it is there.
+
+    Args:
+        key: of the hash, see `SourceReader.hash_key`.
+    """
     metadata: Mapping[str, object] = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
     if isinstance(annotations, Mapping) and annotations.get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
         return SourceLeftAlone()
+    if kind is ConfigKind.SECRET and manifest.get("type") == TOKEN_TYPE:
+        return SourceLeftAlone()
     return SourceKnown(
-        content=hash_of(kind, manifest),
+        content=hash_of(kind, manifest, key=key),
         immutable=manifest.get("immutable") is True,
         uid=str(metadata.get("uid") or ""),
         resource_version=str(metadata.get("resourceVersion") or ""),
@@ -191,7 +205,10 @@ def as_it_is(kind: ConfigKind, manifest: Manifest) -> Source:
 async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before: ConfigUse | None) -> PlannedSource:
     in_file = reader.in_file(ref.kind, namespace, ref.name)
     live = await reader.in_cluster(ref.kind, namespace, ref.name)
+    key = await reader.hash_key(ref.kind, namespace)
     found: ObjectRead = live if in_file is None else in_file
+    if key is None and found is not None:
+        found = NotReadable()
     locked = in_file is not None and _is_locked(ref.kind, in_file, live)
     match found:
         case NotReadable():
@@ -201,7 +218,7 @@ async def _planned(reader: SourceReader, ref: ConfigRef, namespace: str, before:
         case None:
             return PlannedSource(ref=ref, source=as_unchanged(before), missing=True)
         case _:
-            source = as_it_is(ref.kind, found)
+            source = as_it_is(ref.kind, found, key=key or b"")
             keys = None
             if before is not None and isinstance(source, SourceKnown) and source.content != before.content:
                 keys = await _changed_keys(reader, namespace, before, content_of(ref.kind, found))
@@ -219,12 +236,19 @@ async def _changed_keys(
 ) -> tuple[str, ...] | None:
     """The keys that differ from what the current revision has; None when its content cannot be read any more."""
     old: ConfigValues | None = ConfigValues() if not before.content else None
+    key = await reader.hash_key(before.kind, namespace) or b""
     for name in dict.fromkeys((before.name, before.source)) if old is None else ():
         found = await reader.in_cluster(before.kind, namespace, name)
-        if isinstance(found, dict) and hash_of(before.kind, found) == before.content:
+        if isinstance(found, dict) and hash_of(before.kind, found, key=key) == before.content:
             old = content_of(before.kind, found)
             break
     return None if old is None else tuple(each.key for each in key_changes(before.kind, old, after))
+
+
+def _copy_text(use: ConfigUse) -> str:
+    if not use.has_copy:
+        return ""
+    return f"{use.source}-*" if use.kind is ConfigKind.SECRET else use.copy
 
 
 def _state(before: str | None, content: str) -> ConfigState:

@@ -103,8 +103,8 @@ def config_lines(config: tuple[PlannedConfig, ...]) -> Iterator[str]:
 
 
 def impact_lines(impact: ConfigImpact) -> Iterator[str]:
-    """What applying a ConfigMap of the file does."""
-    head = f"ConfigMap {impact.name}  {impact.namespace}"
+    """What applying a ConfigMap or Secret of the file does."""
+    head = f"{impact.kind} {impact.name}  {impact.namespace}"
     if impact.exists is None:
         yield f"{head}  you may not read it, so what changes is not known"
     elif not impact.exists:
@@ -126,7 +126,7 @@ def _keys(keys: tuple[str, ...] | None) -> str:
 
 
 def draw_impacts(impacts: Iterable[ConfigImpact]) -> RenderableType:
-    """What the ConfigMaps of the file do."""
+    """What the ConfigMaps and Secrets of the file do."""
     return Group(*(Text(plain(line)) for impact in impacts for line in impact_lines(impact)))
 
 

@@ -1,10 +1,10 @@
-"""Which Rollouts of a namespace the ConfigMaps in a file start, for `rollouts plan`."""
+"""Which Rollouts of a namespace the ConfigMaps and Secrets in a file start, for `rollouts plan`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.plan.config import NotReadable, ObjectRead, SourceReader, as_it_is, as_unchanged
@@ -15,14 +15,18 @@ from rollouts.cli.view.objects import controlled_by, revision_of, status_of
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.config.target import config_plan
 from rollouts.core.model.config import ConfigKind, Source
+from rollouts.core.model.rollout import RolloutSpec
 from rollouts.errors import ApiForbidden, RolloutsError, SpecInvalid
 from rollouts.manifests.ownership import NAME
-from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, Kind, Manifest
+from rollouts.objects import REPLICA_SET, ROLLOUT, Kind, Manifest
+
+SourceId: TypeAlias = tuple[ConfigKind, str]
+"""Kind and name, in one namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigImpact:
-    """A ConfigMap in the file, and what applying it does.
+    """A ConfigMap or Secret in the file, and what applying it does.
 
     Args:
         exists: it is in the cluster; None when that may not be read.
@@ -30,11 +34,25 @@ class ConfigImpact:
         starts: names of the Rollouts that begin an update because of it.
     """
 
+    kind: ConfigKind = ConfigKind.CONFIG_MAP
     namespace: str
     name: str
     exists: bool | None
     keys: tuple[str, ...] | None
     starts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A Rollout that can be read, with what the controller needs to know which revision its spec means."""
+
+    rollout: Manifest
+    spec: RolloutSpec
+
+    @property
+    def refs(self) -> frozenset[SourceId]:
+        """The sources that it versions."""
+        return frozenset((ref.kind, ref.name) for ref in self.spec.config_refs)
 
 
 def impact_as_json(impact: ConfigImpact) -> dict[str, Any]:
@@ -47,7 +65,9 @@ def impact_as_json(impact: ConfigImpact) -> dict[str, Any]:
 async def read_impacts(
     reader: SourceReader, rollouts: Iterable[Manifest], *, facts: ClusterFacts
 ) -> tuple[ConfigImpact, ...]:
-    """Reads what the ConfigMaps in the file change, and which Rollouts, in the file or in the cluster, they start.
+    """Reads what the sources in the file change, and which Rollouts, in the file or in the cluster, they start.
+
+    Of Secrets only those are read that a Rollout versions.
 
     Args:
         rollouts: those in the file.
@@ -55,77 +75,112 @@ async def read_impacts(
     Raises: what `Client` raises. Without the right to list, only the Rollouts of the file are known.
     """
     session, in_file = reader.session, tuple(rollouts)
-    found = [each for each in reader.manifests if is_config_map(each)]
     impacts = []
+    found = [each for each in reader.manifests if source_of(each) is not None]
     for namespace in sorted({_namespace(each, session.namespace) for each in found}):
-        maps = {each["metadata"]["name"]: each for each in found if _namespace(each, session.namespace) == namespace}
-        live = {name: await reader.in_cluster(ConfigKind.CONFIG_MAP, namespace, name) for name in maps}
-        there = {each["metadata"]["name"]: each for each in await _listed(reader, ROLLOUT, namespace)}
-        for each in in_file:
-            name = each["metadata"].get("name")
-            if name in there and _namespace(each, session.namespace) == namespace:
-                there[name] = with_file(each, there[name], namespace=namespace)
-        replica_sets = await _listed(reader, REPLICA_SET, namespace) if there else ()
-        starts: dict[str, list[str]] = {name: [] for name in maps}
-        for rollout in there.values():
-            for name in _starting(reader, rollout, replica_sets, maps, live, facts=facts):
-                starts[name].append(rollout["metadata"]["name"])
-        impacts += [_impact(namespace, each, live[name], starts[name]) for name, each in sorted(maps.items())]
+        named = await _rollouts_of(reader, in_file, namespace)
+        versioned = frozenset(source for each in named for source in each.refs)
+        here = {
+            source: each
+            for each in found
+            if _namespace(each, session.namespace) == namespace and (source := source_of(each)) is not None
+            if source[0] is ConfigKind.CONFIG_MAP or source in versioned
+        }
+        live = {source: await reader.in_cluster(source[0], namespace, source[1]) for source in here}
+        keys = {kind: await reader.hash_key(kind, namespace) for kind, _ in here}
+        sources = _Sources(here, live, {kind: key or b"" for kind, key in keys.items()})
+        replica_sets = await _listed(reader, REPLICA_SET, namespace) if named else ()
+        starts: dict[SourceId, list[str]] = {source: [] for source in here}
+        for each in named:
+            for source in _starting(reader, each, replica_sets, sources, facts=facts):
+                starts[source].append(each.rollout["metadata"]["name"])
+        impacts += [_impact(namespace, source, here[source], live[source], starts[source]) for source in sorted(here)]
     return tuple(impacts)
 
 
-def is_config_map(manifest: Manifest) -> bool:
-    """Whether it is a ConfigMap with a name."""
-    is_one = (manifest.get("apiVersion"), manifest.get("kind")) == (CONFIG_MAP.api_version, CONFIG_MAP.kind)
-    return is_one and bool((manifest.get("metadata") or {}).get("name"))
+def source_of(manifest: Manifest) -> SourceId | None:
+    """Kind and name of a ConfigMap or Secret with a name; None for another object."""
+    name = (manifest.get("metadata") or {}).get("name")
+    for kind in ConfigKind:
+        if (manifest.get("apiVersion"), manifest.get("kind")) == ("v1", kind.value) and name:
+            return kind, str(name)
+    return None
 
 
-def _impact(namespace: str, in_file: Manifest, live: ObjectRead, starts: Iterable[str]) -> ConfigImpact:
-    name, kind = in_file["metadata"]["name"], ConfigKind.CONFIG_MAP
-    if isinstance(live, NotReadable):
-        return ConfigImpact(namespace=namespace, name=name, exists=None, keys=None, starts=tuple(starts))
-    before = content_of(kind, live) if live is not None else None
-    keys = tuple(each.key for each in key_changes(kind, before, content_of(kind, in_file)))
-    return ConfigImpact(namespace=namespace, name=name, exists=live is not None, keys=keys, starts=tuple(starts))
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The sources of one namespace that are in the file.
+
+    Args:
+        live: as they are in the cluster.
+        keys: of the hashes of a kind.
+    """
+
+    in_file: Mapping[SourceId, Manifest]
+    live: Mapping[SourceId, ObjectRead]
+    keys: Mapping[ConfigKind, bytes]
+
+
+async def _rollouts_of(reader: SourceReader, in_file: Iterable[Manifest], namespace: str) -> list[_Named]:
+    """The Rollouts of a namespace that name sources, as they will be."""
+    there = {each["metadata"]["name"]: each for each in await _listed(reader, ROLLOUT, namespace)}
+    for each in in_file:
+        name = each["metadata"].get("name")
+        if name in there and _namespace(each, reader.session.namespace) == namespace:
+            there[name] = with_file(each, there[name], namespace=namespace)
+    named = []
+    for rollout in there.values():
+        try:
+            spec = parse_spec(rollout["spec"])
+        except SpecInvalid:
+            continue
+        if spec.config_refs:
+            named.append(_Named(rollout, spec))
+    return named
+
+
+def _impact(
+    namespace: str, source: SourceId, in_file: Manifest, live: ObjectRead, starts: Iterable[str]
+) -> ConfigImpact:
+    kind, name = source
+    keys: tuple[str, ...] | None = None
+    exists: bool | None = None
+    if not isinstance(live, NotReadable):
+        before = content_of(kind, live) if live is not None else None
+        keys = tuple(each.key for each in key_changes(kind, before, content_of(kind, in_file)))
+        exists = live is not None
+    return ConfigImpact(kind=kind, namespace=namespace, name=name, exists=exists, keys=keys, starts=tuple(starts))
 
 
 def _starting(
-    reader: SourceReader,
-    rollout: Manifest,
-    replica_sets: Iterable[Manifest],
-    maps: dict[str, Manifest],
-    live: dict[str, ObjectRead],
-    *,
-    facts: ClusterFacts,
-) -> list[str]:
-    """The ConfigMaps of the file by which this Rollout begins an update: with their new content its revision is another one."""
-    try:
-        spec = parse_spec(rollout["spec"])
-    except SpecInvalid:
+    reader: SourceReader, named: _Named, replica_sets: Iterable[Manifest], sources: _Sources, *, facts: ClusterFacts
+) -> list[SourceId]:
+    """The sources of the file by which this Rollout begins an update: with their new content its revision is another one."""
+    changing = sorted(named.refs & sources.in_file.keys())
+    if not changing:
         return []
-    named = [ref.name for ref in spec.config_refs if ref.kind is ConfigKind.CONFIG_MAP and ref.name in maps]
-    if not named:
-        return []
+    rollout = named.rollout
     own = tuple(each for each in replica_sets if controlled_by(each, rollout))
     current = status_of(rollout).current_revision
     running = {(use.kind, use.source): use for each in own if revision_of(each) == current for use in uses_of(each)}
-    sources: dict[tuple[ConfigKind, str], Source] = {}
-    for ref in spec.config_refs:
-        found = live.get(ref.name) if ref.kind is ConfigKind.CONFIG_MAP else None
-        before = running.get((ref.kind, ref.name))
-        sources[ref.kind, ref.name] = as_it_is(ref.kind, found) if isinstance(found, dict) else as_unchanged(before)
+    known: dict[SourceId, Source] = {}
+    for kind, name in named.refs:
+        found, key = sources.live.get((kind, name)), sources.keys.get(kind, b"")
+        before = running.get((kind, name))
+        known[kind, name] = as_it_is(kind, found, key=key) if isinstance(found, dict) else as_unchanged(before)
     try:
         seen = snapshot_of(rollout, Live(rollout=rollout, replica_sets=own), clock=reader.session.clock, facts=facts)
     except RolloutsError:
         return []
-    seen = replace(seen, rollout=replace(seen.rollout, spec=spec))
-    now = config_plan(replace(seen, sources=sources))
+    seen = replace(seen, rollout=replace(seen.rollout, spec=named.spec))
+    now = config_plan(replace(seen, sources=known))
     starting = []
-    for name in named:
-        changed = {**sources, (ConfigKind.CONFIG_MAP, name): as_it_is(ConfigKind.CONFIG_MAP, maps[name])}
-        then = config_plan(replace(seen, sources=changed))
+    for source in changing:
+        kind = source[0]
+        then_known = {**known, source: as_it_is(kind, sources.in_file[source], key=sources.keys[kind])}
+        then = config_plan(replace(seen, sources=then_known))
         if now is not None and then is not None and now.revision != then.revision:
-            starting.append(name)
+            starting.append(source)
     return starting
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from rollouts.api.times import parse_time
 from rollouts.cli.plan.config import PlannedSource
 from rollouts.cli.plan.routes import Routes
-from rollouts.cli.terminal.options import is_not_served
+from rollouts.cli.terminal.errors import is_not_served
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.objects import controlled_by, revision_of, status_of

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import TerminalMarks, plain
 from rollouts.cli.view.config import KeyChange, KeyValue, SourceChange, size_text
 from rollouts.cli.view.counts import count_of
@@ -43,14 +44,52 @@ class RevisionConfig:
         return f"#{self.number or '?'} {self.revision}{roles}"
 
 
-def config_table(rows: Iterable[RevisionConfig]) -> Table:
+def revision_as_json(row: RevisionConfig) -> dict[str, Any]:
+    """A revision with what it has of each source, as data."""
+    config = [
+        {"kind": use.kind.value, "source": use.source, "copy": use.copy or None, "content": use.content or None}
+        for use in row.uses
+    ]
+    return {"revision": row.revision, "number": row.number, "roles": list(row.roles), "config": config}
+
+
+def changes_as_json(changes: Iterable[SourceChange], before: RevisionConfig, after: RevisionConfig) -> dict[str, Any]:
+    """The difference of two revisions as data; of binary values only the sizes, of Secrets only the keys."""
+    return {
+        "before": before.revision,
+        "after": after.revision,
+        "changes": [
+            {
+                "kind": each.kind.value,
+                "source": each.source,
+                "copyBefore": (each.before.copy if each.before is not None else "") or None,
+                "copyAfter": (each.after.copy if each.after is not None else "") or None,
+                "keys": [_key_as_json(each.kind, key) for key in each.keys],
+                "unknown": each.unknown or None,
+            }
+            for each in changes
+        ],
+    }
+
+
+def _key_as_json(kind: ConfigKind, key: KeyChange) -> dict[str, Any]:
+    return {"key": key.key, "before": _value_as_json(kind, key.before), "after": _value_as_json(kind, key.after)}
+
+
+def _value_as_json(kind: ConfigKind, value: KeyValue | None) -> dict[str, Any] | None:
+    """None where the key is not there; of a Secret only that it is, since even a size tells something."""
+    if value is None:
+        return None
+    return {} if kind is ConfigKind.SECRET else {"bytes": value.size_bytes, "text": value.text}
+
+
+def config_table(rows: Iterable[RevisionConfig]) -> Listing:
     """A line for each source of each revision, in the order of the rows."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    for header in ("NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS READ", "CONTENT"):
-        table.add_column(header, no_wrap=True, overflow="fold")
-    for row in rows:
-        for use in row.uses:
-            cells = (
+    headers = ("NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS READ", "CONTENT")
+    lines = [
+        [
+            Text(plain(cell))
+            for cell in (
                 str(row.number or "?"),
                 row.revision,
                 ",".join(row.roles) or "-",
@@ -59,8 +98,11 @@ def config_table(rows: Iterable[RevisionConfig]) -> Table:
                 use.name if use.content else "-",
                 use.content or "absent",
             )
-            table.add_row(*(Text(plain(cell)) for cell in cells))
-    return table
+        ]
+        for row in rows
+        for use in row.uses
+    ]
+    return Listing([Column(header) for header in headers], lines)
 
 
 def draw_changes(

@@ -14,14 +14,19 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.durations import seconds_of
 from rollouts.cli.view.session import Options
-from rollouts.errors import ApiNotFound, RolloutsError
+from rollouts.errors import RolloutsError
 
 CommandRun = Coroutine[Any, Any, Exit]
 T = TypeVar("T")
-_NO_CRD = "; the resources of Rollouts are not installed in this cluster: `rollouts crds | kubectl apply -f -`"
+NameArgument = Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)]
+FilesOption = Annotated[
+    list[str],
+    typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+]
 
 
 class Output(StrEnum):
@@ -81,16 +86,9 @@ def result_of(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None  # 128 + SIGINT, as shells say it
-    except ApiNotFound as error:
-        fail(f"{error}{_NO_CRD if is_not_served(error) else ''}")
     except RolloutsError as error:
-        fail(str(error))
+        fail(error_text(error))
     raise typer.Exit(Exit.FAILED)
-
-
-def is_not_served(error: ApiNotFound) -> bool:
-    """Whether the API server does not serve the resource type at all; it has other words for a missing object."""
-    return any(words in str(error) for words in ("404 page not found", "could not find the requested resource"))
 
 
 def read_file(file: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import TerminalMarks, marks_for, plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
@@ -68,12 +69,13 @@ def sparkline(measurements: tuple[MeasurementLine, ...], *, marks: TerminalMarks
     return text
 
 
-def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all_namespaces: bool = False) -> Table:
+def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all_namespaces: bool = False) -> Listing:
     """The list of AnalysisRuns."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    headers = ["NAME", "PHASE", "ROLLOUT", "FOR", "METRICS", "AGE", *(["REVISION", "TOOK"] if wide else []), "MESSAGE"]
-    for header in (["NAMESPACE"] if all_namespaces else []) + headers:
-        table.add_column(header, no_wrap=header != "MESSAGE", overflow="fold")
+    ranks = {"NAME": 0, "PHASE": 0, "ROLLOUT": 1, "FOR": 2, "METRICS": 3, "AGE": 4}
+    columns = [Column(header, 0 if wide else rank) for header, rank in ranks.items()]
+    more_headers = ["REVISION", "TOOK", "MESSAGE"] if wide else ["MESSAGE"]
+    columns = [*([Column("NAMESPACE")] if all_namespaces else []), *columns, *map(Column, more_headers)]
+    lines = []
     for run in runs:
         took = run.completed_at_s - run.started_at_s if run.completed_at_s and run.started_at_s else None
         more = [run.revision or "-", short(took) if took is not None else "-"] if wide else []
@@ -90,8 +92,8 @@ def runs_table(runs: Iterable[RunLine], *, now_s: float, wide: bool = False, all
         where = [run.namespace] if all_namespaces else []
         styled = [Text(plain(cell)) for cell in (*where, *cells)]
         styled[len(where) + 1].stylize(PHASE_STYLE[run.phase])
-        table.add_row(*styled)
-    return table
+        lines.append(styled)
+    return Listing(columns, lines)
 
 
 def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> RenderableType:

@@ -9,8 +9,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from rollouts.cli.terminal.text import plain
-from rollouts.cli.terminal.tree import waits_for
+from rollouts.cli.terminal.listing import Column, Listing
+from rollouts.cli.terminal.text import MARKS, plain
+from rollouts.cli.terminal.tree import PHASE_STYLE, waits_briefly, waits_for
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView, percent_text
 
@@ -68,60 +69,101 @@ class ActRow:
     problem: str = ""
 
 
-def rollout_table(rows: Iterable[RolloutRow], *, now_s: float, wide: bool, all_namespaces: bool) -> Table:
-    """The list of Rollouts, with columns as in `kubectl get`."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    headers = ["NAME", "PHASE", "STEP", "WEIGHT", "AVAILABLE", "UPDATED", "AGE", "WAITING FOR"]
-    if all_namespaces:
-        headers.insert(0, "NAMESPACE")
+_COLUMNS = (
+    Column("NAME"),
+    Column("PHASE"),
+    Column("STEP", rank=1),
+    Column("WEIGHT", rank=2),
+    Column("READY", rank=3),
+    Column("AGE", rank=4),
+)
+_WIDE_HEADERS = ("UPDATED", "AVAILABLE", "STRATEGY", "REVISION", "STABLE", "IMAGES")
+
+
+def rollout_table(
+    rows: Iterable[RolloutRow], *, now_s: float, wide: bool, all_namespaces: bool, arrow: str = MARKS.arrow
+) -> Listing:
+    """The list of Rollouts.
+
+    Args:
+        wide: more columns, none of them left out, and the whole message of a wait instead of its reason.
+        arrow: between the weight that is in force and the one that is wanted.
+    """
+    columns = [*([Column("NAMESPACE")] if all_namespaces else []), *_COLUMNS, Column("WAITING FOR")]
     if wide:
-        headers[-1:] = ["STRATEGY", "REVISION", "STABLE", "IMAGES", "WAITING FOR"]
-    for header in headers:
-        table.add_column(header, no_wrap=header != "WAITING FOR", overflow="fold")
+        headers = [each.header for each in columns]
+        columns = [Column(header) for header in (*headers[:-1], *_WIDE_HEADERS, headers[-1])]
+    lines = []
     for row in rows:
         view = row.view
         cells = [
-            view.name,
-            view.phase or "Unknown",
-            f"{min(view.step_index, len(view.steps))}/{len(view.steps)}" if view.steps else "-",
-            percent_text(view.weight_percent) if view.weight_percent is not None else "-",
-            f"{view.available}/{view.desired}",
-            str(view.updated),
-            short(now_s - row.created_at_s),
-            waits_for(view, now_s=now_s) if view.phase != "Healthy" else "",
+            Text(plain(view.name)),
+            Text(view.phase or "Unknown", PHASE_STYLE.get(view.phase, "")),
+            Text(_step(view)),
+            Text(_weight(view, arrow=arrow)),
+            Text(f"{view.ready}/{view.desired}"),
+            Text(short(now_s - row.created_at_s)),
         ]
         if all_namespaces:
-            cells.insert(0, view.namespace)
+            cells.insert(0, Text(plain(view.namespace)))
         if wide:
             images = ",".join(dict.fromkeys(image for revision in view.revisions for image in revision.images))
-            cells[-1:] = [view.strategy or "-", row.revision or "-", row.stable or "-", images or "-", cells[-1]]
-        table.add_row(*(Text(plain(cell)) for cell in cells))
-    return table
+            more = (str(view.updated), str(view.available), view.strategy, row.revision, row.stable, images)
+            cells += [Text(plain(each or "-")) for each in more]
+        says = waits_for if wide else waits_briefly
+        lines.append([*cells, Text(plain(says(view, now_s=now_s)) if view.phase != "Healthy" else "")])
+    return Listing(columns, lines)
 
 
-def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Table:
+def _step(view: RolloutView) -> str:
+    if not view.steps or view.steps_skipped:
+        return "-"
+    return f"{min(view.step_index, len(view.steps))}/{len(view.steps)}"
+
+
+def _weight(view: RolloutView, *, arrow: str) -> str:
+    """The share without a space, because scripts take lists apart at spaces: `25%`, `0%→25%` on the way there."""
+    if view.weight_percent is None:
+        return "-"
+    wanted = percent_text(view.weight_percent).replace(" ", "")
+    live = "?" if view.live_percent is None else percent_text(view.live_percent).replace(" ", "")
+    return wanted if view.live_percent == view.weight_percent else f"{live}{arrow}{wanted}"
+
+
+def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
     """The table of revisions, in the order of the rows; with their configuration if any has some."""
     rows = tuple(rows)
     configured = any(row.config is not None for row in rows)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="")
-    headers = ("NUMBER", "REVISION", "ROLE", "OUTCOME", "READY", "FINISHED", "TOOK", "ROLLBACK", "IMAGES")
-    for header in (*headers, *(["CONFIG CHANGED"] if configured else [])):
-        table.add_column(header, no_wrap=header not in ("IMAGES", "CONFIG CHANGED"), overflow="fold")
+    columns = [
+        Column("NUMBER"),
+        Column("REVISION"),
+        Column("ROLE"),
+        Column("OUTCOME"),
+        Column("READY", rank=3),
+        Column("FINISHED", rank=1),
+        Column("TOOK", rank=4),
+        Column("ROLLBACK", rank=2),
+        *([Column("CONFIG CHANGED")] if configured else []),
+        Column("IMAGES"),
+    ]
+    lines = []
     for row in rows:
-        config = [Text(plain(row.config or "-"))] if configured else []
-        table.add_row(
+        cells = (
             str(row.number or "?"),
-            plain(row.revision),
+            row.revision,
             ",".join(row.roles) or "-",
             row.outcome or "-",
             f"{row.ready}/{row.desired}",
             f"{short(now_s - row.finished_at_s)} ago" if row.finished_at_s is not None else "-",
             short(row.took_s) if row.took_s is not None else "-",
             "possible" if row.kept and not row.roles else "-",
-            Text(plain(", ".join(row.images) or "-")),
-            *config,
+            *([row.config or "-"] if configured else []),
+            ",".join(row.images) or "-",
         )
-    return table
+        styled = [Text(plain(cell)) for cell in cells]
+        styled[3].stylize(PHASE_STYLE.get(row.outcome, ""))
+        lines.append(styled)
+    return Listing(columns, lines)
 
 
 def act_table(rows: Iterable[ActRow]) -> Table:

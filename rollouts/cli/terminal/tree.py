@@ -7,8 +7,9 @@ Everything that users wrote passes through `plain`, so that a pod's message cann
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +21,8 @@ from rollouts.cli.view.config import use_text
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import run_text
+from rollouts.cli.view.scaling import scaling_text
+from rollouts.cli.view.scaling import use_text as container_text
 from rollouts.cli.view.tree import (
     ConditionLine,
     EventLine,
@@ -27,6 +30,8 @@ from rollouts.cli.view.tree import (
     RevisionLine,
     RolloutView,
     VerdictLine,
+    WaitLine,
+    WayOut,
     percent_text,
 )
 from rollouts.core.model.config import ConfigUse
@@ -34,8 +39,8 @@ from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines
 CONFIG_SHOWN = 6
-_BAR_CELLS = 30
-_PHASE_STYLE = {
+_BAR_CELLS = 20  # with its words on a terminal of 60 columns
+PHASE_STYLE = {
     "Healthy": "bold green",
     "Progressing": "bold cyan",
     "Paused": "bold yellow",
@@ -67,6 +72,31 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
     if view.events:
         parts.append(_events(view.events, now_s=now_s))
     return Group(*parts)
+
+
+def fitting(
+    view: RolloutView, console: Console, *, lines: int, now_s: float, ascii_only: bool = False
+) -> RenderableType:
+    """The picture with as many Events and pods as fit on the screen; what the Rollout waits for is never left out.
+
+    Args:
+        lines: of the screen that are free.
+    """
+    events = view.events
+    smaller = [replace(view, events=events[-count:] if count else ()) for count in range(len(events), -1, -1)]
+    bare = smaller[-1]
+    smaller += [
+        replace(bare, revisions=tuple(_with_pods(each, count) for each in bare.revisions)) for count in (3, 1, 0)
+    ]
+    for each in smaller:
+        drawn = draw(each, now_s=now_s, ascii_only=ascii_only)
+        if len(console.render_lines(drawn, pad=False)) <= lines:
+            return drawn
+    return drawn
+
+
+def _with_pods(revision: RevisionLine, count: int) -> RevisionLine:
+    return replace(revision, pods=tuple(_shown(revision.pods, count)), hidden=max(0, len(revision.pods) - count))
 
 
 def line(view: RolloutView, *, now_s: float) -> str:
@@ -107,21 +137,50 @@ def waits_for(view: RolloutView, *, now_s: float) -> str:
         return "waiting for the controller to see the latest spec"
     if view.waiting is None:
         return view.message
-    wait = view.waiting
-    text = f"{wait.message} ({wait.reason})"
+    return f"{view.waiting.message} ({view.waiting.reason}){_how_long(view.waiting, now_s=now_s)}"
+
+
+def waits_briefly(view: RolloutView, *, now_s: float) -> str:
+    """The reason of the wait and its time; without a wait what `waits_for` says."""
+    if view.problems or view.stale or view.waiting is None:
+        return waits_for(view, now_s=now_s)
+    return f"{view.waiting.reason}{_how_long(view.waiting, now_s=now_s)}"
+
+
+def _how_long(wait: WaitLine, *, now_s: float) -> str:
     if wait.deadline_s is None:
-        return f"{text}, for {short(now_s - wait.since_s)}" if wait.since_s is not None else text
+        return f", for {short(now_s - wait.since_s)}" if wait.since_s is not None else ""
     left = wait.deadline_s - now_s
-    return f"{text}, {short(left)} left" if left > 0 else f"{text}, overdue by {short(-left)}"
+    return f", {short(left)} left" if left > 0 else f", overdue by {short(-left)}"
 
 
-def weight_bar(percent: WeightPercent, *, ascii_only: bool = False, cells: int = _BAR_CELLS) -> Text:
-    """A bar of `cells` cells, `percent` of them filled; at least one cell for anything that is not 0 or 100."""
+def weight_bar(
+    percent: WeightPercent, *, live: WeightPercent | None = None, ascii_only: bool = False, cells: int = _BAR_CELLS
+) -> Text:
+    """A bar of `cells` cells, `percent` of them filled; at least one cell for anything that is not 0 or 100.
+
+    Args:
+        live: what is in force, if that is not `percent`: the cells between the two are half filled.
+    """
+    first, last = sorted(_filled(each, cells) for each in (percent, percent if live is None else live))
+    full, between, empty = ("#", "~", ".") if ascii_only else ("█", "▒", "░")
+    return (
+        Text(full * first, "yellow") + Text(between * (last - first), "yellow") + Text(empty * (cells - last), "green")
+    )
+
+
+def _filled(percent: WeightPercent, cells: int) -> int:
     filled = round(cells * percent / 100)
-    if 0 < percent < 100:
-        filled = min(max(filled, 1), cells - 1)
-    full, empty = ("#", ".") if ascii_only else ("█", "░")
-    return Text(full * filled, "yellow") + Text(empty * (cells - filled), "green")
+    return min(max(filled, 1), cells - 1) if 0 < percent < 100 else filled
+
+
+def way_lines(ways: Iterable[WayOut], *, marks: TerminalMarks) -> list[Text]:
+    """The commands that end a wait: `→ kubectl rollouts promote cart -n shop`."""
+    return [
+        Text(f"{marks.arrow} kubectl rollouts {plain(way.command)}", "bold")
+        + Text(f"   {plain(way.purpose)}" if way.purpose else "", "not bold dim")
+        for way in ways
+    ]
 
 
 def _head(view: RolloutView) -> Text:
@@ -131,30 +190,46 @@ def _head(view: RolloutView) -> Text:
     if view.strategy:
         text.append(f"  {view.strategy}")
     text.append("  ")
-    text.append(view.phase or "Unknown", _PHASE_STYLE.get(view.phase, "bold"))
+    text.append(view.phase or "Unknown", PHASE_STYLE.get(view.phase, "bold"))
     return text
 
 
 def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
     if view.problems:
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
+    elif view.waiting is not None and not view.stale:
+        wait = view.waiting
+        gist = Text(plain(f"{wait.gist or wait.message} ({wait.reason}){_how_long(wait, now_s=now_s)}"))
+        yield "Waiting", Text("\n").join([gist, *way_lines(wait.ways, marks=marks)])
     elif why := waits_for(view, now_s=now_s):
-        yield ("Waiting" if view.waiting is not None or view.stale else "Message"), Text(plain(why))
+        yield ("Waiting" if view.stale else "Message"), Text(plain(why))
     if view.weight_percent is not None:
-        canary, stable = ("canary", "stable") if view.strategy != "BlueGreen" else ("preview", "active")
-        bar = weight_bar(view.weight_percent, ascii_only=marks is ASCII_MARKS)
-        rest = percent_text(100 - view.weight_percent)
-        yield "Weight", bar + Text(f"  {percent_text(view.weight_percent)} {canary}, {rest} {stable}")
+        live = view.live_percent
+        bar = weight_bar(view.weight_percent, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
+        yield "Weight", bar + Text(f"  {_weight(view.weight_percent, live)}")
     if view.traffic:
         yield "Traffic", Text(plain(view.traffic))
     if view.steps:
         yield "Steps", _steps(view, marks=marks)
+    if view.scaling:
+        yield "Scaling", Text("\n".join(plain(scaling_text(each, now_s=now_s)) for each in view.scaling))
     counts = f"{view.desired} desired, {view.ready} ready, {view.available} available, {view.updated} updated"
     yield "Pods", Text(counts)
 
 
+def _weight(wanted: WeightPercent, live: WeightPercent | None) -> str:
+    if live == wanted:
+        return f"{percent_text(wanted)} canary, {percent_text(100 - wanted)} stable"
+    now = "not known yet" if live is None else f"{percent_text(live)} canary"
+    return f"now {now}, wanted {percent_text(wanted)}"
+
+
 def _steps(view: RolloutView, *, marks: TerminalMarks) -> Text:
+    """The steps with their marks; without ticks where they were not carried out."""
     text = Text()
+    if view.at_rest or view.steps_skipped:
+        words = Text("  ".join(plain(step) for step in view.steps), "dim")
+        return words if view.at_rest else Text("skipped: ", "yellow") + words
     for index, step in enumerate(view.steps):
         if index:
             text.append("  ")
@@ -172,9 +247,9 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
     tree = Tree(Text("Revisions", "bold") if view.revisions else Text("No revisions yet", "dim"), guide_style="dim")
     for revision in view.revisions:
         branch = tree.add(_revision(revision, now_s=now_s, marks=marks))
-        for pod in _shown(revision.pods):
+        for pod in _shown(revision.pods, PODS_SHOWN):
             branch.add(_pod(pod, now_s=now_s, marks=marks))
-        if (hidden := len(revision.pods) - PODS_SHOWN) > 0:
+        if hidden := max(0, len(revision.pods) - PODS_SHOWN) + revision.hidden:
             branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
         add_runs(branch, revision.runs, now_s=now_s, marks=marks)
         _add_config(branch, revision.config, marks=marks)
@@ -197,17 +272,22 @@ def _revision(revision: RevisionLine, *, now_s: float, marks: TerminalMarks) -> 
     if not revision.roles:
         text.append("  old", "dim")
     text.append(f"  {revision.ready}/{revision.desired} ready", "" if revision.ready >= revision.desired else "yellow")
+    if revision.use is not None:
+        text.append(
+            f"  {plain(container_text(revision.use, now_s=now_s))}",
+            "" if revision.use.percent is not None else "yellow",
+        )
     text.append(f"  {plain(', '.join(revision.images))}", "dim")
     if revision.leaves_at_s is not None and revision.desired:
         text.append(f"  {marks.dot} scales down in {short(revision.leaves_at_s - now_s)}", "dim")
     return text
 
 
-def _shown(pods: tuple[PodLine, ...]) -> Iterable[PodLine]:
-    """All pods, or `PODS_SHOWN` of them: first those that are not ready, have a problem, or terminate."""
-    if len(pods) <= PODS_SHOWN:
+def _shown(pods: tuple[PodLine, ...], most: int) -> Iterable[PodLine]:
+    """All pods, or `most` of them: first those that are not ready, have a problem, or terminate."""
+    if len(pods) <= most:
         return pods
-    return sorted(pods, key=lambda pod: (pod.ready and not pod.problem and not pod.deleting, pod.name))[:PODS_SHOWN]
+    return sorted(pods, key=lambda pod: (pod.ready and not pod.problem and not pod.deleting, pod.name))[:most]
 
 
 def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.manifests.config_copy import config_key_of
 from rollouts.manifests.ownership import config_note_of
 from rollouts.objects import Manifest
 
@@ -111,14 +112,23 @@ def content_of(kind: ConfigKind, manifest: Manifest) -> ConfigValues:
     return ConfigValues({key: text.encode() for key, text in data.items()} | values, frozenset(values))
 
 
-def hash_of(kind: ConfigKind, manifest: Manifest) -> str:
-    """The hash of its content, as a ReplicaSet's note has it."""
+def key_in(manifest: Manifest | None) -> bytes:
+    """The key that the hashes of a namespace's Secrets are made with, from its Secret; b"" for none that can be used."""
+    return config_key_of(_texts((manifest or {}).get("data"))) or b""
+
+
+def hash_of(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> str:
+    """The hash of its content, as a ReplicaSet's note has it.
+
+    Args:
+        key: for a Secret, see `key_in`.
+    """
     data, binary = _texts(manifest.get("data")), _texts(manifest.get("binaryData"))
     if kind is ConfigKind.SECRET:
         plain = {
             key: base64.b64encode(text.encode()).decode() for key, text in _texts(manifest.get("stringData")).items()
         }
-        return content_hash(None, data | plain)
+        return content_hash(None, data | plain, key=key)
     return content_hash(data, binary)
 
 

@@ -17,6 +17,7 @@ from rollouts.api.times import time_or_0
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.durations import short
 from rollouts.cli.view.runs import RunLine, about, run_line
+from rollouts.cli.view.scaling import scaling_lines, uses_by_revision
 from rollouts.cli.view.tree import (
     ConditionLine,
     EventLine,
@@ -24,9 +25,9 @@ from rollouts.cli.view.tree import (
     RevisionLine,
     RolloutView,
     VerdictLine,
-    WaitLine,
     percent_text,
 )
+from rollouts.cli.view.ways import wait_line
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.observe.pods import pod_of
 from rollouts.core.lifecycle.conditions import WARNED
@@ -63,6 +64,8 @@ def view_of(seen: RolloutObjects) -> RolloutView:
     canary = _mapping(strategy.get("canary"))
     kind = "Canary" if "canary" in strategy else "BlueGreen" if "blueGreen" in strategy else ""
     unfinished = status.current_revision != status.stable_revision
+    weighted = kind == "Canary" and unfinished and bool(status.stable_revision)  # the first revision is nobody's canary
+    wait = status.waiting_for
     invalid = next((c for c in status.conditions if c.type == "InvalidSpec" and c.status), None)
     return RolloutView(
         namespace=metadata.get("namespace", ""),
@@ -70,21 +73,27 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         phase=status.phase if status.observed_generation else "",
         message=status.message,
         strategy=kind,
-        weight_percent=status.weight_percent if kind == "Canary" and unfinished else None,
-        traffic=traffic_words(status.traffic) if kind == "Canary" and unfinished else "",
+        weight_percent=status.weight_percent if weighted else None,
+        live_percent=_live_percent(seen, status) if weighted else None,
+        traffic=traffic_words(status.traffic) if weighted else "",
         steps=tuple(step_words(step) for step in canary.get("steps") or ()),
         step_index=status.step_index,
+        at_rest=not unfinished,
+        steps_skipped=status.step_index > 0 and status.step_started_at_s == status.started_at_s,
         desired=spec.get("replicas", 1),
         updated=status.updated_replicas,
         ready=status.ready_replicas,
         available=status.available_replicas,
-        waiting=_wait(status),
+        waiting=wait_line(wait, status, namespace=metadata.get("namespace", ""), name=metadata["name"])
+        if wait
+        else None,
         revisions=_revisions(seen, status),
         conditions=_bad_conditions(status),
         events=event_lines(seen.events)[-EVENTS_SHOWN:],
         problems=tuple(invalid.message.split("; ")) if invalid else (),
         stale=status.observed_generation < metadata.get("generation", 0),
         verdicts=tuple(_verdict(each) for each in status.analyses if each.phase.over),
+        scaling=scaling_lines(status.autoscaling),
     )
 
 
@@ -190,7 +199,7 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
     for pod in seen.pods:
         pods.setdefault(revision_of(pod), []).append(pod)
     leaves = {entry.revision: entry.at_s for entry in status.scale_downs}
-    runs = _runs(seen, status)
+    runs, used = _runs(seen, status), uses_by_revision(status.autoscaling)
     lines = []
     for replica_set in seen.replica_sets:
         revision = revision_of(replica_set)
@@ -206,6 +215,7 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
             leaves_at_s=leaves.get(revision),
             runs=runs.get(revision, ()),
             config=uses_of(replica_set),
+            use=used.get(revision),
         )
         if line.desired or line.pods or line.roles:  # the others are `history`
             lines.append(line)
@@ -278,9 +288,20 @@ def _bad_conditions(status: RolloutStatus) -> tuple[ConditionLine, ...]:
     return tuple(lines.values())
 
 
-def _wait(status: RolloutStatus) -> WaitLine | None:
-    wait = status.waiting_for
-    return WaitLine(wait.reason, wait.message, wait.since_s, wait.deadline_s) if wait is not None else None
+def _live_percent(seen: RolloutObjects, status: RolloutStatus) -> WeightPercent | None:
+    """The canary's share: as it was last found live, or without routers of the available pods; None where that is not known.
+
+    ReplicaSets are asked where they were read: status repeats their counts a little later.
+    """
+    if status.traffic is not None:
+        return status.traffic.observed_percent
+    pods, updated = status.available_replicas, status.updated_available_replicas
+    if seen.replica_sets:
+        counts = {
+            revision_of(each): _mapping(each.get("status")).get("availableReplicas", 0) for each in seen.replica_sets
+        }
+        pods, updated = sum(counts.values()), counts.get(status.current_revision, 0)
+    return round(100 * min(updated, pods) / pods) if pods else None
 
 
 def _created(thing: Manifest) -> str:

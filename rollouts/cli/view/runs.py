@@ -15,7 +15,7 @@ from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import time_or_0
 from rollouts.cli.view.counts import count_of
 from rollouts.core.analysis.measurement import Measurement, MetricResult
-from rollouts.core.analysis.source import READY_PERCENT_MIN, RESTARTS_MAX
+from rollouts.core.analysis.source import ALPHA, READY_PERCENT_MIN, RESTARTS_MAX
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
 from rollouts.core.placeholders import filled
 from rollouts.manifests.analysis_run import gate_of
@@ -25,6 +25,8 @@ from rollouts.objects import ROLLOUT, Manifest
 BY_HAND = "by hand"
 _PODS = re.compile(r"\[(\d{1,9}), (\d{1,9}), (\d{1,9})\]")  # restarts, ready pods, pods: see metrics/pods.py
 _ONE_NUMBER = re.compile(r"\[?([-+0-9.eE]+)\]?")
+_NAMED = re.compile(r"\w+=\S+(?: \w+=\S+)*")  # see metrics/figures.py
+_WORD = re.compile(r"\w+")
 _LONG_NUMBER = re.compile(r"(\[?)-?[0-9]{1,6}\.[0-9]{6,}(\]?)")
 _ABOUT = {
     AnalysisKind.BACKGROUND: "background analysis",
@@ -182,7 +184,7 @@ def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult],
         counts=", ".join(_counts(result)) + _of(metric, result),
         message=result.message,
         dry_run=result.dry_run,
-        measurements=tuple(_measurement_line(each, pods=_is_of_pods(metric)) for each in result.measurements),
+        measurements=tuple(_measurement_line(each, metric) for each in result.measurements),
     )
 
 
@@ -200,6 +202,8 @@ def _counts(result: MetricResult) -> Iterator[str]:
 
 def _of(metric: Mapping[str, Any], result: MetricResult) -> str:
     """How many there are to be, while they are not there yet."""
+    if "compare" in _mapping(metric.get("provider")):
+        return ""  # the measurement says how many looks there were
     count = metric.get("count")
     text = str(count)
     wanted = int(text) if text.isascii() and text.isdigit() else 0
@@ -207,18 +211,28 @@ def _of(metric: Mapping[str, Any], result: MetricResult) -> str:
     return f" of {wanted}" if wanted and not result.phase.over and (judged or result.error) else ""
 
 
-def _measurement_line(measurement: Measurement, *, pods: bool) -> MeasurementLine:
+def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> MeasurementLine:
     finished_at_s = measurement.finished_at_s
-    found = _PODS.fullmatch(measurement.value) if pods else None
+    found = _PODS.fullmatch(measurement.value) if _is_of_pods(metric) else None
+    value = _read_of(measurement.value, f"{metric.get('successCondition')} {metric.get('failureCondition')}")
+    first = value.partition(" ")[0].rpartition("=")[2] if "=" in value else value
     return MeasurementLine(
         at_s=measurement.started_at_s,
         phase=measurement.phase,
-        value=f"{count_of(int(found[1]), 'restart')}, {found[2]}/{found[3]} ready" if found else measurement.value,
-        number=float(found[1]) if found else _number(measurement.value),
+        value=f"{count_of(int(found[1]), 'restart')}, {found[2]}/{found[3]} ready" if found else value,
+        number=float(found[1]) if found else _number(first),
         samples=measurement.samples,
         took_s=None if finished_at_s is None else finished_at_s - measurement.started_at_s,
         message=measurement.message,
     )
+
+
+def _read_of(value: str, conditions: str) -> str:
+    """Of numbers with names those that the conditions read, or the first; any other value as it is."""
+    if not _NAMED.fullmatch(value):
+        return value
+    parts = value.split(" ")
+    return " ".join([each for each in parts if each.partition("=")[0] in _WORD.findall(conditions)] or parts[:1])
 
 
 def _number(value: str) -> float | None:
@@ -242,6 +256,8 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         for each in _mappings(spec.get("args"))
         if isinstance(each.get("value"), str | int)
     }
+    if isinstance(compared := _mapping(metric.get("provider")).get("compare"), Mapping):
+        return filled(_comparison_text(compared), values.get)
     if _is_of_pods(metric):
         pods = metric["provider"]["kubernetes"]
         restarts, ready = pods.get("maxRestarts", RESTARTS_MAX), pods.get("minReadyPercent", READY_PERCENT_MIN)
@@ -252,6 +268,11 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         if isinstance(condition, str) and condition.strip():
             said.append(before + filled(condition.strip(), values.get))
     return ", ".join(said)
+
+
+def _comparison_text(compared: Mapping[str, Any]) -> str:
+    effect, alpha = compared.get("effect", "?"), compared.get("alpha", f"{ALPHA:g}")
+    return f"not worse than stable by more than {effect}, alpha {alpha}"
 
 
 def _is_of_pods(metric: Mapping[str, Any]) -> bool:

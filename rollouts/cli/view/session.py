@@ -43,9 +43,13 @@ class Session:
     request_timeout_s: float
 
 
-def session_on(api: ApiServer, *, namespace: str, request_timeout_s: float) -> Session:
-    """A session on an open connection, which the caller closes."""
-    clock = SystemClock()
+def session_on(api: ApiServer, *, namespace: str, request_timeout_s: float, clock: Clock | None = None) -> Session:
+    """A session on an open connection, which the caller closes.
+
+    Args:
+        clock: None for this machine's.
+    """
+    clock = clock or SystemClock()
     # A person at a terminal needs no lease: the fence is the controller's.
     client = Client(api, clock=clock, may_write=lambda: True, request_deadline_s=request_timeout_s)
     return Session(api=api, client=client, namespace=namespace, clock=clock, request_timeout_s=request_timeout_s)

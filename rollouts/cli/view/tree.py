@@ -25,6 +25,43 @@ class PodLine:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class UseLine:
+    """What the container of the autoscaling gate uses in the pods of one revision.
+
+    Args:
+        what: container and resource: `app cpu`.
+        percent: of the request; None when it is not known of every pod.
+        measured, pods: how many pods were measured, of how many.
+        at_s: time of the oldest sample; None without one.
+    """
+
+    what: str
+    percent: int | None
+    measured: int
+    pods: int
+    at_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingLine:
+    """What one autoscaler of the Rollout last showed.
+
+    Args:
+        name: with its owner, if it has one.
+        desired: pods; None when it says nothing about the present load.
+        settled_since_s: None while it scales.
+        at_s: when that was read.
+    """
+
+    name: str
+    desired: int | None
+    most: int
+    headroom_percent: int | None
+    settled_since_s: float | None
+    at_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevisionLine:
     """One revision and its pods, newest revision first in `RolloutView.revisions`.
@@ -36,6 +73,8 @@ class RevisionLine:
         leaves_at_s: when it is scaled down; None when that is not planned.
         runs: AnalysisRuns about it: those that are not over, then the others, the newest first.
         config: what it has of ConfigMaps and Secrets.
+        hidden: pods that are not in `pods`.
+        use: of the container that the autoscaling gate judges; None when nothing was read.
     """
 
     revision: str
@@ -48,16 +87,40 @@ class RevisionLine:
     leaves_at_s: float | None = None
     runs: tuple[RunLine, ...] = ()
     config: tuple[ConfigUse, ...] = ()
+    hidden: int = 0
+    use: UseLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WayOut:
+    """A command that ends a wait.
+
+    Args:
+        command: of `kubectl rollouts`, without that: `promote cart -n shop`.
+        purpose: `to go back`; "" where it is the only one.
+    """
+
+    command: str
+    purpose: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitLine:
-    """What the Rollout waits for; `deadline_s` is None when the wait is for a person."""
+    """What the Rollout waits for.
+
+    Args:
+        message: with the commands that the controller names in it.
+        deadline_s: None when the wait is for a person.
+        gist: the message without the commands.
+        ways: those commands, or another one that ends the wait; none for a wait that ends by itself.
+    """
 
     reason: str
     message: str
     since_s: float | None
     deadline_s: float | None
+    gist: str = ""
+    ways: tuple[WayOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +165,19 @@ class RolloutView:
 
     Args:
         strategy: `Canary`, `BlueGreen`, or "" when the spec cannot be read.
-        weight_percent: the canary's share; None where there is no weight.
+        weight_percent: the share that the canary shall have; None where there is no weight.
+        live_percent: the share that it has: last found live, without routers its share of the available pods; None where
+            nothing has been found yet.
         traffic: the desired split and the confirmed one, in words; "" without routers.
         steps: in the words of the manifest, `setWeight 25`.
         step_index: the current step; `len(steps)` when all are done.
+        steps_skipped: the steps of this revision were not carried out: it is the first one, or was stable before.
+        at_rest: no update is under way.
         problems: what is wrong with the spec, with paths.
         stale: the controller has not seen the latest spec yet.
         verdicts: of the current update, in the order of status.
         events: newest last.
+        scaling: autoscalers, as the gate of this update last read them.
     """
 
     namespace: str
@@ -118,9 +186,12 @@ class RolloutView:
     message: str = ""
     strategy: str = ""
     weight_percent: WeightPercent | None = None
+    live_percent: WeightPercent | None = None
     traffic: str = ""
     steps: tuple[str, ...] = ()
     step_index: int = 0
+    steps_skipped: bool = False
+    at_rest: bool = False
     desired: int = 0
     updated: int = 0
     ready: int = 0
@@ -132,6 +203,7 @@ class RolloutView:
     problems: tuple[str, ...] = ()
     stale: bool = False
     verdicts: tuple[VerdictLine, ...] = ()
+    scaling: tuple[ScalingLine, ...] = ()
 
 
 def percent_text(percent: WeightPercent) -> str:

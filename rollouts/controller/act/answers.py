@@ -20,6 +20,7 @@ from rollouts.controller.act.calls import (
     AskProbes,
     ListPods,
     OwnAsk,
+    ReadAutoscaling,
     ReadClasses,
     ReadRoute,
     ReadService,
@@ -36,7 +37,7 @@ from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Key, Kind
-from rollouts.ports import Clock, DataPlanes, DrainQuestion, LiveQuestion
+from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion, LiveQuestion
 
 ASK_AGAIN_S = 1.0
 ASK_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
@@ -57,6 +58,7 @@ class Answers:
     Args:
         planes: None when neither a data plane nor Prometheus can be asked.
         lags: learns from the answers of data planes; None to learn nothing.
+        load: what the cluster measures; all Rollouts share it.
         questions: owns the tasks; they end with it.
     """
 
@@ -69,6 +71,7 @@ class Answers:
         queue: WorkQueue,
         kinds: RouteKinds,
         classes: GatewayClasses,
+        load: ClusterLoad,
         planes: DataPlanes | None = None,
         lags: GatewayLags | None = None,
         clock: Clock,
@@ -80,6 +83,7 @@ class Answers:
         self._queue = queue
         self._kinds = kinds
         self._classes = classes
+        self._load = load
         self._planes = planes
         self._lags = lags
         self._clock = clock
@@ -103,8 +107,11 @@ class Answers:
         """Runs one question until it is answered or has failed; never fails the task group."""
         try:
             async with self._room(ask):
-                await self._answered(key, uid, ask)
-            self._queue.add(key)
+                news = await self._answered(key, uid, ask)
+            if news:
+                self._queue.add(key)
+            else:
+                self._queue.add_at(key, self._clock.monotonic_s() + ASK_AGAIN_S)
         except RolloutsError as exc:
             again_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
             log.warning(
@@ -125,12 +132,13 @@ class Answers:
                 return self._room_for_lists
             case AskDataPlanes():
                 return self._room_for_planes
-            case ReadService() | ReadRoute() | ReadClasses():
+            case ReadService() | ReadRoute() | ReadClasses() | ReadAutoscaling():
                 return self._room_for_asks
             case _:
                 assert_never(ask)
 
-    async def _answered(self, key: Key, uid: str, ask: OwnAsk) -> None:
+    async def _answered(self, key: Key, uid: str, ask: OwnAsk) -> bool:
+        """Puts the answer into the inbox; whether a pass should look at it now."""
         match ask:
             case ReadService(name=name):
                 self._inbox.put_service(key, name, await self._read_service(key, name))
@@ -142,6 +150,8 @@ class Answers:
                 self._inbox.put_live(key, route, await self._live(question))
             case AskProbes(question, label_selector):
                 self._inbox.put_drained(key, question.revision, await self._drained(key, question, label_selector))
+            case ReadAutoscaling(gate):
+                return self._inbox.put_autoscaling(key, gate, await self._load.seen(key, gate))
             case ListPods(label_selector=label_selector):
                 at_s = self._clock.now_s()
                 pods = await self._list_pods(key, label_selector)
@@ -149,6 +159,7 @@ class Answers:
                 self._inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
             case _:
                 assert_never(ask)
+        return True
 
     async def _read_service(self, key: Key, name: str) -> ServiceAnswer:
         asked_s = self._clock.monotonic_s()

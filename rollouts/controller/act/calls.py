@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.intents import CopyOwner
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.traffic import RouteName
 from rollouts.objects import Kind, Manifest
@@ -72,11 +74,13 @@ class Adopt:
 class CreateCopy:
     """GETs a source of configuration, and POSTs its copy if the source still has the content of `use`.
 
-    An existing copy of this Rollout with that content is as good; one without a controller is adopted.
+    An existing copy of this Rollout with that content is as good; one without a controller is adopted. A copy of a Secret is not
+    looked at: nothing else can have its name.
     """
 
     rollout: Rollout = field(repr=False)
     use: ConfigUse
+    owner: CopyOwner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +155,13 @@ class ListPods:
     label_selector: str
 
 
+@dataclass(frozen=True, slots=True)
+class ReadAutoscaling:
+    """Reads the Rollout's autoscalers and what the gate's container uses, from lists that the whole namespace shares."""
+
+    gate: AutoscalingGate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRoute:
     """Finds out which version of the kind the server has, and GETs one route and the object that we own beside it.
@@ -190,7 +201,7 @@ class AskProbes:
     label_selector: str
 
 
-OwnAsk: TypeAlias = ReadService | ListPods | ReadRoute | ReadClasses | AskDataPlanes | AskProbes
+OwnAsk: TypeAlias = ReadService | ListPods | ReadAutoscaling | ReadRoute | ReadClasses | AskDataPlanes | AskProbes
 """What one Rollout asks for itself."""
 
 Ask: TypeAlias = OwnAsk | ReadConfig

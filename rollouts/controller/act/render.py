@@ -16,6 +16,7 @@ from rollouts.controller.act.calls import (
     Evict,
     ListPods,
     Patch,
+    ReadAutoscaling,
     ReadConfig,
     ReadService,
     RemoveRolloutAnnotation,
@@ -27,6 +28,7 @@ from rollouts.controller.act.render_subsets import render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskAutoscaling,
     AskConfig,
     AskDrained,
     AskFeatures,
@@ -81,7 +83,7 @@ Plain: TypeAlias = (
     | AskService
     | AskPods
 )
-"""The intents that concern neither routes, nor analyses, nor configuration."""
+"""The intents that concern neither routes, nor analyses, nor configuration, nor autoscalers."""
 
 
 def render(
@@ -103,6 +105,8 @@ def render(
             return (_render_run(snapshot.rollout, intent),)
         case AskConfig() | CreateConfigCopy() | DeleteConfigCopy():
             return (_render_config(snapshot.rollout, intent),)
+        case AskAutoscaling(gate):
+            return (ReadAutoscaling(gate),)
         case _:
             return (_render(snapshot.rollout, intent),)
 
@@ -165,8 +169,8 @@ def _render_config(rollout: Rollout, intent: AskConfig | CreateConfigCopy | Dele
     match intent:
         case AskConfig(ref):
             return ReadConfig(ref.kind, ref.name)
-        case CreateConfigCopy(use):
-            return CreateCopy(rollout=rollout, use=use)
+        case CreateConfigCopy(use, owner):
+            return CreateCopy(rollout=rollout, use=use, owner=owner)
         case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
             return Delete(kind=kind_of(kind), name=name, uid=uid, resource_version=version)
         case _:

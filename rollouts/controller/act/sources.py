@@ -7,28 +7,27 @@ see meanwhile why it failed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-import msgspec
 import structlog
 
 from rollouts.cluster.client import Client
-from rollouts.cluster.decoding import decode_config, metadata_of
+from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Store
-from rollouts.cluster.structs import ConfigContent, Metadata
+from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import CreateCopy, Patch
+from rollouts.controller.act.secret_looks import SecretLooks
+from rollouts.controller.act.source_reads import SourceRead, not_readable, read_source, remedy_of, without_values
 from rollouts.controller.workqueue.barrier import Barrier
-from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed, SourceKey
+from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed, SecretSeen, SourceKey
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind
 from rollouts.errors import (
     ApiConflict,
     ApiExists,
     ApiForbidden,
+    ApiInvalid,
     ApiNotFound,
     ApiUnavailable,
     RolloutsError,
@@ -38,47 +37,14 @@ from rollouts.manifests.adoption import adoption_patch
 from rollouts.manifests.config_copy import config_copy, kind_of
 from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, FIELD_MANAGER, NAME, name_label
 from rollouts.objects import Key
-from rollouts.ports import JSON_PATCH
+from rollouts.ports import JSON_PATCH, Clock
 
 READ_AGAIN_S = 1.0
 READ_AGAIN_REFUSED_S = 60.0  # somebody must change RBAC first
 READ_AGAIN_CRASHED_S = 30.0
 READS_AT_ONCE = 32  # half of the connection's pool
 
-_OFF = "or set spec.configVersioning.mode: Off"
-_ENTRIES = msgspec.json.Decoder(dict[str, str] | None)
-
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRead:
-    """A ConfigMap or Secret as it was read; it is shown to nobody.
-
-    Args:
-        data: a ConfigMap's `data`.
-        binary_data: a ConfigMap's `binaryData`, or a Secret's `data`; base64.
-        content: the hash of both.
-    """
-
-    metadata: Metadata
-    immutable: bool
-    data: Mapping[str, str] = field(repr=False)
-    binary_data: Mapping[str, str] = field(repr=False)
-    content: str
-
-
-async def read_source(client: Client, kind: ConfigKind, namespace: str, name: str) -> SourceRead:
-    """One ConfigMap or Secret as it is now. Raises: what `Client.get` raises."""
-    read = decode_config(await client.get(kind_of(kind), namespace, name))
-    data, binary_data = _entries(read, kind)
-    return SourceRead(
-        metadata=read.metadata,
-        immutable=read.immutable,
-        data=data,
-        binary_data=binary_data,
-        content=content_hash(data, binary_data),
-    )
 
 
 class Sources:
@@ -96,6 +62,7 @@ class Sources:
         contents: Contents,
         barrier: Barrier,
         queue: WorkQueue,
+        clock: Clock,
         reads: asyncio.TaskGroup,
     ) -> None:
         self._client = client
@@ -103,17 +70,27 @@ class Sources:
         self._contents = contents
         self._barrier = barrier
         self._queue = queue
+        self._clock = clock
         self._reads = reads
         self._reading: dict[SourceKey, asyncio.Task[None]] = {}
         self._room = asyncio.Semaphore(READS_AT_ONCE)
+        self._looks = SecretLooks(
+            client=client, contents=contents, queue=queue, clock=clock, room=self._room, looks=reads
+        )
 
     def ask(self, source: SourceKey) -> None:
-        """Starts to read a source, unless that is under way. The answer wakes everybody who names it."""
+        """Starts to read a source, unless that is under way. The answer wakes everybody who names it.
+
+        A Secret is looked at first, and from then on: its content may be known from a note, or need no read.
+        """
+        if source[0] is ConfigKind.SECRET and self._looks.follow(source):
+            return
         if source not in self._reading:
             self._reading[source] = self._reads.create_task(self._read(source))
 
     def stop(self) -> None:
         """Ends all reads, because no pass will need them."""
+        self._looks.stop()
         for task in self._reading.values():
             task.cancel()
 
@@ -123,29 +100,62 @@ class Sources:
         Raises: ApiConflict, when the source has another content by now, or the copy is being deleted; ApiExists, when an object
         that is no such copy has its name; what `Client` raises.
         """
-        use = call.use
+        use, source = call.use, await self._source_of_copy(key, call)
         kind = kind_of(use.kind)
-        try:
-            source = await read_source(self._client, use.kind, key.namespace, use.source)
-        except ApiNotFound as exc:
-            raise ApiConflict(f"{use.kind} {use.source} was deleted meanwhile") from exc
-        except ApiForbidden as exc:
-            raise _not_readable(use.kind, use.source, exc) from exc
-        self._contents.put((use.kind, key.namespace, use.source), _content_of(source))
-        if source.content != use.content:
-            raise ApiConflict(f"{use.kind} {use.source} has another content by now")
-        manifest = config_copy(call.rollout, use, data=source.data, binary_data=source.binary_data)
+        manifest = config_copy(
+            call.rollout,
+            use,
+            data=source.data,
+            binary_data=source.binary_data,
+            secret_type=source.type,
+            owner=call.owner,
+        )
         try:
             made = metadata_of(await self._client.create(kind, key.namespace, manifest, FIELD_MANAGER))
         except ApiExists as exc:
+            if use.kind is ConfigKind.SECRET:
+                return None  # of this ReplicaSet, and the answer was lost: nothing else has such a name
             return await self._existing(key, call, exc)
         except ApiNotFound as exc:
             raise ApiConflict(f"namespace {key.namespace} is gone") from exc
         except ApiForbidden as exc:
-            remedy = "" if "quota" in str(exc) else f"; grant create of {kind.plural}, {_OFF}"
-            raise ApiForbidden(f"the copy of {use.kind} {use.source} cannot be created: {exc}{remedy}") from exc
-        self._barrier.wrote(key, kind, use.copy, resource_version=made.resource_version, uid=made.uid)
+            remedy = "" if "quota" in str(exc) else f"; {remedy_of(use.kind, 'create')}"
+            message = (
+                f"the copy of {use.kind} {use.source} cannot be created: {without_values(str(exc), source)}{remedy}"
+            )
+            raise ApiForbidden(message) from None
+        except ApiInvalid as exc:
+            message = f"the copy of {use.kind} {use.source} is refused: {without_values(str(exc), source)}"
+            raise ApiInvalid(message) from None
+        if use.kind is ConfigKind.CONFIG_MAP:  # no watch shows a Secret
+            self._barrier.wrote(key, kind, use.copy, resource_version=made.resource_version, uid=made.uid)
         return None
+
+    async def _source_of_copy(self, key: Key, call: CreateCopy) -> SourceRead:
+        """The source of a copy, with the content that the copy must have. Raises: as `copy`."""
+        use = call.use
+        try:
+            source = await read_source(self._client, use.kind, key.namespace, use.source)
+        except ApiNotFound as exc:
+            self._show_secret((use.kind, key.namespace, use.source), None)
+            raise ApiConflict(f"{use.kind} {use.source} was deleted meanwhile") from exc
+        except ApiForbidden as exc:
+            raise not_readable(use.kind, use.source, exc) from exc
+        self._take((use.kind, key.namespace, use.source), source)
+        if source.content != use.content or source.is_token:
+            raise ApiConflict(f"{use.kind} {use.source} has another content by now")
+        return source
+
+    def _take(self, source: SourceKey, read: SourceRead) -> None:
+        """Takes what a read brought, for everybody who names the source."""
+        self._contents.put(source, _content_of(read))
+        self._show_secret(source, read)
+
+    def _show_secret(self, source: SourceKey, read: SourceRead | None) -> None:
+        """A read of a Secret is a look at it, too; no watch brings one."""
+        if source[0] is ConfigKind.SECRET:
+            seen = SecretSeen(read.metadata if read is not None else None)
+            self._contents.look(source, seen, now_s=self._clock.now_s())
 
     async def _existing(self, key: Key, call: CreateCopy, error: ApiExists) -> Patch | None:
         """The patch that an existing copy needs; None for none. Raises: as `copy`."""
@@ -198,11 +208,12 @@ class Sources:
             shown = self._shown(source)
             if shown is not None and read.metadata.version < shown.version:
                 raise ApiUnavailable(f"{kind} {name} was read in an older version than the watch has shown")
+            self._show_secret(source, read)
             return _content_of(read), None
         except ApiNotFound:
-            return None, READ_AGAIN_S  # the watch will say that it is gone; only that counts
+            return None, READ_AGAIN_S  # the watch, or the next look, will say that it is gone; only that counts
         except ApiForbidden as exc:
-            failed, again_s = str(_not_readable(kind, name, exc)), READ_AGAIN_REFUSED_S
+            failed, again_s = str(not_readable(kind, name, exc)), READ_AGAIN_REFUSED_S
             answer = ReadFailed(message=failed, needs_a_person=True)
         except RolloutsError as exc:
             failed, again_s = str(exc), READ_AGAIN_S if isinstance(exc, TransientError) else READ_AGAIN_REFUSED_S
@@ -224,21 +235,14 @@ class Sources:
         return not isinstance(read, ContentRead) or int(read.resource_version) < shown.version
 
     def _shown(self, source: SourceKey) -> Metadata | None:
-        """The source as its watch shows it."""
+        """The source as its watch, or the last look at it, shows it."""
         kind, namespace, name = source
+        if kind is ConfigKind.SECRET:
+            secret = self._contents.secret(source)
+            return secret.metadata if secret is not None else None
         table = self._store.watched(kind_of(kind))
         shown = table.get(namespace, name) if table is not None else None
         return shown.metadata if shown is not None else None
-
-
-def _entries(read: ConfigContent, kind: ConfigKind) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Text and base64 by key. Raises: ApiUnavailable, without any part of it."""
-    try:
-        data = (_ENTRIES.decode(read.data) if bytes(read.data) else None) or {}
-        binary_data = (_ENTRIES.decode(read.binary_data) if bytes(read.binary_data) else None) or {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ApiUnavailable(f"the data of {kind} {read.metadata.name} cannot be read") from None
-    return ({}, data) if kind is ConfigKind.SECRET else (data, binary_data)
 
 
 def _content_of(read: SourceRead) -> ContentRead:
@@ -248,12 +252,7 @@ def _content_of(read: SourceRead) -> ContentRead:
         resource_version=metadata.resource_version,
         content=read.content,
         immutable=read.immutable,
-    )
-
-
-def _not_readable(kind: ConfigKind, name: str, why: ApiForbidden) -> ApiForbidden:
-    return ApiForbidden(
-        f"the controller may not read {kind} {name}: grant get of {kind_of(kind).plural}, {_OFF}: {why}"
+        left_alone=read.is_token,
     )
 
 

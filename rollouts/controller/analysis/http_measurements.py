@@ -1,4 +1,4 @@
-"""Measurements of `prometheus` and `web`: one bounded request each, with the values of secrets put in right before it is sent."""
+"""Measurements of `prometheus`, `web` and `compare`: bounded requests, with secrets put in right before they are sent."""
 
 from __future__ import annotations
 
@@ -6,20 +6,31 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, assert_never
 
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
+from rollouts.core.analysis.cluster_source import FromCluster
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric, SecretReference
 from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.secret_values import with_secret_values
-from rollouts.core.analysis.source import JobMetric, MetricSource, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import (
+    ComparedBy,
+    Comparison,
+    JobMetric,
+    MetricSource,
+    PodEvidence,
+    PrometheusQuery,
+    WebQuery,
+)
 from rollouts.core.model.frozen import replace
+from rollouts.metrics.comparison import ArmSeen, failure_of, look_of, measurement_of, seen_in
 from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint, origin_of
-from rollouts.metrics.samples import MetricData, NoEvidence
-from rollouts.metrics.sources import found_in
+from rollouts.metrics.samples import Absence, MetricData, NoEvidence
+from rollouts.metrics.sources import HttpSource, Question, found_in
 from rollouts.ports import Clock, MetricEndpoints
 
 _NUMBERS = re.compile(r"[^\[\], ]+")
@@ -75,18 +86,44 @@ class HttpMeasurements:
             values = found
             if problem := _secret_problem(metric, values):
                 return self._failed(problem, now_s)
-        return without_secrets(await self._asked(with_secret_values(metric, values), now_s), values)
+        metric = with_secret_values(metric, values)
+        if isinstance(metric.source, Comparison):
+            return without_secrets(await self._compared(metric.source, run, due, now_s), values)
+        return without_secrets(await self._asked(metric, now_s), values)
 
     async def _asked(self, metric: Metric, now_s: float) -> Measurement:
         assert isinstance(metric.source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
-        question = question_to(metric.source, self._declared(), now_s=now_s)
+        question = self._question(metric.source, now_s)
         if isinstance(question, NoEvidence):
-            named = metric.source.endpoint if isinstance(metric.source, PrometheusQuery) else ""
-            why_not = self._why_not(named)
-            return self._failed(why_not, now_s) if why_not else self._judged(question, metric, now_s)
+            return self._judged(question, metric, now_s)
         answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
         async with self._judging:  # one answer in each turn of the event loop: a large one takes 10 ms and more
             return self._judged(found_in(answer, question), metric, now_s)
+
+    async def _compared(self, source: Comparison, run: MeasuredRun, due: Due, now_s: float) -> Measurement:
+        """One look at both arms; its queries go out one after the other."""
+        look = look_of(source, due.carried, began_at_s=run.started_at_s + source.warm_up_s, now_s=now_s)
+        if isinstance(look, NoEvidence):
+            return failure_of(look, now_s=now_s)
+        seen: list[ArmSeen] = []
+        for query in look.queries:
+            question = self._question(query, look.at_s)
+            if isinstance(question, NoEvidence):
+                return failure_of(question, now_s=now_s)
+            answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
+            async with self._judging:
+                seen.append(seen_in(answer, look))
+        judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
+        # Importing scipy takes about a second, in which no pass would run.
+        return await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
+
+    def _question(self, source: HttpSource, now_s: float) -> Question | NoEvidence:
+        """What is asked, and whom; or why nobody can be."""
+        question = question_to(source, self._declared(), now_s=now_s)
+        if isinstance(question, NoEvidence):
+            why_not = self._why_not(source.endpoint if isinstance(source, PrometheusQuery) else "")
+            return NoEvidence(why_not, Absence.ERROR) if why_not else question
+        return question
 
     def _judged(self, found: MetricData, metric: Metric, now_s: float) -> Measurement:
         return measured(found, metric.condition, started_at_s=now_s, finished_at_s=self._clock.now_s())
@@ -121,9 +158,12 @@ def _urls(source: MetricSource) -> Iterator[str]:
     match source:
         case WebQuery(url=url, authentication=authentication):
             yield url
-        case PrometheusQuery(authentication=authentication):
+        case (
+            PrometheusQuery(authentication=authentication)
+            | Comparison(of=PrometheusQuery(authentication=authentication))
+        ):
             pass
-        case JobMetric() | PodEvidence():
+        case JobMetric() | PodEvidence() | FromCluster():
             return
         case _:
             assert_never(source)

@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, assert_never
 
+from rollouts.core.analysis.cluster_source import (
+    AutoscalerMetric,
+    ContainerResourceMetric,
+    CustomMetric,
+    ExternalMetric,
+)
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due
-from rollouts.core.analysis.source import JobMetric, MetricSource, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import Comparison, JobMetric, MetricSource, PodEvidence, PrometheusQuery, WebQuery
 from rollouts.core.model.analysis import AnalysisPhase
 
 
@@ -24,6 +30,11 @@ class SourceName(StrEnum):
     WEB = "web"
     JOB = "job"
     KUBERNETES = "kubernetes"
+    CONTAINER_RESOURCE = "containerResource"
+    AUTOSCALER = "hpa"
+    CUSTOM_METRIC = "customMetric"
+    EXTERNAL_METRIC = "externalMetric"
+    COMPARE = "compare"
 
 
 UNAVAILABLE: Mapping[SourceName, str] = {
@@ -31,6 +42,11 @@ UNAVAILABLE: Mapping[SourceName, str] = {
     SourceName.WEB: "this controller asks no metric servers",
     SourceName.JOB: "metrics of the source job are off: start the controller with --job-metrics",
     SourceName.KUBERNETES: "this controller cannot list pods for metrics",
+    SourceName.CONTAINER_RESOURCE: "this controller reads no metrics of containers",
+    SourceName.AUTOSCALER: "this controller reads no autoscalers",
+    SourceName.CUSTOM_METRIC: "this controller reads no custom metrics",
+    SourceName.EXTERNAL_METRIC: "this controller reads no external metrics",
+    SourceName.COMPARE: "this controller asks no metric servers",
 }
 """What the measurements of a source say that this installation does not have."""
 
@@ -81,6 +97,16 @@ def name_of(source: MetricSource) -> SourceName:
             return SourceName.JOB
         case PodEvidence():
             return SourceName.KUBERNETES
+        case ContainerResourceMetric():
+            return SourceName.CONTAINER_RESOURCE
+        case AutoscalerMetric():
+            return SourceName.AUTOSCALER
+        case CustomMetric():
+            return SourceName.CUSTOM_METRIC
+        case ExternalMetric():
+            return SourceName.EXTERNAL_METRIC
+        case Comparison():
+            return SourceName.COMPARE
         case _:
             assert_never(source)
 

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from rollouts.cluster.store import Store, Table
-from rollouts.controller.observe.sight import FAILED_TELL_S
+from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
 from rollouts.errors import ApiNotFound, RolloutsError
 from rollouts.objects import ROLLOUT, Kind

@@ -1,7 +1,7 @@
 """What is known of the sources of configuration that a Rollout names, and its copies of them.
 
-The watch shows versions, and contents were read beside the passes. A read of another version than the watch shows says nothing,
-and only what the complete watch does not show is absent.
+The watch of ConfigMaps shows versions, and so do looks at Secrets; contents were read beside the passes. A read of another
+version than these show says nothing. Absent is only what the complete watch does not show, or the server's 404 to a look.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from rollouts.api.times import time_or_0
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject, ReplicaSetObject
-from rollouts.controller.observe.sight import FAILED_TELL_S
+from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
@@ -81,15 +81,20 @@ class Configs:
         self._contents.askers.asks(key, [(ref.kind, key.namespace, ref.name) for ref in refs])
         if not refs:
             return {}
-        if (unseen := self._unseen(key.namespace)) is not None:
-            return {(ref.kind, ref.name): unseen for ref in refs}
         noted = {
             (use.kind, use.source, use.uid, use.resource_version): use.content
             for each in replica_sets
             for use in each.config or ()
             if use.copy
         }
-        return {(ref.kind, ref.name): self._source(key.namespace, ref, noted) for ref in refs}
+        unseen = self._unseen(key.namespace)
+        found: dict[tuple[ConfigKind, str], Source] = {}
+        for ref in refs:
+            if ref.kind is ConfigKind.SECRET:
+                found[ref.kind, ref.name] = self._secret(key.namespace, ref, noted)
+            else:
+                found[ref.kind, ref.name] = unseen or self._config_map(key.namespace, ref, noted)
+        return found
 
     def copies(self, key: Key, uid: str) -> tuple[CopySeen, ...]:
         """The copies with the Rollout's name on them, whoever owns them, in order of their names."""
@@ -103,7 +108,7 @@ class Configs:
         self._contents.askers.rests(key)
 
     def _unseen(self, namespace: str) -> SourceUnread | None:
-        """Why nothing can be said about the sources of a namespace; None when it can."""
+        """Why nothing can be said about the ConfigMaps of a namespace; None when it can."""
         if not self._is_listed():
             return SourceUnread(asks=False)
         if why := self._why_unseen(namespace):
@@ -113,18 +118,31 @@ class Configs:
             return SourceUnread(f"the watch of ConfigMaps fails: {watch.trouble}", asks=False)
         return None
 
-    def _source(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
-        where, source = (namespace, ref.name), (ref.kind, namespace, ref.name)
+    def _config_map(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
+        where = (namespace, ref.name)
         if (unreadable := self._table.unreadable.get(where)) is not None:
             return SourceUnread(f"{ref} cannot be read: {unreadable.why}; repair it or delete it", asks=False)
         seen: ConfigMapObject | None = self._table.get(*where)
+        return self._source(namespace, ref, seen.metadata if seen is not None else None, noted)
+
+    def _secret(self, namespace: str, ref: ConfigRef, noted: _Noted) -> Source:
+        seen = self._contents.secret((ref.kind, namespace, ref.name))
         if seen is None:
+            return SourceUnread()
+        if seen.failed is not None:
+            return SourceUnread(seen.failed.message, needs_a_person=seen.failed.needs_a_person, asks=False)
+        return self._source(namespace, ref, seen.metadata, noted)
+
+    def _source(self, namespace: str, ref: ConfigRef, metadata: ConfigMapMetadata | None, noted: _Noted) -> Source:
+        source = (ref.kind, namespace, ref.name)
+        if metadata is None:
             return SourceAbsent(self._contents.gone_since_s(source))
-        metadata = seen.metadata
         if (metadata.annotations or {}).get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
             return SourceLeftAlone()
         read = self._contents.get(source)
         if isinstance(read, ContentRead) and _is_about(read, metadata):
+            if read.left_alone:
+                return SourceLeftAlone()
             return self._known(source, metadata, content=read.content, immutable=read.immutable)
         content = noted.get((ref.kind, ref.name, metadata.uid, metadata.resource_version))
         if content is not None:
@@ -139,7 +157,7 @@ class Configs:
             immutable=immutable,
             uid=metadata.uid,
             resource_version=metadata.resource_version,
-            changed_at_s=time_or_0(metadata.changed_at),
+            changed_at_s=max(time_or_0(metadata.changed_at), self._contents.undated_change_s(source) or 0.0),
             shared_by=max(1, self._contents.askers.count(source)),
         )
 

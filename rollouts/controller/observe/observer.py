@@ -223,6 +223,7 @@ class Observer:
             drains=self._inbox.drained(key),
             pods=self._inbox.pods(key),
             eviction_refused=self._inbox.refusal(key),
+            autoscaling=self._inbox.autoscaling(key, gate) if (gate := parsed.spec.autoscaling) is not None else None,
             proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Store, Table
+from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
@@ -21,8 +22,6 @@ from rollouts.errors import ObjectUnreadable, WatchFailed
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, SERVICE, Key, Kind
 from rollouts.ports import Clock
-
-FAILED_TELL_S = 90.0  # the longest pause between two attempts is 60 s, so at least two attempts have failed
 
 
 @dataclass(frozen=True, slots=True)

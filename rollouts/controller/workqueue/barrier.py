@@ -1,7 +1,7 @@
 """Read your writes: a pass waits until the store shows everything that earlier passes of its key have written.
 
 `cluster/store.py` knows which writes are not shown yet. The barrier knows which key waits for them, and queues the key again at
-the watch's event, without polling. The store gives up after 30 s on a write that is never shown.
+the watch's event, without polling. The store gives up on a write only when its watch has passed it by without showing it.
 """
 
 from __future__ import annotations
@@ -23,20 +23,29 @@ class Barrier:
         self._waiters: dict[tuple[Kind, str, str], set[Key]] = {}
 
     def wrote(
-        self, key: Key, kind: Kind, name: str, *, resource_version: str | None, uid: str, namespace: str = ""
+        self,
+        key: Key,
+        kind: Kind,
+        name: str,
+        *,
+        resource_version: str | None,
+        uid: str,
+        namespace: str = "",
+        sure: bool = True,
     ) -> None:
         """Remembers that a pass over `key` wrote an object.
 
         Args:
             resource_version: None for a deletion.
             namespace: "" for that of `key`.
+            sure: the server gave that version; see `Table.wrote`.
         """
-        self._store.wrote(kind, namespace or key.namespace, name, resource_version, uid)
+        self._store.wrote(kind, namespace or key.namespace, name, resource_version, uid, sure=sure)
         self._written.setdefault(key, set()).add((kind, namespace or key.namespace, name))
 
     def outdated(self, key: Key, kind: Kind, name: str, *, resource_version: str, uid: str) -> None:
         """Remembers that the server has a newer version than this one, so no pass decides on this one again."""
-        self.wrote(key, kind, name, resource_version=str(int(resource_version) + 1), uid=uid)
+        self.wrote(key, kind, name, resource_version=str(int(resource_version) + 1), uid=uid, sure=False)
 
     def holds_back(self, key: Key) -> bool:
         """Whether the store is behind our writes; if so, the key is queued again when it no longer is."""

@@ -1,6 +1,7 @@
 """What was read of sources of configuration, and which Rollouts name them. In RAM only, and hashes only: no content is kept.
 
-A read is about one version of a source. What the watch shows decides whether it is still true, see `observe/config.py`.
+A read is about one version of a source. What the watch of ConfigMaps shows, or the last look at a Secret, decides whether it is
+still true, see `observe/config.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rollouts.cluster.structs import ConfigMapObject
+from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.core.model.config import ConfigKind
 
@@ -26,12 +27,14 @@ class ContentRead:
 
     Args:
         content: the hash, see core/config/content.py.
+        left_alone: it belongs to the control plane, which writes it: the token of a ServiceAccount.
     """
 
     uid: str
     resource_version: str
     content: str
     immutable: bool
+    left_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,19 @@ class ReadFailed:
     needs_a_person: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SecretSeen:
+    """What the last look at a Secret showed.
+
+    Args:
+        metadata: None when there is no such Secret.
+        failed: why it cannot be seen now; what it was before says nothing then.
+    """
+
+    metadata: ConfigMapMetadata | None = None
+    failed: ReadFailed | None = None
+
+
 class Contents:
     """What is known of sources, by name."""
 
@@ -55,6 +71,8 @@ class Contents:
         """Which Rollouts name which sources."""
         self._read: OrderedDict[SourceKey, ContentRead | ReadFailed] = OrderedDict()
         self._gone: OrderedDict[SourceKey, float] = OrderedDict()
+        self._undated: OrderedDict[SourceKey, float] = OrderedDict()
+        self._secrets: dict[SourceKey, SecretSeen] = {}
 
     def put(self, source: SourceKey, answer: ContentRead | ReadFailed) -> None:
         """Takes what the last read of a source brought."""
@@ -71,8 +89,15 @@ class Contents:
         return found
 
     def gone_since_s(self, source: SourceKey) -> float | None:
-        """When the watch saw the source go, wall clock; None when it did not, or nobody named the source then."""
+        """When the source was seen to go, wall clock; None when it was not, or nobody named it then."""
         return self._gone.get(source)
+
+    def undated_change_s(self, source: SourceKey) -> float | None:
+        """When a change was seen that the API server gave no time, wall clock; None when its last change has one.
+
+        The API server dates what an update sets. One that only removes a key moves no time in managedFields.
+        """
+        return self._undated.get(source)
 
     def learn(self, before: ConfigMapObject | None, after: ConfigMapObject | None, *, now_s: float) -> None:
         """Follows one change of a watched ConfigMap.
@@ -86,9 +111,60 @@ class Contents:
         source = (ConfigKind.CONFIG_MAP, seen.metadata.namespace, seen.metadata.name)
         if after is not None:
             self._gone.pop(source, None)
+            self._changed(source, before.metadata if before is not None else None, after.metadata, now_s=now_s)
             return
+        self._went(source, now_s=now_s)
+
+    def secret(self, source: SourceKey) -> SecretSeen | None:
+        """What the last look at a Secret showed; None when nobody has looked yet, or nobody needs it any more."""
+        return self._secrets.get(source)
+
+    def look(self, source: SourceKey, seen: SecretSeen, *, now_s: float) -> bool:
+        """Takes what a look at a Secret showed, or a read of it; an older version than the last one counts for nothing.
+
+        Args:
+            now_s: wall clock.
+
+        Returns: whether that is anything new.
+        """
+        before = self._secrets.get(source)
+        known, now = (before.metadata if before is not None else None), seen.metadata
+        if known is not None and now is not None and now.version < known.version:
+            return False
+        self._secrets[source] = seen
+        if now is not None:
+            self._gone.pop(source, None)
+            self._changed(source, known, now, now_s=now_s)
+        elif seen.failed is None and known is not None:
+            self._went(source, now_s=now_s)
+        return before is None or (_version(known), before.failed) != (_version(now), seen.failed)
+
+    def overlook(self, source: SourceKey) -> None:
+        """Forgets a Secret that nobody looks at any more."""
+        self._secrets.pop(source, None)
+
+    def _changed(
+        self, source: SourceKey, before: ConfigMapMetadata | None, after: ConfigMapMetadata, *, now_s: float
+    ) -> None:
+        """Notes when a version was seen that is not dated later than the one before; a process that has just begun saw none."""
+        if before is None or _version(before) == _version(after):
+            return
+        self._undated.pop(source, None)
+        if self.askers.count(source) and (after.changed_at or "") <= (
+            before.changed_at or ""
+        ):  # RFC 3339 in UTC, whole seconds
+            self._undated[source] = now_s
+            if len(self._undated) > KEPT_MAX:
+                self._undated.popitem(last=False)
+
+    def _went(self, source: SourceKey, *, now_s: float) -> None:
         self._read.pop(source, None)
+        self._undated.pop(source, None)
         if self.askers.count(source):
             self._gone[source] = now_s
             if len(self._gone) > KEPT_MAX:
                 self._gone.popitem(last=False)
+
+
+def _version(metadata: ConfigMapMetadata | None) -> tuple[str, str]:
+    return (metadata.uid, metadata.resource_version) if metadata is not None else ("", "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rollouts.cluster.structs import RouteObject, ServiceObject
+from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.snapshot import DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName
 from rollouts.objects import Key, Kind
@@ -64,6 +65,7 @@ class Inbox:
         self._route_askers: dict[tuple[str, str], set[Key]] = {}
         self._live: dict[Key, dict[RouteName, LiveSeen]] = {}
         self._drained: dict[Key, dict[str, DrainSeen]] = {}
+        self._autoscaling: dict[Key, tuple[AutoscalingGate, AutoscalingSeen]] = {}
 
     def put_service(self, key: Key, name: str, answer: ServiceAnswer) -> None:
         """Takes the answer to a question about Service `name`."""
@@ -91,6 +93,12 @@ class Inbox:
     def put_drained(self, key: Key, revision: str, answer: DrainSeen) -> None:
         """Takes the answer of the drain probes about a revision."""
         self._drained.setdefault(key, {})[revision] = answer
+
+    def put_autoscaling(self, key: Key, gate: AutoscalingGate, answer: AutoscalingSeen) -> bool:
+        """Takes the answer to a gate's question; whether it is another than the last one. All of a namespace share its lists."""
+        before = self._autoscaling.get(key)
+        self._autoscaling[key] = gate, answer
+        return before != (gate, answer)
 
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
         """Remembers that a PodDisruptionBudget refused an eviction."""
@@ -120,6 +128,11 @@ class Inbox:
     def drained(self, key: Key) -> Mapping[str, DrainSeen]:
         """The last answers of the drain probes, by revision; `decide` judges how old they may be."""
         return self._drained.get(key, {})
+
+    def autoscaling(self, key: Key, gate: AutoscalingGate) -> AutoscalingSeen | None:
+        """The last answer to this gate's question; `decide` judges how old it may be."""
+        asked, answer = self._autoscaling.get(key, (None, None))
+        return answer if asked == gate else None
 
     def age_s(self, answer: ServiceAnswer | RouteAnswer) -> float:
         """Seconds since the question was sent."""
@@ -168,5 +181,5 @@ class Inbox:
             if not askers:
                 self._route_askers.pop((route.namespace, route.name), None)
         answers: MutableMapping[Key, Any]
-        for answers in (self._pods, self._refusals, self._live, self._drained):
+        for answers in (self._pods, self._refusals, self._live, self._drained, self._autoscaling):
             answers.pop(key, None)

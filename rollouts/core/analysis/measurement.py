@@ -20,6 +20,7 @@ class Measurement:
         message: why it is what it is, in words of ours.
         samples: numbers that it is made of.
         metadata: what the provider needs to go on with it, such as the name of a Job.
+        carried: what the provider needs for the metric's next measurement; its result keeps that. () changes nothing.
     """
 
     phase: AnalysisPhase
@@ -30,6 +31,7 @@ class Measurement:
     message: str = ""
     samples: int = 0
     metadata: tuple[tuple[str, str], ...] = ()
+    carried: tuple[tuple[str, str], ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -46,6 +48,7 @@ class MetricResult:
         measurements: the latest, the oldest first.
         count: those that are judged: all but errors.
         consecutive_error, consecutive_success: at the end of what was measured.
+        carried: what the provider needs for the next measurement, whichever measurements are kept.
     """
 
     name: str
@@ -60,6 +63,7 @@ class MetricResult:
     consecutive_error: int = 0
     consecutive_success: int = 0
     dry_run: bool = False
+    carried: tuple[tuple[str, str], ...] = ()
 
     @property
     def last(self) -> Measurement | None:

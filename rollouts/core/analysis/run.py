@@ -36,12 +36,14 @@ class Due:
     Args:
         number: of the measurement, from 1; one that was not recorded is taken again under its number.
         measurement: the one in flight, which is resumed or stopped; None for a new one.
+        carried: what earlier measurements have left for it.
     """
 
     metric: str
     task: Task
     number: int
     measurement: Measurement | None = None
+    carried: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,5 +165,6 @@ def _next(
             later_s.append(at_s)
             continue
         task = Task.TAKE if result.in_flight is None else Task.STOP if ending else Task.RESUME
-        due.append(Due(metric=each.name, task=task, number=next_number(result), measurement=result.in_flight))
+        number, in_flight = next_number(result), result.in_flight
+        due.append(Due(metric=each.name, task=task, number=number, measurement=in_flight, carried=result.carried))
     return tuple(due), earliest(later_s)

@@ -6,8 +6,17 @@ import json
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
+from rollouts.core.analysis.cluster_source import FromCluster
 from rollouts.core.analysis.metric import Metric
-from rollouts.core.analysis.source import JobMetric, MetricSource, OAuth2, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import (
+    Comparison,
+    JobMetric,
+    MetricSource,
+    OAuth2,
+    PodEvidence,
+    PrometheusQuery,
+    WebQuery,
+)
 from rollouts.core.model.frozen import replace
 from rollouts.core.placeholders import filled
 
@@ -36,11 +45,9 @@ def with_secret_values(metric: Metric, values: Mapping[str, str]) -> Metric:
 def _filled(source: MetricSource, plain: _Fill, in_json: _Fill) -> MetricSource:
     match source:
         case PrometheusQuery():
-            return replace(
-                source,
-                headers=_headers(source.headers, plain),
-                authentication=_authentication(source.authentication, plain),
-            )
+            return _in_query(source, plain)
+        case Comparison():
+            return replace(source, of=_in_query(source.of, plain))
         case WebQuery():
             return replace(
                 source,
@@ -49,10 +56,18 @@ def _filled(source: MetricSource, plain: _Fill, in_json: _Fill) -> MetricSource:
                 body=(in_json if source.body_is_json else plain)(source.body),
                 authentication=_authentication(source.authentication, plain),
             )
-        case JobMetric() | PodEvidence():  # no secret may stand in them
+        case JobMetric() | PodEvidence() | FromCluster():  # no secret may stand in them
             return source
         case _:
             assert_never(source)
+
+
+def _in_query(source: PrometheusQuery, plain: _Fill) -> PrometheusQuery:
+    return replace(
+        source,
+        headers=_headers(source.headers, plain),
+        authentication=_authentication(source.authentication, plain),
+    )
 
 
 def _headers(headers: tuple[tuple[str, str], ...], plain: _Fill) -> tuple[tuple[str, str], ...]:

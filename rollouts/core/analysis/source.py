@@ -7,8 +7,10 @@ request puts it in, at that moment. `Metric.secrets` says which those are.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TypeAlias
 
+from rollouts.core.analysis.cluster_source import ClusterSource
 from rollouts.objects import Manifest
 
 DEFAULT_ENDPOINT = "default"
@@ -18,6 +20,8 @@ RESTARTS_MAX = 0
 READY_PERCENT_MIN = 100
 PROMETHEUS_TIMEOUT_S = 30.0
 WEB_TIMEOUT_S = 10.0
+ALPHA = 0.05
+"""Chance that the answer of a comparison is wrong, where its author says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,4 +121,53 @@ class PodEvidence:
     containers: tuple[str, ...] = ()
 
 
-MetricSource: TypeAlias = PrometheusQuery | WebQuery | JobMetric | PodEvidence
+class ComparedBy(Enum):
+    """How the arms of a comparison are told apart."""
+
+    RATES = "sequential test of rates"
+    VALUES = "sequential test of values"
+    RANKS = "Mann-Whitney U test"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """How much worse the canary may be.
+
+    Args:
+        size: above 0.
+        relative: it is a share of stable's value; otherwise a difference.
+    """
+
+    size: float
+    relative: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Canary against stable: the same query for both, with what tells their pods apart in place of `{{arm}}`.
+
+    Args:
+        canary, stable: what stands in place of `{{arm}}`, such as revisions.
+        of: of rates the events that `less_is_worse` calls good or bad, as counters; otherwise the value.
+        total: PromQL of all events, of rates; "" otherwise.
+        alpha: chance that the answer is wrong.
+        less_is_worse: of rates: `of` counts good events.
+        looks_max: after so many looks it ends without an answer; None for the one look of a test that takes one.
+        undecided_fails: the end without an answer is a failure; otherwise it is inconclusive.
+        warm_up_s: from the start of the run to what is compared first.
+    """
+
+    canary: str
+    stable: str
+    by: ComparedBy
+    of: PrometheusQuery
+    total: str = ""
+    effect: Effect
+    alpha: float = ALPHA
+    less_is_worse: bool = False
+    looks_max: int | None = None
+    undecided_fails: bool = False
+    warm_up_s: float = 0.0
+
+
+MetricSource: TypeAlias = PrometheusQuery | WebQuery | JobMetric | PodEvidence | Comparison | ClusterSource

@@ -30,8 +30,9 @@ def with_measurement(rules: MetricRules, result: MetricResult, measurement: Meas
     last = result.last
     replaced = last is not None and (not last.finished or last.phase is AnalysisPhase.PENDING)
     before = result.measurements[:-1] if replaced else result.measurements
-    kept = (*before, measurement)[-max(rules.kept, 1) :]
-    result = replace(result, measurements=kept, message=measurement.message)
+    carried = measurement.carried or result.carried
+    kept = (*before, replace(measurement, carried=()))[-max(rules.kept, 1) :]
+    result = replace(result, measurements=kept, message=measurement.message, carried=carried)
     return _counted(result, measurement.phase) if measurement.finished else result
 
 

@@ -5,35 +5,70 @@ Frozen, as scheme v1 is: an upgrade that changes one of them rolls everybody's w
 
 from __future__ import annotations
 
-import base64
 import binascii
-from collections.abc import Iterable, Mapping
+import hashlib
+import hmac
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from json.encoder import encode_basestring
+from typing import TypeAlias
 
 from rollouts.core.model.config import ConfigKind, ConfigUse
-from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.revision import canonical_json, short_hash, short_name
 from rollouts.objects import NAME_MAX
 
+PIECE_CHARS = 16_384
+"""What is hashed between two pauses, in characters."""
 
-def content_hash(data: Mapping[str, str] | None, binary_data: Mapping[str, str] | None) -> str:
+Hashing: TypeAlias = Generator[None, None, str]
+"""Pauses between two pieces of the work; its result is the hash."""
+
+
+def content_hash(data: Mapping[str, str] | None, binary_data: Mapping[str, str] | None, *, key: bytes = b"") -> str:
     """The hash of all that pods can read from a ConfigMap or Secret. Keys have no order; labels and annotations do not count.
 
     Args:
         data: a ConfigMap's `data`; None is the same as no keys.
         binary_data: a ConfigMap's `binaryData` or a Secret's `data`, base64.
+        key: of a Secret's hash, which more people see than may read the Secret: without the key nobody can try values
+            until one has this hash. HMAC with SHA-256, RFC 2104.
     """
-    canonical = {key: _same_bytes(value) for key, value in (binary_data or {}).items()}
-    return short_hash(canonical_json({"binaryData": canonical, "data": dict(data or {})}))
+    steps = hashing(data, binary_data, key=key)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return str(done.value)
 
 
-def copy_name(kind: ConfigKind, *, rollout: str, source: str, content: str) -> str:
+def hashing(data: Mapping[str, str] | None, binary_data: Mapping[str, str] | None, *, key: bytes = b"") -> Hashing:
+    """`content_hash` in pieces, for whoever must not be held up: 1 MiB in 100,000 keys takes a fifth of a second.
+
+    What is hashed is the canonical JSON of `{"binaryData": …, "data": …}`, see core/model/revision.py.
+    """
+    digest = hmac.new(key, digestmod="sha256") if key else hashlib.sha256()
+    waiting: list[str] = []
+    size_chars = 0
+    for part in _canonical(data or {}, binary_data or {}):
+        waiting.append(part)
+        size_chars += len(part)
+        if size_chars >= PIECE_CHARS:
+            digest.update("".join(waiting).encode())
+            waiting, size_chars = [], 0
+            yield
+    digest.update("".join(waiting).encode())
+    return short_hash(digest.digest()) if key else short_name(digest.digest())
+
+
+def copy_name(kind: ConfigKind, *, rollout: str, source: str, content: str, salt: str = "") -> str:
     """`<source>-<hash>`, at most 253 characters: a copy's name. Two Rollouts never share one; equal content has it again.
 
     Args:
         rollout: the Rollout's name.
         source: the source's name; a long one is cut.
         content: from `content_hash`.
+        salt: another one makes another name, for copies that belong to one ReplicaSet alone.
     """
-    ending = short_hash(canonical_json([kind.value, rollout, source, content]))
+    ending = short_hash(canonical_json([kind.value, rollout, source, content, *([salt] if salt else ())]))
     return f"{source[: NAME_MAX - 1 - len(ending)].rstrip('-.')}-{ending}"
 
 
@@ -48,9 +83,31 @@ def config_revision(template_hash: str, uses: Iterable[ConfigUse]) -> str:
     return short_hash(canonical_json({"template": template_hash, "config": config})) if config else template_hash
 
 
+def _canonical(data: Mapping[str, str], binary_data: Mapping[str, str]) -> Iterator[str]:
+    """Canonical JSON in parts of at most a piece or two."""
+    yield '{"binaryData":{'
+    for index, name in enumerate(sorted(binary_data)):
+        yield f"{',' if index else ''}{encode_basestring(name)}:"
+        yield from _quoted(_same_bytes(binary_data[name]))
+    yield '},"data":{'
+    for index, name in enumerate(sorted(data)):
+        yield f"{',' if index else ''}{encode_basestring(name)}:"
+        yield from _quoted(data[name])
+    yield "}}"
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """A JSON string. Each character is escaped by itself, so it can be cut anywhere."""
+    yield '"'
+    for at in range(0, len(text), PIECE_CHARS):
+        yield encode_basestring(text[at : at + PIECE_CHARS])[1:-1]
+    yield '"'
+
+
 def _same_bytes(text: str) -> str:
     """One text for the same bytes; what is no base64 stays as it is, and the API server refuses it."""
     try:
-        return base64.b64encode(base64.b64decode("".join(text.split()), validate=True)).decode()
-    except (binascii.Error, ValueError):
+        raw = binascii.a2b_base64("".join(text.split()), strict_mode=True)
+    except ValueError:  # binascii.Error is one
         return text
+    return binascii.b2a_base64(raw, newline=False).decode()

@@ -32,9 +32,21 @@ CONFIG_HOLDS = {
 }
 """Waits for the content of a source: the running revision has its own, so they say nothing about it."""
 
+AUTOSCALING_HOLDS = {
+    Reason.AUTOSCALER_NOT_SETTLED,
+    Reason.NO_HEADROOM,
+    Reason.CONTAINER_OVER_LIMIT,
+    Reason.AUTOSCALING_UNKNOWN,
+}
+"""Waits of `spec.autoscaling`: the pods are as the step wants them, and the load of the cluster decides how long it lasts."""
+
+AT_AUTOSCALING_GATE = AUTOSCALING_HOLDS | {Reason.AUTOSCALER_NOT_FOUND}
+"""All waits of that gate. They count as one wait: what one of them has waited for counts for the next."""
+
 NOT_HELD_UP = (
     PAUSES
     | CONFIG_HOLDS
+    | AUTOSCALING_HOLDS
     | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROLLED_BACK, Reason.DRAINING, Reason.ANALYSIS_RUNNING}
     | NOT_SEEN
 )

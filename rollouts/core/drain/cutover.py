@@ -123,8 +123,6 @@ def draining_wait(ctx: PassContext) -> Wait | None:
 
 def drain_questions(ctx: PassContext) -> tuple[AskDrained, ...]:
     """Asks the probes about the revisions that drain: a second after their last answer, later where there are many probes."""
-    if not ctx.spec.drain.probes:
-        return ()
     polled = _polled(ctx)
     poll_s = _poll_s(ctx, polled)
     asked = (

@@ -15,6 +15,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
 from rollouts.core.drain.pre_stop import unsafe
 from rollouts.core.lifecycle.adoption import not_adopted
+from rollouts.core.lifecycle.autoscaling_record import with_autoscaling
 from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.config_copies import gone_copies, with_hold
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
@@ -45,7 +46,7 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
     waiting = waiting_for(ctx, status, held, progressed_at_s=moved_at_s)
     phase = _phase(ctx, status, waiting, progressed_at_s=moved_at_s)
     message = waiting.message if waiting else ctx.paused_because if ctx.paused else ""
-    return replace(  # one call: each copy of all these fields costs more than computing them
+    done = replace(  # one call: each copy of all these fields costs more than computing them
         status,
         phase=phase,
         message=message,
@@ -54,6 +55,7 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         conditions=_conditions(ctx, status, phase, told, generation=generation),
         observed_generation=generation,
     )
+    return with_autoscaling(ctx, done)
 
 
 def _standing_wait(ctx: PassContext, status: RolloutStatus) -> Wait | None:

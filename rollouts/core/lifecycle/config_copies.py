@@ -1,4 +1,7 @@
-"""Copies of configuration: made before the ReplicaSet that names them, and deleted when no pod can read them any more."""
+"""Copies of ConfigMaps: made before the ReplicaSet that names them, and deleted when no pod can read them any more.
+
+Copies of Secrets live by other rules, see secret_copies.py.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
+from rollouts.core.lifecycle.secret_copies import with_secrets
 from rollouts.core.model.config import (
     ConfigHold,
     ConfigKind,
@@ -66,10 +70,14 @@ def config_questions(ctx: PassContext) -> tuple[AskConfig, ...]:
 
 
 def with_copies(ctx: PassContext, step: Contribution) -> Contribution:
-    """The step, with the copies that its new ReplicaSet names created first.
+    """The step, with the copies of ConfigMaps that its new ReplicaSet names created first, and those of Secrets before pods.
 
     While the contents are not known the ReplicaSet cannot be created: the step ends before it.
     """
+    return with_secrets(ctx, _with_config_maps(ctx, step))
+
+
+def _with_config_maps(ctx: PassContext, step: Contribution) -> Contribution:
     plan = ctx.seen.config
     at = next((index for index, each in enumerate(step.intents) if isinstance(each, CreateReplicaSet)), None)
     if plan is None or at is None:
@@ -77,7 +85,11 @@ def with_copies(ctx: PassContext, step: Contribution) -> Contribution:
     if plan.hold is not None:
         return replace(step, intents=step.intents[:at], wait=_wait_of(plan.hold))
     there = _copies_of_ours(ctx)
-    made = [CreateConfigCopy(use) for use in plan.uses if use.has_copy and (use.kind, use.copy) not in there]
+    made = [
+        CreateConfigCopy(use)
+        for use in plan.uses
+        if use.kind is ConfigKind.CONFIG_MAP and use.has_copy and (use.kind, use.copy) not in there
+    ]
     notices = [
         Notice(Reason.CONFIG_COPIED, f"{each.use.kind} {each.use.source} is kept as {each.use.copy}") for each in made
     ]
@@ -156,8 +168,14 @@ def _copies_of_ours(ctx: PassContext) -> set[tuple[ConfigKind, str]]:
 
 
 def _used(replica_sets: Iterable[ReplicaSet]) -> Iterator[ConfigUse]:
-    """The uses that have a copy, of ReplicaSets that stay."""
-    return (use for each in replica_sets if not each.deleting for use in each.config or () if use.has_copy)
+    """The uses that have a copy of a ConfigMap, of ReplicaSets that stay."""
+    return (
+        use
+        for each in replica_sets
+        if not each.deleting
+        for use in each.config or ()
+        if use.has_copy and use.kind is ConfigKind.CONFIG_MAP
+    )
 
 
 def _source_has(ctx: PassContext, use: ConfigUse) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.context.waits import NOT_HELD_UP, Wait
+from rollouts.core.context.waits import AT_AUTOSCALING_GATE, NOT_HELD_UP, Wait
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskFeatures, AskRoute, AskService, Intent
 from rollouts.core.model.reasons import Reason
@@ -26,6 +26,7 @@ unusable after this time needs a person."""
 
 _OTHERS_NEED_A_PERSON = {
     Reason.ANALYSIS_INVALID,
+    Reason.AUTOSCALER_NOT_FOUND,
     Reason.CONFIG_NOT_FOUND,
     Reason.CONFIG_FORBIDDEN,
     Reason.CONFIG_COPY_NOT_USABLE,
@@ -110,15 +111,18 @@ def waiting_for(
     if wait is None:
         return None
     before = ctx.recorded.waiting_for
-    same = before is not None and (
-        before.reason is wait.reason or (needs_a_person(before.reason) and needs_a_person(wait.reason))
-    )
+    same = before is not None and (before.reason is wait.reason or _is_one_wait(before.reason, wait.reason))
     same = same and ctx.recorded.step_index == status.step_index
     since_s = before.since_s if same and before is not None else ctx.now_s
     deadline_s = wait.deadline_s
     if deadline_s is None and wait.reason not in NOT_HELD_UP and (not needs_a_person(wait.reason) or can_abort(ctx)):
         deadline_s = progressed_at_s + ctx.spec.progress_deadline_s
     return WaitingFor(wait.reason, wait.message, since_s, deadline_s, wait.problem)
+
+
+def _is_one_wait(before: Reason, now: Reason) -> bool:
+    """Whether a wait goes on although its reason has changed."""
+    return (needs_a_person(before) and needs_a_person(now)) or {before, now} <= AT_AUTOSCALING_GATE
 
 
 def can_abort(ctx: PassContext) -> bool:

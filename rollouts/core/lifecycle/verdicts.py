@@ -10,7 +10,7 @@ from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import WAS_STABLE, Command, Refusal, RolloutStatus, Verb
+from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, previous_revision
 from rollouts.core.model.steps import Analyze
 
 NOW = "true"
@@ -147,9 +147,18 @@ def _promote_step(asked: Asked, step: str) -> Verdict:
         held = AnalysisGate(AnalysisKind.STEP, int(step))
         if asked.gates.held == held:
             return _past_verdict(asked, held)
+        if _is_shown_at(asked, int(step)):
+            return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step))
         return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
     ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
     return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step) if step else ahead)
+
+
+def _is_shown_at(asked: Asked, step: int) -> bool:
+    """Whether the published status shows this update at that step, where it may be promoted now: it waits for the autoscaler."""
+    shown, now = asked.seen.status, asked.status
+    same = (shown.current_revision, shown.strategy_hash, shown.attempt, shown.step_index)
+    return asked.gates.at == step and same == (now.current_revision, now.strategy_hash, now.attempt, now.step_index)
 
 
 def _is_analysis(strategy: Strategy, step: int) -> bool:
@@ -246,7 +255,8 @@ def _template_came(asked: Asked) -> Refusal | None:
 
 def _to_previous(asked: Asked) -> Verdict:
     from_revision = asked.seen.rollout.spec.revision
-    target = _previous(asked.seen, asked.status)
+    kept = {each.revision for each in asked.seen.replica_sets if not each.deleting}
+    target = previous_revision(asked.status, template=from_revision, kept=kept)
     if not target:
         return _refused(f"no revision before {from_revision} is kept")
     return _accepted(asked, Verb.ROLLBACK, from_revision, target=target)
@@ -294,15 +304,3 @@ def _known(asked: Asked) -> set[str]:
         *(each.revision for each in seen.replica_sets),
         *(each.revision for each in status.history),
     } - {""}
-
-
-def _previous(seen: Snapshot, status: RolloutStatus) -> str:
-    """The revision that was stable before the spec's revision and is still kept; "" when there is none."""
-    kept = {each.revision for each in seen.replica_sets if not each.deleting}
-    spec_revision = seen.rollout.spec.revision
-    if status.stable_revision not in ("", spec_revision) and status.stable_revision in kept:
-        return status.stable_revision
-    for entry in reversed(status.history):
-        if entry.outcome in WAS_STABLE and entry.revision != spec_revision and entry.revision in kept:
-            return entry.revision
-    return ""

@@ -15,6 +15,7 @@ from rollouts.core.model.config import CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
+    AskAutoscaling,
     AskConfig,
     AskDrained,
     AskFeatures,
@@ -22,6 +23,7 @@ from rollouts.core.model.intents import (
     AskPods,
     AskRoute,
     AskService,
+    CopyOwner,
     CreateAnalysisRun,
     CreateConfigCopy,
     CreateReplicaSet,
@@ -73,7 +75,7 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, copies=copies_after(seen.copies, intent, by=seen.rollout, now_s=seen.now_s))
         case AskConfig():
             return seen
-        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
+        case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained() | AskAutoscaling():
             return seen
         case never:
             assert_never(never)
@@ -105,8 +107,13 @@ def runs_after(
 def copies_after(
     copies: tuple[CopySeen, ...], intent: CreateConfigCopy | DeleteConfigCopy, *, by: Rollout, now_s: float
 ) -> tuple[CopySeen, ...]:
-    """The copies once `intent` is carried out; a copy that exists already gets an owner and stays as it is else."""
+    """The copies once `intent` is carried out; a copy that exists already gets an owner and stays as it is else.
+
+    One of a Secret is seen by nobody.
+    """
     match intent:
+        case CreateConfigCopy(owner=CopyOwner()):
+            return copies
         case CreateConfigCopy(use=use):
             owned = not by.spec.config_versioning.retain
             if any((each.kind, each.name) == (use.kind, use.copy) for each in copies):

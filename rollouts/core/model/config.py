@@ -49,6 +49,7 @@ class ConfigUse:
         copy: name of the copy that the ReplicaSet names instead; "" when it names the source itself. Of an absent source
             there is no copy, and nothing has the name.
         uid, resource_version: of the source when its content was read; "" when it is absent.
+        made: of a Secret: the copy was made after its ReplicaSet. Nobody sees copies of Secrets, so only this tells.
     """
 
     kind: ConfigKind
@@ -57,11 +58,17 @@ class ConfigUse:
     copy: str = ""
     uid: str = ""
     resource_version: str = ""
+    made: bool = False
 
     @property
     def has_copy(self) -> bool:
         """Whether there must be a copy for the pods of the revision."""
         return bool(self.content and self.copy)
+
+    @property
+    def waits_for_copy(self) -> bool:
+        """Whether it needs a copy of a Secret that was not made yet."""
+        return self.kind is ConfigKind.SECRET and self.has_copy and not self.made
 
     @property
     def name(self) -> str:
@@ -93,7 +100,7 @@ class SourceKnown:
     Args:
         content: its hash.
         immutable: nobody can change it, so it needs no copy.
-        changed_at_s: wall clock of its last change, by the API server.
+        changed_at_s: wall clock of its last change, by the API server; when it was seen, if the API server does not date it.
         shared_by: how many Rollouts name it.
     """
 
@@ -141,7 +148,7 @@ Source: TypeAlias = SourceKnown | SourceAbsent | SourceUnread | SourceLeftAlone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopySeen:
-    """A copy of this Rollout (label `rollouts.dev/name`), as the watch shows it.
+    """A copy of a ConfigMap (label `rollouts.dev/name`), as the watch shows it. Copies of Secrets are seen by nobody.
 
     Args:
         source, content: its annotations.

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
+from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
@@ -22,7 +23,8 @@ class CreateReplicaSet:
 
     Args:
         injection: the sleep that is added to the template's containers; None for none.
-        config: what it names of the sources of its template; the copies in it exist before. () without references.
+        config: what it names of the sources of its template; copies of ConfigMaps exist before, and while copies of Secrets
+            are to be made, it has no pods. () without references.
     """
 
     revision: str
@@ -57,7 +59,8 @@ class PatchReplicaSet:
             matter (growing is safe on any version).
         restart_surge: how many of `replicas` exist only for a restart.
         abort_note: the abort that it grows for and that status does not have yet.
-        config: the contents that its pods began with; for a ReplicaSet that names the sources themselves.
+        config: its note: the contents that its pods began with, if it names the sources themselves; else the same as
+            before, with the copies of Secrets that were made.
     """
 
     name: str
@@ -216,6 +219,13 @@ class AskPods:
     """Lists the Rollout's pods once; the answer comes back through the inbox."""
 
 
+@dataclass(frozen=True, slots=True)
+class AskAutoscaling:
+    """Reads the Rollout's autoscalers and what the gate's container uses; the answer comes back through the inbox."""
+
+    gate: AutoscalingGate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateAnalysisRun:
     """Creates a run of a gate; an existing one of that name, owned by our uid, counts as created.
@@ -257,13 +267,25 @@ class AskConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyOwner:
+    """The ReplicaSet that a copy of a Secret goes with: the controller has no right to delete Secrets, or to see copies."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateConfigCopy:
     """Creates the immutable copy of a source; one of that name with the same content, made for this Rollout, counts as created.
 
     It fails with a conflict when the source no longer has the content of `use`.
+
+    Args:
+        owner: of a copy of a Secret; None for a ConfigMap's, which the Rollout owns.
     """
 
     use: ConfigUse
+    owner: CopyOwner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,6 +317,7 @@ Intent: TypeAlias = (
     | AskDrained
     | AskService
     | AskPods
+    | AskAutoscaling
     | CreateAnalysisRun
     | TerminateAnalysisRun
     | DeleteAnalysisRun

@@ -93,6 +93,20 @@ class Reason(StrEnum):
         "AnalysisInvalid",
         "An analysis cannot begin: a template is missing or wrong, or the name of its AnalysisRun is taken.",
     )
+    AUTOSCALER_NOT_SETTLED = "AutoscalerNotSettled", "Waits until the autoscaler scales nothing any more."
+    NO_HEADROOM = "NoHeadroom", "The autoscaler is too near its maximum for the next step."
+    CONTAINER_OVER_LIMIT = (
+        "ContainerOverLimit",
+        "A container of the new revision uses more of what it requests than spec.autoscaling allows.",
+    )
+    AUTOSCALING_UNKNOWN = (
+        "AutoscalingUnknown",
+        "Waits for evidence about the autoscaler or a container's use: it cannot be read, or is older than the step.",
+    )
+    AUTOSCALER_NOT_FOUND = (
+        "AutoscalerNotFound",
+        "spec.autoscaling asks for an autoscaler that has settled or has headroom, and none scales this Rollout.",
+    )
     CONFIG_NOT_READ = (
         "ConfigNotRead",
         "Waits for the content of a ConfigMap or Secret that the template names; the revision on record stays meanwhile.",

@@ -33,7 +33,12 @@ def canonical_json(value: Any) -> bytes:
 
 def short_hash(data: bytes) -> str:
     """SHA-256 of `data`, shortened for names: 10 characters that are safe in labels and object names."""
-    number = int.from_bytes(hashlib.sha256(data).digest(), "big") % _HASHES  # a small number: its digits cost less
+    return short_name(hashlib.sha256(data).digest())
+
+
+def short_name(digest: bytes) -> str:
+    """A digest of SHA-256 as `short_hash` shortens it."""
+    number = int.from_bytes(digest, "big") % _HASHES  # a small number: its digits cost less
     characters = []
     for _ in range(_LENGTH):
         number, digit = divmod(number, len(_ALPHABET))

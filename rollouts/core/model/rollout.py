@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
+from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigRef, ConfigVersioning
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.pod_exit import PodExit
@@ -271,6 +272,7 @@ class RolloutSpec:
         history_limit: finished updates that status keeps, at least 3.
         ends: how the template's pods end, as the user wrote it.
         config_refs: the sources that the template names and that may be versioned.
+        autoscaling: what the autoscaler must show before a step completes; None when nothing is asked of it.
     """
 
     replicas: int
@@ -295,6 +297,7 @@ class RolloutSpec:
     ends: PodExit = PodExit()
     config_versioning: ConfigVersioning = ConfigVersioning()
     config_refs: tuple[ConfigRef, ...] = ()
+    autoscaling: AutoscalingGate | None = None
     template_labels: Mapping[str, str] = field(default_factory=dict)
 
 

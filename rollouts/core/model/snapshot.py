@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from rollouts.core.model.analysis import AnalysisGate, Draft, RunSeen
+from rollouts.core.model.autoscaling import AutoscalingSeen
 from rollouts.core.model.config import ConfigKind, ConfigPlan, ConfigUse, CopySeen, Source
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.pod_exit import Injection
@@ -223,6 +224,8 @@ class Snapshot:
         sources: by kind and name: every source that the spec's template names.
         copies: this Rollout's copies of sources.
         config: what follows from them, once `decide` has worked it out; None where the template names no source.
+        autoscaling: the last answer about the autoscalers and what containers use, to the gate that the spec has now; None
+            until a pass asks.
         proxy: what is known of the cluster's proxies.
         native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
     """
@@ -243,5 +246,6 @@ class Snapshot:
     sources: Mapping[tuple[ConfigKind, str], Source] = field(default_factory=dict)
     copies: tuple[CopySeen, ...] = ()
     config: ConfigPlan | None = None
+    autoscaling: AutoscalingSeen | None = None
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True

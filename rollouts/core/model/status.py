@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
+from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import ServiceRef
@@ -300,6 +302,7 @@ class RolloutStatus:
         injection: what was added to the current revision's template; None for nothing.
         cutovers: the open ones and the last one; the newest last.
         analyses: the latest run of each gate of the current update.
+        autoscaling: what `spec.autoscaling` was last told in this update; None before that, and when no update is under way.
     """
 
     phase: Phase = Phase.PROGRESSING
@@ -340,6 +343,7 @@ class RolloutStatus:
     commands: tuple[Command, ...] = ()
     history: tuple[HistoryEntry, ...] = ()
     analyses: tuple[AnalysisRecord, ...] = ()
+    autoscaling: AutoscalingRecord | None = None
     conditions: tuple[Condition, ...] = ()
 
     @property
@@ -364,6 +368,21 @@ def stable_before(history: tuple[HistoryEntry, ...], stable_revision: str) -> Hi
         if each.outcome in WAS_STABLE and each.revision != stable_revision:
             return each
     return None
+
+
+def previous_revision(status: RolloutStatus, *, template: str, kept: Collection[str]) -> str:
+    """The revision that was stable before the template's revision and is still kept; "" when there is none.
+
+    Args:
+        template: the revision of the spec.
+        kept: the revisions whose ReplicaSets exist and are not being deleted.
+    """
+    if status.stable_revision not in ("", template) and status.stable_revision in kept:
+        return status.stable_revision
+    for entry in reversed(status.history):
+        if entry.outcome in WAS_STABLE and entry.revision != template and entry.revision in kept:
+            return entry.revision
+    return ""
 
 
 def analysis_of(status: RolloutStatus, gate: AnalysisGate) -> AnalysisRecord | None:

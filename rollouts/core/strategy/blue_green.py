@@ -23,6 +23,7 @@ from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, switch_to
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
+from rollouts.core.strategy.autoscaling import gate_wait
 from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
 
@@ -105,11 +106,8 @@ class BlueGreenRules:
         verdict = next((each.wait for each in moves.guards), None)
         if ctx.status.gate_passed:
             return blocked or verdict
-        return (
-            verdict
-            if verdict is not None and _opens(ctx, self.strategy)
-            else _preview_wait(ctx, self.strategy, verdict)
-        )
+        last = (verdict or _autoscaling_wait(ctx)) if _opens(ctx, self.strategy) else None
+        return last or _preview_wait(ctx, self.strategy, verdict)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Always (): a blue-green update has no weight."""
@@ -158,10 +156,19 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     if not _available(ctx, _wanted_new(ctx, strategy)):
         return ()
     started = RecordGate(status.gate_started_at_s if status.gate_started_at_s is not None else ctx.now_s, passed=False)
-    passed = is_judged(ctx, PRE_PROMOTION) and _opens(ctx.recording((started,)), strategy)
+    begun = ctx.recording((started,))
+    passed = is_judged(ctx, PRE_PROMOTION) and _opens(begun, strategy) and _autoscaling_wait(begun) is None
     if not passed and started.started_at_s == status.gate_started_at_s:
         return ()
     return (RecordGate(started.started_at_s, passed=passed),)
+
+
+def _autoscaling_wait(ctx: PassContext) -> Wait | None:
+    """The wait of `spec.autoscaling` before the switch: evidence counts since the preview is there."""
+    started_s = ctx.status.gate_started_at_s
+    if ctx.spec.autoscaling is None or ctx.promoted_past(GATE) or started_s is None:
+        return None
+    return gate_wait(ctx, since_s=started_s)
 
 
 def _opens(ctx: PassContext, strategy: BlueGreen) -> bool:

@@ -53,7 +53,7 @@ from rollouts.core.scale.canary_sizes import Demand, Sizes, canary_sizes, most_c
 from rollouts.core.scale.replicas import at_desired, least_met
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, next_scale_down_s
 from rollouts.core.strategy.canary_steps import StepGoal, asked_weight, pause_at, pause_end_s
-from rollouts.core.strategy.canary_waits import canary_wait, evidence_wait, pause_wait
+from rollouts.core.strategy.canary_waits import autoscaling_wait, canary_wait, evidence_wait, pause_wait
 from rollouts.core.strategy.guards import BACKGROUND, guarding_gates, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
 
@@ -174,7 +174,7 @@ class CanaryRules:
         if not ctx.durable or (moves.guards and any(each.holds for each in moves.guards)):
             return plan
         if not self.step.at_end:
-            done = evidence_wait(self.step, moves) is None and _step_is_done(ctx, self, moves, plan.wait)
+            done = _step_is_done(ctx, self, moves, plan.wait) and not _lacks_evidence(ctx, self, moves)
             return _stepped(ctx, self, plan) if done else plan
         background = next((each for each in moves.guards if each.gate == BACKGROUND), None)
         if background is not None and background.wait is not None and plan.wait is background.wait:
@@ -326,6 +326,11 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
             return is_judged(ctx, AnalysisGate(AnalysisKind.STEP, index))
         case never:
             assert_never(never)
+
+
+def _lacks_evidence(ctx: PassContext, rules: CanaryRules, moves: Moves) -> bool:
+    """Whether a metric has measured nothing yet before all stable pods may go, or the autoscaling gate is closed."""
+    return evidence_wait(rules.step, moves) is not None or autoscaling_wait(ctx, rules.step) is not None
 
 
 def _gets_requests(ctx: PassContext) -> bool:

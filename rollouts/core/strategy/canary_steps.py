@@ -23,6 +23,7 @@ from rollouts.core.model.steps import (
 from rollouts.core.model.traffic import Split
 from rollouts.core.routing.routes import asked_split
 from rollouts.core.scale.canary_sizes import wanted_canary
+from rollouts.core.strategy.autoscaling import waits_at_gate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +98,13 @@ def step_goal(ctx: PassContext, strategy: Canary) -> StepGoal:
 
 
 def gate_index(status: RolloutStatus, strategy: Canary) -> int | None:
-    """Index of the current step if it is a pause, where the revision may be promoted; None at others, and after an abort."""
-    at_a_gate = status.abort is None and pause_at(strategy, status.step_index) is not None
+    """Index of the current step if the revision may be promoted there: a pause, or one that waits for the autoscaler.
+
+    None at others, and after an abort.
+    """
+    if status.abort is not None:
+        return None
+    at_a_gate = pause_at(strategy, status.step_index) is not None or waits_at_gate(status)
     return status.step_index if at_a_gate else None
 
 

@@ -13,6 +13,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
 from rollouts.core.routing.services import NEEDS_A_PERSON
+from rollouts.core.strategy.autoscaling import gate_wait, waited_since_s
 from rollouts.core.strategy.canary_steps import StepGoal, pause_end_s
 from rollouts.core.strategy.skeleton import Moves
 
@@ -62,6 +63,19 @@ def evidence_wait(step: StepGoal, moves: Moves) -> Wait | None:
         return None
     unmeasured = (each for each in moves.guards if each.gate.step is None and each.begun and not each.measured)
     return next((each.wait for each in unmeasured), None)
+
+
+def autoscaling_wait(ctx: PassContext, step: StepGoal) -> Wait | None:
+    """The wait of `spec.autoscaling` at the end of the current step, or before the promotion.
+
+    None once somebody promoted past it. Pods and traffic were there when a pause or an analysis began; at other steps they are
+    since the step waits for nothing but this gate.
+    """
+    if ctx.spec.autoscaling is None or ctx.promoted_past(ctx.status.step_index):
+        return None
+    keeps = step.pause is not None or step.analyzes
+    began_s = ctx.status.step_started_at_s if keeps else waited_since_s(ctx)
+    return gate_wait(ctx, since_s=ctx.now_s if began_s is None else began_s)
 
 
 def pause_wait(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> Wait | None:
@@ -143,11 +157,11 @@ def _arrival(progress: Progress) -> Wait | None:
 
 
 def _pause(progress: Progress) -> Wait | None:
-    """The wait of the pause; once its time is over, for the evidence that the last step needs."""
+    """The wait of the pause; once its time is over, for the evidence that the last step needs, and for the autoscaler."""
     wait = pause_wait(progress.ctx, progress.step.pause)
     if wait is None or wait.deadline_s is None or progress.ctx.now_s < wait.deadline_s:
         return wait
-    return evidence_wait(progress.step, progress.moves) or wait
+    return evidence_wait(progress.step, progress.moves) or _autoscaling(progress) or wait
 
 
 def _old_pods(progress: Progress) -> Wait | None:
@@ -182,6 +196,10 @@ def _evidence(progress: Progress) -> Wait | None:
     return evidence_wait(progress.step, progress.moves)
 
 
+def _autoscaling(progress: Progress) -> Wait | None:
+    return autoscaling_wait(progress.ctx, progress.step)
+
+
 def _before_analysis(progress: Progress) -> Wait | None:
     """The wait until the revision has the pods and the traffic that the step's analysis judges it on."""
     step = [each for each in progress.moves.guards if each.gate.step is not None]
@@ -199,11 +217,15 @@ WaitCheck: TypeAlias = Callable[[Progress], Wait | None]
 _PERSON: tuple[WaitCheck, ...] = (_replica_failure, _service_needs_a_person)
 ABORTED: tuple[WaitCheck, ...] = (*_PERSON, _route)
 AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _pause, _evidence)
-AT_STEP: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival, _evidence)
+AT_STEP: tuple[WaitCheck, ...] = (
+    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival),
+    *(_evidence, _autoscaling),
+)
 AT_ANALYSIS: tuple[WaitCheck, ...] = (
-    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _before_analysis, _analyses, _evidence),
+    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _before_analysis, _analyses),
+    *(_evidence, _autoscaling),
 )
 AT_END: tuple[WaitCheck, ...] = (
     *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival),
-    *(_old_pods, _new_pods_unobserved, _service, _analyses),
+    *(_old_pods, _new_pods_unobserved, _service, _autoscaling, _analyses),
 )

@@ -119,7 +119,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
         changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *begins),
         intents=_intents(routed, moves),
         wait=rules.wait(routed, moves),
-        wake_at_s=earliest(wakes),
+        wake_at_s=earliest(wakes, after_s=ctx.now_s),
         notices=(*notices, *routing.notices),
     )
     return plan if routed.aborted or routed.paused else rules.complete(routed, moves, plan)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
-from rollouts.objects import CONFIG_MAP, POD, Manifest
+from rollouts.objects import CONFIG_MAP, POD, SECRET, Kind, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors import processes
-from rollouts.sim.actors.pod_configuration import WAITS, FindConfigMap, MissingError, PodConfiguration, configuration
+from rollouts.sim.actors.pod_configuration import WAITS, FindSource, MissingError, PodConfiguration, configuration
 from rollouts.sim.actors.processes import CRASH_LOOP, CRASHED, End
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import DeleteOptions
@@ -22,6 +23,9 @@ from rollouts.sim.storage.registry import NODE
 
 STARTUP_SECONDS = "sim.rollouts.dev/startup-seconds"
 """Pod annotation: seconds from running to Ready, instead of a random time."""
+
+_SCHEDULER = "default-scheduler"
+"""Pods that name another one stay without a node."""
 
 EXTENSION_S = 2.0
 """The shortest time between SIGTERM and SIGKILL after a preStop, even if less is left of the grace period."""
@@ -37,8 +41,8 @@ class KubeletSettings:
         pull_s: time from then until it runs.
         startup_s: shortest and longest time from running to Ready.
         shutdown_s: time from SIGTERM to the end of the process.
-        mount_s: time from a change of a ConfigMap until mounted volumes show it; real kubelets take a minute and more.
-        configured_again_s: time from one look for a ConfigMap that is missing to the next.
+        mount_s: time from a change of a ConfigMap or Secret until mounted volumes show it; real kubelets take a minute and more.
+        configured_again_s: time from one look for a ConfigMap or Secret that is missing to the next.
         kernel: kernel version of every node.
         never_ready: by a word in the image tag: the waiting reason of such containers, which never become Ready.
     """
@@ -102,7 +106,8 @@ class Kubelets(Actor):
                 manifest = {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}, "status": status}
                 self.world.verbs.create(self.world.resource(NODE), "", manifest, self.options)
         self.listen(POD, self._on_pod)
-        self.listen(CONFIG_MAP, self._on_config_map)
+        for kind in (CONFIG_MAP, SECRET):
+            self.listen(kind, partial(self._on_source, kind))
 
     @property
     def nodes(self) -> list[str]:
@@ -114,7 +119,7 @@ class Kubelets(Actor):
         return uid in self._serving
 
     def configuration(self, uid: str) -> PodConfiguration:
-        """What the containers of a pod read from ConfigMaps. Raises: KeyError when they have not begun."""
+        """What the containers of a pod read from ConfigMaps and Secrets. Raises: KeyError when they have not begun."""
         return self._configurations[uid]
 
     def look(self, key: ObjectKey) -> None:
@@ -149,7 +154,7 @@ class Kubelets(Actor):
             self._configurations.pop(uid, None)
         elif pod_facts.is_terminating(pod):
             self.mark(pod.key, 0.0)
-        elif change.event == "ADDED":
+        elif change.event == "ADDED" and pod.manifest["spec"].get("schedulerName") == _SCHEDULER:
             self.mark(pod.key, self.settings.schedule_s)
 
     def _bind(self, pod: Stored) -> None:
@@ -185,23 +190,23 @@ class Kubelets(Actor):
             statuses = processes.waiting(pod, missing.reason, str(missing))
             self._write_status(pod, statuses, phase="Pending", ready=False, address=address)
 
-    def _find_in(self, pod: Stored) -> FindConfigMap:
-        def find(name: str) -> Manifest | None:
-            found = self.world.history.get(CONFIG_MAP, pod.key[0], name)
+    def _find_in(self, pod: Stored) -> FindSource:
+        def find(kind: Kind, name: str) -> Manifest | None:
+            found = self.world.history.get(kind, pod.key[0], name)
             return found.manifest if found is not None else None
 
         return find
 
-    def _on_config_map(self, change: CommittedWrite) -> None:
+    def _on_source(self, kind: Kind, change: CommittedWrite) -> None:
         if change.old is not None and self._configurations:
-            self.world.loop.call_later(self.settings.mount_s, self._mount_again, *change.new.key)
+            self.world.loop.call_later(self.settings.mount_s, self._mount_again, kind, *change.new.key)
 
-    def _mount_again(self, namespace: str, name: str) -> None:
-        """Every volume of a ConfigMap shows what is in it now."""
+    def _mount_again(self, kind: Kind, namespace: str, name: str) -> None:
+        """Every volume of a ConfigMap or Secret shows what is in it now."""
         for pod in self.world.history.select(POD, namespace):
             read = self._configurations.get(pod.metadata["uid"])
             if read is not None:
-                read.follow(pod.manifest["spec"], name, self._find_in(pod))
+                read.follow(pod.manifest["spec"], kind, name, self._find_in(pod))
 
     def _begin(self, pod: Stored, process: _Process) -> None:
         """Plans what a process does that begins now."""

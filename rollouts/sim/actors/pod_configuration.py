@@ -1,23 +1,29 @@
-"""What the containers of a pod read from ConfigMaps: variables when they begin, volumes again after each change, subPaths once.
+"""What the containers of a pod read from ConfigMaps and Secrets.
+
+Variables when they begin, volumes again after each change, subPaths once.
 
 Source: https://kubernetes.io/docs/concepts/configuration/configmap/#mounted-configmaps-are-updated-automatically
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rollouts.objects import Manifest
+from rollouts.objects import CONFIG_MAP, SECRET, Kind, Manifest
 
 CREATE_ERROR = "CreateContainerConfigError"
 CREATING = "ContainerCreating"
 WAITS = frozenset({CREATE_ERROR, CREATING})
 """Why a container waits whose configuration is missing; the kubelet looks again."""
 
-FindConfigMap: TypeAlias = Callable[[str], Manifest | None]
-"""The ConfigMap of that name in the pod's namespace; None when there is none."""
+FindSource: TypeAlias = Callable[[Kind, str], Manifest | None]
+"""The ConfigMap or Secret of that name in the pod's namespace; None when there is none."""
+
+_Source: TypeAlias = tuple[Kind, str, Manifest]
+"""The kind and the name of what is read, and the place that names it."""
 
 
 class MissingError(Exception):
@@ -46,17 +52,17 @@ class PodConfiguration:
     volumes: dict[str, dict[str, str]] = field(default_factory=dict)
     sub_paths: dict[str, str] = field(default_factory=dict)
 
-    def follow(self, spec: Manifest, name: str, find: FindConfigMap) -> None:
-        """Mounts a ConfigMap again that has changed; one that is gone leaves the files as they are."""
+    def follow(self, spec: Manifest, kind: Kind, name: str, find: FindSource) -> None:
+        """Mounts a ConfigMap or Secret again that has changed; one that is gone leaves the files as they are."""
         for volume in spec.get("volumes") or ():
-            if name in _names(volume) and find(name) is not None:
+            if (kind, name) in _names(volume) and find(kind, name) is not None:
                 try:
                     self.volumes[volume["name"]] = _files(volume, find)
                 except MissingError:
                     continue
 
 
-def configuration(spec: Manifest, find: FindConfigMap) -> PodConfiguration:
+def configuration(spec: Manifest, find: FindSource) -> PodConfiguration:
     """What containers read that begin now. Raises: MissingError."""
     read = PodConfiguration()
     for volume in spec.get("volumes") or ():
@@ -71,46 +77,60 @@ def configuration(spec: Manifest, find: FindConfigMap) -> PodConfiguration:
     return read
 
 
-def _variables(container: Manifest, find: FindConfigMap) -> dict[str, str]:
+def _variables(container: Manifest, find: FindSource) -> dict[str, str]:
     found: dict[str, str] = {}
-    for source in container.get("envFrom") or ():
-        if (ref := source.get("configMapRef")) is not None:
-            data = _data(ref, find, CREATE_ERROR)
-            found |= {f"{source.get('prefix', '')}{key}": value for key, value in data.items()}
+    for given in container.get("envFrom") or ():
+        for source in _named(given, "Ref"):
+            data = _data(source, find, CREATE_ERROR)
+            found |= {f"{given.get('prefix', '')}{key}": value for key, value in data.items()}
     for variable in container.get("env") or ():
-        ref = (variable.get("valueFrom") or {}).get("configMapKeyRef")
-        if ref is None:
-            continue
-        data = _data(ref, find, CREATE_ERROR)
-        if ref["key"] in data:
-            found[variable["name"]] = data[ref["key"]]
-        elif not ref.get("optional"):
-            raise MissingError(CREATE_ERROR, f"couldn't find key {ref['key']} in ConfigMap {ref['name']}")
+        for source in _named(variable.get("valueFrom") or {}, "KeyRef"):
+            kind, name, ref = source
+            data = _data(source, find, CREATE_ERROR)
+            if ref["key"] in data:
+                found[variable["name"]] = data[ref["key"]]
+            elif not ref.get("optional"):
+                raise MissingError(CREATE_ERROR, f"couldn't find key {ref['key']} in {kind.kind} {name}")
     return found
 
 
-def _sources(volume: Manifest) -> Iterator[Manifest]:
-    given: Iterable[Any] = (volume, *((volume.get("projected") or {}).get("sources") or ()))
-    return (each["configMap"] for each in given if each.get("configMap"))
+def _named(place: Manifest, ending: str) -> Iterator[_Source]:
+    for name, kind in ((f"configMap{ending}", CONFIG_MAP), (f"secret{ending}", SECRET)):
+        if (ref := place.get(name)) is not None:
+            yield kind, ref["name"], ref
 
 
-def _names(volume: Manifest) -> set[str]:
-    return {source["name"] for source in _sources(volume)}
+def _sources(volume: Manifest) -> Iterator[_Source]:
+    if (secret := volume.get("secret")) is not None:
+        yield SECRET, secret["secretName"], secret
+    given: Iterable[Any] = (
+        {"configMap": volume.get("configMap")},
+        *((volume.get("projected") or {}).get("sources") or ()),
+    )
+    for each in given:
+        yield from _named(each, "")
 
 
-def _files(volume: Manifest, find: FindConfigMap) -> dict[str, str]:
+def _names(volume: Manifest) -> set[tuple[Kind, str]]:
+    return {(kind, name) for kind, name, _ in _sources(volume)}
+
+
+def _files(volume: Manifest, find: FindSource) -> dict[str, str]:
     files: dict[str, str] = {}
     for source in _sources(volume):
         data = _data(source, find, CREATING)
-        items = source.get("items")
+        items = source[2].get("items")
         paths = {each["key"]: each["path"] for each in items} if items else {key: key for key in data}
         files |= {path: data[key] for key, path in paths.items() if key in data}
     return files
 
 
-def _data(ref: Manifest, find: FindConfigMap, reason: str) -> dict[str, str]:
-    found = find(ref["name"])
+def _data(source: _Source, find: FindSource, reason: str) -> dict[str, str]:
+    kind, name, ref = source
+    found = find(kind, name)
     if found is None and not ref.get("optional"):
-        raise MissingError(reason, f'configmap "{ref["name"]}" not found')
-    found = found or {}
-    return {**(found.get("binaryData") or {}), **(found.get("data") or {})}
+        raise MissingError(reason, f'{kind.kind.lower()} "{name}" not found')
+    data = (found or {}).get("data") or {}
+    if kind == SECRET:
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+    return {**((found or {}).get("binaryData") or {}), **data}

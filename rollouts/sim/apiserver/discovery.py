@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollouts.objects import POD, Manifest
+from rollouts.sim.apiserver.aggregation import group_of
 from rollouts.sim.storage.refusals import NoSuchPath
 from rollouts.sim.storage.registry import Registry, Resource
 
@@ -10,8 +13,12 @@ VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.1+simulated", "plat
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
 
-def document(registry: Registry, path: str) -> Manifest:
-    """The discovery document at a path. Raises: Refused (404)."""
+def document(registry: Registry, path: str, aggregated: Iterable[tuple[str, str]] = ()) -> Manifest:
+    """The discovery document at a path. Raises: Refused (404).
+
+    Args:
+        aggregated: groups and versions that other servers answer; they list their types themselves.
+    """
     steps = path.strip("/").split("/")
     match steps:
         case ["version"]:
@@ -23,9 +30,9 @@ def document(registry: Registry, path: str) -> Manifest:
         case ["api", "v1"]:
             return _resources(registry, "", "v1")
         case ["apis"]:
-            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _groups(registry)}
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _groups(registry, aggregated)}
         case ["apis", group]:
-            for found in _groups(registry):
+            for found in _groups(registry, aggregated):
                 if found["name"] == group:
                     return {"kind": "APIGroup", "apiVersion": "v1", **found}
             raise NoSuchPath
@@ -35,17 +42,13 @@ def document(registry: Registry, path: str) -> Manifest:
             raise NoSuchPath
 
 
-def _groups(registry: Registry) -> list[Manifest]:
+def _groups(registry: Registry, aggregated: Iterable[tuple[str, str]]) -> list[Manifest]:
     versions: dict[str, list[str]] = {}
-    for resource in registry.all():
-        kind = resource.kind
-        if kind.group and kind.version not in versions.setdefault(kind.group, []):
-            versions[kind.group].append(kind.version)
-    groups = []
-    for name, found in sorted(versions.items()):
-        served = [{"groupVersion": f"{name}/{version}", "version": version} for version in found]
-        groups.append({"name": name, "versions": served, "preferredVersion": served[0]})
-    return groups
+    kinds = ((resource.kind.group, resource.kind.version) for resource in registry.all())
+    for group, version in (*kinds, *aggregated):
+        if group and version not in versions.setdefault(group, []):
+            versions[group].append(version)
+    return [group_of(name, found) for name, found in sorted(versions.items())]
 
 
 def _resources(registry: Registry, group: str, version: str) -> Manifest:

@@ -19,6 +19,7 @@ import msgspec
 from rollouts import ports
 from rollouts.objects import POD, Manifest
 from rollouts.sim.apiserver import discovery
+from rollouts.sim.apiserver.aggregation import Aggregation
 from rollouts.sim.apiserver.listing import Listings, watch_filter
 from rollouts.sim.apiserver.negotiation import Form, form_of, guard_list, guard_one
 from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
@@ -84,9 +85,13 @@ class SimServer:
         self.history = ObjectHistory()
         self.registry = Registry()
         self.registry.add(BUILT_IN)
+        self.aggregation = Aggregation()
         self.verbs = Verbs(self.registry, self.history, clock, random.Random(seed))  # noqa: S311  # a simulation's seed
         self.counts: Counter[tuple[str, str, str, int]] = Counter()
-        """Counts of requests through the port, by verb, plural, subresource and status, without the actors' own writes."""
+        """Counts of requests through the port, by verb, plural, subresource and status, without the actors' own writes.
+
+        What another server answers has its group beside the plural: `pods.metrics.k8s.io`.
+        """
         self.latency_s = latency_s
         self._default_manager = default_manager
         self._listings = Listings(self.history)
@@ -120,6 +125,10 @@ class SimServer:
 
     def answer(self, request: ports.Request) -> ports.Response:
         """Carries out one request at once, without latency."""
+        forwarded = self.aggregation.answer(request)
+        if forwarded is not None:
+            self.counts[request.method, _forwarded_plural(request.path), "", forwarded.status] += 1
+            return forwarded
         target: RequestTarget | None = None
         try:
             target = self.target(request.path)
@@ -127,7 +136,7 @@ class SimServer:
             if len(request.body) > BODY_MAX_BYTES:
                 raise too_large(BODY_MAX_BYTES)
             if target is None:
-                document = discovery.document(self.registry, request.path)
+                document = discovery.document(self.registry, request.path, self.aggregation.versions)
                 response = ports.Response(200, msgspec.json.encode(document))
             else:
                 response = self._dispatch(request, target, form)
@@ -300,6 +309,12 @@ class SimServer:
         else:
             watch.start_from(int(version))
         return watch
+
+
+def _forwarded_plural(path: str) -> str:
+    _, group, _, *steps = path.strip("/").split("/")
+    plural = steps[2] if steps[:1] == ["namespaces"] and len(steps) > 2 else "".join(steps[:1])
+    return f"{plural}.{group}"
 
 
 def _ok(document: Any) -> ports.Response:

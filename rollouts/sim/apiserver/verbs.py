@@ -15,6 +15,7 @@ from typing import Any
 from rollouts import ports
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.sim.storage import apply as server_side
+from rollouts.sim.storage import autoscaler_rules
 from rollouts.sim.storage.builtin_rules import metadata_problems
 from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, Stored
 from rollouts.sim.storage.job_rules import with_selector
@@ -31,7 +32,7 @@ from rollouts.sim.storage.refusals import (
     precondition_failed,
     unsupported_media_type,
 )
-from rollouts.sim.storage.registry import CRD, JOB, NAMESPACE, NODE, Registry, Resource, custom_resources
+from rollouts.sim.storage.registry import AUTOSCALER, CRD, JOB, NAMESPACE, NODE, Registry, Resource, custom_resources
 from rollouts.sim.storage.validation import unknown_fields
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -42,6 +43,7 @@ _SERVER_METADATA = (
     "deletionGracePeriodSeconds",
 )  # fmt: skip
 _FIRST_STATUS: dict[Kind, Manifest] = {
+    AUTOSCALER: autoscaler_rules.FIRST_STATUS,
     JOB: {},
     NAMESPACE: {"phase": "Active"},
     REPLICA_SET: {"replicas": 0},

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from rollouts import objects
 from rollouts.objects import Kind, Manifest
+from rollouts.sim.storage import autoscaler_rules, config_rules, job_rules, shapes
 from rollouts.sim.storage import builtin_rules as rules
-from rollouts.sim.storage import config_rules, job_rules, shapes
 from rollouts.sim.storage.refusals import Cause
 from rollouts.sim.storage.validation import immutable_problems, problems, with_defaults
 
@@ -110,7 +110,8 @@ BUILT_IN = (
     Resource(objects.ENDPOINT_SLICE, has_generation=True),
     Resource(objects.EVENT, short_names=("ev",)),
     Resource(objects.LEASE, needs_version_to_update=True),
-    Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, short_names=("hpa",), categories=_ALL),
+    Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, defaults=autoscaler_rules.with_defaults,
+             check=autoscaler_rules.problems, short_names=("hpa",), categories=_ALL),
     Resource(DISRUPTION_BUDGET, shapes.POD_DISRUPTION_BUDGET, has_status=True, has_generation=True, short_names=("pdb",)),
     Resource(CRD, has_status=True, has_generation=True, short_names=("crd",)),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.behaviour.analysed import ANALYSED, AT_EVERY_FAULT, IN_ANY_LANE, undisturbed
+from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, undisturbed
 from tests.behaviour.branches import each_fault
 from tests.behaviour.faults.test_a_fault_of_the_api_is_survived import (
     FAULTS,
@@ -42,7 +42,7 @@ def assert_as_without(
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", AT_EVERY_FAULT)
+@pytest.mark.parametrize("name", ANALYSED)
 def test_a_fault_of_any_one_write_changes_nothing(name: str, fault: str) -> None:
     """Of a pass and of a look: refused, throttled, failed, lost on the way there or back, or late."""
     disturbed = list(each_fault(lambda tape: ANALYSED[name].play(tape=tape, grace_s=HELD_UP_S), FAULTS[fault]))

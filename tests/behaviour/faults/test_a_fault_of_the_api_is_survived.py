@@ -105,8 +105,14 @@ TROUBLES = {
     "late": Trouble(faults=WatchFaults(delay_s=(0.01, 0.5)), late_s=5.0),
     "twice": Trouble(faults=WatchFaults(duplicate=0.5)),
     "broken": Trouble(faults=WatchFaults(break_after=3), late_s=35.0),
-    "gone": Trouble(forget_every_s=1.0, late_s=35.0),
-    "gone and paged": Trouble(faults=WatchFaults(streaming_lists=False), forget_every_s=1.0, late_s=35.0),
+    # A pass waits for its own writes, so an update may last until a watch has failed for 90 s; that is told, then.
+    "gone": Trouble(forget_every_s=1.0, late_s=35.0, explained=frozenset({"WatchFailed"})),
+    "gone and paged": Trouble(
+        faults=WatchFaults(streaming_lists=False),
+        forget_every_s=1.0,
+        late_s=35.0,
+        explained=frozenset({"WatchFailed"}),
+    ),
     # Lists from the past are refused, some of them for over 90 s: then that is told, and the old view is not acted on.
     "stale lists": Trouble(
         faults=WatchFaults(streaming_lists=False, stale_lists=0.5),

@@ -8,7 +8,17 @@ import pytest
 
 from rollouts.core.analysis.metric import Metric, MetricRules, SecretReference
 from rollouts.core.analysis.secret_values import with_secret_values
-from rollouts.core.analysis.source import JobMetric, MetricSource, OAuth2, PodEvidence, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import (
+    ComparedBy,
+    Comparison,
+    Effect,
+    JobMetric,
+    MetricSource,
+    OAuth2,
+    PodEvidence,
+    PrometheusQuery,
+    WebQuery,
+)
 
 TOKEN = SecretReference(argument="token", name="shop", key="k")
 OTHER = SecretReference(argument="other", name="shop", key="o")
@@ -53,6 +63,17 @@ def test_headers_and_credentials_of_a_query_are_filled() -> None:
         headers=(("A", "t"),),
         authentication=OAuth2(token_url="https://x", client_id="c", client_secret="t", scopes=("s",)),
     )
+
+
+def test_headers_of_a_comparison_are_filled() -> None:
+    """They are those of its query; nothing else of it has a place for a secret."""
+    query = PrometheusQuery(query='up{hash="{{arm}}"}', headers=(("A", "{{args.token}}"),))
+    source = Comparison(canary="a", stable="b", by=ComparedBy.VALUES, of=query, effect=Effect(size=1.0))
+
+    found = _filled(source, token="t")
+
+    assert isinstance(found, Comparison)
+    assert found.of == PrometheusQuery(query='up{hash="{{arm}}"}', headers=(("A", "t"),))
 
 
 @pytest.mark.parametrize("secret", ['a"b', "back\\slash", "two\nlines", '", "admin": true, "x": "'])

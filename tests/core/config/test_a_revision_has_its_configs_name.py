@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import hmac
 from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.config.content import config_revision, content_hash, copy_name
+from rollouts.core.config.content import PIECE_CHARS, config_revision, content_hash, copy_name, hashing
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.objects import name_problem
 
 CONFIG_MAP, SECRET = ConfigKind.CONFIG_MAP, ConfigKind.SECRET
@@ -57,6 +59,37 @@ def test_binary_data_counts_as_bytes(raw: bytes) -> None:
 
     assert content_hash({}, {"k": broken}) == content_hash({}, {"k": plain})
     assert content_hash({}, {"k": base64.b64encode(raw + b"x").decode()}) != content_hash({}, {"k": plain})
+
+
+LONG = '"\\\n\x01é世😀=' * PIECE_CHARS
+LONG_BYTES = base64.b64encode(bytes(range(256)) * 300).decode()
+
+
+@pytest.mark.parametrize("key", [b"", b"k" * 32])
+@QUICK
+@given(
+    data=DATA,
+    binary=BYTES,
+    long=st.sampled_from(["", LONG]),
+    odd=st.sampled_from([LONG_BYTES, "eB==", "no-base64!", ""]),
+)
+def test_the_hash_is_that_of_the_canonical_json(
+    key: bytes, data: dict[str, str], binary: dict[str, str], long: str, odd: str
+) -> None:
+    """However it is cut on the way: an upgrade that hashed otherwise would roll everybody's workload."""
+    data, binary = data | {"long": long}, binary | {"odd": odd}
+    whole = canonical_json({"data": data, "binaryData": binary | {"odd": "eA==" if odd == "eB==" else odd}})
+
+    assert content_hash(data, binary, key=key) == short_hash(hmac.digest(key, whole, "sha256") if key else whole)
+
+
+def test_a_long_content_is_hashed_in_pieces() -> None:
+    """Whoever reads it can do something else between two of them."""
+    many = {f"{number:06}": "" for number in range(50_000)}
+
+    assert len(list(hashing({"a": "x" * (20 * PIECE_CHARS)}, None))) >= 20
+    assert len(list(hashing(many, None))) >= 20
+    assert list(hashing({"a": "x"}, {"b": "eA=="})) == []
 
 
 def test_text_and_bytes_of_one_key_are_not_the_same() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 
 from rollouts.api.problems import Problems
+from rollouts.api.spec.analysis.cluster_metrics import check_cluster_source, cluster_source
+from rollouts.api.spec.analysis.comparisons import check_comparison, core_comparison
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     AuthenticationWire,
@@ -32,8 +34,11 @@ NOT_CARRIED_OUT = (
     *("kayenta", "datadog", "wavefront", "new_relic", "cloud_watch"),
     *("graphite", "influxdb", "skywalking", "plugin"),
 )
-_SOURCES = ("prometheus", "web", "job", "kubernetes")
-_CARRIED_OUT = "prometheus, web, job and kubernetes"
+_SOURCES = (
+    *("prometheus", "web", "job", "kubernetes", "compare"),
+    *("container_resource", "hpa", "custom_metric", "external_metric"),
+)
+_CARRIED_OUT = "prometheus, web, job, kubernetes, compare, containerResource, hpa, customMetric and externalMetric"
 _LIMITS = (
     ("count", 0),
     ("failure_limit", -1),
@@ -56,6 +61,8 @@ def check_metric(wire: MetricWire, path: str, problems: Problems) -> None:
         problems.add_missing(f"{path}.provider", f"is required: one of {_CARRIED_OUT}")
         return
     _check_source(wire.provider, f"{path}.provider", problems)
+    if wire.provider.compare is not None:
+        check_comparison(wire, wire.provider.compare, path, problems)
 
 
 def _check_limits(wire: MetricWire, path: str, problems: Problems) -> None:
@@ -110,6 +117,9 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
         _check_web(wire.web, f"{path}.web", problems)
     if wire.job is not None and not wire.job.spec:
         problems.add_missing(f"{path}.job.spec", "is required")
+    check_cluster_source(wire, path, problems)
+    if wire.compare is not None and wire.compare.of is not None and wire.compare.of.prometheus is not None:
+        _check_prometheus(wire.compare.of.prometheus, f"{path}.compare.of.prometheus", problems)
     if wire.kubernetes is not None:
         _check_range(wire.kubernetes.max_restarts, f"{path}.kubernetes.maxRestarts", problems, least=0)
         ready = f"{path}.kubernetes.minReadyPercent"
@@ -195,6 +205,9 @@ def core_metric(
 ) -> core.Metric:
     """With all defaults; `check_metric` has found nothing wrong with it, and all arguments have been put in."""
     assert wire.provider is not None  # noqa: S101 - check_metric has seen it
+    if wire.provider.compare is not None:
+        rules, comparison = core_comparison(wire, wire.provider.compare, _prometheus, dry_run=dry_run, kept=kept)
+        return core.Metric(rules=rules, source=comparison, secrets=secrets)
     return core.Metric(
         rules=core.MetricRules(
             name=wire.name or "",
@@ -230,6 +243,8 @@ def _source(wire: MetricSourceWire) -> source.MetricSource:
         return _web(wire.web)
     if wire.job is not None:
         return _job(wire.job)
+    if (of_cluster := cluster_source(wire)) is not None:
+        return of_cluster
     return _pods(wire.kubernetes or KubernetesWire())
 
 

@@ -21,7 +21,11 @@ SIZE_MAX = 131_072
 """Characters of all texts of the metrics of a run or a template, with the arguments put in."""
 
 _PREFIX = "args."
-_QUERY = ("provider", "prometheus", "query")
+_QUERIES_OF_ARMS = frozenset({("provider", "compare", "of", "prometheus", "query"), ("provider", "compare", "total")})
+_QUERIES = frozenset({("provider", "prometheus", "query")}) | _QUERIES_OF_ARMS
+OF_ARMS = frozenset({"arm", "window"})
+"""Places in queries of comparisons that get their values with each look."""
+
 _EXPRESSIONS = frozenset(
     {
         ("successCondition",),
@@ -96,12 +100,14 @@ class Substitution:
 
     def _filled(self, text: str, location: Location, path: str, *, key: bool) -> str:
         def value_of(name: str) -> str | None:
+            if name in OF_ARMS and location in _QUERIES_OF_ARMS:
+                return None
             return self._value_of(name, path, secret_allowed=not key and _may_be_secret(location))
 
         def refuse(name: str, why: str) -> None:
             self.problems.add(path, f"{name} {why}")
 
-        if location == _QUERY:
+        if location in _QUERIES:
             return filled_query(text, value_of, refuse)
         if location in _EXPRESSIONS:
             return filled_parts(text, _EXPRESSION_PART, value_of, refuse, bare=value_of)
@@ -135,6 +141,8 @@ def _may_be_secret(location: Location) -> bool:
             return True
         case ("provider", "prometheus", "authentication", *_):
             return True
+        case ("provider", "compare", "of", *inner):
+            return _may_be_secret(("provider", *inner))
         case ("provider", "prometheus" | "web", "headers", _, "value"):
             return True
         case _:

@@ -75,6 +75,17 @@ class StoredSeries:
         value = self.values[place]
         return None if value is None else (self.times_ms[place], value)
 
+    def append(self, at_ms: int, value: float | None) -> None:
+        """Adds a sample, or with None the marker that the series has ended; one that is not younger than the last is dropped."""
+        times_ms = self.times_ms
+        if times_ms and times_ms[-1] >= at_ms:
+            return
+        times_ms.append(at_ms)
+        self.values.append(value)
+        if len(times_ms) > _PRUNED_AT:
+            old = bisect_right(times_ms, at_ms - RETENTION_MS)
+            del times_ms[:old], self.values[:old]
+
     def between(self, after_ms: int, until_ms: int) -> list[Point]:
         """Its samples later than one time and not later than the other. Source: Prometheus v3, left-open ranges."""
         first, end = bisect_right(self.times_ms, after_ms), bisect_right(self.times_ms, until_ms)
@@ -88,17 +99,10 @@ class SampleStore:
     def __init__(self) -> None:
         self._by_name: dict[str, dict[Labels, StoredSeries]] = {}
 
-    def append(self, labels: Labels, at_ms: int, value: float | None) -> None:
-        """Adds a sample, or with None the marker that the series has ended; one that is not younger than the last is dropped."""
+    def series(self, labels: Labels) -> StoredSeries:
+        """The series of these labels; a new one has no samples."""
         name = dict(labels).get(NAME, "")
-        series = self._by_name.setdefault(name, {}).setdefault(labels, StoredSeries(labels))
-        if series.times_ms and series.times_ms[-1] >= at_ms:
-            return
-        series.times_ms.append(at_ms)
-        series.values.append(value)
-        if len(series.times_ms) > _PRUNED_AT:
-            old = bisect_right(series.times_ms, at_ms - RETENTION_MS)
-            del series.times_ms[:old], series.values[:old]
+        return self._by_name.setdefault(name, {}).setdefault(labels, StoredSeries(labels))
 
     def select(self, matchers: Iterable[Matcher]) -> Iterator[StoredSeries]:
         """The series that fit all matchers. Raises: re.error."""

@@ -17,7 +17,7 @@ from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.work import World
 from rollouts.sim.network.applications import BUCKETS_S, Applications, Requests
-from rollouts.sim.network.prometheus.samples import Labels, SampleStore, labels_of
+from rollouts.sim.network.prometheus.samples import SampleStore, StoredSeries, labels_of
 from rollouts.sim.storage.history import CommittedWrite
 
 REQUESTS = "http_requests_total"
@@ -45,6 +45,10 @@ class ScrapeSettings:
     pod_labels: tuple[str, ...] = ("rollouts.dev/revision",)
 
 
+_SeriesKey: TypeAlias = tuple[str, ...]
+_UP: _SeriesKey = ("up",)
+
+
 @dataclass(slots=True)
 class _Target:
     """A pod behind a Service.
@@ -52,13 +56,15 @@ class _Target:
     Args:
         uid: the pod's.
         labels: what every one of its series gets.
-        shown: the series of its last scrape.
+        series: all that it has ever shown, by name and values of labels.
+        shown: the keys of its last scrape.
     """
 
     uid: str
     labels: dict[str, str]
     timer: asyncio.TimerHandle | None = None
-    shown: set[Labels] = field(default_factory=set)
+    series: dict[_SeriesKey, StoredSeries] = field(default_factory=dict)
+    shown: set[_SeriesKey] = field(default_factory=set)
 
 
 _Place: TypeAlias = tuple[str, str, str]  # namespace, Service, pod
@@ -151,15 +157,21 @@ class Scraper:
             return
         at_ms = round(self._world.now_s() * 1000)
         counted = self._applications.counted(target.uid) if self._applications.kubelets.serves(target.uid) else None
-        shown: set[Labels] = set()
+        shown: set[_SeriesKey] = set()
         for name, labels, value in exposition(counted) if counted is not None else ():
-            series = labels_of(name, **target.labels, **labels)
-            shown.add(series)
-            self._store.append(series, at_ms, value)
-        for series in target.shown - shown:
-            self._store.append(series, at_ms, None)
+            key = (name, *labels.values())
+            shown.add(key)
+            self._series(target, key, labels).append(at_ms, value)
+        for key in target.shown - shown:
+            target.series[key].append(at_ms, None)
         target.shown = shown
-        self._store.append(labels_of("up", **target.labels), at_ms, float(counted is not None))
+        self._series(target, _UP, {}).append(at_ms, float(counted is not None))
+
+    def _series(self, target: _Target, key: _SeriesKey, labels: dict[str, str]) -> StoredSeries:
+        series = target.series.get(key)
+        if series is None:
+            series = target.series[key] = self._store.series(labels_of(key[0], **target.labels, **labels))
+        return series
 
     def _forget(self, target: _Target) -> None:
         if target.timer is None:
@@ -168,12 +180,12 @@ class Scraper:
         loop = self._world.loop
         missed_s = target.timer.when()
         missed_ms = round((self._world.now_s() + missed_s - loop.time()) * 1000)
-        series = {*target.shown, labels_of("up", **target.labels)}
+        series = [self._series(target, _UP, {}), *(target.series[key] for key in target.shown)]
 
         def mark() -> None:
             self._ends.discard(end)
             for each in series:
-                self._store.append(each, missed_ms, None)
+                each.append(missed_ms, None)
 
         end = loop.call_at(missed_s + (_GONE_INTERVALS - 1) * self.settings.interval_s, mark)
         self._ends.add(end)

@@ -8,7 +8,8 @@
 //	/answered      how many answers / has given: copies that a gateway mirrors are among them
 //	/crash?for=60s the program ends at once, and again each time it is started within that time, where /state outlives it
 //
-// Every answer names the pod and the version in X-Pod and X-Version. With ERRORS_PERCENT so many of the answers to / are 500.
+// Every answer names the pod and the version in X-Pod and X-Version. With ERRORS_PERCENT so many of the answers to / are 500. With
+// BURN_MILLICORES so much of a core is used beside them, whether somebody asks or not.
 // Metrics of / are at /metrics on a port of their own, where Prometheus' connections are not taken for clients'.
 package serve
 
@@ -25,6 +26,8 @@ import (
 )
 
 const longest = time.Minute
+
+const period = 20 * time.Millisecond // of what is burnt
 
 const crashesUntil = "/state/crashes-until" // on a volume: a container that is started again has a new file system
 
@@ -51,6 +54,9 @@ func New() *App {
 	}
 	app := &App{version: os.Getenv("VERSION"), pod: os.Getenv("POD_NAME"), work: duration(os.Getenv("WORK"), 20*time.Millisecond)}
 	app.errors, _ = strconv.ParseFloat(os.Getenv("ERRORS_PERCENT"), 64) // 0 where there is none
+	if millicores, _ := strconv.Atoi(os.Getenv("BURN_MILLICORES")); millicores > 0 {
+		go burn(time.Duration(millicores) * period / 1000)
+	}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -126,6 +132,14 @@ func (app *App) config(w http.ResponseWriter, _ *http.Request) {
 	app.sign(w)
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, "{\"env\": %q, \"volume\": %q, \"subPath\": %q}\n", os.Getenv("CONFIG"), volume, subPath)
+}
+
+// burn uses a processor for so long in each period.
+func burn(busy time.Duration) {
+	for range time.Tick(period) {
+		for begun := time.Now(); time.Since(begun) < busy; {
+		}
+	}
 }
 
 func crash(_ http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,132 @@
+"""Sources of metrics that the cluster itself has: their rules, and core's words for them."""
+
+from __future__ import annotations
+
+import re
+
+from rollouts.api.problems import Problems
+from rollouts.api.spec.selectors import check_selector, selector_text
+from rollouts.api.v1alpha1.analysis import LabelSelector
+from rollouts.api.v1alpha1.analysis_template import (
+    OPEN,
+    AutoscalerWire,
+    ContainerResourceWire,
+    CustomMetricWire,
+    DescribedObjectWire,
+    ExternalMetricWire,
+    MetricIdentifier,
+    MetricSourceWire,
+)
+from rollouts.core.analysis import cluster_source as core
+from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric
+
+MAX_AGE_MAX_S = 600
+"""What is older says nothing about the present weight."""
+
+_API_VERSION = re.compile(r"([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?v[0-9a-z]{1,20}", re.ASCII)
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}", re.ASCII)
+_RESOURCES = tuple(each.value for each in ContainerMetric)
+
+
+def check_cluster_source(wire: MetricSourceWire, path: str, problems: Problems) -> None:
+    """Adds every rule that a source of the cluster's own breaks; any other source breaks none."""
+    if wire.container_resource is not None:
+        _check_container(wire.container_resource, f"{path}.containerResource", problems)
+    if wire.custom_metric is not None:
+        _check_metric(wire.custom_metric.metric, f"{path}.customMetric", problems)
+        _check_age(wire.custom_metric.max_age_seconds, f"{path}.customMetric", problems)
+        if wire.custom_metric.described_object is not None:
+            _check_object(wire.custom_metric.described_object, f"{path}.customMetric.describedObject", problems)
+    if wire.external_metric is not None:
+        _check_metric(wire.external_metric.metric, f"{path}.externalMetric", problems)
+        _check_age(wire.external_metric.max_age_seconds, f"{path}.externalMetric", problems)
+
+
+def cluster_source(wire: MetricSourceWire) -> core.ClusterSource | None:
+    """The source, if it is the cluster's own; `check_cluster_source` has found nothing wrong with it."""
+    if wire.container_resource is not None:
+        return _container(wire.container_resource)
+    if wire.hpa is not None:
+        return _autoscaler(wire.hpa)
+    if wire.custom_metric is not None:
+        return _custom(wire.custom_metric)
+    if wire.external_metric is not None:
+        return _external(wire.external_metric)
+    return None
+
+
+def _check_container(wire: ContainerResourceWire, path: str, problems: Problems) -> None:
+    if not wire.container:
+        problems.add_missing(f"{path}.container", "is required")
+    if not wire.resource:
+        problems.add_missing(f"{path}.resource", "is required: cpu or memory")
+    elif OPEN not in wire.resource and wire.resource not in _RESOURCES:
+        problems.add(f"{path}.resource", f"must be cpu or memory, not {wire.resource[:40]!r}")
+    _check_age(wire.max_age_seconds, path, problems)
+
+
+def _check_metric(wire: MetricIdentifier | None, path: str, problems: Problems) -> None:
+    if wire is None or not wire.name:
+        problems.add_missing(f"{path}.metric.name", "is required")
+        return
+    if OPEN not in wire.name and ("/" in wire.name or "%" in wire.name or not wire.name.strip(".")):
+        problems.add(f"{path}.metric.name", "must be one segment of a path: without / and %, and not . or ..")
+    given = wire.selector is not None and (wire.selector.match_labels or wire.selector.match_expressions)
+    if wire.selector is not None and given and OPEN not in wire.selector.model_dump_json():
+        check_selector(wire.selector, f"{path}.metric.selector", problems)
+
+
+def _check_object(wire: DescribedObjectWire, path: str, problems: Problems) -> None:
+    if not wire.name:
+        problems.add_missing(f"{path}.name", "is required")
+    if not wire.kind:
+        problems.add_missing(f"{path}.kind", "is required")
+    elif OPEN not in wire.kind and not _KIND.fullmatch(wire.kind):
+        problems.add(f"{path}.kind", f"must be a kind such as Ingress, not {wire.kind[:40]!r}")
+    version = wire.api_version
+    if version is not None and OPEN not in version and not _API_VERSION.fullmatch(version):
+        problems.add(f"{path}.apiVersion", f"must be an API version such as apps/v1, not {version[:40]!r}")
+
+
+def _check_age(value: int | str | None, path: str, problems: Problems) -> None:
+    if isinstance(value, int) and not 1 <= value <= MAX_AGE_MAX_S:
+        problems.add(f"{path}.maxAgeSeconds", f"must be from 1 to {MAX_AGE_MAX_S}, not {value}")
+
+
+def _container(wire: ContainerResourceWire) -> core.ContainerResourceMetric:
+    return core.ContainerResourceMetric(
+        container=wire.container or "",
+        resource=ContainerMetric(wire.resource or ""),
+        max_age_s=_age_s(wire.max_age_seconds),
+    )
+
+
+def _autoscaler(wire: AutoscalerWire) -> core.AutoscalerMetric:
+    return core.AutoscalerMetric(name=wire.name or "")
+
+
+def _custom(wire: CustomMetricWire) -> core.CustomMetric:
+    metric, of = wire.metric or MetricIdentifier(), wire.described_object
+    return core.CustomMetric(
+        metric=metric.name or "",
+        selector=_selector(metric.selector),
+        of=None
+        if of is None
+        else core.DescribedObject(api_version=of.api_version or "v1", kind=of.kind or "", name=of.name or ""),
+        max_age_s=_age_s(wire.max_age_seconds),
+    )
+
+
+def _external(wire: ExternalMetricWire) -> core.ExternalMetric:
+    metric = wire.metric or MetricIdentifier()
+    return core.ExternalMetric(
+        metric=metric.name or "", selector=_selector(metric.selector), max_age_s=_age_s(wire.max_age_seconds)
+    )
+
+
+def _selector(selector: LabelSelector | None) -> str:
+    return "" if selector is None else selector_text(selector)
+
+
+def _age_s(value: int | str | None) -> float:
+    return SAMPLE_MAX_AGE_S if value is None else float(value)

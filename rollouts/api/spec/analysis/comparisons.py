@@ -1,0 +1,163 @@
+"""A metric that compares canary and stable: its rules, and core's words for it.
+
+What still holds `{{args.name}}` is not judged: its argument has no value yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rollouts.api.problems import Problems
+from rollouts.api.v1alpha1.analysis_template import OPEN, CompareWire, MetricWire, PrometheusWire
+from rollouts.api.v1alpha1.wire import wire_name
+from rollouts.core.analysis import metric as core
+from rollouts.core.analysis.source import ALPHA, ComparedBy, Comparison, Effect, PrometheusQuery
+from rollouts.core.placeholders import named_in
+from rollouts.core.promql import is_selector
+
+ALPHA_MIN, ALPHA_MAX = 1e-9, 0.2
+"""An answer that is wrong more often than that is none; and no test of this world is that sure."""
+
+_DECIMAL = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,12})?) ?(?P<percent>%?)", re.ASCII)
+_OF_CONDITIONS = (
+    *("success_condition", "failure_condition", "no_data", "min_samples"),
+    *("failure_limit", "inconclusive_limit", "consecutive_success_limit"),
+)
+
+
+def check_comparison(metric: MetricWire, wire: CompareWire, path: str, problems: Problems) -> None:
+    """Adds every rule of comparisons that the metric breaks."""
+    root = f"{path}.provider.compare"
+    for attribute in _OF_CONDITIONS:
+        if getattr(metric, attribute) is not None:
+            name = wire_name(MetricWire, attribute)
+            problems.add(f"{path}.{name}", "has no meaning beside compare, which decides by effect and alpha")
+    for attribute in ("canary", "stable"):
+        if not getattr(wire, attribute):
+            problems.add_missing(f"{root}.{attribute}", "is required: what {{arm}} stands for in the queries")
+    if wire.canary and wire.canary == wire.stable:
+        problems.add(f"{root}.stable", "is the same as canary, so there is nothing to compare")
+    _check_looks(metric, wire, path, problems)
+    _check_numbers(wire, root, problems)
+    if wire.of is None or wire.of.prometheus is None:
+        problems.add_missing(f"{root}.of.prometheus", "is required")
+        return
+    _check_queries(wire, wire.of.prometheus, root, problems)
+
+
+def _check_looks(metric: MetricWire, wire: CompareWire, path: str, problems: Problems) -> None:
+    if wire.test == "mannWhitney":
+        for name, value in (("interval", metric.interval), ("count", metric.count)):
+            if value not in (None, 0, 1):
+                problems.add(
+                    f"{path}.{name}", "must not be given with mannWhitney: a test that is repeated is wrong more often"
+                )
+        return
+    if metric.interval is None:
+        problems.add_missing(f"{path}.interval", "is required: from one look to the next")
+    if metric.count in (None, 0):
+        problems.add_missing(f"{path}.count", "is required: after so many looks the comparison ends, answered or not")
+
+
+def _check_numbers(wire: CompareWire, root: str, problems: Problems) -> None:
+    if wire.effect is None:
+        problems.add_missing(f"{root}.effect", "is required: how much worse the canary may be, such as '1%'")
+    elif OPEN not in wire.effect:
+        effect = _effect(wire.effect)
+        if effect is None or effect.size <= 0:
+            problems.add(
+                f"{root}.effect", f"must be a number above 0, such as '1%' or '0.01', not {wire.effect[:40]!r}"
+            )
+        elif _method(wire) is ComparedBy.RATES and effect.size >= 1:
+            problems.add(f"{root}.effect", f"of a rate must be below 100%, not {wire.effect}")
+    if wire.alpha is not None and OPEN not in wire.alpha:
+        alpha = _effect(wire.alpha)
+        if alpha is None or not ALPHA_MIN <= alpha.size <= ALPHA_MAX:
+            problems.add(
+                f"{root}.alpha", f"must be a number up to {ALPHA_MAX:g}, such as '0.05', not {wire.alpha[:40]!r}"
+            )
+
+
+def _check_queries(wire: CompareWire, asked: PrometheusWire, root: str, problems: Problems) -> None:
+    method = _method(wire)
+    queries = [(f"{root}.of.prometheus.query", asked.query or "")]
+    if method is ComparedBy.RATES:
+        if wire.total is None:
+            problems.add_missing(f"{root}.total", "is required of a rate: all events, of which `of` selects a part")
+        else:
+            queries.append((f"{root}.total", wire.total))
+    elif wire.total is not None:
+        problems.add(f"{root}.total", "has no meaning here: it is for kind rate")
+    for path, query in queries:
+        if query and "arm" not in named_in(query):
+            problems.add(path, "must have {{arm}} in it, or canary and stable are asked the same")
+        if query and method is ComparedBy.RATES and not is_selector(query):
+            message = (
+                'must select counters and no more, such as http_requests_total{hash="{{arm}}"}: what they grow by is'
+            )
+            problems.add(path, f"{message} worked out from their samples, with restarts and new series")
+    if (asked.range_query is not None) != (method is ComparedBy.RANKS):
+        what = "is required with mannWhitney" if method is ComparedBy.RANKS else "is for mannWhitney alone"
+        problems.add(f"{root}.of.prometheus.rangeQuery", what)
+    if wire.test == "mannWhitney" and wire.kind == "rate":
+        problems.add(f"{root}.kind", "rate is for the sequential test; mannWhitney compares values")
+
+
+def core_comparison(
+    metric: MetricWire,
+    wire: CompareWire,
+    query: Callable[[PrometheusWire], PrometheusQuery],
+    *,
+    dry_run: bool,
+    kept: int,
+) -> tuple[core.MetricRules, Comparison]:
+    """With all defaults; `check_comparison` has found nothing wrong with it, and all arguments have been put in.
+
+    To the rules a comparison is one measurement that is taken again until it has an answer, so `count` is the comparison's own.
+    """
+    assert wire.of is not None  # noqa: S101 - check_comparison has seen them
+    assert wire.of.prometheus is not None  # noqa: S101
+    effect, alpha = _effect(wire.effect or ""), _effect(wire.alpha or str(ALPHA))
+    assert effect is not None  # noqa: S101
+    assert alpha is not None  # noqa: S101
+    method, warm_up_s = _method(wire), float(metric.initial_delay or 0.0)
+    interval_s = None if metric.interval is None else float(metric.interval)
+    errors = metric.consecutive_error_limit
+    rules = core.MetricRules(
+        name=metric.name or "",
+        interval_s=interval_s,
+        initial_delay_s=warm_up_s + (0.0 if method is ComparedBy.RANKS else interval_s or 0.0),
+        count=1,
+        consecutive_error_limit=core.CONSECUTIVE_ERROR_LIMIT if errors is None else int(errors),
+        dry_run=dry_run,
+        kept=kept,
+    )
+    return rules, Comparison(
+        canary=wire.canary or "",
+        stable=wire.stable or "",
+        by=method,
+        of=query(wire.of.prometheus),
+        total=wire.total or "",
+        effect=effect,
+        alpha=alpha.size,
+        less_is_worse=wire.direction == "decrease",
+        looks_max=None if method is ComparedBy.RANKS else int(metric.count or 1),
+        undecided_fails=wire.undecided == "fail",
+        warm_up_s=warm_up_s,
+    )
+
+
+def _method(wire: CompareWire) -> ComparedBy:
+    if wire.test == "mannWhitney":
+        return ComparedBy.RANKS
+    return ComparedBy.VALUES if wire.kind == "value" else ComparedBy.RATES
+
+
+def _effect(text: str) -> Effect | None:
+    """A number, or a share in percent; None for any other text."""
+    found = _DECIMAL.fullmatch(text.strip())
+    if found is None:
+        return None
+    number = float(found["number"])
+    return Effect(size=number / 100, relative=True) if found["percent"] else Effect(size=number)

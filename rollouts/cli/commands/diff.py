@@ -1,0 +1,160 @@
+"""`rollouts diff`: how the pod templates of two revisions differ, and what applying a file would change. Reads only."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.text import Text
+
+from rollouts.cli.commands.config import CURRENT
+from rollouts.cli.commands.lint import manifests_of
+from rollouts.cli.commands.verbs import look
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, roles_of, status_of
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.cluster.decoding import manifest_from
+from rollouts.errors import ApiNotFound
+from rollouts.manifests.ownership import PREFIX
+from rollouts.objects import ROLLOUT, Manifest
+from rollouts.ports import APPLY_PATCH
+
+PREVIOUS = "previous"  # the newest kept revision before the current one
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_KEPT_BY_SERVER = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp")
+
+
+async def diff_revisions(options: Options, name: str, words: tuple[str, str], *, console: Console) -> Exit:
+    """Prints how the pod templates of two kept revisions differ.
+
+    Args:
+        words: each a revision, its number, its role, `current` or `previous`.
+
+    Returns: OK for no difference, else BAD; USAGE for a revision that is not kept.
+    Raises: ApiNotFound; what `Client` raises.
+    """
+    async with open_session(options) as session:
+        seen = await look(session, name)
+    found = [_revision(seen, word) for word in words]
+    for word, one in zip(words, found, strict=True):
+        if one is None:
+            kept = ", ".join(f"#{number_of(each)} {revision_of(each)}" for each in seen.replica_sets)
+            fail(f"{name}: revision {word} is not kept; the kept revisions: {kept or 'none'}")
+            return Exit.USAGE
+    before, after = (each for each in found if each is not None)
+    titles = (f"#{number_of(before)} {revision_of(before)}", f"#{number_of(after)} {revision_of(after)}")
+    return _print(console, difference(_template(before), _template(after), *titles), f"{titles[0]} and {titles[1]}")
+
+
+async def diff_file(options: Options, text: str, *, source: str, console: Console) -> Exit:
+    """Prints what a server-side apply of the file's Rollouts would change; the API server answers, and nothing is written.
+
+    Args:
+        source: name of the file.
+
+    Returns: OK for no difference, else BAD; USAGE when the file has no Rollout.
+    Raises: what `Client` raises; ApiInvalid, when the server would refuse it.
+    """
+    rollouts = [
+        each
+        for each in manifests_of(text)
+        if (each.get("apiVersion"), each.get("kind")) == (ROLLOUT.api_version, ROLLOUT.kind)
+    ]
+    if not rollouts:
+        fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout")
+        return Exit.USAGE
+    code = Exit.OK
+    async with open_session(options) as session:
+        for each in rollouts:
+            live, applied = await _applied(session, each)
+            name = applied["metadata"]["name"]
+            title = f"Rollout {applied['metadata']['namespace']}/{name}"
+            lines = difference(_plain(live), _plain(applied), f"{title} (cluster)", f"{title} ({source})")
+            code = max(code, _print(console, lines, f"{title} in the cluster and in {source}"))
+    return code
+
+
+def difference(before: Any, after: Any, from_: str, to: str) -> list[str]:
+    """The lines of a unified diff of two values as YAML; none when they are equal."""
+    old, new = (_yaml_lines(each) for each in (before, after))
+    return list(difflib.unified_diff(old, new, fromfile=from_, tofile=to, lineterm=""))
+
+
+def _yaml_lines(value: Any) -> list[str]:
+    return yaml.safe_dump(value, sort_keys=True, allow_unicode=True).splitlines() if value else []
+
+
+async def _applied(session: Session, manifest: Manifest) -> tuple[Manifest, Manifest]:
+    """The object as it is ({} when there is none) and as it would be."""
+    name = manifest["metadata"]["name"]
+    namespace = manifest["metadata"].get("namespace") or session.namespace
+    try:
+        live = manifest_from(await session.client.get(ROLLOUT, namespace, name))
+    except ApiNotFound:
+        live = {}
+    by = _applier(live)
+    answer = await session.client.patch(
+        ROLLOUT, namespace, name, manifest, APPLY_PATCH, field_manager=by, force=True, dry_run=True, strict=True
+    )
+    return live, manifest_from(answer)
+
+
+def _applier(live: Manifest) -> str:
+    """Who has applied the object: only that manager's apply removes the fields that its file has no more."""
+    entries = live.get("metadata", {}).get("managedFields") or ()
+    applied = (each["manager"] for each in entries if each.get("operation") == "Apply" and not each.get("subresource"))
+    return next(applied, "kubectl")
+
+
+def _plain(thing: Manifest) -> Manifest:
+    """The object without its status and what only the server writes."""
+    kept = {name: value for name, value in thing.items() if name != "status"}
+    if metadata := kept.get("metadata"):
+        kept["metadata"] = {name: value for name, value in metadata.items() if name not in _KEPT_BY_SERVER}
+    return kept
+
+
+def _revision(seen: RolloutObjects, word: str) -> Manifest | None:
+    """The ReplicaSet of the revision that `word` means."""
+    status = status_of(seen.rollout)
+    ordered = sorted(seen.replica_sets, key=number_of, reverse=True)
+    if word == PREVIOUS:
+        now = next((number_of(each) for each in ordered if revision_of(each) == status.current_revision), 0)
+        return next((each for each in ordered if number_of(each) < now), None)
+    number = word.removeprefix("#").removeprefix("v")
+    for each in ordered:
+        revision = revision_of(each)
+        if word == revision or word in roles_of(revision, status):
+            return each
+        if (word == CURRENT and revision == status.current_revision) or (
+            number.isdecimal() and int(number) == number_of(each)
+        ):
+            return each
+    return None
+
+
+def _template(replica_set: Manifest) -> Mapping[str, Any]:
+    """The pod template, without the labels that every revision has of its own."""
+    template: dict[str, Any] = replica_set["spec"]["template"]
+    metadata = dict(template.get("metadata") or {})
+    labels = {name: value for name, value in (metadata.get("labels") or {}).items() if not name.startswith(PREFIX)}
+    return {**template, "metadata": {**metadata, "labels": labels}}
+
+
+def _print(console: Console, lines: list[str], what: str) -> Exit:
+    if not lines:
+        console.print(plain(f"{what} are the same"), markup=False, highlight=False, soft_wrap=True)
+        return Exit.OK
+    for line in _styled(lines):
+        console.print(line, soft_wrap=True)
+    return Exit.BAD
+
+
+def _styled(lines: list[str]) -> Iterator[Text]:
+    for line in lines:
+        yield Text(plain(line), _STYLES.get(line[0], ""))

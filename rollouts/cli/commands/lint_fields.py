@@ -1,0 +1,100 @@
+"""What `lint` says of fields that nobody knows, and of objects that are nearly ours: which name was meant. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from rollouts.api.schema import crd_manifests
+from rollouts.objects import ROLLOUT, Kind, Manifest
+
+UNKNOWN_FIELD = "unknown field"
+_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+_OTHERS = ("argoproj.io", "rollouts.kruise.io")  # groups with a kind Rollout, and with analyses, of other products
+
+
+def meant(kind: str, path: str) -> str:
+    """The field beside `path` whose name is nearest: `; did you mean setWeight?`; "" where none is near."""
+    *parents, name = [part or int(index) for part, index in _PART.findall(path)]
+    known = _fields(kind, parents)
+    near = difflib.get_close_matches(str(name), known, n=1) or [
+        each for each in known if each.lower() == str(name).lower()
+    ]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def stranger(document: Manifest, ours: Mapping[str, Kind]) -> str | None:
+    """Why an object cannot be one of ours although it looks like one; None for an object of somebody else's.
+
+    Args:
+        ours: our kinds that are checked, by kind.
+    """
+    api_version, kind = str(document.get("apiVersion")), str(document.get("kind"))
+    group = api_version.partition("/")[0]
+    if kind in _schemas() and api_version == ROLLOUT.api_version:
+        return None  # one that people do not write into files
+    if kind in ours and group in _OTHERS:
+        return (
+            f"{api_version} {kind} is another product's: change apiVersion to {ours[kind].api_version} to use it here"
+        )
+    if group.removesuffix(".") != ROLLOUT.group and kind not in ours:
+        return None
+    if kind in ours:
+        near = difflib.get_close_matches(group, [ROLLOUT.group], n=1, cutoff=0.7)
+        return f"apiVersion must be {ours[kind].api_version}, not {api_version}" if near else None
+    near = difflib.get_close_matches(kind, ours, n=1)
+    known = near[0] if near else ", ".join(ours)
+    return f"there is no kind {kind} in {api_version}; {'did you mean' if near else 'the kinds are'} {known}{'?' if near else ''}"
+
+
+def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) -> Iterator[tuple[str, str]]:
+    """What keeps an autoscaler from scaling the Rollout that it is about.
+
+    Args:
+        rollouts: those of its namespace, by name.
+    """
+    spec = autoscaler.get("spec")
+    target = spec.get("scaleTargetRef") if isinstance(spec, dict) else None
+    if not isinstance(target, dict) or target.get("name") not in rollouts:
+        return
+    name, wanted = target["name"], ROLLOUT.api_version
+    if target.get("kind") != ROLLOUT.kind:
+        yield (
+            "spec.scaleTargetRef.kind",
+            f"scales {target.get('kind')} {name}, not the Rollout of that name",
+        )
+    elif target.get("apiVersion") != wanted:
+        yield "spec.scaleTargetRef.apiVersion", f"must be {wanted}, not {target.get('apiVersion')}"
+
+
+def falling_weights(document: Manifest) -> Iterator[tuple[str, str]]:
+    """The steps of a canary whose weight is lower than that of the step before."""
+    strategy = document["spec"].get("strategy") or {}
+    last: float = 0
+    for index, step in enumerate((strategy.get("canary") or {}).get("steps") or ()):
+        weight = step.get("setWeight")
+        if weight is not None:
+            if weight < last:
+                yield (
+                    f"spec.strategy.canary.steps[{index}].setWeight",
+                    f"falls from {last} to {weight}: are the steps in order?",
+                )
+            last = weight
+
+
+@cache
+def _schemas() -> Mapping[str, Any]:
+    return {
+        crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in crd_manifests()
+    }
+
+
+def _fields(kind: str, parents: list[str | int]) -> list[str]:
+    """The names that the schema has at a path."""
+    schema: Any = _schemas().get(kind, {})
+    for part in parents:
+        schema = schema.get("items", {}) if isinstance(part, int) else schema.get("properties", {}).get(part, {})
+    return list(schema.get("properties", {}))

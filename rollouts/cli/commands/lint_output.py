@@ -1,0 +1,167 @@
+"""Lints files and folders, and prints the findings: for people, and as JSON, GitHub's annotations and SARIF for programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from rollouts.cli.commands.lint import (
+    LintReport,
+    Remark,
+    autoscalers_in,
+    configs_in,
+    lint_text,
+    providers,
+    summary,
+    templates_in,
+)
+from rollouts.cli.terminal.text import plain
+from rollouts.core.advice.findings import Severity
+
+ERROR = "error"
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+
+
+class LintOutput(StrEnum):
+    """The values of `-o`."""
+
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """The report of one file."""
+
+    source: str
+    report: LintReport
+
+
+def files_in(paths: Iterable[str]) -> list[str]:
+    """The files, and those of YAML and JSON in the folders and below, in the order of their names."""
+    found = []
+    for path in paths:
+        if path != "-" and Path(path).is_dir():
+            found += sorted(str(each) for each in Path(path).rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+        else:
+            found.append(path)
+    return found
+
+
+def lint_files(
+    texts: Sequence[tuple[str, str]], *, metrics: Collection[str] | None, silenced: Collection[str]
+) -> list[FileReport]:
+    """Checks files together: templates, providers, configuration and autoscalers of one are known in all of them.
+
+    Args:
+        texts: names of files, and what is in them.
+        metrics: the names that a Prometheus has; None to leave queries alone.
+        silenced: rules whose advice is left out.
+    """
+    only = [text for _, text in texts]
+    known, templates, configs, scaled = providers(*only), templates_in(*only), configs_in(*only), autoscalers_in(*only)
+    reports = []
+    for source, text in texts:
+        report = lint_text(text, known, templates, configs, autoscalers=scaled, metrics=metrics)
+        report.advice = [each for each in report.advice if each.rule not in silenced]
+        reports.append(FileReport(source, report))
+    return reports
+
+
+def print_reports(reports: Sequence[FileReport], console: Console, errors: Console) -> None:
+    """Prints them for people.
+
+    Args:
+        errors: where what was not checked is told; scripts read the rest.
+    """
+    for each in reports:
+        for remark in (*each.report.problems, *each.report.advice):
+            rule = f" [{remark.rule}]" if remark.rule else ""
+            console.print(f"{remark.text(each.source)}{rule}", markup=False, highlight=False, soft_wrap=True)
+    skipped = Counter(remark.subject.partition(" ")[0] for each in reports for remark in each.report.skipped)
+    if skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
+        text = plain(
+            f"skipped, because they are no objects of ours (Services and autoscalers count with a Rollout): {kinds}"
+        )
+        errors.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+    console.print(summary(each.report for each in reports), highlight=False, soft_wrap=True)
+
+
+def as_text(output: LintOutput, reports: Iterable[FileReport], *, version: str) -> str:
+    """All problems and all advice.
+
+    Args:
+        version: of this program, for SARIF.
+    """
+    found = [(each.source, remark) for each in reports for remark in (*each.report.problems, *each.report.advice)]
+    match output:
+        case LintOutput.JSON:
+            return json.dumps([_as_json(*each) for each in found], indent=2)
+        case LintOutput.GITHUB:
+            return "\n".join(_as_annotation(*each) for each in found)
+        case LintOutput.SARIF:
+            return json.dumps(_as_sarif(found, version), indent=2)
+
+
+def _as_json(source: str, remark: Remark) -> dict[str, Any]:
+    return {
+        "file": source,
+        "line": remark.line,
+        "severity": remark.severity,
+        "rule": remark.rule,
+        "object": remark.subject,
+        "message": remark.message,
+    }
+
+
+def _as_annotation(source: str, remark: Remark) -> str:
+    """Source: https://docs.github.com/actions/reference/workflow-commands-for-github-actions, "Setting an error message"."""
+    command = {ERROR: "error", Severity.NOTE: "notice"}.get(remark.severity, "warning")
+    title = f"{remark.subject}: {remark.rule}" if remark.rule else remark.subject
+    properties = f"file={_escaped(source)},line={remark.line},title={_escaped(title)}"
+    message = remark.message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{command} {properties}::{message}"
+
+
+def _escaped(value: str) -> str:
+    for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), (":", "%3A"), (",", "%2C")):
+        value = value.replace(character, code)
+    return value
+
+
+def _as_sarif(found: list[tuple[str, Remark]], version: str) -> dict[str, Any]:
+    """Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
+    rules = sorted({remark.rule or ERROR for _, remark in found})
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {"name": "rollouts lint", "version": version, "rules": [{"id": each} for each in rules]}
+                },
+                "results": list(_results(found)),
+            }
+        ],
+    }
+
+
+def _results(found: list[tuple[str, Remark]]) -> Iterator[dict[str, Any]]:
+    levels = {ERROR: "error", Severity.UNSAFE: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+    for source, remark in found:
+        place = {"artifactLocation": {"uri": source}, "region": {"startLine": remark.line}}
+        yield {
+            "ruleId": remark.rule or ERROR,
+            "level": levels.get(remark.severity, "warning"),
+            "message": {"text": f"{remark.subject}: {remark.message}"},
+            "locations": [{"physicalLocation": place}],
+        }

@@ -1,0 +1,54 @@
+"""What `rollouts lint` says of routes that stand beside a Rollout: its own codec reads them, as the controller does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rollouts.controller.observe.observer import context_of
+from rollouts.controller.observe.places import places_of
+from rollouts.core.model.rollout import RolloutSpec, named_services
+from rollouts.core.model.service_ref import SubsetName
+from rollouts.core.model.status import RolloutStatus
+from rollouts.errors import Unroutable
+from rollouts.objects import Key, Manifest
+from rollouts.traffic.codec import Objects, Provider
+
+
+def route_problems(
+    route: Manifest, rollout: Manifest, spec: RolloutSpec, known: Mapping[str, Provider]
+) -> Iterator[tuple[str, str]]:
+    """Why the Rollout's router cannot split requests with this route; nothing for an object that the Rollout does not name.
+
+    Routes between subsets of one Service are left out: what they name depends on the object that defines the subsets.
+
+    Args:
+        known: the traffic providers, by name.
+    """
+    namespace = str(_metadata(rollout).get("namespace") or "default")
+    name = str(_metadata(rollout).get("name") or "")
+    if any(isinstance(each, SubsetName) for each in named_services(spec.strategy)):
+        return
+    for place in places_of(spec, known, namespace=namespace):
+        target = place.target
+        mine = (target.name, target.namespace) == (
+            _metadata(route).get("name"),
+            _metadata(route).get("namespace") or "default",
+        )
+        versions = {(kind.api_version, kind.kind) for kind in target.kinds}
+        if place.provider is None or not mine or (route.get("apiVersion"), route.get("kind")) not in versions:
+            continue
+        if not isinstance(route.get("spec", {}), dict):
+            yield "spec", "must be an object"
+            continue
+        try:
+            place.provider.read(Objects(user=route), target, context_of(Key(namespace, name), spec, RolloutStatus()))
+        except Unroutable as why:
+            yield "spec", f"Rollout {name} cannot split requests with it: {why}"
+        except (AttributeError, KeyError, TypeError, ValueError):
+            yield "spec", f"Rollout {name} cannot read it: a field has another type than the API server accepts"
+
+
+def _metadata(manifest: Manifest) -> Mapping[str, Any]:
+    metadata = manifest.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}

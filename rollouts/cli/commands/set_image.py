@@ -1,0 +1,102 @@
+"""`rollouts set image`: gives containers of the pod template other images, which starts an update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from rollouts.cli.commands.verb_plans import paused_words
+from rollouts.cli.commands.verbs import FIELD_MANAGER
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import fail
+from rollouts.cli.terminal.text import marks_for, plain
+from rollouts.cli.view.missing import the_rollout
+from rollouts.cli.view.objects import RolloutObjects
+from rollouts.cli.view.session import Options, open_session
+from rollouts.objects import ROLLOUT, Manifest
+from rollouts.ports import JSON_PATCH
+
+EVERY = "*"  # as in `kubectl set image`
+_LISTS = ("initContainers", "containers")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageChange:
+    """Another image for one container.
+
+    Args:
+        path: of the container, as a JSON Pointer.
+    """
+
+    path: str
+    container: str
+    before: str
+    after: str
+
+    def operations(self) -> list[Manifest]:
+        """Replaces the image only while the container and its image are those that were seen."""
+        return [
+            {"op": "test", "path": f"{self.path}/name", "value": self.container},
+            {"op": "test", "path": f"{self.path}/image", "value": self.before},
+            {"op": "replace", "path": f"{self.path}/image", "value": self.after},
+        ]
+
+
+async def set_image(options: Options, name: str, images: Mapping[str, str], *, console: Console) -> Exit:
+    """Writes the images.
+
+    Args:
+        images: by the container's name; `*` for every container that is not an init container.
+
+    Raises: ApiNotFound; ApiConflict when somebody else changes the same containers; what `Client` raises.
+    """
+    async with open_session(options) as session:
+        rollout = await the_rollout(session, name)
+        found = changes_of(rollout, images)
+        if isinstance(found, str):
+            fail(f"{name}: {found}")
+            return Exit.BAD
+        if not found:
+            console.print(plain(f"{name}: has these images already"), markup=False, highlight=False, soft_wrap=True)
+            return Exit.OK
+        patch = [operation for each in found for operation in each.operations()]
+        await session.client.patch(ROLLOUT, session.namespace, name, patch, JSON_PATCH, field_manager=FIELD_MANAGER)
+    arrow = marks_for(ascii_only=console.options.ascii_only).arrow
+    for line in _lines(name, found, paused_words(RolloutObjects(rollout=rollout)), arrow=arrow):
+        console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
+    return Exit.OK
+
+
+def changes_of(rollout: Manifest, images: Mapping[str, str]) -> tuple[ImageChange, ...] | str:
+    """What has to change; a text says which container there is not."""
+    pod = rollout["spec"]["template"]["spec"]
+    there = [(part, index, each) for part in _LISTS for index, each in enumerate(pod.get(part) or ())]
+    names = [each["name"] for _, _, each in there]
+    if missing := [name for name in images if name not in (EVERY, *names)]:
+        return f"there is no container {missing[0]}; the containers are {', '.join(names)}"
+    found = []
+    for part, index, each in there:
+        wanted = images.get(each["name"], images.get(EVERY, "") if part == "containers" else "")
+        if wanted and wanted != each.get("image"):
+            path = f"/spec/template/spec/{part}/{index}"
+            found.append(ImageChange(path, each["name"], each.get("image", ""), wanted))
+    return tuple(found)
+
+
+def parse_images(words: Sequence[str]) -> dict[str, str]:
+    """`app=registry.example/app:2` by container.
+
+    Raises: ValueError, with a sentence.
+    """
+    pairs = [word.partition("=") for word in words]
+    if wrong := [word for word, (name, _, image) in zip(words, pairs, strict=True) if not name or not image]:
+        raise ValueError(f"write CONTAINER=IMAGE, for example app=registry.example/app:1.5.0, not {wrong[0]!r}")
+    return {name: image for name, _, image in pairs}
+
+
+def _lines(name: str, changes: Iterable[ImageChange], paused: str, *, arrow: str) -> Iterable[str]:
+    for each in changes:
+        yield f"{name}: {each.container}: {each.before} {arrow} {each.after}{paused}"
+    yield f"{arrow} kubectl rollouts get {name} -w"

@@ -1,0 +1,253 @@
+"""What each command by annotation writes: promote, abort, retry, pause, resume, rollback, restart. Pure.
+
+Each plan is made from what the Rollout shows now, so it names a revision and a step and cannot act on another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rollouts.api import verbs as patches
+from rollouts.api.times import format_time
+from rollouts.cli.exits import Exit
+from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of, view_of
+from rollouts.cli.view.runs import about
+from rollouts.cli.view.tree import percent_text
+from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
+from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_revision
+from rollouts.core.strategy.autoscaling import waits_at_gate
+from rollouts.manifests.ownership import PREFIX
+from rollouts.objects import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CommandWrite:
+    """The annotations that give a command, and what they mean.
+
+    Args:
+        patch: merge patch of the Rollout's annotations, from `api/verbs.py`.
+        verb: the command whose record in `status.commands` shows the answer.
+        meaning: for people: `lets revision x pass step 1`.
+        target: for a rollback, the revision to go back to.
+        loses: what is lost by it, for people who are asked; "" for nothing.
+    """
+
+    patch: Manifest
+    verb: Verb
+    meaning: str
+    target: str = ""
+    loses: str = field(default="", compare=False)  # counts change all the time
+
+    @property
+    def annotations(self) -> Mapping[str, str | None]:
+        """The annotations to set, and those to remove (None)."""
+        annotations: Mapping[str, str | None] = self.patch["metadata"]["annotations"]
+        return annotations
+
+    @property
+    def value(self) -> str | None:
+        """The annotation's value, which the record repeats; None when the annotation is removed, and the record with it."""
+        return self.annotations[PREFIX + self.verb]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Nothing is written, and why; `code` says whether that is an error."""
+
+    why: str
+    code: Exit
+
+
+PlannedWrite = Callable[[RolloutObjects], CommandWrite | Nothing]
+
+
+def plan_promote(
+    seen: RolloutObjects, *, full: bool, step: int | None, gate: AnalysisKind | None = None
+) -> CommandWrite | Nothing:
+    """Lets the current revision pass the gate it stands at, the gate given, or all of them.
+
+    Args:
+        full: everything that is left, analyses too.
+        step: the step to pass; None for where it stands.
+        gate: the analysis whose verdict to pass; `step` is that of the current step.
+    """
+    status = status_of(seen.rollout)
+    revision = status.current_revision
+    if not revision:
+        return Nothing("the controller has not seen this Rollout yet", Exit.UNFINISHED)
+    if revision == status.stable_revision:
+        return Nothing(f"revision {revision} is stable already: there is nothing to promote", Exit.OK)
+    if status.abort is not None:
+        return Nothing(f"revision {revision} is aborted: retry it first", Exit.BAD)
+    steps = view_of(seen).steps
+    if step is not None and not 0 <= step < max(len(steps), 1):
+        return Nothing(f"there is no step {step}: the steps are 0 to {max(len(steps), 1) - 1}", Exit.USAGE)
+    held = _held(status)
+    if gate is not None and (held is None or held.gate.kind is not gate):
+        return Nothing(f"no verdict of the {gate} analysis waits for a promotion", Exit.BAD)
+    paused = paused_words(seen)
+    if not full and step is None and held is not None:
+        return _past_verdict(revision, held, paused)
+    index = status.step_index if step is None else step
+    if full or (step is None and index >= max(len(steps), 1)):
+        too = " and every analysis" if status.analyses else ""
+        meaning = f"lets revision {revision} pass every step{too}{paused}"
+        return CommandWrite(patches.promote(revision, full=True), Verb.PROMOTE, meaning)
+    passable = (held is not None and held.gate.step == index) or (waits_at_gate(status) and index == status.step_index)
+    if steps and steps[index].startswith("analysis") and not passable:
+        why = "a promotion passes its verdict, once there is one that holds the update; --full passes everything"
+        return Nothing(f"step {index} is an analysis: {why}", Exit.BAD)
+    # A blue-green update has one gate, and it is number 0.
+    which = f"step {index} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
+    return CommandWrite(
+        patches.promote(revision, step=index), Verb.PROMOTE, f"lets revision {revision} pass {which}{paused}"
+    )
+
+
+def _held(status: RolloutStatus) -> AnalysisRecord | None:
+    """The verdict that only a person can pass, in the controller's order: one that took the weight back, one without a step."""
+    if status.stepped_back is not None:
+        return status.stepped_back
+    held = [each for each in status.analyses if each.held and each.gate.step in (None, status.step_index)]
+    return min(held, key=lambda each: each.gate.step is not None, default=None)
+
+
+def _past_verdict(revision: str, held: AnalysisRecord, paused: str) -> CommandWrite:
+    analysis = held.gate.kind if held.gate.step is None else None
+    patch = patches.promote(revision, step=held.gate.step, analysis=analysis)
+    meaning = f"lets revision {revision} pass the verdict of its {about(held.gate)}, which is {held.phase}{paused}"
+    if held.back_to_percent is not None:
+        meaning = f"lets revision {revision} go forward again, and its {about(held.gate)} measure again{paused}"
+    return CommandWrite(patch, Verb.PROMOTE, meaning)
+
+
+def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
+    stops = (index for index in range(after + 1, len(steps)) if steps[index].startswith(("pause", "analysis")))
+    stop = next(stops, None)
+    return "no later step stops it" if stop is None else f"it stops next at step {stop} ({steps[stop]})"
+
+
+def paused_words(seen: RolloutObjects) -> str:
+    """A reminder that no other command ends a pause; "" when the Rollout is not paused."""
+    if (seen.rollout.get("spec") or {}).get("paused"):
+        return "; it stays paused by spec.paused in its manifest"
+    if annotations_of(seen.rollout).get(PREFIX + Verb.PAUSE) == "true":
+        return f"; it stays paused until `kubectl rollouts resume {seen.rollout['metadata']['name']}`"
+    return ""
+
+
+def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
+    """Aborts the current revision: the stable revision gets all traffic."""
+    status = status_of(seen.rollout)
+    revision = status.current_revision
+    if not revision or revision == status.stable_revision:
+        return Nothing("no update is under way: there is nothing to abort (to go back, use undo)", Exit.BAD)
+    if status.abort is not None:
+        return Nothing(f"revision {revision} is aborted already", Exit.OK)
+    instead = (
+        f"revision {status.stable_revision} gets all traffic" if status.stable_revision else "no other one can serve"
+    )
+    meaning = f"aborts revision {revision}; {instead}"
+    return CommandWrite(patches.abort(revision), Verb.ABORT, meaning, loses=_lost_by_abort(seen, status))
+
+
+def _lost_by_abort(seen: RolloutObjects, status: RolloutStatus) -> str:
+    view = view_of(seen)
+    pods = count_of(status.updated_replicas, "pod")
+    done = f"step {min(view.step_index, len(view.steps))} of {len(view.steps)}, " if view.steps else ""
+    share = f"{percent_text(view.weight_percent)} of the traffic, " if view.weight_percent is not None else ""
+    return f"lost: {done}{share}{pods} of revision {status.current_revision}; a retry begins again at its first step"
+
+
+def plan_retry(seen: RolloutObjects) -> CommandWrite | Nothing:
+    """Tries a revision that was aborted, or went back, again from its first step; removes an `abort` annotation that stands."""
+    status = status_of(seen.rollout)
+    if not status.may_be_retried:
+        return Nothing("nothing is aborted: there is nothing to retry", Exit.BAD)
+    revision = status.current_revision
+    attempt = status.attempt + 1
+    meaning = f"tries revision {revision} again (attempt {attempt}){paused_words(seen)}"
+    return CommandWrite(patches.retry(revision, attempt=attempt), Verb.RETRY, meaning)
+
+
+def plan_pause(seen: RolloutObjects) -> CommandWrite | Nothing:
+    """Pauses the steps; scaling goes on."""
+    if (seen.rollout.get("spec") or {}).get("paused"):
+        return Nothing("spec.paused is set already", Exit.OK)
+    return CommandWrite(patches.pause(), Verb.PAUSE, "pauses its steps")
+
+
+def plan_resume(seen: RolloutObjects) -> CommandWrite | Nothing:
+    """Removes the pause annotation; only its author ends a pause in the manifest."""
+    if (seen.rollout.get("spec") or {}).get("paused"):
+        return Nothing("it is paused by spec.paused: remove that from its manifest", Exit.BAD)
+    if PREFIX + Verb.PAUSE not in annotations_of(seen.rollout):
+        return Nothing("it is not paused by annotation; to pass a step that waits for promotion, use promote", Exit.BAD)
+    return CommandWrite(patches.resume(), Verb.PAUSE, "resumes its steps")
+
+
+def plan_rollback(seen: RolloutObjects, *, to: str | None) -> CommandWrite | Nothing:
+    """Goes back to a kept revision without touching the spec.
+
+    Args:
+        to: a revision, or its number (`3`, `#3`); None for the previous revision.
+    """
+    status = status_of(seen.rollout)
+    if not status.current_revision:
+        return Nothing("the controller has not seen this Rollout yet", Exit.UNFINISHED)
+    in_force_rollback = _rollback_that_holds(status)
+    template = status.current_revision if in_force_rollback is None else in_force_rollback.revision
+    kept = {revision_of(each): number_of(each) for each in seen.replica_sets}
+    if to is None:
+        if in_force_rollback is not None:
+            return Nothing(f"{_rolled_back(in_force_rollback)} already; use `--to` for another revision", Exit.OK)
+        previous = previous_revision(status, template=template, kept=kept)
+        if not previous:
+            why = "it is the first one, or older ones are beyond spec.revisionHistoryLimit"
+            return Nothing(f"no revision before {template} is kept: {why}", Exit.BAD)
+        meaning = f"goes back from revision {template} to revision {previous}{paused_words(seen)}"
+        return CommandWrite(patches.rollback_to_previous(template), Verb.ROLLBACK, meaning, target=previous)
+    number = to.removeprefix("#").removeprefix("v")
+    revision = (
+        to if to in kept else next((one for one, n in kept.items() if number.isdecimal() and int(number) == n), "")
+    )
+    if not revision:
+        listed = ", ".join(f"#{number} {revision}" for revision, number in kept.items())
+        return Nothing(f"revision {to} is not kept; the kept revisions: {listed or 'none'}", Exit.BAD)
+    if in_force_rollback is not None and revision == in_force_rollback.target:
+        return Nothing(f"{_rolled_back(in_force_rollback)} already", Exit.OK)
+    if in_force_rollback is None and revision == template:
+        serves = revision == status.stable_revision
+        why = "is stable already" if serves else "is the template's, and is being rolled out"
+        return Nothing(f"revision {revision} {why}", Exit.OK)
+    meaning = f"goes back from revision {template} to revision {revision}"
+    if revision == template:
+        meaning = f"goes forward to revision {revision}, the template's"
+    return CommandWrite(patches.rollback(revision), Verb.ROLLBACK, f"{meaning}{paused_words(seen)}", target=revision)
+
+
+def _rollback_that_holds(status: RolloutStatus) -> Command | None:
+    """The rollback that is in effect instead of the template's revision; one for an earlier template is not in effect."""
+    rollbacks = (each for each in status.commands if each.verb is Verb.ROLLBACK and each.holds)
+    return next((each for each in rollbacks if each.target != each.revision), None)
+
+
+def _rolled_back(in_force_rollback: Command) -> str:
+    return f"it is rolled back from revision {in_force_rollback.revision} to revision {in_force_rollback.target}"
+
+
+def plan_restart(seen: RolloutObjects, *, now_s: float) -> CommandWrite | Nothing:
+    """Replaces every pod that is older than now."""
+    at_s = float(int(now_s))  # the API server keeps no fractions of a pod's age
+    name = seen.rollout["metadata"]["name"]
+    return CommandWrite(
+        patches.restart(at_s), Verb.RESTART, f"replaces the pods of {name} that are older than {format_time(at_s)}"
+    )
+
+
+def annotations_of(rollout: Manifest) -> Mapping[str, str]:
+    """The annotations of an object."""
+    annotations: Mapping[str, str] = rollout["metadata"].get("annotations") or {}
+    return annotations

@@ -1,0 +1,78 @@
+"""`rollouts version`: of this program, of the controllers and of the API server, and whether they fit. Reads only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from rollouts.cli.commands.doctor_reads import Installed, installed_controllers
+from rollouts.cli.commands.own_version import own_version
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.text import plain
+from rollouts.cli.view.session import Options, open_session
+from rollouts.cluster.discovery import server_version
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What is known.
+
+    Args:
+        controllers: (where, version), of those that can be seen.
+        unseen: why there may be others; "" when all namespaces were looked at.
+        server: of the API server; "" when it was not asked.
+    """
+
+    client: str
+    controllers: tuple[tuple[str, str], ...] = ()
+    unseen: str = ""
+    server: str = ""
+
+    @property
+    def skewed(self) -> tuple[str, ...]:
+        """The controllers of another version than the client."""
+        return tuple(where for where, version in self.controllers if version != self.client)
+
+
+async def version(options: Options, *, client_only: bool, as_json: bool, console: Console) -> Exit:
+    """Prints the versions.
+
+    Args:
+        client_only: asks no cluster.
+
+    Raises: what `Client` raises, but no ApiForbidden about controllers.
+    """
+    found = Versions(own_version()) if client_only else await _read(options)
+    if as_json:
+        document = {"client": found.client, "server": found.server, "controllers": dict(found.controllers)}
+        console.out(json.dumps(document, indent=2), highlight=False)
+        return Exit.OK
+    for line in lines_of(found, client_only=client_only):
+        console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
+    return Exit.OK
+
+
+def lines_of(found: Versions, *, client_only: bool) -> list[str]:
+    """The text for people."""
+    lines = [f"client      {found.client}"]
+    if client_only:
+        return lines
+    lines += [f"controller  {version or 'unknown'}  {where}" for where, version in found.controllers]
+    if not found.controllers:
+        lines.append(f"controller  {found.unseen or 'none: helm install rollouts, see `kubectl rollouts doctor`'}")
+    lines.append(f"API server  {found.server}")
+    if found.skewed:
+        others = ", ".join(found.skewed)
+        lines.append(f"{others} and this program have different versions: helm upgrade, or make cli in its source tree")
+    return lines
+
+
+async def _read(options: Options) -> Versions:
+    async with open_session(options) as session:
+        server = await server_version(session.api, deadline_s=session.request_timeout_s)
+        deployments, refused = await installed_controllers(session)
+    controllers = tuple((each.where, each.version) for each in map(Installed, deployments))
+    unseen = f"cannot be seen: you may not {refused[0]}" if refused else ""
+    return Versions(own_version(), controllers, unseen, server.git_version)

@@ -1,0 +1,244 @@
+"""Completion for shells and for kubectl: what may come next on a command line, with names from the cluster.
+
+`rollouts __complete WORD…` answers as kubectl does: a candidate a line, with a tab before its description, and last a line with a
+directive. So the scripts for bash, zsh and fish are a few lines each, and `kubectl_complete-rollouts`, which kubectl runs for its
+plugin, is the same program under another name.
+Source: kubectl, pkg/cmd/plugin_completion.go, and https://pkg.go.dev/github.com/spf13/cobra#ShellCompDirective.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum, StrEnum
+from pathlib import Path
+from typing import Any
+
+from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.objects import number_of, revision_of
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.errors import RolloutsError
+from rollouts.manifests.ownership import NAME, name_label
+from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, ROLLOUT, Kind
+
+ASKED_WITHIN_S = 2.0  # nobody waits longer for a key
+NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
+_REVISIONS = frozenset({"to", "to_revision", "before", "after"})
+
+
+class Shell(StrEnum):
+    """The shells that have a script."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+class Directive(IntEnum):
+    """What the shell does besides: cobra's ShellCompDirective."""
+
+    DEFAULT = 0  # it offers files where there is no candidate
+    NO_FILES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A word that may come next."""
+
+    word: str
+    about: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word}\t{self.about}" if self.about else self.word
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where the last word of a command line stands.
+
+    Args:
+        command: the command that the words before it lead to.
+        values: of parameters before it, by name.
+        awaited: the option whose value the last word is; None for none.
+        index: how many positional arguments of the command come before it.
+    """
+
+    command: Any
+    values: dict[str, str] = field(default_factory=dict)
+    awaited: Any = None
+    index: int = 0
+
+
+def complete(root: Any, words: Sequence[str]) -> str:
+    """The answer to `__complete`.
+
+    Args:
+        root: the command of the whole program, as typer makes it.
+        words: of the command line, without the program; the last one is not finished yet, and may be "".
+    """
+    *before, last = words or [""]
+    candidates, directive = _candidates(_place(root, before), last)
+    lines = [str(each) for each in candidates if each.word.startswith(last)]
+    return "".join(f"{line}\n" for line in [*lines, f":{int(directive)}"])
+
+
+def script(shell: Shell) -> str:
+    """What a shell sources, for `rollouts`; kubectl completes its plugin itself."""
+    match shell:
+        case Shell.BASH:
+            return _BASH
+        case Shell.ZSH:
+            return _ZSH
+        case Shell.FISH:
+            return _FISH
+
+
+def _place(root: Any, words: Sequence[str]) -> _Place:
+    place = _Place(root)
+    for word in words:
+        options = {flag: each for each in place.command.params for flag in (*each.opts, *each.secondary_opts)}
+        flag, sign, value = word.partition("=")
+        if place.awaited is not None:
+            place.values[place.awaited.name] = word
+            place.awaited = None
+        elif word.startswith("-") and flag in options:
+            if sign:
+                place.values[options[flag].name] = value
+            elif not getattr(options[flag], "is_flag", False):
+                place.awaited = options[flag]
+        elif word in getattr(place.command, "commands", {}):
+            place = _Place(place.command.commands[word], place.values)
+        else:
+            arguments = _arguments(place.command)
+            if place.index < len(arguments):
+                place.values[arguments[place.index].name] = word
+            place.index += 1
+    return place
+
+
+def _candidates(place: _Place, last: str) -> tuple[list[Candidate], Directive]:
+    if place.awaited is not None:
+        return _of_parameter(place.awaited, place)
+    if last.startswith("-"):
+        return sorted(_flags(place.command), key=str), Directive.NO_FILES
+    if commands := getattr(place.command, "commands", {}):
+        shown = [(name, each) for name, each in commands.items() if not each.hidden]
+        return [Candidate(name, each.get_short_help_str(80)) for name, each in sorted(shown)], Directive.NO_FILES
+    arguments = _arguments(place.command)
+    if not arguments:
+        return [], Directive.NO_FILES
+    if place.index >= len(arguments) and arguments[-1].nargs != -1:
+        return [], Directive.NO_FILES
+    return _of_parameter(arguments[min(place.index, len(arguments) - 1)], place)
+
+
+def _arguments(command: Any) -> list[Any]:
+    return [each for each in command.params if each.param_type_name == "argument"]
+
+
+def _flags(command: Any) -> Iterator[Candidate]:
+    for each in command.params:
+        if each.param_type_name == "option" and not each.hidden:
+            yield from (
+                Candidate(flag, each.help or "") for flag in (*each.opts, *each.secondary_opts) if flag.startswith("--")
+            )
+
+
+def _of_parameter(parameter: Any, place: _Place) -> tuple[list[Candidate], Directive]:
+    annotation = parameter.type_descriptor.annotation
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return [Candidate(str(each.value)) for each in annotation], Directive.NO_FILES
+    if parameter.name in ("file", "files", "kubeconfig", "serve", "ca_file"):
+        return [], Directive.DEFAULT
+    return asyncio.run(_names(parameter.name, place.values, run="RUN" in (parameter.metavar or ""))), Directive.NO_FILES
+
+
+async def _names(parameter: str, values: Mapping[str, str], *, run: bool) -> list[Candidate]:
+    """Names from the cluster; none where it does not answer in time, or may not be asked."""
+    kubeconfig = values.get("kubeconfig")
+    options = Options(
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        context=values.get("context"),
+        namespace=values.get("namespace"),
+        request_timeout_s=ASKED_WITHIN_S,
+    )
+    try:
+        async with asyncio.timeout(ASKED_WITHIN_S), open_session(options) as session:
+            if parameter == "namespace":
+                return await _listed(session, NAMESPACE)
+            if parameter in _REVISIONS:
+                return await _revisions(session, values.get("name", ""))
+            if parameter in ("name", "names", "rollout"):
+                return await _listed(session, ANALYSIS_RUN if run else ROLLOUT)
+    except (RolloutsError, TimeoutError):
+        pass
+    return []
+
+
+async def _listed(session: Session, kind: Kind) -> list[Candidate]:
+    found, _ = await list_all(session, Collection(kind=kind, namespace=session.namespace if kind.namespaced else None))
+    return [Candidate(each["metadata"]["name"], str((each.get("status") or {}).get("phase") or "")) for each in found]
+
+
+async def _revisions(session: Session, name: str) -> list[Candidate]:
+    query = {"labelSelector": f"{NAME}={name_label(name)}"}
+    rollouts = {each.word for each in await _listed(session, ROLLOUT)}
+    if name not in rollouts:
+        return []
+    found, _ = await list_all(session, Collection(kind=REPLICA_SET, namespace=session.namespace, query=query))
+    found_sorted = sorted(found, key=number_of, reverse=True)
+    return [Candidate(revision_of(each), f"#{number_of(each)}") for each in found_sorted if revision_of(each)]
+
+
+_BASH = """\
+# bash completion of rollouts: source <(rollouts completion bash)
+_rollouts() {
+    local line answer directive
+    COMPREPLY=()
+    answer="$(rollouts __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)"
+    directive="${answer##*:}"
+    while IFS= read -r line; do
+        [ -n "$line" ] && COMPREPLY+=("${line%%$'\\t'*}")
+    done <<< "${answer%:*}"
+    if [ "${#COMPREPLY[@]}" = 0 ] && [ "$directive" = 0 ]; then
+        compopt -o default
+    fi
+}
+complete -F _rollouts rollouts
+"""
+
+_ZSH = """\
+#compdef rollouts
+# zsh completion of rollouts: source <(rollouts completion zsh)
+_rollouts() {
+    local -a lines candidates
+    local line answer directive
+    answer="$(rollouts __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"
+    directive="${answer##*:}"
+    lines=("${(@f)${answer%:*}}")
+    for line in $lines; do
+        [[ -n "$line" ]] && candidates+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+    done
+    if (( ${#candidates} )); then
+        _describe 'rollouts' candidates
+    elif [[ "$directive" == 0 ]]; then
+        _files
+    fi
+}
+compdef _rollouts rollouts
+"""
+
+_FISH = """\
+# fish completion of rollouts: rollouts completion fish | source
+function __rollouts_complete
+    set -l words (commandline -opc) (commandline -ct)
+    set -l answer (rollouts __complete $words[2..-1] 2>/dev/null)
+    if test "$answer" = ':0'
+        __fish_complete_path (commandline -ct)
+    else
+        string match -rv '^:[0-9]+$' -- $answer
+    end
+end
+complete -c rollouts -f -a '(__rollouts_complete)'
+"""

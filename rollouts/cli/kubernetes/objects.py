@@ -1,0 +1,107 @@
+"""What the API server refuses in the Services, autoscalers, ConfigMaps and Secrets that stand beside Rollouts. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rollouts.cli.kubernetes.parts import entries, label_problem, mapping, number, port_problem, repeated
+from rollouts.cli.kubernetes.pods import rules, unique
+from rollouts.cli.kubernetes.schema import JOB_SPEC, Problem, field_problems, kinds
+
+_KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
+_ENCRYPTED = "sops"  # a tool's own field: what it has encrypted is no base64 yet
+_METRIC_FIELDS = {
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+    "Pods": "pods",
+    "Object": "object",
+    "External": "external",
+}
+_TARGETS = {"Utilization": "averageUtilization", "AverageValue": "averageValue", "Value": "value"}
+
+
+def object_problems(manifest: Mapping[str, Any]) -> Iterator[Problem]:
+    """Path and message of what the API server would refuse; nothing for a kind that is not known. Raises: nothing."""
+    kind, api_version = str(manifest.get("kind")), str(manifest.get("apiVersion"))
+    if kind == "HorizontalPodAutoscaler" and api_version.startswith("autoscaling/v2beta"):
+        yield "apiVersion", f"{api_version} is not served since Kubernetes 1.26; write autoscaling/v2"
+    definition = kinds().get((api_version, kind))
+    if definition is None or _ENCRYPTED in manifest:
+        return
+    found = [(path.removeprefix("."), message) for path, message in field_problems(dict(manifest), definition, "")]
+    match kind:
+        case "Service":
+            found += _of_service(mapping(manifest.get("spec")))
+        case "HorizontalPodAutoscaler":
+            found += _of_autoscaler(mapping(manifest.get("spec")))
+        case _:
+            found += _of_data(manifest, kind)
+    yield from unique(found)
+
+
+def job_problems(spec: object, path: str) -> Iterator[Problem]:
+    """What the API server would refuse in the Job of a metric.
+
+    Args:
+        spec: `job.spec`; texts with `{{` are filled in before the Job is made.
+        path: of it.
+    """
+    found = [*field_problems(spec, JOB_SPEC, path, filled_later=True)]
+    template = mapping(spec).get("template")
+    found += rules(template, f"{path}.template")
+    pod = mapping(mapping(template).get("spec"))
+    if pod.get("restartPolicy") == "Always":
+        found.append(
+            (f"{path}.template.spec.restartPolicy", "must be Never or OnFailure in a Job; remove it for Never")
+        )
+    yield from unique(found)
+
+
+def _of_service(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    ports = list(entries(spec.get("ports")))
+    if not ports and spec.get("type") != "ExternalName" and spec.get("clusterIP") != "None":
+        yield "spec.ports", "is required: at least one port"
+    for index, port in ports:
+        path = f"spec.ports[{index}]"
+        yield from port_problem(number(port.get("port")), f"{path}.port")
+        yield from port_problem(port.get("targetPort"), f"{path}.targetPort")
+        yield from label_problem(port.get("name"), f"{path}.name")
+        if len(ports) > 1 and not port.get("name"):
+            yield f"{path}.name", "is required where a Service has several ports"
+    yield from repeated((f"spec.ports[{index}].name", port.get("name")) for index, port in ports)
+    listening = ((f"spec.ports[{i}].port", (each.get("port"), each.get("protocol") or "TCP")) for i, each in ports)
+    yield from repeated(listening)
+
+
+def _of_autoscaler(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    least, most = number(spec.get("minReplicas")), number(spec.get("maxReplicas"))
+    if most is not None and most < 1:
+        yield "spec.maxReplicas", f"must be 1 or more, not {most}"
+    elif least is not None and most is not None and least > most:
+        yield "spec.minReplicas", f"is {least}, more than maxReplicas {most}; change one of them"
+    if least is not None and least < 0:
+        yield "spec.minReplicas", f"must be 0 or more, not {least}"
+    for index, metric in entries(spec.get("metrics")):
+        path, field = f"spec.metrics[{index}]", _METRIC_FIELDS.get(str(metric.get("type")))
+        if field is None:
+            yield f"{path}.type", f"must be one of {', '.join(_METRIC_FIELDS)}, not {metric.get('type')!r}"
+        elif not isinstance(metric.get(field), dict):
+            yield f"{path}.{field}", f"is required for a metric of type {metric['type']}"
+        else:
+            target = mapping(metric[field].get("target"))
+            wanted = _TARGETS.get(str(target.get("type")))
+            if wanted is None:
+                yield f"{path}.{field}.target.type", f"must be one of {', '.join(_TARGETS)}, not {target.get('type')!r}"
+            elif target.get(wanted) is None:
+                yield f"{path}.{field}.target.{wanted}", f"is required for a target of type {target['type']}"
+
+
+def _of_data(manifest: Mapping[str, Any], kind: str) -> Iterator[Problem]:
+    for field in ("data", "binaryData", "stringData"):
+        for key in mapping(manifest.get(field)):
+            if not _KEY.fullmatch(str(key)):
+                yield f"{field}.{key}", "a key is letters, digits, '-', '_' and '.', 253 at most"
+            elif field == "binaryData" and kind == "ConfigMap" and key in mapping(manifest.get("data")):
+                yield f"{field}.{key}", "is in data too; remove one of them"

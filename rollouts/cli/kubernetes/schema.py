@@ -1,0 +1,194 @@
+"""What a field of Kubernetes' objects may hold: names, types and the values that are allowed, as the API server publishes them.
+
+`objects.json` is the API server's own OpenAPI v3 without its texts (`python -m tests.lab.kubernetes_schema` writes it). The API
+server decides by more than that: `pods.py` and `services.py` have the rules between fields. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeAlias
+
+Problem: TypeAlias = tuple[str, str]
+"""The path of a field, and what is wrong with it and how to mend it."""
+
+POD_TEMPLATE = "PodTemplateSpec"
+JOB_SPEC = "JobSpec"
+_PLACE = "{{"
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?")
+_BINARY: Mapping[str, int] = {
+    each: 1024**power for power, each in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")) if each
+}
+_DECIMAL: Mapping[str, Fraction] = {
+    each: Fraction(f"1e{power}")
+    for each, power in {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}.items()
+}
+_LIMITS = {"int32": 2**31, "int64": 2**63}
+
+
+def schema_version() -> str:
+    """The release of Kubernetes whose fields are known: `1.36`."""
+    return str(_published()["kubernetes"])
+
+
+def kinds() -> Mapping[tuple[str, str], str]:
+    """The whole objects that are known: their definitions by apiVersion and kind."""
+    return {(each["apiVersion"], each["kind"]): each["definition"] for each in _published()["kinds"]}
+
+
+def field_problems(value: object, definition: str, path: str, *, filled_later: bool = False) -> Iterator[Problem]:
+    """Fields that do not exist, values of another type, and values that are not among those allowed.
+
+    Args:
+        value: anything.
+        definition: name of a definition, such as `PodTemplateSpec`.
+        filled_later: texts with `{{` are filled in before Kubernetes sees them, so they may become anything.
+    """
+    yield from _of(value, {"$ref": definition}, path, filled_later=filled_later)
+
+
+def quantity(value: object) -> Fraction | None:
+    """The number that a quantity such as `500m` or `1Gi` is; None for what is no quantity."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    match = _QUANTITY.fullmatch(str(value).strip())
+    if match is None:
+        return None
+    number, suffix = Fraction(match[1]), match[2] or ""
+    if suffix in _BINARY:
+        return number * _BINARY[suffix]
+    return number * _DECIMAL[suffix] if suffix in _DECIMAL else number * Fraction(f"1{suffix}")
+
+
+def nearest(name: str, known: Mapping[str, Any] | list[str]) -> str:
+    """`; did you mean containerPort?`; "" where no known name is near."""
+    alike = [each for each in known if each.lower() == name.lower()]
+    near = alike or difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def said(value: object) -> str:
+    """What a value is, in words that do not repeat it: it may be secret."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _of(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
+    if value is None or (filled_later and isinstance(value, str) and _PLACE in value):
+        return
+    if (name := schema.get("$ref")) is not None:
+        if name == "Quantity":
+            yield from _of_quantity(value, path)
+            return
+        schema = _published()["definitions"][name]
+    if "oneOf" in schema:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            yield path, f"must be a whole number or a text, not {said(value)}"
+        return
+    match schema.get("type"):
+        case "object":
+            yield from _of_object(value, schema, path, filled_later=filled_later)
+        case "array":
+            yield from _of_list(value, schema, path, filled_later=filled_later)
+        case "string":
+            yield from _of_text(value, schema, path)
+        case "integer" | "number":
+            yield from _of_number(value, schema, path)
+        case "boolean" if not isinstance(value, bool):
+            mend = "; remove the quotes" if str(value).lower() in ("true", "false") else ""
+            yield path, f"must be true or false, not {said(value)}{mend}"
+        case _:
+            return
+
+
+def _of_object(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield path, f"must be an object, not {said(value)}"
+        return
+    known, others = schema.get("properties"), schema.get("additionalProperties")
+    for name, part in value.items():
+        here = f"{path}.{name}"
+        if isinstance(others, dict):
+            yield from _of(part, others, here, filled_later=filled_later)
+        elif known is None:
+            continue
+        elif name in known:
+            yield from _of(part, known[name], here, filled_later=filled_later)
+        else:
+            yield here, f"is unknown to Kubernetes {schema_version()}{nearest(str(name), known)}"
+    for name in schema.get("required", ()):
+        if value.get(name) is None:
+            yield f"{path}.{name}", "is required"
+
+
+def _of_list(value: object, schema: Mapping[str, Any], path: str, *, filled_later: bool) -> Iterator[Problem]:
+    if not isinstance(value, list):
+        mend = f"write [{value!r}]" if isinstance(value, str) and len(value) < 40 else "write one item after each dash"
+        yield path, f"must be a list, not {said(value)}; {mend}"
+        return
+    for index, item in enumerate(value):
+        if item is None:
+            yield f"{path}[{index}]", "is empty; remove the dash, or write a value after it"
+        yield from _of(item, schema["items"], f"{path}[{index}]", filled_later=filled_later)
+
+
+def _of_text(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    if not isinstance(value, str):
+        mend = "; put it in quotes" if isinstance(value, bool | int | float) else ""
+        yield path, f"must be a text, not {said(value)}{mend}"
+    elif value and "enum" in schema and value not in schema["enum"]:
+        yield path, f"must be one of {', '.join(schema['enum'])}, not {value!r}{nearest(value, schema['enum'])}"
+    elif schema.get("format") == "byte" and not _is_base64(value):
+        yield path, "must be base64; use stringData or data for plain text"
+
+
+def _of_number(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    whole = schema["type"] == "integer"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        mend = "; remove the quotes" if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else ""
+        yield path, f"must be a {'whole ' if whole else ''}number, not {said(value)}{mend}"
+    elif whole and value != value // 1:
+        yield path, f"must be a whole number, not {value}"
+    elif whole and abs(value) >= _LIMITS.get(schema.get("format", "int64"), 2**63):
+        yield path, f"{value} is too large for a number of {schema.get('format', 'int64').removeprefix('int')} bits"
+
+
+def _of_quantity(value: object, path: str) -> Iterator[Problem]:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        yield path, f"must be a quantity such as 500m or 1Gi, not {said(value)}"
+    elif quantity(value) is None:
+        yield path, f"{value!r} is no quantity; write a number with n, u, m, k, M, G, T, P, E or Ki, Mi, Gi, Ti, Pi, Ei"
+
+
+def _is_base64(value: str) -> bool:
+    try:
+        base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+@cache
+def _published() -> Mapping[str, Any]:
+    text = files("rollouts.cli.kubernetes").joinpath("objects.json").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = json.loads(text)
+    return found

@@ -1,0 +1,1 @@
+"""From the objects of Deployments, Argo Rollouts and Flagger to Rollouts."""

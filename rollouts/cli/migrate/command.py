@@ -1,0 +1,54 @@
+"""The command line of `rollouts migrate`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from rollouts.cli.exits import Exit
+from rollouts.cli.migrate.migrated import migrated
+from rollouts.cli.terminal.options import fail, read_file
+from rollouts.cli.terminal.text import plain
+from rollouts.objects import Manifest
+
+
+def migrate(
+    files: Annotated[
+        list[str],
+        typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+    ],
+) -> None:
+    """Turn Deployments, Argo Rollouts' objects and Flagger's Canaries in files into Rollouts. Needs no cluster.
+
+    What comes out goes to stdout; what has changed, what is left to do, and what was left out and why, to stderr. The exit code
+    is 1 when something was left out.
+    """
+    found: list[Manifest] = []
+    for source, text in map(read_file, files):
+        try:
+            found += _objects(yaml.safe_load_all(text))
+        except yaml.YAMLError as broken:
+            fail(f"{source}: {broken}")
+            raise typer.Exit(Exit.BAD) from None
+    outcome = migrated(found)
+    for note in outcome.notes:
+        sys.stderr.write(f"{plain(str(note))}\n")
+    if not outcome.objects:
+        sys.stderr.write("nothing came out: no Deployment, no object of Argo Rollouts, no Canary with its Deployment\n")
+        raise typer.Exit(Exit.BAD)
+    sys.stdout.write(yaml.safe_dump_all(outcome.objects, sort_keys=False))
+    if not outcome.complete:
+        raise typer.Exit(Exit.BAD)
+
+
+def _objects(documents: Iterable[Any]) -> Iterator[Manifest]:
+    """The objects among documents, Lists taken apart."""
+    for each in documents:
+        if isinstance(each, dict) and str(each.get("kind")).endswith("List") and isinstance(each.get("items"), list):
+            yield from _objects(each["items"])
+        elif isinstance(each, dict):
+            yield each

@@ -1,0 +1,139 @@
+"""`rollouts undo` and `rollouts rollback`: goes back to a kept revision, and says beforehand what that takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from rich.console import Console
+
+from rollouts.cli.commands.get import changes
+from rollouts.cli.commands.lint import providers
+from rollouts.cli.commands.verb_plans import CommandWrite, Nothing, PlannedWrite, plan_promote, plan_rollback
+from rollouts.cli.commands.verbs import RECORDED_WITHIN_S, carry_out_on, look
+from rollouts.cli.exits import Exit
+from rollouts.cli.plan.command import plan_of
+from rollouts.cli.plan.config import SourceReader
+from rollouts.cli.plan.live import read_facts
+from rollouts.cli.plan.report import PlannedStep, PlanReport
+from rollouts.cli.plan.routes import read_declared
+from rollouts.cli.terminal.text import marks_for, plain
+from rollouts.cli.view.counts import count_of
+from rollouts.cli.view.durations import short
+from rollouts.cli.view.follow import Collection, following
+from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of
+from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.core.forecast import StageKind
+from rollouts.errors import RolloutsError
+from rollouts.objects import ROLLOUT, Manifest
+
+_SHOWN_IN_SECONDS = 120.0  # longer times are read in minutes
+
+
+async def undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool, console: Console) -> Exit:
+    """Goes back by annotation.
+
+    Args:
+        to: a revision or its number; None for the previous one.
+        full: passes every step and every analysis on the way.
+        wait: waits for the controller's record; `full` always does.
+
+    Raises: what `Client` raises; ApiConflict when the Rollout changes meanwhile.
+    """
+
+    def plan(seen: RolloutObjects) -> CommandWrite | Nothing:
+        return plan_rollback(seen, to=to)
+
+    async with open_session(options) as session:
+        seen = await look(session, name)
+        asked = plan(seen)
+        if isinstance(asked, CommandWrite):
+            arrow = marks_for(ascii_only=console.options.ascii_only).arrow
+            said = way_back(seen, asked.target, await _forecast(session, seen, asked), full=full, arrow=arrow)
+            console.print(plain(f"{name}: {said}"), markup=False, highlight=False, soft_wrap=True)
+        code = await carry_out_on(session, name, plan, wait=wait or full, console=console)
+        if code is not Exit.OK or not isinstance(asked, CommandWrite) or not full:
+            return code
+        await _is_taken_up(session, name, asked.target)
+        return await carry_out_on(session, name, _past_everything(asked.target), wait=wait, console=console)
+
+
+def way_back(seen: RolloutObjects, target: str, report: PlanReport | None, *, full: bool, arrow: str = "→") -> str:
+    """What going back takes: `v3 → v2, 2 steps, about 90 s; it stops at step 1 (pause until promoted)`.
+
+    Args:
+        report: None where nobody could tell.
+        full: whether steps are passed.
+    """
+    numbers = {revision_of(each): number_of(each) for each in seen.replica_sets}
+    from_, to = (numbers.get(each) for each in (status_of(seen.rollout).current_revision, target))
+    parts = [f"v{from_ or '?'} {arrow} v{to or '?'}"]
+    if report is None:
+        return parts[0]
+    steps = [each for each in report.steps if each.kind is StageKind.STEP]
+    if full or (not steps and report.strategy == "Canary"):
+        parts.append("without its steps")
+        steps = []
+    elif steps:
+        parts.append(count_of(len(steps), "step"))
+    if not full:
+        parts.append(_time(report))
+    stop = (
+        None if full else next((each for each in report.steps if any(one.seconds is None for one in each.waits)), None)
+    )
+    return ", ".join(parts) + (f"; it stops at {_place(stop)}" if stop is not None else "")
+
+
+def _place(step: PlannedStep) -> str:
+    if step.kind is not StageKind.STEP:
+        return "its gate, until it is promoted"
+    number, _, what = step.what.partition(" ")
+    return f"step {number} ({what})"
+
+
+def _time(report: PlanReport) -> str:
+    known_s = report.known_s
+    took = f"{known_s:.0f} s" if known_s < _SHOWN_IN_SECONDS else short(known_s)
+    more = " and the start of pods" if report.unmeasured else ""
+    verdicts = f" and {count_of(report.analyses, 'verdict')} of analyses" if report.analyses else ""
+    return f"about {took}{more}{verdicts}"
+
+
+async def _forecast(session: Session, seen: RolloutObjects, asked: CommandWrite) -> PlanReport | None:
+    """What the controller would do after the command; None where something that it depends on cannot be read."""
+    try:
+        facts = await read_facts(session, proxy_mode=None)
+        known = providers(declared=await read_declared(session))
+        report = await plan_of(SourceReader(session, ()), _annotated(seen.rollout, asked.annotations), (), facts, known)
+    except RolloutsError:
+        return None
+    return None if report.supposed else report
+
+
+def _annotated(rollout: Manifest, annotations: Mapping[str, str | None]) -> Manifest:
+    metadata = rollout["metadata"]
+    kept = {**(metadata.get("annotations") or {}), **annotations}
+    return {**rollout, "metadata": {**metadata, "annotations": {name: value for name, value in kept.items() if value}}}
+
+
+def _past_everything(target: str) -> PlannedWrite:
+    def plan(seen: RolloutObjects) -> CommandWrite | Nothing:
+        if status_of(seen.rollout).current_revision != target:
+            return Nothing(
+                f"revision {target} is not being rolled out, so none of its steps is passed", Exit.UNFINISHED
+            )
+        return plan_promote(seen, full=True, step=None)
+
+    return plan
+
+
+async def _is_taken_up(session: Session, name: str, target: str) -> None:
+    """Waits until the revision is the current one, or until a controller would have made it that."""
+    mine = Collection(kind=ROLLOUT, namespace=session.namespace, query={"fieldSelector": f"metadata.name={name}"})
+    try:
+        async with asyncio.timeout(RECORDED_WITHIN_S), following(session, mine) as followed:
+            async for _ in changes(followed, at_least_every_s=RECORDED_WITHIN_S):
+                if any(status_of(each).current_revision == target for each in followed.all(ROLLOUT)):
+                    return
+    except TimeoutError:
+        return

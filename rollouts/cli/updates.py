@@ -1,0 +1,197 @@
+"""The commands that change Rollouts, their options and exit codes. What they do is in `commands/` and `plan/`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rollouts.cli.commands import create as create_command
+from rollouts.cli.commands import delete as delete_command
+from rollouts.cli.commands import set_image as image_command
+from rollouts.cli.commands import verb_plans, verbs
+from rollouts.cli.exits import Exit
+from rollouts.cli.terminal.options import CommandRun, FilesOption, NameArgument, fail, on_cluster, read_file
+from rollouts.cli.view.session import Options
+from rollouts.core.model.analysis import AnalysisKind
+
+WaitOption = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait up to 10 s until a controller has recorded the command.")
+]
+YesOption = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
+set_app = typer.Typer(
+    help="Change one thing of a Rollout's pod template, which starts an update.", no_args_is_help=True
+)
+
+
+@on_cluster
+def promote(
+    options: Options,
+    name: NameArgument,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis that is left.")] = False,
+    step: Annotated[
+        int | None,
+        typer.Option(help="Pass this step, counted from 0 as in currentStepIndex; default: the current one."),
+    ] = None,
+    gate: Annotated[
+        AnalysisKind | None,
+        typer.Option(help="Pass the verdict of this analysis, and nothing else; `step` is that of the current step."),
+    ] = None,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Let the current revision pass the gate where it waits: a verdict that holds it, else the current step.
+
+    A promotion past a verdict names the analysis, so it never passes a pause, nor the verdict of another analysis.
+    """
+    if sum((full, step is not None, gate is not None)) > 1:
+        raise typer.BadParameter("--full, --step and --gate cannot be combined")
+    return _verb(options, name, lambda seen: verb_plans.plan_promote(seen, full=full, step=step, gate=gate), wait=wait)
+
+
+@on_cluster
+def abort(
+    options: Options,
+    name: NameArgument,
+    yes: YesOption = False,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Abort the current revision: the stable revision gets all traffic. Says what is lost and asks, on a terminal."""
+    confirm = _confirmation("the abort", yes=yes)
+    return _verb(options, name, verb_plans.plan_abort, wait=wait, confirm=confirm)
+
+
+@on_cluster
+def retry(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """Try the aborted revision again from its first step."""
+    return _verb(options, name, verb_plans.plan_retry, wait=wait)
+
+
+@on_cluster
+def pause(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """Pause the steps; scaling goes on."""
+    return _verb(options, name, verb_plans.plan_pause, wait=wait)
+
+
+@on_cluster
+def resume(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """End a pause that `pause` began. To pass a step that waits for promotion, use `promote`."""
+    return _verb(options, name, verb_plans.plan_resume, wait=wait)
+
+
+@on_cluster
+def rollback(
+    options: Options,
+    name: NameArgument,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="REVISION", help="A revision or its number (see history); default: the previous one."
+        ),
+    ] = None,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Go back to an earlier revision that is kept, without changing the spec; holds until the template changes."""
+    return _undo(options, name, to=to, full=False, wait=wait)
+
+
+@on_cluster
+def undo(
+    options: Options,
+    name: NameArgument,
+    to_revision: Annotated[
+        str | None,
+        typer.Option(metavar="REVISION", help="A revision or its number (see history); default: the previous one."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Pass every step and every analysis on the way back.")] = False,
+    wait: WaitOption = True,
+) -> CommandRun:
+    """Go back to an earlier revision that is kept, and say what that takes: how many steps, how long, where it stops.
+
+    The spec stays as it is; the rollback holds until the template changes. It is the same as `rollback`.
+    """
+    return _undo(options, name, to=to_revision, full=full, wait=wait)
+
+
+@on_cluster
+def restart(options: Options, name: NameArgument, wait: WaitOption = True) -> CommandRun:
+    """Replace the pods that exist now, a few at a time."""
+    now_s = time.time()
+    return _verb(options, name, lambda seen: verb_plans.plan_restart(seen, now_s=now_s), wait=wait)
+
+
+@on_cluster
+def set_image(
+    options: Options,
+    name: NameArgument,
+    images: Annotated[
+        list[str],
+        typer.Argument(metavar="CONTAINER=IMAGE…", help="`*=IMAGE` is for every container.", show_default=False),
+    ],
+) -> CommandRun:
+    """Give containers of the pod template other images, which starts an update. What a GitOps tool manages, it sets back."""
+    try:
+        wanted = image_command.parse_images(images)
+    except ValueError as wrong:
+        raise typer.BadParameter(str(wrong)) from None
+    return image_command.set_image(options, name, wanted, console=Console())
+
+
+@on_cluster
+def create(options: Options, files: FilesOption) -> CommandRun:
+    """Create the Rollouts, templates, providers, Services and ConfigMaps of files, after `lint` has found no problem in them."""
+    texts = [read_file(file) for file in files]
+    return create_command.create(options, texts, console=Console())
+
+
+@on_cluster
+def delete(
+    options: Options,
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of Rollouts.", show_default=False)],
+    yes: YesOption = False,
+) -> CommandRun:
+    """Delete Rollouts with their pods. Says what is lost and asks, on a terminal."""
+    confirm = _confirmation("the deletion", yes=yes)
+    return delete_command.delete(options, names, confirm=confirm, console=Console())
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands of this module."""
+    for command in (promote, abort, retry, pause, resume, rollback, undo, restart, create, delete):
+        app.command(command.__name__)(command)
+    set_app.command("image")(set_image)
+    app.add_typer(set_app, name="set")
+
+
+def _undo(options: Options, name: str, *, to: str | None, full: bool, wait: bool) -> CommandRun:
+    from rollouts.cli.plan import undo as undo_command  # noqa: PLC0415 - the controller's policy is for it only
+
+    return undo_command.undo(options, name, to=to, full=full, wait=wait, console=Console())
+
+
+def _verb(
+    options: Options,
+    name: str,
+    plan: verb_plans.PlannedWrite,
+    *,
+    wait: bool,
+    confirm: Callable[[str], bool] | None = None,
+) -> CommandRun:
+    return verbs.carry_out(options, name, plan, wait=wait, console=Console(), confirm=confirm)
+
+
+def _confirmation(what: str, *, yes: bool) -> Callable[[str], bool] | None:
+    """Who asks; None for nobody. Raises: typer.Exit, when somebody must be asked and there is no terminal."""
+    if yes:
+        return None
+    if not sys.stdin.isatty():
+        fail(f"there is no terminal to confirm {what}: add --yes")
+        raise typer.Exit(Exit.USAGE)
+    return _confirm
+
+
+def _confirm(meaning: str) -> bool:
+    return typer.confirm(f"{meaning}. Go on?")

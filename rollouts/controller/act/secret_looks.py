@@ -1,0 +1,122 @@
+"""Looks at the Secrets that Rollouts name, one by one and without their data: each costs a `get` by its name, and no other right.
+
+A watch for each Secret would need the rights to list and to watch it too, and keep a connection open for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+
+import structlog
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import decode_secret_metadata
+from rollouts.controller.act.source_reads import not_readable
+from rollouts.controller.workqueue.contents import Contents, ReadFailed, SecretSeen, SourceKey
+from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.model.config import ConfigKind
+from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.objects import SECRET
+from rollouts.ports import Clock
+
+LOOK_AGAIN_S = 30.0
+"""How often a Secret is looked at; a kubelet follows one after 60 to 90 seconds."""
+LOOKS_PER_S = 10.0
+"""The most looks of one controller; with more than 300 Secrets each is looked at less often."""
+LOOK_AGAIN_FAILED_S = 5.0
+FAILED_TELL_S = 60.0
+"""How long looks fail until what was seen before does not count any more; a refusal is told at once."""
+
+log = structlog.get_logger()
+
+
+class SecretLooks:
+    """Follows Secrets for as long as a Rollout names them.
+
+    Args:
+        room: bounds the requests that are under way.
+        looks: owns the tasks; they end with it.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        contents: Contents,
+        queue: WorkQueue,
+        clock: Clock,
+        room: asyncio.Semaphore,
+        looks: asyncio.TaskGroup,
+    ) -> None:
+        self._client = client
+        self._contents = contents
+        self._queue = queue
+        self._clock = clock
+        self._room = room
+        self._looks = looks
+        self._following: dict[SourceKey, asyncio.Task[None]] = {}
+
+    def follow(self, source: SourceKey) -> bool:
+        """Begins to look at a Secret; False when that goes on already. What is new wakes everybody who names it."""
+        if source in self._following:
+            return False
+        self._following[source] = self._looks.create_task(self._follow(source))
+        return True
+
+    def stop(self) -> None:
+        """Ends all looks, because no pass will need them."""
+        for task in self._following.values():
+            task.cancel()
+
+    async def _follow(self, source: SourceKey) -> None:
+        """Looks until nobody names the Secret; never fails the task group."""
+        seen_at_s = self._clock.monotonic_s()
+        first = True
+        try:
+            while self._contents.askers.count(source):
+                async with self._room:
+                    seen = await self._look(source)
+                now_s = self._clock.monotonic_s()
+                if seen.failed is None:
+                    seen_at_s = now_s
+                known = self._contents.secret(source)
+                tells = seen.failed is None or seen.failed.needs_a_person or known is None
+                if (tells or now_s - seen_at_s >= FAILED_TELL_S) and self._contents.look(
+                    source, seen, now_s=self._clock.now_s()
+                ):
+                    for key in self._contents.askers.of(source):
+                        self._queue.add(key)
+                await asyncio.sleep(self._pause_s(source, seen, first=first))
+                first = first and seen.failed is not None
+        finally:
+            self._following.pop(source, None)
+            self._contents.overlook(source)
+
+    async def _look(self, source: SourceKey) -> SecretSeen:
+        _, namespace, name = source
+        try:
+            return SecretSeen(
+                decode_secret_metadata(await self._client.get(SECRET, namespace, name, metadata_only=True))
+            )
+        except ApiNotFound:
+            return SecretSeen()
+        except ApiForbidden as exc:
+            failed = ReadFailed(message=str(not_readable(ConfigKind.SECRET, name, exc)), needs_a_person=True)
+        except RolloutsError as exc:
+            failed = ReadFailed(message=f"Secret {name} cannot be read: {exc}", needs_a_person=False)
+        except Exception:  # a bug; it affects this Secret alone
+            log.exception("secret_look_crashed", namespace=namespace, name=name)
+            failed = ReadFailed(
+                message=f"Secret {name} cannot be read; the controller's log says why", needs_a_person=False
+            )
+        log.warning("secret_not_seen", namespace=namespace, name=name, why=failed.message)
+        return SecretSeen(failed=failed)
+
+    def _pause_s(self, source: SourceKey, seen: SecretSeen, *, first: bool) -> float:
+        """Until the next look. After the first one a part of the time, so that not all Secrets are looked at in one moment."""
+        again_s = max(LOOK_AGAIN_S, len(self._following) / LOOKS_PER_S)
+        if seen.failed is not None and not seen.failed.needs_a_person:
+            return LOOK_AGAIN_FAILED_S
+        part = zlib.crc32("/".join(source).encode()) / 2**32
+        return again_s * (0.5 + part / 2) if first else again_s

@@ -1,0 +1,145 @@
+"""One read of a source of configuration. What it brings is hashed or copied, and is shown to nobody.
+
+The hash of a Secret's content is made with a key that only those know who may read the Secrets of its namespace: the hash is on
+ReplicaSets, and in names, where more people see it. The key is in a Secret of its own, which the first read makes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.decoding import decode_config
+from rollouts.cluster.structs import ConfigContent, ConfigMapMetadata
+from rollouts.core.config.content import Hashing, hashing
+from rollouts.core.model.config import ConfigKind
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiNotFound, ApiUnavailable
+from rollouts.manifests.config_copy import CONFIG_KEY_BYTES, TOKEN_TYPE, config_key, config_key_of, kind_of
+from rollouts.manifests.ownership import CONFIG_KEY_NAME, FIELD_MANAGER
+from rollouts.objects import SECRET
+
+_ENTRIES = msgspec.json.Decoder(dict[str, str] | None)
+_PRINTS_THE_ROLE = "rollouts rbac -f FILE prints the Role"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRead:
+    """A ConfigMap or Secret as it was read; it is shown to nobody.
+
+    Args:
+        type: of a Secret.
+        data: a ConfigMap's `data`.
+        binary_data: a ConfigMap's `binaryData`, or a Secret's `data`; base64.
+        content: the hash of both.
+    """
+
+    metadata: ConfigMapMetadata
+    type: str
+    immutable: bool
+    data: Mapping[str, str] = field(repr=False)
+    binary_data: Mapping[str, str] = field(repr=False)
+    content: str
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it is the token of a ServiceAccount, which is left alone."""
+        return self.type == TOKEN_TYPE
+
+
+async def read_source(client: Client, kind: ConfigKind, namespace: str, name: str) -> SourceRead:
+    """One ConfigMap or Secret as it is now.
+
+    Raises: what `Client.get` raises; for a Secret also what `Client.create` raises, about the key; ApiExists, when the Secret of
+    the key has none. Cancellation: safe.
+    """
+    read = decode_config(await client.get(kind_of(kind), namespace, name))
+    data, binary_data = _entries(read, kind)
+    key = await _hash_key(client, namespace) if kind is ConfigKind.SECRET else b""
+    return SourceRead(
+        metadata=read.metadata,
+        type=read.type,
+        immutable=read.immutable,
+        data=data,
+        binary_data=binary_data,
+        content=await _unhurried(hashing(data, binary_data, key=key)),
+    )
+
+
+def remedy_of(kind: ConfigKind, verb: str) -> str:
+    """What helps somebody whose controller lacks a right on sources or copies."""
+    plural = kind_of(kind).plural
+    match kind:
+        case ConfigKind.CONFIG_MAP:
+            return f"grant {verb} of {plural}, or set spec.configVersioning.mode: Off"
+        case ConfigKind.SECRET:
+            return f"grant {verb} of {plural} ({_PRINTS_THE_ROLE}), or set spec.configVersioning.secrets: false"
+
+
+def not_readable(kind: ConfigKind, name: str, why: ApiForbidden) -> ApiForbidden:
+    """The refusal of a read, with what helps."""
+    return ApiForbidden(f"the controller may not read {kind} {name}: {remedy_of(kind, 'get')}: {why}")
+
+
+def without_values(text: str, read: SourceRead) -> str:
+    """A refusal in the API server's words, or a webhook's; of a Secret nothing, if a value is in it."""
+    if not read.type:  # a ConfigMap
+        return text
+    plain = [_bytes(value) for value in read.binary_data.values()]
+    found = [value for value in (*read.binary_data.values(), *plain) if value and value in text]
+    return "the reason has a value of the Secret in it, and is shown to nobody" if found else text
+
+
+async def _unhurried(steps: Hashing) -> str:
+    """The hash, while passes go on between its pieces."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return str(done.value)
+        await asyncio.sleep(0)
+
+
+async def _hash_key(client: Client, namespace: str) -> bytes:
+    """The key of a namespace, which is made when there is none."""
+    try:
+        found = decode_config(await client.get(SECRET, namespace, CONFIG_KEY_NAME))
+    except ApiNotFound:
+        key = secrets.token_bytes(CONFIG_KEY_BYTES)
+        try:
+            await client.create(SECRET, namespace, config_key(namespace, key), FIELD_MANAGER)
+        except ApiExists as exc:
+            raise ApiConflict(f"Secret {CONFIG_KEY_NAME} was created while the controller read it") from exc
+        except ApiForbidden as exc:
+            remedy = remedy_of(ConfigKind.SECRET, "create")
+            raise ApiForbidden(f"the controller may not create Secret {CONFIG_KEY_NAME}: {remedy}: {exc}") from exc
+        return key
+    except ApiForbidden as exc:
+        raise not_readable(ConfigKind.SECRET, CONFIG_KEY_NAME, exc) from exc
+    usable = config_key_of(_entries(found, ConfigKind.SECRET)[1])
+    if usable is None:
+        raise ApiExists(f"Secret {CONFIG_KEY_NAME} has no key of the controller: delete it")
+    return usable
+
+
+def _bytes(value: str) -> str:
+    try:
+        return base64.b64decode(value).decode(errors="replace").strip()
+    except (binascii.Error, ValueError):
+        return value
+
+
+def _entries(read: ConfigContent, kind: ConfigKind) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Text and base64 by key. Raises: ApiUnavailable, without any part of it."""
+    try:
+        data = (_ENTRIES.decode(read.data) if bytes(read.data) else None) or {}
+        binary_data = (_ENTRIES.decode(read.binary_data) if bytes(read.binary_data) else None) or {}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ApiUnavailable(f"the data of {kind} {read.metadata.name} cannot be read") from None
+    return ({}, data) if kind is ConfigKind.SECRET else (data, binary_data)

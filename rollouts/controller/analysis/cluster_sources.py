@@ -1,0 +1,24 @@
+"""The sources that the cluster itself has, each with what takes its measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rollouts.cluster.client import Client
+from rollouts.controller.analysis.autoscaler_measurements import AutoscalerMeasurements
+from rollouts.controller.analysis.container_measurements import ContainerMeasurements
+from rollouts.controller.analysis.custom_metric_measurements import CustomMetricMeasurements
+from rollouts.controller.analysis.external_metric_measurements import ExternalMetricMeasurements
+from rollouts.controller.analysis.sources import MeasurementSource, SourceName
+from rollouts.controller.facts.cluster_metrics import ClusterMetrics
+from rollouts.ports import Clock
+
+
+def cluster_sources(cluster: ClusterMetrics, *, client: Client, clock: Clock) -> Mapping[SourceName, MeasurementSource]:
+    """What measures them. Their measurements raise nothing that a server could cause."""
+    return {
+        SourceName.CONTAINER_RESOURCE: ContainerMeasurements(cluster=cluster, clock=clock),
+        SourceName.AUTOSCALER: AutoscalerMeasurements(cluster=cluster, clock=clock),
+        SourceName.CUSTOM_METRIC: CustomMetricMeasurements(cluster=cluster, client=client, clock=clock),
+        SourceName.EXTERNAL_METRIC: ExternalMetricMeasurements(client=client, clock=clock),
+    }

@@ -1,0 +1,96 @@
+"""What judges revisions in this process: AnalysisRuns, their templates, servers they may ask, what the cluster measures."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from functools import partial
+from typing import NoReturn
+
+from rollouts.cluster.client import Client
+from rollouts.cluster.store import Store
+from rollouts.cluster.watch import OnChange, OnUnreadable
+from rollouts.controller.act.events import EventSender
+from rollouts.controller.adapters import metric_providers_of, metric_sources
+from rollouts.controller.analysis.runs import AnalysisRuns
+from rollouts.controller.facts.cluster_metrics import ClusterMetrics
+from rollouts.controller.workqueue.template_watches import TemplateWatches
+from rollouts.objects import ANALYSIS_RUN, Kind
+from rollouts.ports import ApiServer, Clock, MetricEndpoints
+from rollouts.settings import Settings
+from rollouts.telemetry import Telemetry
+
+PROVIDERS_KNOWN_DEADLINE_S = 5.0
+"""For the servers that metrics may ask: the first measurements should know them, and can be errors without them."""
+
+
+class Evidence:
+    """All parts about evidence, connected.
+
+    Args:
+        metrics: what asks servers.
+        namespace: the controller's own.
+        on_change, on_unreadable: as for `cluster.watch.reflect`.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only: the ports, and what looks share with passes
+        self,
+        settings: Settings,
+        *,
+        api: ApiServer,
+        client: Client,
+        store: Store,
+        clock: Clock,
+        metrics: MetricEndpoints,
+        namespace: str,
+        events: EventSender,
+        telemetry: Telemetry,
+        on_change: OnChange,
+        on_unreadable: OnUnreadable,
+    ) -> None:
+        self.cluster_metrics = ClusterMetrics(client, clock)
+        """What containers use, and autoscalers: the same lists for runs and for gates."""
+        self._providers = metric_providers_of(settings, api=api, client=client, clock=clock, namespace=namespace)
+        self._templates = TemplateWatches(store, api, telemetry, on_change, on_unreadable)
+        self._runs = AnalysisRuns(
+            api=api,
+            client=client,
+            store=store,
+            sources=metric_sources(settings, metrics, self._providers, self.cluster_metrics, client, clock),
+            events=events,
+            telemetry=telemetry,
+            clock=clock,
+            rng=random.Random(settings.identity),  # noqa: S311 - jitter of its own
+            identity=settings.identity,
+            measurements=settings.metrics.at_once,
+            on_change=partial(on_change, ANALYSIS_RUN),
+        )
+
+    def why_unseen(self, kind: Kind, namespace: str) -> str:
+        """Why objects of that kind, runs or templates, cannot be seen in a namespace; "" when they can."""
+        watch = self._runs.watch if kind == ANALYSIS_RUN else self._templates.of(kind)
+        return watch.why_unseen(namespace)
+
+    async def wait_listed(self) -> None:
+        """Returns when it is known which runs and templates there are. Cancellation: safe."""
+        await self._runs.watch.listed.wait()
+        await self._templates.wait_listed()
+
+    async def run(self) -> NoReturn:
+        """Follows the cluster until cancelled. Raises: nothing on purpose."""
+        async with asyncio.TaskGroup() as watches:
+            for each in (self._templates.run(), self._runs.watch.run(), self._providers.watch()):
+                watches.create_task(each)
+        raise AssertionError("a watch ended by itself")
+
+    async def lead(self) -> None:
+        """Looks at runs and measures until `close`. Cancellation: ends looks and measurements, and waits for that."""
+        async with asyncio.TaskGroup() as tasks:
+            judging = tasks.create_task(self._providers.judge())
+            await self._providers.wait_known(PROVIDERS_KNOWN_DEADLINE_S)
+            await self._runs.lead()
+            judging.cancel()
+
+    def close(self) -> None:
+        """Begins no more looks; those that have begun are finished."""
+        self._runs.close()

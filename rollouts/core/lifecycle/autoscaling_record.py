@@ -1,0 +1,127 @@
+"""`status.autoscaling`: what the gate `spec.autoscaling` was last told, for people. No rule decides by it.
+
+The figures change with each look, every 15 s, and a status that changed with them would be written as often. So they are recorded
+when they say something else than before, when another part of status is written anyway, and seldom otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.model.autoscaling import (
+    AutoscalerRecord,
+    AutoscalerSeen,
+    AutoscalingGate,
+    AutoscalingRecord,
+    AutoscalingSeen,
+    ContainerUse,
+    UseRecord,
+)
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.scale.settling import headroom_percent, is_settled, lacking_word
+
+CHANGE_PERCENT = 5
+"""Percentage points of a request. An autoscaler does not scale for a difference of 10 % of its target."""
+
+RENEWED_AFTER_S = 600.0
+"""So that the age of the figures tells whether anybody still looks."""
+
+
+def with_autoscaling(ctx: PassContext, status: RolloutStatus) -> RolloutStatus:
+    """The status with what the gate was last told about this update; without it when no update goes through the gate.
+
+    Args:
+        status: of this pass, complete but for this.
+    """
+    if ctx.spec.autoscaling is None and status.autoscaling is None:
+        return status
+    record = _record(ctx, status)
+    return status if record == status.autoscaling else replace(status, autoscaling=record)
+
+
+def _record(ctx: PassContext, status: RolloutStatus) -> AutoscalingRecord | None:
+    gate, began_s = ctx.spec.autoscaling, status.started_at_s
+    ended = status.stable_revision in ("", status.current_revision) or ctx.aborted
+    if gate is None or ended or began_s is None:
+        return None
+    kept, seen = status.autoscaling, ctx.seen.autoscaling
+    if kept is not None and (kept.at_s < began_s or kept.container != _container(gate)):
+        kept = None
+    if seen is None or seen.at_s < began_s or (kept is not None and seen.at_s <= kept.at_s):
+        return kept
+    now = _told(ctx, gate, seen, kept)
+    if kept is None or _says_more(kept, now) or status != ctx.recorded:
+        return now
+    return kept
+
+
+def _told(
+    ctx: PassContext, gate: AutoscalingGate, seen: AutoscalingSeen, before: AutoscalingRecord | None
+) -> AutoscalingRecord:
+    settled = {each.name: each.settled_since_s for each in before.autoscalers} if before is not None else {}
+    use = seen.use or {}
+    return AutoscalingRecord(
+        at_s=seen.at_s,
+        autoscalers=tuple(
+            _autoscaler(each, replicas=ctx.spec.replicas, at_s=seen.at_s, since_s=settled.get(each.name))
+            for each in seen.autoscalers or ()
+        ),
+        container=_container(gate),
+        resource=gate.container.resource.value if gate.container is not None else "",
+        use=tuple(_use(revision, use[revision]) for revision in sorted(use)),
+    )
+
+
+def _autoscaler(each: AutoscalerSeen, *, replicas: int, at_s: float, since_s: float | None) -> AutoscalerRecord:
+    """What is told of one autoscaler.
+
+    Args:
+        since_s: since when it was on record as settled; None when it was not.
+    """
+    silent = bool(lacking_word(each)) or each.desired is None
+    pods = max(each.desired or 0, replicas)
+    settled = is_settled(each, now_s=at_s, replicas=replicas)
+    return AutoscalerRecord(
+        name=each.name,
+        owner=each.owner,
+        desired=None if silent else each.desired,
+        max_replicas=each.max_replicas,
+        headroom_percent=None if silent else headroom_percent(pods=pods, most=each.max_replicas),
+        settled_since_s=(at_s if since_s is None else since_s) if settled else None,
+    )
+
+
+def _use(revision: str, use: ContainerUse) -> UseRecord:
+    percent = use.utilization_percent
+    known = percent is not None and 0 <= percent < math.inf
+    return UseRecord(
+        revision=revision,
+        utilization_percent=math.ceil(percent) if percent is not None and known else None,
+        measured=use.measured,
+        pods=use.pods,
+        oldest_at_s=use.oldest_at_s,
+    )
+
+
+def _container(gate: AutoscalingGate) -> str:
+    return gate.container.container if gate.container is not None else ""
+
+
+def _says_more(kept: AutoscalingRecord, now: AutoscalingRecord) -> bool:
+    """Whether people would read something else in the new figures, or the old ones have become too old."""
+    if now.at_s - kept.at_s >= RENEWED_AFTER_S or now.autoscalers != kept.autoscalers:
+        return True
+    if len(now.use) != len(kept.use):
+        return True
+    return any(_differs(before, after) for before, after in zip(kept.use, now.use, strict=True))
+
+
+def _differs(before: UseRecord, after: UseRecord) -> bool:
+    if (before.revision, before.measured, before.pods) != (after.revision, after.measured, after.pods):
+        return True
+    was, now = before.utilization_percent, after.utilization_percent
+    if was is None or now is None:
+        return was is not now
+    return abs(now - was) >= CHANGE_PERCENT

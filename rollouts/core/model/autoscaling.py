@@ -1,0 +1,195 @@
+"""Autoscaling as the policy sees it: the gate that a spec asks for, the autoscalers, and what containers use.
+
+Usage is always per revision. An average over all pods hides a canary that burns its CPU. A figure that is not known is None, and
+never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+SAMPLE_MAX_AGE_S = 90.0
+"""A sample that is older says nothing about now. metrics-server scrapes every 15 s, some installations every 60 s."""
+
+
+class ContainerMetric(StrEnum):
+    """A resource that the resource metrics API (metrics.k8s.io) measures of each container."""
+
+    CPU = "cpu"  # in cores
+    MEMORY = "memory"  # in bytes, working set
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerLimit:
+    """The highest use of one container, averaged over the pods of one revision.
+
+    Args:
+        max_utilization_percent: of what its pods request, together.
+    """
+
+    container: str
+    resource: ContainerMetric
+    max_utilization_percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingGate:
+    """What the autoscaler must show before a step is complete.
+
+    Args:
+        settled: it must be scaling nothing.
+        min_headroom_percent: smallest distance from the desired pods to the maximum, in per cent of the maximum; None for any.
+        container: None for no limit.
+    """
+
+    settled: bool = False
+    min_headroom_percent: int | None = None
+    container: ContainerLimit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingCondition:
+    """A condition of a HorizontalPodAutoscaler: ScalingActive, AbleToScale or ScalingLimited.
+
+    Args:
+        status: None for Unknown, and for one that is not there.
+    """
+
+    status: bool | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerSeen:
+    """A HorizontalPodAutoscaler (autoscaling/v2) as it was read.
+
+    Args:
+        current, desired: pods by its status; None before its first look.
+        observed: its status is about its present spec.
+        last_scale_at_s: seconds since 1970; None when it has never scaled.
+        stabilization_up_s, stabilization_down_s: the windows of `spec.behavior`, with the defaults of the API server.
+        owner: who made it, such as `ScaledObject web`; "" when nobody is named.
+    """
+
+    name: str
+    min_replicas: int
+    max_replicas: int
+    current: int | None
+    desired: int | None
+    observed: bool
+    scaling_active: ScalingCondition = ScalingCondition()
+    able_to_scale: ScalingCondition = ScalingCondition()
+    scaling_limited: ScalingCondition = ScalingCondition()
+    last_scale_at_s: float | None = None
+    stabilization_up_s: int = 0
+    stabilization_down_s: int = 300
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerUse:
+    """What one container of a revision's pods uses, all of them together.
+
+    Args:
+        used: of the pods that were measured, in cores or bytes; None when no pod was.
+        requested: by the same pods; None when one of them requests nothing.
+        pods: ready pods of the revision that count.
+        measured: those of them with a sample that is fresh and was taken wholly since the container started.
+        oldest_at_s: time of the oldest sample, seconds since 1970.
+        window_s: how long the longest of the samples lasted; each is an average until its time.
+        message: why pods are missing, in words for people; "" when none is.
+    """
+
+    used: float | None
+    requested: float | None
+    pods: int
+    measured: int
+    oldest_at_s: float | None = None
+    window_s: float = 0.0
+    message: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Every pod that counts was measured, and there is one."""
+        return self.pods > 0 and self.measured == self.pods
+
+    @property
+    def utilization_percent(self) -> float | None:
+        """Of the request; None when it is not known of every pod that counts."""
+        if not self.complete or self.used is None or not self.requested:
+            return None
+        return 100.0 * self.used / self.requested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingSeen:
+    """Answer to `AskAutoscaling`: autoscalers and usage as they were at `at_s`.
+
+    Args:
+        autoscalers: those whose target is the Rollout; None when they could not be read, or when the gate asks about none.
+        use: of the gate's container by revision; a revision that is missing has no ready pod. None when it could not be read, or
+            when the gate has no container.
+        message: why something could not be read, and what to do; "" when everything was.
+    """
+
+    at_s: float
+    autoscalers: tuple[AutoscalerSeen, ...] | None = None
+    use: Mapping[str, ContainerUse] | None = field(default=None, hash=False)
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerRecord:
+    """What `status.autoscaling` tells of one autoscaler.
+
+    Args:
+        owner: who made it, such as `ScaledObject web`; "" when nobody is named.
+        desired: the pods that it wants; None while it says nothing about the present load.
+        headroom_percent: from there, or from `spec.replicas` if that is more, to the maximum, in whole per cent of the maximum.
+        settled_since_s: since when it has been seen to scale nothing, in seconds since 1970; None while it scales.
+    """
+
+    name: str
+    owner: str = ""
+    desired: int | None = None
+    max_replicas: int
+    headroom_percent: int | None = None
+    settled_since_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseRecord:
+    """What `status.autoscaling` tells of the gate's container in one revision.
+
+    Args:
+        utilization_percent: of the request, rounded up; None when it is not known of every pod that counts.
+        measured: pods with a sample that counts.
+        pods: ready pods of the revision that count.
+        oldest_at_s: time of the oldest sample, seconds since 1970; None without one.
+    """
+
+    revision: str
+    utilization_percent: int | None = None
+    measured: int
+    pods: int
+    oldest_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalingRecord:
+    """What the gate was last told, for people: it decides nothing.
+
+    Args:
+        at_s: the figures are as they were then, seconds since 1970.
+        container, resource: what `use` is about; "" when the gate has no container.
+        use: of the revisions that have ready pods, in the order of their names.
+    """
+
+    at_s: float
+    autoscalers: tuple[AutoscalerRecord, ...] = ()
+    container: str = ""
+    resource: str = ""
+    use: tuple[UseRecord, ...] = ()

@@ -1,0 +1,261 @@
+"""The gate `spec.autoscaling`: what a step, or a promotion, waits for at its end.
+
+The autoscaler must have settled and have headroom, and one container of the new revision must use no more than allowed. Only what
+was seen after the step's pods and traffic were there counts: before that, nobody had measured what the step changed. No evidence
+is never a pass.
+
+An HPA of a Rollout sets `spec.replicas`. It averages over all pods of the selector, so usage is judged by revision here.
+Source of the fields: Kubernetes pkg/controller/podautoscaler/horizontal.go; KEP-1610 for usage by container.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import AT_AUTOSCALING_GATE, Wait, pods_text
+from rollouts.core.model.autoscaling import (
+    AutoscalerSeen,
+    AutoscalingGate,
+    AutoscalingSeen,
+    ContainerLimit,
+    ContainerMetric,
+    ContainerUse,
+)
+from rollouts.core.model.intents import AskAutoscaling
+from rollouts.core.model.limits import ceil_percent
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.steps import SetWeight
+from rollouts.core.scale.settling import headroom_percent, lacking_word, unsettled
+
+POLL_S = 15.0
+"""Seconds from one question to the next: metrics-server measures, and the HPA controller looks, every 15 s."""
+
+FRESH_S = 3 * POLL_S
+"""An answer that is older says nothing about now."""
+
+LOOK_S = 30.0
+"""How long an autoscaler needs to see what a step changed: a measurement of 15 s, then the HPA controller's next look, every 15 s
+(`--horizontal-pod-autoscaler-sync-period`)."""
+
+TOLERANCE = 0.1
+"""An HPA does not scale for a smaller difference (`--horizontal-pod-autoscaler-tolerance`)."""
+
+_BEYOND_MAXIMUM = "TooManyReplicas"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What one answer is judged by.
+
+    Args:
+        since_s: when the pods and the traffic of the step were there.
+        added: pods that the next step will need beyond the present ones, by what the new revision uses.
+    """
+
+    ctx: PassContext
+    gate: AutoscalingGate
+    seen: AutoscalingSeen
+    since_s: float
+    added: int = 0
+
+
+def gate_wait(ctx: PassContext, *, since_s: float) -> Wait | None:
+    """What the gate waits for; None when it lets the update go on, or does not count now.
+
+    Args:
+        since_s: evidence from before this time does not count.
+    """
+    if (gate := _counting(ctx)) is None:
+        return None
+    seen = ctx.seen.autoscaling
+    if seen is None or seen.at_s < since_s or ctx.now_s - seen.at_s > FRESH_S:
+        return Wait(
+            Reason.AUTOSCALING_UNKNOWN, "waiting for what the autoscaler and the containers show since this step"
+        )
+    look = _Look(ctx=ctx, gate=gate, seen=seen, since_s=since_s, added=_added_by_next_step(ctx, gate, seen))
+    return _container_wait(look) or _autoscalers_wait(look)
+
+
+def waited_since_s(ctx: PassContext) -> float:
+    """Since when the step waits at the gate for nothing else: its pods and its traffic have been there since then."""
+    waiting = ctx.recorded.waiting_for
+    here = ctx.recorded.step_index == ctx.status.step_index and ctx.durable
+    return waiting.since_s if here and waiting is not None and waiting.reason in AT_AUTOSCALING_GATE else ctx.now_s
+
+
+def waits_at_gate(status: RolloutStatus) -> bool:
+    """Whether status says that the update waits at this gate, which a promotion passes."""
+    return status.waiting_for is not None and status.waiting_for.reason in AT_AUTOSCALING_GATE
+
+
+def autoscaling_question(ctx: PassContext, wait: Wait | None) -> Contribution:
+    """Asks the gate's question every 15 s while the update waits there, and at no other time."""
+    gate = ctx.spec.autoscaling
+    if gate is None or wait is None or wait.reason not in AT_AUTOSCALING_GATE:
+        return Contribution()
+    seen = ctx.seen.autoscaling
+    if seen is None or ctx.now_s - seen.at_s >= POLL_S:
+        return Contribution(intents=(AskAutoscaling(gate),), wake_at_s=ctx.now_s + POLL_S)
+    return Contribution(wake_at_s=seen.at_s + POLL_S)
+
+
+def _counting(ctx: PassContext) -> AutoscalingGate | None:
+    """The gate while an update is under way and goes through its steps; else None."""
+    status = ctx.status
+    if ctx.spec.autoscaling is None or status.stable_revision in ("", status.current_revision):
+        return None
+    skipped = status.gate_passed or ctx.promoted_full or ctx.spec.replicas == 0
+    return None if skipped or ctx.aborted or ctx.paused else ctx.spec.autoscaling
+
+
+# --- the container
+
+
+def _container_wait(look: _Look) -> Wait | None:
+    limit, new = look.gate.container, look.ctx.new
+    if limit is None or new is None or new.spec_replicas == 0:
+        return None
+    what = f"container {limit.container} of revision {new.revision}"
+    if look.seen.use is None:
+        return _unknown(look, f"the use of {what} is not known: {look.seen.message or 'metrics.k8s.io gave no answer'}")
+    use = look.seen.use.get(new.revision)
+    lacking = _lacking(look, limit, use)
+    if use is None or lacking or use.utilization_percent is None:
+        return _unknown(look, f"{what} {lacking}")
+    if use.utilization_percent <= limit.max_utilization_percent:
+        return None
+    used = f"uses {math.ceil(use.utilization_percent)} % of its {limit.resource} request"
+    told = f"{what} {used} (limit {limit.max_utilization_percent} %)"
+    return Wait(Reason.CONTAINER_OVER_LIMIT, f"{told}; {_ways_out(look.ctx)}")
+
+
+def _lacking(look: _Look, limit: ContainerLimit, use: ContainerUse | None) -> str:
+    """Why the use of a container is no evidence; "" when it is."""
+    if use is None or use.pods == 0:
+        return "has no ready pod that could be measured"
+    pods = max(use.pods, look.ctx.new_available)
+    if use.measured < pods or use.used is None:
+        return f"was measured in {use.measured} of {pods_text(pods)}{f': {use.message}' if use.message else ''}"
+    if use.requested is None or not 0 < use.requested < math.inf:
+        return f"has no {limit.resource} request in each of its pods, which its use could be compared with"
+    if not 0 <= use.used < math.inf:
+        return f"has no {limit.resource} use that can be right: {use.used:g}"
+    if use.oldest_at_s is None or use.oldest_at_s - use.window_s < look.since_s:
+        return "was not measured in each of its pods since this step"
+    return ""
+
+
+# --- the autoscalers
+
+
+def _autoscalers_wait(look: _Look) -> Wait | None:
+    gate = look.gate
+    if not gate.settled and gate.min_headroom_percent is None:
+        return None
+    if look.seen.autoscalers is None:
+        why = look.seen.message or "the API server gave no answer"
+        return _unknown(look, f"it is not known whether the autoscaler has settled: {why}")
+    if not look.seen.autoscalers:
+        name = look.ctx.seen.rollout.name
+        missing = f"no HorizontalPodAutoscaler has Rollout {name} as its scaleTargetRef, and spec.autoscaling needs one"
+        return Wait(Reason.AUTOSCALER_NOT_FOUND, f"{missing}: create it, or ask for less; {_ways_out(look.ctx)}")
+    for each in look.seen.autoscalers:
+        if (wait := _no_word(look, each) or _unsettled(look, each) or _headroom(look, each)) is not None:
+            return wait
+    return None
+
+
+def _no_word(look: _Look, each: AutoscalerSeen) -> Wait | None:
+    """The wait for an autoscaler that says nothing about the present load, or nothing that can be believed."""
+    if lacking := lacking_word(each):
+        return _unknown(look, f"autoscaler {each.name} {lacking}")
+    if look.seen.at_s < look.since_s + LOOK_S:
+        told = f"autoscaler {each.name} is given {LOOK_S:g} s to see what this step has changed"
+        return Wait(Reason.AUTOSCALER_NOT_SETTLED, told, look.since_s + LOOK_S)
+    return None
+
+
+def _unsettled(look: _Look, each: AutoscalerSeen) -> Wait | None:
+    """The wait until the autoscaler scales nothing."""
+    if not look.gate.settled:
+        return None
+    still = unsettled(each, now_s=look.ctx.now_s, replicas=look.ctx.spec.replicas)
+    if still is None:
+        return None
+    told = f"waiting for autoscaler {each.name} to settle: {still.why}; {_ways_out(look.ctx)}"
+    return Wait(Reason.AUTOSCALER_NOT_SETTLED, told, still.until_s)
+
+
+def _headroom(look: _Look, each: AutoscalerSeen) -> Wait | None:
+    """The wait for an autoscaler that is too near its maximum, or beyond it."""
+    pods, most = max(each.desired or 0, look.ctx.spec.replicas), each.max_replicas
+    if each.scaling_limited.status and each.scaling_limited.reason == _BEYOND_MAXIMUM:
+        beyond = f"autoscaler {each.name} wants more than its maximum of {pods_text(most)}: raise maxReplicas"
+        return Wait(Reason.NO_HEADROOM, f"{beyond}; {_ways_out(look.ctx)}")
+    if look.gate.min_headroom_percent is None:
+        return None
+    left, percent = most - pods, look.gate.min_headroom_percent
+    if left >= ceil_percent(most, percent) + look.added:
+        return None
+    room = (
+        f"autoscaler {each.name} is at {pods} of {pods_text(most)}: headroom {headroom_percent(pods=pods, most=most)} %"
+    )
+    more = f" and about {pods_text(look.added)} for what the new revision uses" if look.added else ""
+    remedy = "raise maxReplicas, or lower minHeadroomPercent"
+    return Wait(Reason.NO_HEADROOM, f"{room}, the next step needs {percent} %{more}: {remedy}; {_ways_out(look.ctx)}")
+
+
+def _added_by_next_step(ctx: PassContext, gate: AutoscalingGate, seen: AutoscalingSeen) -> int:
+    """How many pods more the next weight will need, if the new revision uses more CPU for the same share; 0 if not known.
+
+    Both revisions' use is taken as proportional to their shares. What is within the autoscaler's tolerance adds nothing.
+    """
+    strategy, limit = ctx.spec.strategy, gate.container
+    if (
+        limit is None
+        or limit.resource is not ContainerMetric.CPU
+        or seen.use is None
+        or not isinstance(strategy, Canary)
+    ):
+        return 0
+    new = _measured(seen.use.get(ctx.status.current_revision))
+    stable = _measured(seen.use.get(ctx.status.stable_revision))
+    share = _share(ctx)
+    if not 0 < share < 1 or new <= 0 or stable <= 0:
+        return 0
+    weights = (
+        each.weight_percent for each in strategy.steps[ctx.status.step_index + 1 :] if isinstance(each, SetWeight)
+    )
+    then = float(next(weights, 100)) / 100
+    growth = (new / share * then + stable / (1 - share) * (1 - then)) / (new + stable) - 1
+    return math.ceil(ctx.spec.replicas * growth) if growth > TOLERANCE else 0
+
+
+def _share(ctx: PassContext) -> float:
+    """The part of the requests that the new revision gets, from 0 to 1."""
+    if not ctx.by_ratio:
+        return float(ctx.status.weight_percent or 0) / 100
+    return ctx.new_available / max(1, ctx.new_available + ctx.stable_available)
+
+
+def _measured(use: ContainerUse | None) -> float:
+    """What a revision uses altogether; 0 when that is not known."""
+    if use is None or not use.complete or use.used is None or not 0 <= use.used < math.inf:
+        return 0.0
+    return use.used
+
+
+# --- words
+
+
+def _unknown(look: _Look, told: str) -> Wait:
+    return Wait(Reason.AUTOSCALING_UNKNOWN, f"{told}; {_ways_out(look.ctx)}")
+
+
+def _ways_out(ctx: PassContext) -> str:
+    return f"to go on nevertheless: {ctx.command('promote')}; to go back: {ctx.command('abort')}"

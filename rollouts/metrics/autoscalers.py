@@ -1,0 +1,148 @@
+"""HorizontalPodAutoscalers (autoscaling/v2) as the policy sees them.
+
+Sources: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/ · the controller
+(kubernetes, pkg/controller/podautoscaler/horizontal.go)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rollouts.core.model.autoscaling import AutoscalerSeen, ScalingCondition
+from rollouts.metrics.lists import ListedPart, ListMetadata, decoded
+from rollouts.metrics.times import time_s
+
+STABILIZATION_UP_S = 0
+STABILIZATION_DOWN_S = 300
+"""Without a window in `spec.behavior`. The second is the default of --horizontal-pod-autoscaler-downscale-stabilization."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedAutoscaler:
+    """An autoscaler, and what it scales.
+
+    Args:
+        target_group: API group of the target, without its version.
+    """
+
+    seen: AutoscalerSeen
+    target_group: str
+    target_kind: str
+    target_name: str
+
+
+def listed_autoscalers(body: bytes) -> tuple[tuple[ListedAutoscaler, ...], str]:
+    """Autoscalers in a page of a list, and the token of the next page, "" for none. Raises: ValueError when it is no list."""
+    page = decoded(_LIST, body)
+    return tuple(map(_listed, page.items or ())), page.metadata.continue_
+
+
+class _Owner(ListedPart, frozen=True):
+    kind: str = ""
+    name: str = ""
+    controller: bool = False
+
+
+class _Metadata(ListedPart, frozen=True):
+    name: str = ""
+    generation: int = 0
+    owner_references: tuple[_Owner, ...] | None = None
+
+
+class _Target(ListedPart, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _ScalingRules(ListedPart, frozen=True):
+    stabilization_window_seconds: int | None = None
+
+
+class _Behavior(ListedPart, frozen=True):
+    scale_up: _ScalingRules | None = None
+    scale_down: _ScalingRules | None = None
+
+
+class _Spec(ListedPart, frozen=True):
+    scale_target_ref: _Target = _Target()
+    min_replicas: int | None = None
+    max_replicas: int = 0
+    behavior: _Behavior | None = None
+
+
+class _Condition(ListedPart, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(ListedPart, frozen=True):
+    observed_generation: int | None = None
+    current_replicas: int = 0
+    desired_replicas: int = 0
+    last_scale_time: str | None = None
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class _Autoscaler(ListedPart, frozen=True):
+    metadata: _Metadata = _Metadata()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _List(ListedPart, frozen=True):
+    items: tuple[_Autoscaler, ...] | None
+    metadata: ListMetadata = ListMetadata()
+
+
+_LIST = msgspec.json.Decoder(_List)
+_TRUTHS = {"True": True, "False": False}
+
+
+def _listed(wire: _Autoscaler) -> ListedAutoscaler:
+    target = wire.spec.scale_target_ref
+    return ListedAutoscaler(
+        seen=_seen(wire),
+        target_group=target.api_version.rpartition("/")[0],
+        target_kind=target.kind,
+        target_name=target.name,
+    )
+
+
+def _seen(wire: _Autoscaler) -> AutoscalerSeen:
+    """An API server that keeps no generation of autoscalers has 0: then any status is about the present spec."""
+    spec, status, metadata = wire.spec, wire.status, wire.metadata
+    looked = bool(
+        status.conditions
+    )  # the controller writes a condition with its first look; counts of 0 are there before
+    conditions = {each.type: _condition(each) for each in status.conditions or ()}
+    behavior = spec.behavior or _Behavior()
+    return AutoscalerSeen(
+        name=metadata.name,
+        min_replicas=1 if spec.min_replicas is None else spec.min_replicas,
+        max_replicas=spec.max_replicas,
+        current=status.current_replicas if looked else None,
+        desired=status.desired_replicas if looked else None,
+        # Kubernetes' own controller never writes it (horizontal.go, setStatus); another one may.
+        observed=looked and (status.observed_generation is None or status.observed_generation >= metadata.generation),
+        scaling_active=conditions.get("ScalingActive", ScalingCondition()),
+        able_to_scale=conditions.get("AbleToScale", ScalingCondition()),
+        scaling_limited=conditions.get("ScalingLimited", ScalingCondition()),
+        last_scale_at_s=time_s(status.last_scale_time),
+        stabilization_up_s=_window_s(behavior.scale_up, STABILIZATION_UP_S),
+        stabilization_down_s=_window_s(behavior.scale_down, STABILIZATION_DOWN_S),
+        owner=next((f"{each.kind} {each.name}" for each in metadata.owner_references or () if each.controller), ""),
+    )
+
+
+def _condition(wire: _Condition) -> ScalingCondition:
+    return ScalingCondition(_TRUTHS.get(wire.status), wire.reason, wire.message)
+
+
+def _window_s(rules: _ScalingRules | None, default_s: int) -> int:
+    seconds = None if rules is None else rules.stabilization_window_seconds
+    return default_s if seconds is None else seconds

@@ -1,0 +1,271 @@
+"""What one container of each revision's pods uses: pods and their samples (metrics.k8s.io) put together.
+
+A sample counts when it is fresh and was taken wholly since its container started. What does not count is missing, never zero.
+Sources: https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/ · KEP-1610 (container resource metrics)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric, ContainerUse
+from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.metrics.lists import ListedPart, ListMetadata, decoded
+from rollouts.metrics.quantities import go_duration_s, quantity
+from rollouts.metrics.times import time_s
+
+ROUNDING_S = 1.0
+"""Times of pods and of samples are whole seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSample:
+    """What a pod's containers used in the time from `at_s - window_s` to `at_s`.
+
+    Args:
+        used: by container; only what is a number and not negative.
+    """
+
+    pod: str
+    at_s: float
+    window_s: float
+    used: Mapping[str, Mapping[ContainerMetric, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerAsked:
+    """One container of a pod, as its spec and its status have it.
+
+    Args:
+        requested: only what is a number above 0.
+        started_at_s: seconds since 1970; None when it does not run.
+    """
+
+    requested: Mapping[ContainerMetric, float]
+    started_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPod:
+    """A pod of a Rollout.
+
+    Args:
+        counts: it is ready and is not being deleted.
+    """
+
+    name: str
+    rollout: str
+    revision: str
+    counts: bool
+    containers: Mapping[str, ContainerAsked]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    used: float
+    requested: float | None
+    at_s: float
+    window_s: float
+
+
+def use_by_revision(
+    pods: Iterable[ListedPod],
+    samples: Iterable[PodSample],
+    *,
+    container: str,
+    resource: ContainerMetric,
+    now_s: float,
+    max_age_s: float = SAMPLE_MAX_AGE_S,
+) -> dict[str, ContainerUse]:
+    """What the container uses, by revision; a revision without a pod that counts is not there.
+
+    Args:
+        pods: of one Rollout.
+        now_s: seconds since 1970.
+        max_age_s: an older sample does not count, nor does one that is as far in the future.
+    """
+    latest: dict[str, PodSample] = {}
+    for sample in samples:
+        known = latest.get(sample.pod)
+        if known is None or known.at_s < sample.at_s:
+            latest[sample.pod] = sample
+    found: dict[str, list[_Reading | str]] = {}
+    for pod in pods:
+        if pod.counts:
+            reading = _reading(pod, latest.get(pod.name), container, resource, now_s=now_s, max_age_s=max_age_s)
+            found.setdefault(pod.revision, []).append(reading)
+    return {revision: _together(readings) for revision, readings in found.items()}
+
+
+def _reading(
+    pod: ListedPod,
+    sample: PodSample | None,
+    container: str,
+    resource: ContainerMetric,
+    *,
+    now_s: float,
+    max_age_s: float,
+) -> _Reading | str:
+    """What the container of one pod uses, or why that is not known."""
+    asked = pod.containers.get(container)
+    if asked is None:
+        return f"no container {container} (there is {', '.join(sorted(pod.containers)) or 'none'})"
+    if sample is None:
+        return "no sample"
+    if asked.started_at_s is None:
+        return f"container {container} does not run"
+    if abs(now_s - sample.at_s) > max_age_s:
+        return f"no sample of the last {max_age_s:g} s"
+    if sample.at_s + ROUNDING_S - sample.window_s < asked.started_at_s:
+        return f"no sample since container {container} started"
+    used = sample.used.get(container, {}).get(resource)
+    if used is None:
+        return f"no sample of {resource} of container {container}"
+    return _Reading(used, asked.requested.get(resource), sample.at_s, sample.window_s)
+
+
+def _together(readings: list[_Reading | str]) -> ContainerUse:
+    measured = [each for each in readings if isinstance(each, _Reading)]
+    requests = [each.requested for each in measured]
+    known = [each for each in requests if each is not None]
+    reasons = Counter(each for each in readings if isinstance(each, str))
+    return ContainerUse(
+        used=sum(each.used for each in measured) if measured else None,
+        requested=sum(known) if known and len(known) == len(requests) else None,
+        pods=len(readings),
+        measured=len(measured),
+        oldest_at_s=min((each.at_s for each in measured), default=None),
+        window_s=max((each.window_s for each in measured), default=0.0),
+        message="; ".join(f"{count} of {len(readings)} pods: {why}" for why, count in sorted(reasons.items())),
+    )
+
+
+def pod_samples(body: bytes) -> tuple[PodSample, ...]:
+    """Samples in a PodMetricsList; what cannot be read of it is no sample. Raises: ValueError when it is no list."""
+    items = decoded(_SAMPLES, body).items
+    return tuple(sample for each in items or () if (sample := _sample(each)) is not None)
+
+
+def listed_pods(body: bytes, *, rollout_label: str) -> tuple[tuple[ListedPod, ...], str]:
+    """Pods in a page of a PodList, and the token of the next page, "" for none. Raises: ValueError when it is no list.
+
+    Args:
+        rollout_label: the label of a pod that names its Rollout.
+    """
+    page = decoded(_PODS, body)
+    return tuple(_listed(each, rollout_label) for each in page.items or ()), page.metadata.continue_
+
+
+def _sample(item: object) -> PodSample | None:
+    """A sample whose pod, time and window are known. The API may be anybody's, so no type is taken for granted."""
+    if not isinstance(item, dict):
+        return None
+    metadata, containers = item.get("metadata"), item.get("containers")
+    at_s, window_s = time_s(item.get("timestamp")), go_duration_s(item.get("window"))
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if at_s is None or window_s is None or not isinstance(name, str) or not isinstance(containers, list):
+        return None
+    used: dict[str, Mapping[ContainerMetric, float]] = {}
+    for each in containers:
+        container = each.get("name") if isinstance(each, dict) else None
+        if isinstance(container, str):
+            used[container] = {} if container in used else _amounts(each.get("usage"), least=0.0)
+    return PodSample(pod=name, at_s=at_s, window_s=window_s, used=used)
+
+
+def _amounts(amounts: object, *, least: float) -> dict[ContainerMetric, float]:
+    if not isinstance(amounts, dict):
+        return {}
+    found = {each: quantity(amounts.get(each.value)) for each in ContainerMetric}
+    return {metric: value for metric, value in found.items() if value is not None and value >= least}
+
+
+class _Samples(ListedPart, frozen=True):
+    items: list[Any] | None
+
+
+class _Metadata(ListedPart, frozen=True):
+    name: str = ""
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Resources(ListedPart, frozen=True):
+    requests: dict[str, Any] | None = None
+
+
+class _Container(ListedPart, frozen=True):
+    name: str = ""
+    restart_policy: str | None = None
+    resources: _Resources = _Resources()
+
+
+class _Spec(ListedPart, frozen=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+
+
+class _Running(ListedPart, frozen=True):
+    started_at: str | None = None
+
+
+class _State(ListedPart, frozen=True):
+    running: _Running | None = None
+
+
+class _ContainerStatus(ListedPart, frozen=True):
+    name: str = ""
+    state: _State = _State()
+
+
+class _Condition(ListedPart, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(ListedPart, frozen=True):
+    conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+
+
+class _Pod(ListedPart, frozen=True):
+    metadata: _Metadata = _Metadata()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+class _Pods(ListedPart, frozen=True):
+    items: tuple[_Pod, ...] | None
+    metadata: ListMetadata = ListMetadata()
+
+
+_SAMPLES = msgspec.json.Decoder(_Samples)
+_PODS = msgspec.json.Decoder(_Pods)
+_SIDECAR = "Always"  # restartPolicy of an init container that runs beside the others (KEP-753)
+_LEAST_REQUEST = 1e-9  # a request of 0 asks for nothing
+
+
+def _listed(pod: _Pod, rollout_label: str) -> ListedPod:
+    status, labels = pod.status, pod.metadata.labels or {}
+    sidecars = (each for each in pod.spec.init_containers or () if each.restart_policy == _SIDECAR)
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    started = {each.name: time_s(each.state.running.started_at) for each in statuses if each.state.running is not None}
+    return ListedPod(
+        name=pod.metadata.name,
+        rollout=labels.get(rollout_label, ""),
+        revision=labels.get(REVISION_LABEL, ""),
+        counts=pod.metadata.deletion_timestamp is None
+        and any(each.type == "Ready" and each.status == "True" for each in status.conditions or ()),
+        containers={
+            each.name: ContainerAsked(
+                requested=_amounts(each.resources.requests, least=_LEAST_REQUEST), started_at_s=started.get(each.name)
+            )
+            for each in (*(pod.spec.containers or ()), *sidecars)
+        },
+    )

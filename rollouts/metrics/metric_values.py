@@ -1,0 +1,113 @@
+"""Values of custom.metrics.k8s.io and external.metrics.k8s.io: where they are asked for, and what an answer says.
+
+Source: kubernetes, staging/src/k8s.io/metrics/pkg/apis/custom_metrics and external_metrics
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from rollouts.metrics.lists import ListedPart, decoded
+from rollouts.metrics.quantities import quantity
+from rollouts.metrics.times import time_s
+
+CUSTOM_GROUP = "custom.metrics.k8s.io"
+CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
+"""The newest first."""
+EXTERNAL_GROUP = "external.metrics.k8s.io"
+EXTERNAL_VERSION = "v1beta1"
+ALL_OBJECTS = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricValue:
+    """One value.
+
+    Args:
+        of: name of the object that it is about; "" for none.
+        value: None when it is no number.
+        at_s: its time, seconds since 1970; None when it has none.
+    """
+
+    of: str
+    value: float | None
+    at_s: float | None
+
+
+def custom_path(version: str, namespace: str, resource: str, name: str, metric: str) -> str:
+    """URL path of a metric of one object, or of all that a label selector names (ALL_OBJECTS); percent-encoded.
+
+    Args:
+        resource: plural, with its group if it has one: `pods`, `ingresses.networking.k8s.io`.
+    """
+    parts = (each if each == ALL_OBJECTS else _part(each) for each in (namespace, resource, name, metric))
+    return f"/apis/{CUSTOM_GROUP}/{version}/namespaces/{'/'.join(parts)}"
+
+
+def external_path(namespace: str, metric: str) -> str:
+    """URL path of an external metric; percent-encoded."""
+    return f"/apis/{EXTERNAL_GROUP}/{EXTERNAL_VERSION}/namespaces/{_part(namespace)}/{_part(metric)}"
+
+
+def metric_values(body: bytes) -> tuple[MetricValue, ...]:
+    """The values in a MetricValueList or an ExternalMetricValueList. Raises: ValueError when it is no list."""
+    return tuple(map(_value, decoded(_LIST, body).items or ()))
+
+
+def versions_in(body: bytes) -> tuple[str, ...]:
+    """The versions that an APIGroup serves. Raises: ValueError when it is none."""
+    return tuple(each.version for each in decoded(_GROUP, body).versions)
+
+
+def plural_in(body: bytes, kind: str) -> str | None:
+    """The plural of a kind in an APIResourceList; None when it is not there. Raises: ValueError when it is no such list."""
+    resources = decoded(_RESOURCES, body).resources
+    return next((each.name for each in resources if each.kind == kind and "/" not in each.name), None)
+
+
+class _List(ListedPart, frozen=True):
+    items: list[Any] | None
+
+
+class _Version(ListedPart, frozen=True):
+    version: str
+
+
+class _Group(ListedPart, frozen=True):
+    versions: tuple[_Version, ...]
+
+
+class _Resource(ListedPart, frozen=True):
+    name: str = ""
+    kind: str = ""
+
+
+class _Resources(ListedPart, frozen=True):
+    resources: tuple[_Resource, ...]
+
+
+_LIST = msgspec.json.Decoder(_List)
+_GROUP = msgspec.json.Decoder(_Group)
+_RESOURCES = msgspec.json.Decoder(_Resources)
+
+
+def _value(item: object) -> MetricValue:
+    """Whatever is not as it should be is no number: a list with it is partial."""
+    if not isinstance(item, dict):
+        return MetricValue(of="", value=None, at_s=None)
+    of = item.get("describedObject")
+    name = of.get("name") if isinstance(of, dict) else None
+    return MetricValue(
+        of=name if isinstance(name, str) else "",
+        value=quantity(item.get("value")),
+        at_s=time_s(item.get("timestamp")),
+    )
+
+
+def _part(name: str) -> str:
+    """One segment of a path. Source: RFC 3986, section 5.2.4 (the segments `.` and `..` have a meaning of their own)."""
+    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")

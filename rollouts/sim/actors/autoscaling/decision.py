@@ -1,0 +1,225 @@
+"""One look of the controller at an autoscaler: what it wants, and what it says about it. Pure.
+
+Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go, `reconcileAutoscaler` and `computeReplicasForMetrics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from rollouts.objects import Manifest
+from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, limited
+from rollouts.sim.actors.autoscaling.pods_seen import PodUsage, ScaledPod, samples_of
+from rollouts.sim.actors.autoscaling.replicas import NoProposal, PodsMeasured, Proposal, proposal_of, tolerances_of
+from rollouts.sim.actors.autoscaling.spec import (
+    AutoscalerFlags,
+    AutoscalerSpec,
+    MetricTarget,
+    ResourceTarget,
+    UnservedTarget,
+)
+from rollouts.sim.storage.quantities import binary_text, decimal_text
+
+ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
+
+_CUSTOM = "unable to fetch metrics from custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered"
+_UNSERVED = {
+    "Pods": f"unable to get metric {{0}}: {_CUSTOM}",
+    "Object": f"unable to get metric {{0}}: {_CUSTOM}",
+    "External": "unable to get external metric {0}: unable to fetch metrics from external metrics API: "
+    "the server could not find the requested resource (get {0}.external.metrics.k8s.io)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCondition:
+    """A condition that a look sets.
+
+    Args:
+        status: whether it is True.
+    """
+
+    kind: str
+    status: bool
+    reason: ConditionReason
+
+
+@dataclass(frozen=True, slots=True)
+class PodsFound:
+    """The pods of the target, and their usage, or why it is not known."""
+
+    pods: tuple[ScaledPod, ...]
+    usage: tuple[PodUsage, ...] | NoProposal
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorProblem:
+    """The target's selector does not lead to pods of its own."""
+
+    reason: ConditionReason
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsked:
+    """Metrics are not needed (`needs_metrics`)."""
+
+
+TargetPods: TypeAlias = PodsFound | SelectorProblem | NotAsked
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerLook:
+    """What the controller knows when it looks at an autoscaler.
+
+    Args:
+        current: size that the target asks for now.
+        now_s: seconds since 1970.
+    """
+
+    spec: AutoscalerSpec
+    flags: AutoscalerFlags
+    current: int
+    found: TargetPods
+    memory: AutoscalerMemory
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingDecision:
+    """What follows from a look.
+
+    Args:
+        desired: None when it could not be worked out: then the status keeps what it says.
+        metrics: `status.currentMetrics`; None for none.
+    """
+
+    desired: int | None
+    conditions: tuple[StatusCondition, ...]
+    metrics: tuple[Manifest, ...] | None
+    memory: AutoscalerMemory
+
+
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """What the metrics ask for together.
+
+    Args:
+        replicas: None for nothing.
+    """
+
+    replicas: int | None
+    active: StatusCondition
+    statuses: tuple[Manifest, ...]
+
+
+def needs_metrics(spec: AutoscalerSpec, current: int) -> bool:
+    """Whether the metrics decide, and not the bounds alone. A target of no pods is left alone."""
+    return current > 0 and spec.min_replicas <= current <= spec.max_replicas
+
+
+def decided(look: AutoscalerLook) -> ScalingDecision:
+    """What the controller does after a look."""
+    match look.found:
+        case NotAsked():
+            return _by_bounds(look)
+        case SelectorProblem(reason):
+            return ScalingDecision(None, (StatusCondition(ACTIVE, False, reason),), None, look.memory)
+        case PodsFound() as found:
+            return _by_metrics(look, found)
+
+
+def _by_bounds(look: AutoscalerLook) -> ScalingDecision:
+    if look.current == 0:
+        why = ConditionReason("ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
+        return ScalingDecision(0, (StatusCondition(ACTIVE, False, why),), None, look.memory)
+    bound = look.spec.max_replicas if look.current > look.spec.max_replicas else look.spec.min_replicas
+    return ScalingDecision(bound, (), None, look.memory)
+
+
+def _by_metrics(look: AutoscalerLook, found: PodsFound) -> ScalingDecision:
+    computed = _computed(look, found)
+    if computed.replicas is None:
+        return ScalingDecision(None, (computed.active,), computed.statuses, look.memory)
+    result = limited(
+        look.spec, look.flags, look.memory, current=look.current, wanted=computed.replicas, now_s=look.now_s
+    )
+    able = result.stabilized or ConditionReason("ReadyForNewScale", "recommended size matches current size")
+    conditions = (
+        computed.active,
+        StatusCondition(ABLE, True, able),
+        StatusCondition(LIMITED, result.is_limited, result.limited_by),
+    )
+    return ScalingDecision(result.replicas, conditions, computed.statuses, result.memory)
+
+
+def _computed(look: AutoscalerLook, found: PodsFound) -> _Computed:
+    """The greatest of what the metrics ask for; a metric that fails prevents that fewer pods are asked for."""
+    replicas, metric = 0, ""
+    failures: list[StatusCondition] = []
+    statuses: list[Manifest] = []
+    for target in look.spec.targets:
+        proposal = _proposal(target, look, found)
+        statuses.append(_status(target, proposal))
+        match proposal:
+            case NoProposal(message):
+                text = f"the HPA was unable to compute the replica count: {message}"
+                failures.append(
+                    StatusCondition(ACTIVE, False, ConditionReason(f"FailedGet{target.source}Metric", text))
+                )
+            case Proposal():
+                if replicas == 0 or proposal.replicas > replicas:
+                    replicas, metric = proposal.replicas, _name(target)
+    if failures and (len(failures) == len(look.spec.targets) or replicas < look.current):
+        return _Computed(None, failures[0], tuple(statuses))
+    text = f"the HPA was able to successfully calculate a replica count from {metric}"
+    return _Computed(
+        replicas, StatusCondition(ACTIVE, True, ConditionReason("ValidMetricFound", text)), tuple(statuses)
+    )
+
+
+def _proposal(target: MetricTarget, look: AutoscalerLook, found: PodsFound) -> Proposal | NoProposal:
+    match target:
+        case UnservedTarget(source, name):
+            return NoProposal(_UNSERVED[source].format(name))
+        case ResourceTarget():
+            answer = _resource_proposal(target, look, found)
+            if isinstance(answer, Proposal):
+                return answer
+            what = "usage" if target.utilization_percent is None else "utilization"
+            return NoProposal(f"failed to get {target.resource} {what}: {answer.message}")
+
+
+def _resource_proposal(target: ResourceTarget, look: AutoscalerLook, found: PodsFound) -> Proposal | NoProposal:
+    usage = found.usage or NoProposal("no metrics returned from resource metrics API")
+    if isinstance(usage, NoProposal):
+        return NoProposal(f"unable to get metrics for resource {target.resource}: {usage.message}")
+    measured = PodsMeasured(found.pods, look.current, tolerances_of(look.spec, look.flags), look.flags, look.now_s)
+    return proposal_of(target, samples_of(usage, target.resource, target.container), measured)
+
+
+def _name(target: MetricTarget) -> str:
+    """A metric as messages name it."""
+    match target:
+        case UnservedTarget(source, name):
+            return f"{source.lower()} metric {name}"
+        case ResourceTarget(resource, _, _, None):
+            return f"{resource} resource"
+        case ResourceTarget(resource, container):
+            of = "container resource" if container is not None else "resource"
+            return f"{resource} {of} utilization (percentage of request)"
+
+
+def _status(target: MetricTarget, proposal: Proposal | NoProposal) -> Manifest:
+    """An item of `status.currentMetrics`; an empty one for a metric that fails."""
+    if isinstance(proposal, NoProposal) or isinstance(target, UnservedTarget):
+        return {"type": ""}
+    text = binary_text if target.resource == "memory" else decimal_text
+    current: dict[str, Any] = {"averageValue": text(Fraction(proposal.average_milli, 1000))}
+    if proposal.utilization_percent is not None:
+        current["averageUtilization"] = proposal.utilization_percent
+    given: Manifest = {"name": target.resource, "current": current}
+    if target.container is not None:
+        given["container"] = target.container
+    return {"type": target.source, target.source[0].lower() + target.source[1:]: given}

@@ -1,0 +1,208 @@
+"""What becomes of the size that metrics ask for: stabilization, policies, minimum and maximum. Pure.
+
+Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go, `normalizeDesiredReplicas` and
+`normalizeDesiredReplicasWithBehaviors`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, Behavior, ScalingPolicy, ScalingRules
+
+_LEAST_LIMIT, _LIMIT_FACTOR = 4, 2
+"""Without a behavior a target grows to so many pods at once, or to so many times its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCount:
+    """A recommended size, or by how many pods the size was changed.
+
+    Args:
+        at_s: seconds since 1970.
+    """
+
+    count: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerMemory:
+    """What the controller remembers of one autoscaler. It forgets it when it restarts.
+
+    Args:
+        recommendations: sizes that metrics asked for; an old one is replaced by a new one.
+        added, removed: scalings, in pods.
+    """
+
+    recommendations: tuple[TimedCount, ...] = ()
+    added: tuple[TimedCount, ...] = ()
+    removed: tuple[TimedCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionReason:
+    """Reason and message of a condition."""
+
+    word: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A size that may be set.
+
+    Args:
+        stabilized: why it is not what metrics ask for now; None when it is.
+        limited_by: why it is within bounds, or what bounds it.
+        is_limited: whether something bounds it.
+    """
+
+    replicas: int
+    stabilized: ConditionReason | None
+    limited_by: ConditionReason
+    is_limited: bool
+    memory: AutoscalerMemory
+
+
+_WITHIN = ConditionReason("DesiredWithinRange", "the desired count is within the acceptable range")
+_TOO_FEW = ConditionReason("TooFewReplicas", "the desired replica count is less than the minimum replica count")
+_TOO_MANY = ConditionReason("TooManyReplicas", "the desired replica count is more than the maximum replica count")
+_TOO_FAST_UP = ConditionReason(
+    "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate"
+)
+_TOO_FAST_DOWN = ConditionReason(
+    "ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate"
+)
+_LOWER_BEFORE = ConditionReason(
+    "ScaleUpStabilized", "recent recommendations were lower than current one, applying the lowest recent recommendation"
+)
+_HIGHER_BEFORE = ConditionReason(
+    "ScaleDownStabilized",
+    "recent recommendations were higher than current one, applying the highest recent recommendation",
+)
+
+
+def limited(
+    spec: AutoscalerSpec, flags: AutoscalerFlags, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
+) -> Limited:
+    """The size that may be set when metrics ask for `wanted`."""
+    if spec.behavior is None:
+        return _without_behavior(spec, flags, memory, current=current, wanted=wanted, now_s=now_s)
+    behavior = _with_windows(spec.behavior, flags)
+    stable, memory = _stabilized(behavior, memory, current=current, wanted=wanted, now_s=now_s)
+    bounded, reason = _bounded(spec, behavior, memory, current=current, wanted=stable, now_s=now_s)
+    why = None
+    if stable != wanted:
+        why = _LOWER_BEFORE if wanted >= current else _HIGHER_BEFORE
+    return Limited(bounded, why, reason, bounded != stable, memory)
+
+
+def scaled(
+    spec: AutoscalerSpec, memory: AutoscalerMemory, *, current: int, replicas: int, now_s: float
+) -> AutoscalerMemory:
+    """The memory after the size was set."""
+    if spec.behavior is None:
+        return memory
+    change = TimedCount(abs(replicas - current), now_s)
+    if replicas > current:
+        return replace(memory, added=_with(memory.added, change, now_s - spec.behavior.up.longest_period_s))
+    return replace(memory, removed=_with(memory.removed, change, now_s - spec.behavior.down.longest_period_s))
+
+
+def begun(memory: AutoscalerMemory | None, *, current: int, now_s: float) -> AutoscalerMemory:
+    """The memory with a first recommendation: the size at which the autoscaler was seen first."""
+    return memory if memory is not None else AutoscalerMemory(recommendations=(TimedCount(current, now_s),))
+
+
+def _without_behavior(
+    spec: AutoscalerSpec, flags: AutoscalerFlags, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
+) -> Limited:
+    cutoff_s = now_s - flags.downscale_stabilization_s
+    recent = (each.count for each in memory.recommendations if each.at_s >= cutoff_s)
+    stable = max((wanted, *recent))
+    memory = replace(memory, recommendations=_with(memory.recommendations, TimedCount(wanted, now_s), cutoff_s))
+    at_once = max(_LIMIT_FACTOR * current, _LEAST_LIMIT)
+    most, reason = (at_once, _TOO_FAST_UP) if spec.max_replicas > at_once else (spec.max_replicas, _TOO_MANY)
+    bounded = stable
+    if stable < spec.min_replicas:
+        bounded, reason = spec.min_replicas, _TOO_FEW
+    elif stable > most:
+        bounded = most
+    else:
+        reason = _WITHIN
+    return Limited(bounded, _HIGHER_BEFORE if stable != wanted else None, reason, bounded != stable, memory)
+
+
+def _with_windows(behavior: Behavior, flags: AutoscalerFlags) -> Behavior:
+    if behavior.down.window_s is not None:
+        return behavior
+    return replace(behavior, down=replace(behavior.down, window_s=int(flags.downscale_stabilization_s)))
+
+
+def _stabilized(
+    behavior: Behavior, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
+) -> tuple[int, AutoscalerMemory]:
+    """The size nearest to the current one of those that were recommended within the windows."""
+    up_cutoff_s = now_s - (behavior.up.window_s or 0)
+    down_cutoff_s = now_s - (behavior.down.window_s or 0)
+    lowest = min((wanted, *(each.count for each in memory.recommendations if each.at_s > up_cutoff_s)))
+    highest = max((wanted, *(each.count for each in memory.recommendations if each.at_s > down_cutoff_s)))
+    oldest_needed_s = min(up_cutoff_s, down_cutoff_s)
+    kept = _with(memory.recommendations, TimedCount(wanted, now_s), oldest_needed_s)
+    return min(max(current, lowest), highest), replace(memory, recommendations=kept)
+
+
+def _bounded(
+    spec: AutoscalerSpec, behavior: Behavior, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
+) -> tuple[int, ConditionReason]:
+    if wanted > current:
+        limit = max(_limit_up(behavior.up, memory, current=current, now_s=now_s), current)
+        most, reason = (limit, _TOO_FAST_UP) if spec.max_replicas > limit else (spec.max_replicas, _TOO_MANY)
+        if wanted > most:
+            return most, reason
+    elif wanted < current:
+        limit = min(_limit_down(behavior.down, memory, current=current, now_s=now_s), current)
+        least, reason = (limit, _TOO_FAST_DOWN) if spec.min_replicas < limit else (spec.min_replicas, _TOO_FEW)
+        if wanted < least:
+            return least, reason
+    return wanted, _WITHIN
+
+
+def _limit_up(rules: ScalingRules, memory: AutoscalerMemory, *, current: int, now_s: float) -> int:
+    def proposed(policy: ScalingPolicy) -> int:
+        start = _size_before(policy, memory, current=current, now_s=now_s)
+        # Rounded up, else a small percentage would never add a pod.
+        return math.ceil(start * (1 + policy.value / 100)) if policy.is_percent else start + policy.value
+
+    return current if rules.select == "Disabled" else _chosen(rules, min if rules.select == "Min" else max, proposed)
+
+
+def _limit_down(rules: ScalingRules, memory: AutoscalerMemory, *, current: int, now_s: float) -> int:
+    def proposed(policy: ScalingPolicy) -> int:
+        start = _size_before(policy, memory, current=current, now_s=now_s)
+        return int(start * (1 - policy.value / 100)) if policy.is_percent else start - policy.value
+
+    return current if rules.select == "Disabled" else _chosen(rules, max if rules.select == "Min" else min, proposed)
+
+
+def _chosen(rules: ScalingRules, choose: Callable[[list[int]], int], proposed: Callable[[ScalingPolicy], int]) -> int:
+    return choose([proposed(policy) for policy in rules.policies])
+
+
+def _size_before(policy: ScalingPolicy, memory: AutoscalerMemory, *, current: int, now_s: float) -> int:
+    """The size at the beginning of a policy's period."""
+    cutoff_s = now_s - policy.period_s
+    added = sum(each.count for each in memory.added if each.at_s > cutoff_s)
+    removed = sum(each.count for each in memory.removed if each.at_s > cutoff_s)
+    return current - added + removed
+
+
+def _with(kept: tuple[TimedCount, ...], new: TimedCount, cutoff_s: float) -> tuple[TimedCount, ...]:
+    """With one more, which takes the place of the last one from before the cut-off."""
+    old = [number for number, each in enumerate(kept) if each.at_s < cutoff_s]
+    if not old:
+        return (*kept, new)
+    return (*kept[: old[-1]], new, *kept[old[-1] + 1 :])

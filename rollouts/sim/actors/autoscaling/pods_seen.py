@@ -1,0 +1,122 @@
+"""What the controller of HorizontalPodAutoscalers sees of pods and of their usage, as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rollouts.objects import Manifest
+from rollouts.sim.actors.pods import seconds
+from rollouts.sim.storage.quantities import milli
+
+_DURATION_PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSample:
+    """Usage of a pod, or of one of its containers.
+
+    Args:
+        at_s: its end, seconds since 1970.
+        window_s: what it covers.
+        milli: thousandths of a core or byte.
+    """
+
+    at_s: float
+    window_s: float
+    milli: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodUsage:
+    """What the resource metrics API says of a pod.
+
+    Args:
+        at_s: end of what was measured, seconds since 1970.
+        window_s: how long it was measured.
+        containers: names, and usage by resource in thousandths.
+    """
+
+    name: str
+    at_s: float
+    window_s: float
+    containers: tuple[tuple[str, Mapping[str, int]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledPod:
+    """A pod that the target's selector selects; times are seconds since 1970.
+
+    Args:
+        ready: status of the condition Ready; None when there is none.
+        ready_since_s: when that status began.
+        requests: of each container that runs beside the others, by resource, in thousandths.
+        pod_requests: of the pod as a whole; empty when it has none.
+    """
+
+    name: str
+    is_deleted: bool
+    phase: str
+    started_at_s: float | None
+    ready: str | None
+    ready_since_s: float
+    requests: Mapping[str, Mapping[str, int]]
+    pod_requests: Mapping[str, int]
+
+
+def pod_seen(pod: Manifest) -> ScaledPod:
+    """A stored pod."""
+    status, spec = pod.get("status") or {}, pod["spec"]
+    condition: Manifest = next((each for each in status.get("conditions") or () if each["type"] == "Ready"), {})
+    started, changed = status.get("startTime"), condition.get("lastTransitionTime")
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    return ScaledPod(
+        pod["metadata"]["name"],
+        "deletionTimestamp" in pod["metadata"],
+        status.get("phase", "Pending"),
+        seconds(started) if started else None,
+        condition.get("status"),
+        seconds(changed) if changed else 0.0,
+        {each["name"]: _requests(each) for each in (*spec["containers"], *sidecars)},
+        _requests(spec),
+    )
+
+
+def pod_usage(item: Manifest) -> PodUsage:
+    """An item of a PodMetricsList. Raises: ValueError for a figure that is no quantity."""
+    return PodUsage(
+        item["metadata"]["name"],
+        seconds(item["timestamp"]),
+        duration_s(item["window"]),
+        tuple((each["name"], _quantities(each["usage"])) for each in item["containers"]),
+    )
+
+
+def samples_of(usages: Iterable[PodUsage], resource: str, container: str | None) -> dict[str, UsageSample]:
+    """The usage of each pod by its name. A pod without a figure is not there, nor one with a container without a figure.
+
+    Args:
+        container: None for all of a pod's containers together.
+    """
+    found = {}
+    for pod in usages:
+        figures = [used.get(resource) for name, used in pod.containers if container in (None, name)]
+        known = [figure for figure in figures if figure is not None]
+        if figures and len(known) == len(figures):
+            found[pod.name] = UsageSample(pod.at_s, pod.window_s, sum(known))
+    return found
+
+
+def duration_s(text: str) -> float:
+    """A duration as Go writes it (`1m15.04s`), in seconds."""
+    return sum(float(number) * _UNITS_S[unit] for number, unit in _DURATION_PART.findall(text))
+
+
+def _requests(part: Manifest) -> dict[str, int]:
+    return _quantities((part.get("resources") or {}).get("requests") or {})
+
+
+def _quantities(given: Manifest) -> dict[str, int]:
+    return {name: milli(text) for name, text in given.items()}

@@ -1,0 +1,227 @@
+"""How many pods one metric asks for. Pure.
+
+Pods without a sample count as idle where the rest asks for more pods, and as busy where it asks for fewer.
+Source: k8s.io/kubernetes pkg/controller/podautoscaler/{replica_calculator.go,metrics/utilization.go}.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rollouts.sim.actors.autoscaling.pods_seen import ScaledPod, UsageSample
+from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, ResourceTarget
+
+
+@dataclass(frozen=True, slots=True)
+class NoProposal:
+    """Why there is no number, in the controller's words."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a metric asks for.
+
+    Args:
+        average_milli: usage of a pod, on average, of those that count.
+        utilization_percent: None for a target that is an average.
+    """
+
+    replicas: int
+    average_milli: int
+    utilization_percent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """Distances of a ratio from 1 within which nothing is scaled."""
+
+    down: float
+    up: float
+
+    def hold(self, ratio: float) -> bool:
+        """Whether the ratio is near enough to 1."""
+        return 1.0 - self.down <= ratio <= 1.0 + self.up
+
+
+@dataclass(frozen=True, slots=True)
+class PodsMeasured:
+    """What is known of the target's pods at one moment.
+
+    Args:
+        current: size that the target asks for now.
+        now_s: seconds since 1970.
+    """
+
+    pods: Sequence[ScaledPod]
+    current: int
+    tolerances: Tolerances
+    flags: AutoscalerFlags
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Names of pods by what becomes of them.
+
+    Args:
+        ready: how many count with what they use.
+        unready: too young, or not ready: their samples do not count.
+        missing: without a sample.
+        ignored: gone, or going.
+    """
+
+    ready: int
+    unready: frozenset[str]
+    missing: frozenset[str]
+    ignored: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """How usage compares with the target.
+
+    Args:
+        requests: of each pod, in thousandths; None where the target is an average.
+    """
+
+    target: ResourceTarget
+    requests: Mapping[str, int] | None
+
+    def of(self, used: Mapping[str, int]) -> tuple[float, Proposal] | NoProposal:
+        """The ratio to the target, and the figures that the status shows."""
+        if self.requests is None:
+            average = _quotient(sum(used.values()), len(used))
+            return average / (self.target.average_milli or 1), Proposal(0, average, None)
+        known = [name for name in used if name in self.requests]
+        requested = sum(self.requests[name] for name in known)
+        if not requested:
+            return NoProposal("no metrics returned matched known pods")
+        total = sum(used[name] for name in known)
+        percent = _quotient(total * 100, requested)
+        return percent / (self.target.utilization_percent or 1), Proposal(0, _quotient(total, len(known)), percent)
+
+    def busy(self, name: str) -> int:
+        """What a pod without a sample is taken to use while the rest asks for fewer pods."""
+        if self.requests is None:
+            return self.target.average_milli or 0
+        return _quotient(self.requests[name] * max(100, self.target.utilization_percent or 0), 100)
+
+
+def proposal_of(
+    target: ResourceTarget, samples: Mapping[str, UsageSample], measured: PodsMeasured
+) -> Proposal | NoProposal:
+    """The size that a metric asks for.
+
+    Args:
+        samples: by names of pods.
+    """
+    if not measured.pods:
+        return NoProposal("no pods returned by selector while calculating replica count")
+    groups = _grouped(target.resource, samples, measured)
+    out = groups.ignored | groups.unready
+    used = {name: sample.milli for name, sample in samples.items() if name not in out}
+    if not used:
+        return NoProposal("did not receive metrics for targeted pods (pods might be unready)")
+    requests = _requests(target, measured.pods) if target.utilization_percent is not None else None
+    if isinstance(requests, NoProposal):
+        return requests
+    scale = _Scale(target, requests)
+    first = scale.of(used)
+    if isinstance(first, NoProposal):
+        return first
+    ratio, figures = first
+    up_with_unready = bool(groups.unready) and ratio > 1.0
+    if not up_with_unready and not groups.missing:
+        wanted = measured.current if measured.tolerances.hold(ratio) else math.ceil(ratio * groups.ready)
+        return _asking(wanted, figures)
+    if ratio < 1.0:
+        used |= {name: scale.busy(name) for name in groups.missing}
+    elif ratio > 1.0:
+        used |= dict.fromkeys(groups.missing, 0)
+    if up_with_unready:
+        used |= dict.fromkeys(groups.unready, 0)
+    second = scale.of(used)
+    if isinstance(second, NoProposal):
+        return second
+    return _asking(_cautious(ratio, second[0], len(used), measured), figures)
+
+
+def tolerances_of(spec: AutoscalerSpec, flags: AutoscalerFlags) -> Tolerances:
+    """What the spec says, else the flags (KEP-4951)."""
+    up, down = (spec.behavior.up.tolerance, spec.behavior.down.tolerance) if spec.behavior else (None, None)
+    return Tolerances(flags.tolerance if down is None else down, flags.tolerance if up is None else up)
+
+
+def _asking(replicas: int, figures: Proposal) -> Proposal:
+    return Proposal(replicas, figures.average_milli, figures.utilization_percent)
+
+
+def _cautious(ratio: float, new_ratio: float, pods: int, measured: PodsMeasured) -> int:
+    """The size by a ratio that has pods in it of which nothing is known: it never turns the direction."""
+    if measured.tolerances.hold(new_ratio) or (ratio < 1.0 < new_ratio) or (new_ratio < 1.0 < ratio):
+        return measured.current
+    wanted = math.ceil(new_ratio * pods)
+    turns = (new_ratio < 1.0 and wanted > measured.current) or (new_ratio > 1.0 and wanted < measured.current)
+    return measured.current if turns else wanted
+
+
+def _grouped(resource: str, samples: Mapping[str, UsageSample], measured: PodsMeasured) -> _Groups:
+    ready = 0
+    unready, missing, ignored = set(), set(), set()
+    for pod in measured.pods:
+        if pod.is_deleted or pod.phase == "Failed":
+            ignored.add(pod.name)
+        elif pod.phase == "Pending":
+            unready.add(pod.name)
+        elif pod.name not in samples:
+            missing.add(pod.name)
+        elif resource == "cpu" and _sample_is_left_out(pod, samples[pod.name], measured):
+            unready.add(pod.name)
+        else:
+            ready += 1
+    return _Groups(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
+
+
+def _sample_is_left_out(pod: ScaledPod, sample: UsageSample, measured: PodsMeasured) -> bool:
+    """Whether a sample of the CPU says nothing yet: a pod that starts uses more than one that serves."""
+    flags = measured.flags
+    if pod.ready is None or pod.started_at_s is None:
+        return True
+    if pod.started_at_s + flags.cpu_initialization_s > measured.now_s:
+        return pod.ready == "False" or sample.at_s < pod.ready_since_s + sample.window_s
+    return pod.ready == "False" and pod.started_at_s + flags.initial_readiness_delay_s > pod.ready_since_s
+
+
+def _requests(target: ResourceTarget, pods: Sequence[ScaledPod]) -> dict[str, int] | NoProposal:
+    found = {}
+    for pod in pods:
+        request = _request(target, pod)
+        if isinstance(request, NoProposal):
+            return request
+        found[pod.name] = request
+    return found
+
+
+def _request(target: ResourceTarget, pod: ScaledPod) -> int | NoProposal:
+    resource = target.resource
+    if target.container is None and resource in pod.pod_requests:
+        return pod.pod_requests[resource]
+    if target.container is not None and target.container not in pod.requests:
+        return NoProposal(f"container {target.container} not found in Pod {pod.name}")
+    total = 0
+    for name, requests in pod.requests.items():
+        if target.container not in (None, name):
+            continue
+        if resource not in requests:
+            return NoProposal(f"missing request for {resource} in container {name} of Pod {pod.name}")
+        total += requests[resource]
+    return total
+
+
+def _quotient(number: int, divisor: int) -> int:
+    """A quotient as Go has it: towards zero."""
+    return abs(number) // divisor * (1 if number >= 0 else -1)

@@ -1,0 +1,160 @@
+"""The spec of a HorizontalPodAutoscaler (autoscaling/v2) as values, and what the controller is told by its flags.
+
+Source: k8s.io/api autoscaling/v2 types.go; k8s.io/kubernetes pkg/controller/podautoscaler/config/v1alpha1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rollouts.objects import Manifest
+from rollouts.sim.storage.quantities import amount, milli
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscalerFlags:
+    """Flags of kube-controller-manager, with its own defaults; times are seconds.
+
+    Args:
+        sync_period_s: from one look at an autoscaler to the next.
+        tolerance: distance of the ratio of usage to target from 1 within which nothing is scaled.
+        downscale_stabilization_s: window for those whose behavior names none.
+        cpu_initialization_s: after the start of a pod, while samples of its CPU may be left out.
+        initial_readiness_delay_s: after the start of a pod, while a change of its readiness counts as the first.
+    """
+
+    sync_period_s: float = 15.0
+    tolerance: float = 0.1
+    downscale_stabilization_s: float = 300.0
+    cpu_initialization_s: float = 300.0
+    initial_readiness_delay_s: float = 30.0
+
+
+DEFAULT_FLAGS = AutoscalerFlags()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTarget:
+    """A metric of type Resource or ContainerResource.
+
+    Args:
+        resource: `cpu` or `memory`.
+        container: None for all containers of a pod together.
+        average_milli: target of the average, in thousandths of a core or byte; None for a utilization.
+        utilization_percent: target in percent of what is requested; None for an average.
+    """
+
+    resource: str
+    container: str | None
+    average_milli: int | None
+    utilization_percent: int | None
+
+    @property
+    def source(self) -> str:
+        """The type, as `spec.metrics` has it."""
+        return "Resource" if self.container is None else "ContainerResource"
+
+
+@dataclass(frozen=True, slots=True)
+class UnservedTarget:
+    """A metric of another type. The simulated cluster has no API that serves it."""
+
+    source: str
+    name: str
+
+
+MetricTarget = ResourceTarget | UnservedTarget
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingPolicy:
+    """How many pods may be added or removed in a time: `value` pods, or percent of them.
+
+    Args:
+        is_percent: else pods.
+        period_s: in seconds.
+    """
+
+    is_percent: bool
+    value: int
+    period_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRules:
+    """`behavior.scaleUp` or `behavior.scaleDown`.
+
+    Args:
+        select: Max, Min or Disabled.
+        window_s: None for what the flags say.
+        tolerance: None for what the flags say.
+    """
+
+    select: str
+    policies: tuple[ScalingPolicy, ...]
+    window_s: int | None
+    tolerance: float | None
+
+    @property
+    def longest_period_s(self) -> int:
+        """Scalings that are older do not count."""
+        return max((policy.period_s for policy in self.policies), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Behavior:
+    """`spec.behavior`."""
+
+    up: ScalingRules
+    down: ScalingRules
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerSpec:
+    """`spec`, after the server's defaults.
+
+    Args:
+        behavior: None for the rules of before there was this field.
+    """
+
+    min_replicas: int
+    max_replicas: int
+    targets: tuple[MetricTarget, ...]
+    behavior: Behavior | None
+
+
+def spec_of(autoscaler: Manifest) -> AutoscalerSpec:
+    """The spec of a stored HorizontalPodAutoscaler, which the server has filled and checked."""
+    spec = autoscaler["spec"]
+    behavior = spec.get("behavior")
+    return AutoscalerSpec(
+        spec["minReplicas"],
+        spec["maxReplicas"],
+        tuple(_target(metric) for metric in spec["metrics"]),
+        Behavior(_rules(behavior["scaleUp"]), _rules(behavior["scaleDown"])) if behavior is not None else None,
+    )
+
+
+def _target(metric: Manifest) -> MetricTarget:
+    source = metric["type"]
+    given = metric[source[0].lower() + source[1:]]
+    if source not in ("Resource", "ContainerResource"):
+        return UnservedTarget(source, given["metric"]["name"])
+    target = given["target"]
+    average = target.get("averageValue")
+    average_milli = milli(average) if average is not None else None
+    return ResourceTarget(given["name"], given.get("container"), average_milli, target.get("averageUtilization"))
+
+
+def _rules(rules: dict[str, Any]) -> ScalingRules:
+    policies = (
+        ScalingPolicy(each["type"] == "Percent", each["value"], each["periodSeconds"]) for each in rules["policies"]
+    )
+    tolerance = rules.get("tolerance")
+    return ScalingRules(
+        rules["selectPolicy"],
+        tuple(policies),
+        rules.get("stabilizationWindowSeconds"),
+        float(amount(tolerance)) if tolerance is not None else None,
+    )

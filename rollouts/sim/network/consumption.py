@@ -1,0 +1,187 @@
+"""What containers use of CPU and memory: at rest, and for each request that their pod answers.
+
+A version says it itself, by annotations of its pods, or a test says it of an image, a revision or a container. A value goes for
+all containers of the pod, `0.05`, or for some of them, `app=0.05,proxy=0.01`. Nothing is worked out until somebody asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from rollouts.objects import POD, Manifest
+from rollouts.sim.actors.pods import seconds
+from rollouts.sim.actors.work import World
+from rollouts.sim.network.applications import Applications
+from rollouts.sim.storage.history import Stored
+from rollouts.sim.storage.quantities import amount
+
+IDLE_CORES = "sim.rollouts.dev/idle-cores"
+"""Pod annotation: cores in use without any request."""
+CORE_SECONDS_PER_REQUEST = "sim.rollouts.dev/core-seconds-per-request"
+"""Pod annotation: CPU time of a request; as many cores for each request a second."""
+MEMORY_BYTES = "sim.rollouts.dev/memory-bytes"
+"""Pod annotation: the working set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumption:
+    """What a container uses. A limit of its CPU holds.
+
+    Args:
+        core_s_per_request: CPU time of a request; as many cores for each request a second.
+        memory_bytes: working set.
+    """
+
+    idle_cores: float = 0.001
+    core_s_per_request: float = 0.0
+    memory_bytes: int = 32 * 2**20
+
+
+MODEST = Consumption()
+
+
+@dataclass(frozen=True, slots=True)
+class MeterReading:
+    """What a kubelet reads of a container.
+
+    Args:
+        started_at_s: of its process, seconds since 1970.
+        core_s: CPU time since then.
+    """
+
+    started_at_s: float
+    core_s: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    consumption: Consumption
+    image: str
+    container: str
+    revision: str
+    labels: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class _Meter:
+    """The CPU time of one process.
+
+    Args:
+        requests: of the pod, when it was read last.
+    """
+
+    started_at_s: float
+    at_s: float
+    core_s: float = 0.0
+    requests: int = 0
+
+
+@dataclass
+class Consumptions:
+    """The usage of all containers.
+
+    Args:
+        applications: they know how many requests a pod has answered.
+        revision_label: the pods' label with their revision.
+    """
+
+    world: World
+    applications: Applications
+    revision_label: str = "rollouts.dev/revision"
+    _rules: list[_Rule] = field(default_factory=list)
+    _meters: dict[tuple[str, str], _Meter] = field(default_factory=dict)
+
+    def use(
+        self,
+        consumption: Consumption,
+        *,
+        image: str = "",
+        container: str = "",
+        revision: str = "",
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Makes containers use so much from now on, those that run and those to come; a later call comes before an earlier one.
+
+        Args:
+            image: of the container, whole; "" for any.
+            container: its name; "" for any.
+            revision: the value of the revision label; "" for any.
+            labels: that the pod has.
+        """
+        for pod in self.world.history.select(POD):
+            self.read(pod)
+        self._rules.append(_Rule(consumption, image, container, revision, dict(labels or {})))
+
+    def read(self, pod: Stored) -> dict[str, MeterReading]:
+        """What is read now of those containers of a pod that run, by their names."""
+        return {
+            container["name"]: self._reading(pod, container, started_at_s) for container, started_at_s in _running(pod)
+        }
+
+    def forget(self, uid: str) -> None:
+        """Forgets a pod that is gone."""
+        for key in [key for key in self._meters if key[0] == uid]:
+            del self._meters[key]
+
+    def _reading(self, pod: Stored, container: Manifest, started_at_s: float) -> MeterReading:
+        key = (pod.metadata["uid"], container["name"])
+        meter = self._meters.get(key)
+        if meter is None or meter.started_at_s != started_at_s:
+            meter = self._meters[key] = _Meter(started_at_s, started_at_s)
+        consumption, now_s = self._of(pod, container), self.world.now_s()
+        counted = self.applications.counted(pod.metadata["uid"])
+        requests = counted.by_status.total() if counted is not None else 0
+        # A process that began again counts from 0; its sidecars' meters go on.
+        new = requests - meter.requests if requests >= meter.requests else requests
+        wanted = consumption.idle_cores * (now_s - meter.at_s) + consumption.core_s_per_request * new
+        meter.core_s += min(wanted, _limit_cores(container) * (now_s - meter.at_s))
+        meter.at_s, meter.requests = now_s, requests
+        return MeterReading(started_at_s, meter.core_s, consumption.memory_bytes)
+
+    def _of(self, pod: Stored, container: Manifest) -> Consumption:
+        for rule in reversed(self._rules):
+            if self._fits(rule, pod, container):
+                return rule.consumption
+        return annotated(pod.metadata.get("annotations") or {}, container["name"])
+
+    def _fits(self, rule: _Rule, pod: Stored, container: Manifest) -> bool:
+        return (
+            rule.image in ("", container.get("image", ""))
+            and rule.container in ("", container["name"])
+            and rule.revision in ("", pod.labels.get(self.revision_label, ""))
+            and rule.labels.items() <= pod.labels.items()
+        )
+
+
+def annotated(annotations: Mapping[str, str], container: str) -> Consumption:
+    """What a container of a version with these annotations uses. Raises: ValueError for a value that is no number."""
+    return Consumption(
+        idle_cores=_value(annotations.get(IDLE_CORES, ""), container, MODEST.idle_cores),
+        core_s_per_request=_value(annotations.get(CORE_SECONDS_PER_REQUEST, ""), container, MODEST.core_s_per_request),
+        memory_bytes=int(_value(annotations.get(MEMORY_BYTES, ""), container, MODEST.memory_bytes)),
+    )
+
+
+def _value(text: str, container: str, usual: float) -> float:
+    for part in filter(None, text.split(",")):
+        name, _, value = part.rpartition("=")
+        if name in ("", container):
+            return float(value)
+    return usual
+
+
+def _running(pod: Stored) -> Iterator[tuple[Manifest, float]]:
+    """Containers that run, with the start of each."""
+    statuses = {each["name"]: each for each in (pod.manifest.get("status") or {}).get("containerStatuses") or ()}
+    for container in pod.manifest["spec"]["containers"]:
+        running = statuses.get(container["name"], {}).get("state", {}).get("running")
+        if running is not None:
+            yield container, seconds(running["startedAt"])
+
+
+def _limit_cores(container: Manifest) -> float:
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("cpu")
+    return float(amount(limit)) if limit is not None else math.inf

@@ -1,0 +1,137 @@
+"""Promise: a rotated Secret goes through a canary, old pods keep the old value, and no crash or fault changes that."""
+
+from __future__ import annotations
+
+import base64
+from functools import cache
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollouts.manifests.config_copy import config_key
+from rollouts.manifests.ownership import CONFIG_KEY_NAME
+from rollouts.objects import SECRET, Manifest
+from rollouts.ports import MERGE_PATCH, Request
+from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, DropRequest, Fault, FaultTape, Unavailable
+from tests.behaviour.config_truth import HASH_KEY
+from tests.behaviour.configured import copies, healthy, until_all_answer, until_new, values, watched
+from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
+from tests.behaviour.stage import KEY, Run, Stage, play
+
+CRED = "cred"
+FAULTS: dict[str, Fault] = {
+    "crash before": CrashBefore(),
+    "crash after": CrashAfter(),
+    "500": Unavailable(500),
+    "lost request": DropRequest(),
+    "lost reply": DropReply(),
+}
+
+
+def _data(value: str) -> Manifest:
+    return {"data": {"key": base64.b64encode(value.encode()).decode()}}
+
+
+def _reading() -> Manifest:
+    """A canary with one gate whose pods read `cred` as a variable, as files, and as one file by subPath."""
+    manifest = rollout(canary(HALF, MANUAL), configVersioning={"secrets": True, "settleSeconds": 0})
+    pod = manifest["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "files", "secret": {"secretName": CRED}}]
+    pod["containers"][0] |= {
+        "env": [{"name": "VALUE", "valueFrom": {"secretKeyRef": {"name": CRED, "key": "key"}}}],
+        "volumeMounts": [
+            {"name": "files", "mountPath": "/etc/files"},
+            {"name": "files", "mountPath": "/etc/one", "subPath": "key"},
+        ],
+    }
+    return manifest
+
+
+def _secret(value: str) -> Manifest:
+    metadata = {"name": CRED, "namespace": KEY.namespace}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", **_data(value)}
+
+
+def _rotate(stage: Stage, value: str) -> None:
+    request = Request("PATCH", SECRET.path(KEY.namespace, CRED), {}, msgspec.json.encode(_data(value)), MERGE_PATCH)
+    assert stage.cluster.api.answer(request).status == 200
+
+
+async def _rotated(stage: Stage) -> None:
+    """A new value is promoted; the next one is aborted and taken back."""
+    first = await healthy(stage)
+    _rotate(stage, "v2")
+    second = await until_new(stage, "Paused", before=first)
+    assert values(stage) == {first: {"v1"}, second: {"v2"}}
+    stage.annotate("promote", f"{second}@full")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy")
+    await until_all_answer(stage, "v2")
+    _rotate(stage, "v3")
+    third = await until_new(stage, "Paused", before=second)
+    stage.annotate("abort", third)
+    await stage.until(lambda: stage.status.get("phase") == "Aborted")
+    await until_all_answer(stage, "v2")
+    _rotate(stage, "v2")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy" and stage.status["currentRevision"] == second)
+    await until_all_answer(stage, "v2")
+    assert not copies(stage)
+    _nothing_is_left_over(stage)
+
+
+def _nothing_is_left_over(stage: Stage) -> None:
+    """Each copy has its ReplicaSet, and each ReplicaSet its copy."""
+    found = {each["metadata"]["name"]: each for each in stage.cluster.list(SECRET, KEY.namespace)}
+    made = {
+        name: each["metadata"]["ownerReferences"][0]["name"]
+        for name, each in found.items()
+        if name not in (CRED, CONFIG_KEY_NAME)
+    }
+    assert sorted(made.values()) == sorted(stage.end_state()["replicaSets"])
+
+
+MANIFESTS = (config_key(KEY.namespace, HASH_KEY), _secret("v1"), _reading())
+
+
+@cache
+def _undisturbed() -> Run:
+    return play(MANIFESTS, _rotated, alongside=watched())
+
+
+def _without_names(run: Run) -> dict[str, Any]:
+    """The end without the names of copies, which are drawn anew for each ReplicaSet."""
+    sets = {
+        name: [*rest, [use[:3] for use in annotations["rollouts.dev/config"]]]
+        for name, (*rest, annotations) in run.end["replicaSets"].items()
+    }
+    return {**run.end, "replicaSets": sets}
+
+
+def test_old_pods_keep_the_old_value_until_they_are_replaced() -> None:
+    """However they read it, from their first answer to their last."""
+    run = _undisturbed()
+
+    assert run.violations == []
+    assert run.unexpected == []
+    assert run.end["status"]["phase"] == "Healthy"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_crash_or_fault_of_any_write_changes_the_end(fault: str) -> None:
+    """Between a ReplicaSet, its copy, its note and its pods."""
+    without = _undisturbed()
+
+    for place in range(without.faultable):
+        run = play(
+            MANIFESTS,
+            _rotated,
+            tape=FaultTape({place: FAULTS[fault]}),
+            grace_s=0.001 if "crash" in fault else 4.0,
+            alongside=watched(),
+        )
+
+        where = f"{fault} at write {place}"
+        assert run.violations == [], where
+        assert run.unexpected == [], where
+        assert _without_names(run) == _without_names(without), where

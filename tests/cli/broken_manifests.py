@@ -1,0 +1,247 @@
+"""Manifests with one fault each, as people make them: what is changed in a good file, and what lint must name."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any, NamedTuple
+
+from rollouts.objects import Manifest
+
+_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+REMOVED = object()
+C = "spec.template.spec.containers[0]"
+POD = "spec.template.spec"
+STEPS = "spec.strategy.canary.steps"
+METRIC = "spec.metrics[0]"
+
+GOOD: dict[str, Manifest] = {
+    "Rollout": {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "Rollout",
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "cart"}},
+            "strategy": {
+                "canary": {
+                    "stableService": "cart",
+                    "canaryService": "cart-canary",
+                    "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
+                    "steps": [{"setWeight": 20}, {"pause": {"duration": "1m"}}],
+                }
+            },
+            "template": {
+                "metadata": {"labels": {"app": "cart"}},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "app",
+                            "image": "cart:1",
+                            "ports": [{"name": "http", "containerPort": 8080}],
+                            "env": [{"name": "MODE", "value": "fast"}],
+                            "readinessProbe": {"httpGet": {"port": "http", "path": "/"}},
+                            "volumeMounts": [{"name": "config", "mountPath": "/etc/cart"}],
+                        }
+                    ],
+                    "volumes": [{"name": "config", "configMap": {"name": "cart"}}],
+                },
+            },
+        },
+    },
+    "Service": {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {"selector": {"app": "cart"}, "ports": [{"port": 80, "targetPort": "http"}]},
+    },
+    "HorizontalPodAutoscaler": {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart"},
+            "minReplicas": 2,
+            "maxReplicas": 9,
+            "metrics": [
+                {
+                    "type": "Resource",
+                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}},
+                }
+            ],
+        },
+    },
+    "ConfigMap": {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "data": {"mode": "fast"},
+    },
+    "HTTPRoute": {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {
+            "parentRefs": [{"name": "gateway"}],
+            "rules": [{"backendRefs": [{"name": "cart", "port": 80}]}],
+        },
+    },
+    "AnalysisTemplate": {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "AnalysisTemplate",
+        "metadata": {"name": "smoke", "namespace": "shop"},
+        "spec": {
+            "metrics": [
+                {
+                    "name": "smoke",
+                    "provider": {
+                        "job": {"spec": {"template": {"spec": {"containers": [{"name": "smoke", "image": "smoke:1"}]}}}}
+                    },
+                }
+            ]
+        },
+    },
+}
+"""A file in which nothing is wrong."""
+
+
+class Broken(NamedTuple):
+    """One fault.
+
+    Args:
+        change: the path that gets `value`, in the object of `kind`.
+        told: the path that lint names; "" for that of the change.
+        words: what else it says.
+    """
+
+    kind: str
+    change: str
+    value: Any
+    words: str
+    told: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path that lint must name."""
+        return self.told or self.change
+
+    def manifests(self) -> list[Manifest]:
+        """The good file with the fault in it."""
+        found = copy.deepcopy(GOOD)
+        *parents, last = [int(index) if index else name for name, index in _PART.findall(self.change)]
+        place: Any = found[self.kind]
+        for part in parents:
+            place = place.setdefault(part, {}) if isinstance(place, dict) else place[part]
+        if self.value is REMOVED:
+            del place[last]
+        else:
+            place[last] = self.value
+        return list(found.values())
+
+
+def _rollout(change: str, value: Any, words: str, told: str = "") -> Broken:
+    return Broken("Rollout", change, value, words, told)
+
+
+IN_SPEC = [
+    _rollout("spec.replica", 3, "did you mean replicas"),
+    _rollout("spec.replicas", "3", "must be an integer"),
+    _rollout("spec.replicas", -1, "0"),
+    _rollout("spec.selector", REMOVED, "is required"),
+    _rollout("spec.selector", {}, "select"),
+    _rollout("spec.selector.matchLabels.app", "other", "do not match", "spec.template.metadata.labels"),
+    _rollout("spec.selector.matchlabels", {"app": "cart"}, "did you mean matchLabels"),
+    _rollout("spec.strategy", {}, "canary", "spec.strategy"),
+    _rollout("spec.strategy.canaray", {}, "did you mean canary"),
+    _rollout("spec.strategy.blueGreen", {"activeService": "cart"}, "", "spec.strategy"),
+    _rollout(f"{STEPS}[0].setWeight", 120, "100"),
+    _rollout(f"{STEPS}[0].setWeight", -5, "0"),
+    _rollout(f"{STEPS}[0].setWeight", "20%", "must be an integer"),
+    _rollout(f"{STEPS}[0]", {"setweight": 20}, "did you mean setWeight", f"{STEPS}[0].setweight"),
+    _rollout(f"{STEPS}[0].pause", {}, "", f"{STEPS}[0]"),
+    _rollout(f"{STEPS}[1].pause.duration", "1 minute", "5m"),
+    _rollout(f"{STEPS}[1].pause.durations", "1m", "did you mean duration"),
+    _rollout(f"{STEPS}[1].pause", "1m", ""),
+    _rollout(STEPS, {"setWeight": 20}, "list"),
+    _rollout("spec.strategy.canary.maxSurge", "a lot", "percent"),
+    _rollout("spec.strategy.canary.maxUnavailable", -1, "0"),
+    _rollout("spec.strategy.canary.canaryService", "cart", "stableService"),
+    _rollout("spec.strategy.canary.canaryService", "Cart_Canary", "lower-case"),
+    _rollout(
+        "spec.strategy.canary.trafficRouting.gatewayAPI.httpRoutes",
+        [],
+        "",
+        "spec.strategy.canary.trafficRouting.gatewayAPI",
+    ),
+    _rollout("spec.strategy.canary.trafficRouting.envoy", {}, ""),
+    _rollout("spec.progressDeadlineSeconds", 0, "must be more than minReadySeconds"),
+    _rollout("spec.minReadySeconds", "10s", "must be an integer"),
+    _rollout("spec.revisionHistoryLimit", -1, "0"),
+    _rollout("spec.paused", "no", "true or false"),
+    _rollout("spec.template", REMOVED, "is required"),
+]
+IN_TEMPLATE = [
+    _rollout(f"{C}.ports[0].containerPort", "8080", "remove the quotes"),
+    _rollout(f"{C}.env[0].value", 5, "put it in quotes"),
+    _rollout(f"{C}.env[0].value", True, "put it in quotes"),
+    _rollout(f"{C}.args", "--fast", "must be a list"),
+    _rollout(f"{C}.resources", {"limits": {"memory": "1 GB"}}, "no quantity", f"{C}.resources.limits.memory"),
+    _rollout(f"{C}.readinessprobe", {}, "did you mean readinessProbe"),
+    _rollout(f"{C}.name", REMOVED, "is required"),
+    _rollout(f"{C}.image", REMOVED, "is required"),
+    _rollout(f"{C}.imagePullPolicy", "always", "did you mean Always"),
+    _rollout(f"{POD}.restartPolicy", "Never", "must be Always"),
+    _rollout(f"{C}.ports[0].protocol", "http", "must be one of SCTP, TCP, UDP"),
+    _rollout(f"{C}.volumeMounts[0].name", "confg", "did you mean config"),
+    _rollout(f"{C}.readinessProbe.tcpSocket", {"port": 80}, "exactly one of", f"{C}.readinessProbe"),
+    _rollout(f"{C}.livenessProbe", {"httpGet": {"path": "/"}}, "is required", f"{C}.livenessProbe.httpGet.port"),
+    _rollout(
+        f"{C}.resources",
+        {"requests": {"cpu": "2"}, "limits": {"cpu": "500m"}},
+        "more than its limit",
+        f"{C}.resources.requests.cpu",
+    ),
+    _rollout(f"{C}.ports[0].containerPort", 80800, "1 to 65535"),
+    _rollout(f"{POD}.volumes[0].emptyDir", {}, "one source only", f"{POD}.volumes[0]"),
+    _rollout(f"{C}.ports[0].name", "http_metrics_port", "15 at most"),
+    _rollout(f"{C}.resources", {"limits": {"mem": "1Gi"}}, "memory", f"{C}.resources.limits.mem"),
+    _rollout(
+        f"{C}.livenessProbe",
+        {"exec": {"command": ["true"]}, "successThreshold": 2},
+        "must be 1",
+        f"{C}.livenessProbe.successThreshold",
+    ),
+    _rollout(f"{POD}.ports", [{"containerPort": 80}], "is unknown"),
+    _rollout(
+        f"{C}.lifecycle",
+        {"preStop": {"sleep": {"seconds": 60}}},
+        "terminationGracePeriodSeconds",
+        f"{C}.lifecycle.preStop.sleep.seconds",
+    ),
+    _rollout(
+        f"{POD}.tolerations",
+        [{"key": "a", "operator": "Exists", "value": "b"}],
+        "must be empty",
+        f"{POD}.tolerations[0].value",
+    ),
+]
+ACROSS = [
+    Broken("Service", "spec.selector.app", "basket", "is no label", "spec.selector"),
+    Broken("Service", "spec.ports[0].targetPort", "web", "no container of Rollout cart"),
+    Broken("Service", "spec.ports[0].port", "80", "remove the quotes"),
+    Broken("Service", "spec.ports[0].targetport", 80, "did you mean targetPort"),
+    Broken("Service", "spec.type", "Loadbalancer", "did you mean LoadBalancer"),
+    Broken("HorizontalPodAutoscaler", "spec.scaleTargetRef.kind", "Deployment", "not the Rollout"),
+    Broken("HorizontalPodAutoscaler", "spec.scaleTargetRef.apiVersion", "apps/v1", "rollouts.dev/v1alpha1"),
+    Broken("HorizontalPodAutoscaler", "spec.minReplicas", 10, "more than maxReplicas"),
+    Broken("HorizontalPodAutoscaler", "spec.metrics[0].resource.target.averageUtilization", "60%", "number"),
+    Broken("ConfigMap", "data.port", 8080, "put it in quotes"),
+    Broken("ConfigMap", "data.log level", "debug", "letters, digits"),
+    Broken("AnalysisTemplate", f"{METRIC}.provider.job.spec.template.spec.containers[0].image", 1, "must be a text"),
+    Broken("AnalysisTemplate", f"{METRIC}.provider.job.spec.backoffLimits", 1, "did you mean backoffLimit"),
+    Broken(
+        "AnalysisTemplate", f"{METRIC}.provider.job.spec.template.spec.restartPolicy", "Always", "Never or OnFailure"
+    ),
+    Broken("HTTPRoute", "spec.rules[0].backendRefs[0].name", "basket", "cannot split", "spec"),
+]
+ALL = [*IN_SPEC, *IN_TEMPLATE, *ACROSS]

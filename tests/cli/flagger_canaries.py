@@ -1,0 +1,108 @@
+"""Canaries of Flagger as people write them: each strategy, each provider, and what stands beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rollouts.objects import Manifest
+
+SUCCESS: Manifest = {"name": "request-success-rate", "thresholdRange": {"min": 99}, "interval": "1m"}
+DURATION: Manifest = {"name": "request-duration", "thresholdRange": {"max": 500}, "interval": "30s"}
+NOT_FOUND: Manifest = {
+    "name": "404s",
+    "templateRef": {"name": "not-found", "namespace": "flagger"},
+    "thresholdRange": {"max": 5},
+    "interval": "1m",
+}
+WEIGHTS: Manifest = {"interval": "1m", "threshold": 5, "maxWeight": 50, "stepWeight": 10}
+HEADERS: list[Manifest] = [{"headers": {"x-canary": {"exact": "insider"}}}]
+
+DEPLOYMENT: Manifest = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "podinfo", "namespace": "test"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "podinfo"}},
+        "template": {
+            "metadata": {"labels": {"app": "podinfo"}},
+            "spec": {
+                "containers": [
+                    {"name": "podinfod", "image": "podinfo:6", "ports": [{"name": "http", "containerPort": 9898}]}
+                ]
+            },
+        },
+    },
+}
+AUTOSCALER: Manifest = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "podinfo", "namespace": "test"},
+    "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"}, "maxReplicas": 4},
+}
+TEMPLATE: Manifest = {
+    "apiVersion": "flagger.app/v1beta1",
+    "kind": "MetricTemplate",
+    "metadata": {"name": "not-found", "namespace": "flagger"},
+    "spec": {
+        "provider": {"type": "prometheus"},
+        "query": '100 - sum(rate(requests_total{job="{{ target }}",namespace="{{ namespace }}"}[{{ interval }}]))',
+    },
+}
+
+
+def canary(provider: str | None = "istio", analysis: Manifest | None = None, **spec: Any) -> Manifest:
+    """A Canary of the Deployment."""
+    return {
+        "apiVersion": "flagger.app/v1beta1",
+        "kind": "Canary",
+        "metadata": {"name": "podinfo", "namespace": "test"},
+        "spec": {
+            **({"provider": provider} if provider else {}),
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"},
+            "service": {"port": 9898, "targetPort": "http", "portName": "http"},
+            "analysis": {**WEIGHTS, "metrics": [SUCCESS, DURATION]} if analysis is None else analysis,
+            **spec,
+        },
+    }
+
+
+CANARIES: dict[str, Manifest] = {
+    "istio": canary(),
+    "gateway api": canary("gatewayapi:v1"),
+    "gateway api beta": canary("gatewayapi:v1beta1"),
+    "nginx": canary("nginx", ingressRef={"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "podinfo"}),
+    "contour": canary("contour"),
+    "traefik": canary("traefik"),
+    "apisix": canary(
+        "apisix", routeRef={"apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "name": "podinfo"}
+    ),
+    "gloo": canary("gloo"),
+    "skipper": canary(
+        "skipper", ingressRef={"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "podinfo"}
+    ),
+    "no provider": canary(None),
+    "kubernetes": canary("kubernetes", {"interval": "15s", "threshold": 2, "iterations": 10}),
+    "weights by a list": canary(analysis={"interval": "1m", "stepWeights": [1, 2, 10, 80]}),
+    "only a maximum": canary(analysis={"interval": "30s", "maxWeight": 20}),
+    "a/b by header": canary(analysis={"interval": "1m", "iterations": 10, "match": HEADERS, "metrics": [SUCCESS]}),
+    "a/b by cookie": canary("nginx", {"iterations": 5, "match": [{"headers": {"cookie": {"exact": "canary"}}}]}),
+    "blue-green in a mesh": canary(analysis={"interval": "1m", "iterations": 5, "metrics": [SUCCESS]}),
+    "a metric of one's own": canary(analysis={**WEIGHTS, "metrics": [NOT_FOUND]}),
+    "no analysis": canary(skipAnalysis=True),
+    "a deadline": canary(progressDeadlineSeconds=60),
+    "another name": canary(service={"name": "frontend", "port": 80}),
+    "what has no equal": canary(
+        analysis={
+            **WEIGHTS,
+            "mirror": True,
+            "sessionAffinity": {"cookieName": "c"},
+            "alerts": [{"name": "on-call", "providerRef": {"name": "slack"}}],
+            "webhooks": [
+                {"name": "load", "url": "http://loadtester.test/"},
+                {"name": "gate", "type": "confirm-promotion", "url": "http://gate.test/"},
+            ],
+        }
+    ),
+    "the old name of the analysis": canary(analysis={}, canaryAnalysis=WEIGHTS),
+}

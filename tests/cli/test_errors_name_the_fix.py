@@ -1,0 +1,111 @@
+"""What goes wrong with a cluster is told in one sentence, with what to do about it, by every command in the same words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rollouts.api.schema import crd_manifests
+from rollouts.cli.demo.manifests import rollout
+from rollouts.cli.main import main
+from rollouts.cli.terminal.errors import error_text
+from rollouts.cli.view.missing import no_rollout
+from rollouts.cli.view.session import session_on
+from rollouts.clock import SystemClock
+from rollouts.errors import (
+    ApiExists,
+    ApiForbidden,
+    ApiInvalid,
+    ApiNotFound,
+    ApiUnavailable,
+    RolloutsError,
+    SettingsInvalid,
+)
+from rollouts.objects import ROLLOUT
+from rollouts.sim.apiserver.http import SimHttp
+from rollouts.sim.apiserver.server import SimServer
+from tests.cli.test_commands_on_a_cluster import STEPS
+
+PATH = "GET /apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts"
+NO_RIGHT = 'rollouts.rollouts.dev is forbidden: User "jane" cannot {} resource "rollouts" in API group "rollouts.dev"'
+NOT_INSTALLED = (
+    "error: Rollouts are not installed in this cluster, or not this version of them: "
+    "`kubectl rollouts crds | kubectl apply --server-side -f -`\n"
+)
+COMMANDS = (
+    ("get",), ("get", "cart"), ("get", "cart", "-o", "yaml"), ("list", "-A"), ("list", "-w"), ("status", "cart"),
+    ("promote", "cart"), ("abort", "cart", "--yes"), ("undo", "cart"), ("restart", "cart"), ("history", "cart"),
+    ("set", "image", "cart", "app=x:1"),
+    ("diff", "cart"), ("delete", "cart", "--yes"), ("drain-report", "cart"), ("config", "list", "cart"), ("analysis", "list"),
+)  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def bare_cluster(tmp_path: Path) -> AsyncIterator[Path]:
+    """The kubeconfig of a cluster without our CRDs."""
+    async with SimHttp(SimServer(clock=SystemClock())) as http:
+        http.write_kubeconfig(tmp_path / "kubeconfig", namespace="shop")
+        yield tmp_path / "kubeconfig"
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+async def test_every_command_says_that_rollouts_are_not_installed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """The first thing that a new user meets: `404 page not found` helps nobody."""
+    async with bare_cluster(tmp_path) as kubeconfig:
+        assert await asyncio.to_thread(main, [*words, "--kubeconfig", str(kubeconfig)]) == 4
+
+    assert capsys.readouterr().err == NOT_INSTALLED
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ApiForbidden(f'{PATH}: 403 Forbidden {NO_RIGHT.format("list")} in the namespace "shop"'),
+         "you may not list rollouts in namespace shop: ask for the ClusterRole `view`, which the chart extends to Rollouts"),
+        (ApiForbidden(f'{PATH}: 403 Forbidden {NO_RIGHT.format("patch")} at the cluster scope'),
+         "you may not patch rollouts in every namespace: ask for the ClusterRole `edit`, which the chart extends to Rollouts"),
+        (ApiForbidden(f"{PATH}: 401 Unauthorized Unauthorized"),
+         "the API server does not know who you are: log in again, or look at the user of `kubectl config view --minify`"),
+        (ApiUnavailable(f"{PATH}: no answer within 10 s"),
+         "the API server cannot be reached: no answer within 10 s; is it the right cluster? (`kubectl cluster-info`)"),
+        (ApiInvalid(f'{PATH}: 422 Invalid Rollout.rollouts.dev "cart" is invalid: spec: Required value'),
+         'the API server refuses it: Rollout.rollouts.dev "cart" is invalid: spec: Required value'),
+        (ApiExists(f'POST {PATH[4:]}: 409 AlreadyExists rollouts.rollouts.dev "cart" already exists'),
+         'the API server refuses it: rollouts.rollouts.dev "cart" already exists'),
+        (ApiNotFound("there is no Rollout cart in namespace shop"), "there is no Rollout cart in namespace shop"),
+        (SettingsInvalid("no kubeconfig: set $KUBECONFIG"), "no kubeconfig: set $KUBECONFIG"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_cluster_is_one_sentence_with_the_fix(error: RolloutsError, text: str) -> None:
+    """Not the request and its status code: people know what they typed, and not what it became."""
+    assert error_text(error) == text
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "text"),
+    [
+        ((), "cart", "there is no Rollout cart in namespace default, nor any other: see `kubectl rollouts list -A`"),
+        (("cart", "web"), "crat", "there is no Rollout crat in namespace default; did you mean cart?"),
+        (("cart", "web"), "zz", "there is no Rollout zz in namespace default; there are cart, web"),
+        (
+            ("a", "b", "c", "d", "e", "f", "g"),
+            "zz",
+            "there is no Rollout zz in namespace default; there are a, b, c, d, e and 2 more",
+        ),
+    ],
+)
+async def test_a_wrong_name_is_told_with_the_names_that_there_are(there: tuple[str, ...], name: str, text: str) -> None:
+    """Most wrong names are typing errors, or a wrong namespace."""
+    session = session_on(
+        SimServer(clock=SystemClock(), crds=crd_manifests()), namespace="default", request_timeout_s=2.0
+    )
+    for each in there:
+        await session.client.create(ROLLOUT, "default", rollout("default", each, STEPS))
+
+    assert str(await no_rollout(session, name)) == text

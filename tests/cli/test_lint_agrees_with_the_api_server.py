@@ -1,0 +1,151 @@
+"""Promise: what `rollouts lint` refuses in a pod template the real API server refuses too, and what that takes passes here."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from rollouts.cli.kubernetes.pods import template_problems
+from rollouts.objects import Manifest
+from tests.cli.broken_manifests import GOOD, IN_TEMPLATE, Broken
+from tests.lab.control_plane import ControlPlane
+from tests.lab.kubernetes_schema import FILE, published
+
+pytestmark = pytest.mark.controlplane
+
+APP: Manifest = {"name": "app", "image": "cart:1"}
+ODD: dict[str, Manifest] = {
+    "quantities": {
+        "containers": [
+            {**APP, "resources": {"requests": {"cpu": 0.5, "memory": "1e3"}, "limits": {"cpu": "1500m", "memory": 2e9}}}
+        ]
+    },
+    "a device": {
+        "containers": [{**APP, "resources": {"limits": {"cpu": 1, "example.com/gpu": 1, "hugepages-2Mi": "4Mi"}}}]
+    },
+    "a sidecar": {
+        "containers": [APP],
+        "initContainers": [
+            {"name": "log", "image": "l", "restartPolicy": "Always", "startupProbe": {"exec": {"command": ["true"]}}}
+        ],
+    },
+    "resize": {"containers": [{**APP, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}]},
+    "probes": {
+        "containers": [
+            {
+                **APP,
+                "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 80, "protocol": "UDP"}],
+                "livenessProbe": {"grpc": {"port": 90}, "terminationGracePeriodSeconds": 5},
+                "readinessProbe": {"httpGet": {"port": 80, "httpHeaders": [{"name": "a"}]}, "successThreshold": 3},
+                "startupProbe": {"tcpSocket": {"port": "http"}, "failureThreshold": 100},
+            }
+        ]
+    },
+    "projected": {
+        "containers": [
+            {**APP, "volumeMounts": [{"name": "all", "mountPath": "/a"}, {"name": "all", "mountPath": "/b"}]}
+        ],
+        "volumes": [
+            {
+                "name": "all",
+                "projected": {
+                    "defaultMode": 0o440,
+                    "sources": [
+                        {"configMap": {"name": "a", "optional": True}},
+                        {"serviceAccountToken": {"path": "token"}},
+                        {"downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+                    ],
+                },
+            }
+        ],
+    },
+    "hooks": {
+        "terminationGracePeriodSeconds": 0,
+        "containers": [
+            {**APP, "lifecycle": {"preStop": {"sleep": {"seconds": 0}}, "postStart": {"exec": {"command": ["a"]}}}}
+        ],
+    },
+    "placement": {
+        "containers": [APP],
+        "nodeSelector": {"kubernetes.io/arch": "amd64", "empty": ""},
+        "tolerations": [
+            {"operator": "Exists"},
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0},
+        ],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+        "affinity": {
+            "podAntiAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}
+                ]
+            }
+        },
+    },
+    "environment": {
+        "containers": [
+            {
+                **APP,
+                "env": [
+                    {"name": "A"},
+                    {"name": "B", "value": ""},
+                    {"name": "c.d-e", "value": "$(A)"},
+                    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}, "value": ""},
+                    {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+                ],
+                "envFrom": [{"configMapRef": {"name": "a"}, "prefix": "X_"}],
+            }
+        ]
+    },
+    "absent parts": {"containers": [{**APP, "args": None, "resources": {}, "securityContext": {}}], "volumes": None},
+    "the host": {
+        "hostNetwork": True,
+        "containers": [{**APP, "ports": [{"containerPort": 80, "hostPort": 80}], "securityContext": {"runAsUser": 0}}],
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["10.0.0.1"], "options": [{"name": "ndots", "value": "2"}]},
+    },
+    "another image": {
+        "containers": [{"name": "a", "image": " "}],
+        "imagePullSecrets": [{"name": "a"}],
+        "hostUsers": False,
+    },
+}
+
+
+def refused(plane: ControlPlane, namespace: str, template: Any) -> str:
+    """What the API server says against a ReplicaSet of it, created as strictly as the controller does; "" for nothing."""
+    head = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "cart"}}
+    spec = {"selector": {"matchLabels": {"app": "cart"}}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{namespace}/replicasets?dryRun=All&fieldValidation=Strict"
+    answer = plane.api.post(path, json={**head, "spec": spec})
+    return "" if answer.status_code == 201 else str(answer.json()["message"])
+
+
+@pytest.mark.parametrize("broken", IN_TEMPLATE, ids=lambda each: f"{each.change}={str(each.value)[:20]}")
+def test_the_api_server_refuses_what_lint_calls_a_fault(
+    broken: Broken, control_plane: ControlPlane, namespace: str
+) -> None:
+    """A rule that only lint has would stop people for nothing."""
+    (template,) = [each["spec"]["template"] for each in broken.manifests() if each["kind"] == "Rollout"]
+
+    assert refused(control_plane, namespace, template) != ""
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_lint_takes_what_the_api_server_takes(name: str, control_plane: ControlPlane, namespace: str) -> None:
+    """Odd and right: numbers as quantities, sidecars, every probe, projected volumes, parts that are null."""
+    template = {"metadata": {"labels": {"app": "cart"}}, "spec": copy.deepcopy(ODD[name])}
+
+    assert refused(control_plane, namespace, template) == ""
+    assert list(template_problems(template, "spec.template")) == []
+
+
+def test_the_good_template_is_taken(control_plane: ControlPlane, namespace: str) -> None:
+    """The one that the faults are put into."""
+    assert refused(control_plane, namespace, GOOD["Rollout"]["spec"]["template"]) == ""
+
+
+def test_the_schema_is_the_one_that_the_api_server_publishes(control_plane: ControlPlane) -> None:
+    """`python -m tests.lab.kubernetes_schema` writes it again."""
+    assert FILE.read_text(encoding="utf-8") == published(control_plane)

@@ -1,0 +1,128 @@
+"""The Tab key: commands, options, values and names from the cluster, for shells and for kubectl's plugin completion."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from rollouts.cli.completion import Shell, complete, script
+from rollouts.cli.main import app, main
+from rollouts.cli.view.objects import status_of
+from tests.cli.test_commands_on_a_cluster import shop
+
+ROOT = Path(__file__).parents[2]
+
+
+def offered(*words: str) -> list[str]:
+    """The words that may come, and the directive."""
+    return [line.partition("\t")[0] for line in complete(typer.main.get_command(app), words).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("un",), ["undo", ":4"]),
+        (("analysis", ""), ["get", "list", "terminate", ":4"]),
+        (("set", ""), ["image", ":4"]),
+        (("get", "-o", ""), ["wide", "json", "yaml", ":4"]),
+        (("completion", "z"), ["zsh", ":4"]),
+        (("undo", "cart", "--to"), ["--to-revision", ":4"]),
+        (("promote", "cart", "--gate", "pre"), ["pre-promotion", ":4"]),
+        (("lint", "-f", ""), [":0"]),
+        (("crds", ""), [":4"]),
+        (("promote", "cart", ""), [":4"]),
+    ],
+)
+def test_what_may_come_next_is_offered(words: tuple[str, ...], answer: list[str]) -> None:
+    """Where a file may come the shell offers files (directive 0), else nothing but what is listed (directive 4)."""
+    assert offered(*words) == answer
+
+
+async def test_names_come_from_the_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of Rollouts with their phase, of revisions with their number, of namespaces; with the options that are typed before."""
+    async with shop(tmp_path) as there:
+        revision = status_of((await there.reaches("Healthy")).rollout).current_revision
+        capsys.readouterr()
+        given = ["--kubeconfig", str(there.kubeconfig)]
+
+        async def asked(*words: str) -> str:
+            assert await asyncio.to_thread(main, ["__complete", *words]) == 0
+            return capsys.readouterr().out
+
+        assert await asked("get", *given, "") == "cart\tHealthy\n:4\n"
+        assert await asked("get", *given, "-n", "elsewhere", "") == ":4\n"
+        assert await asked("undo", *given, "cart", "--to-revision", "") == f"{revision}\t#1\n:4\n"
+        assert await asked("list", *given, "-n", "rollouts-d") == "rollouts-demo\tActive\n:4\n"
+        monkeypatch.setenv("KUBECONFIG", str(there.kubeconfig))
+        assert await asked("delete", "cart", "c") == "cart\tHealthy\n:4\n"
+
+
+def test_without_a_cluster_nothing_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Tab key is no place for an error."""
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent")
+
+    assert offered("get", "") == [":4"]
+
+
+def program(folder: Path, name: str) -> None:
+    """Puts a program on a PATH that runs this source tree."""
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    function = "complete" if name == "kubectl_complete-rollouts" else "main"
+    path.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom rollouts.__main__ import {function}\nsys.exit({function}())\n"
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def with_path(folder: Path) -> dict[str, str]:
+    """The environment with that folder on the PATH, and no cluster."""
+    return {
+        **os.environ,
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "KUBECONFIG": "/nonexistent",
+    }
+
+
+def test_bash_completes_by_the_script(tmp_path: Path) -> None:
+    """The script as it is sourced, with the variables that bash sets."""
+    program(tmp_path / "bin", "rollouts")
+    line = "COMP_WORDS=(rollouts get -o j); COMP_CWORD=3; _rollouts; echo ${COMPREPLY[@]}"
+
+    done = subprocess.run(["bash", "-c", f"{script(Shell.BASH)}\n{line}"], env=with_path(tmp_path / "bin"),
+                          capture_output=True, text=True, check=True)  # fmt: skip
+
+    assert done.stdout == "json\n", done.stderr
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kubectl_completes_its_plugin(tmp_path: Path) -> None:
+    """kubectl runs `kubectl_complete-rollouts` with the words, and passes on what it prints."""
+    for name in ("kubectl-rollouts", "kubectl_complete-rollouts"):
+        program(tmp_path / "bin", name)
+
+    done = subprocess.run(["kubectl", "__complete", "rollouts", "se"], env=with_path(tmp_path / "bin"),
+                          capture_output=True, text=True, check=True)  # fmt: skip
+
+    assert done.stdout.splitlines() == [
+        "set\tChange one thing of a Rollout's pod template, which starts an update.",
+        ":4",
+    ]
+
+
+@pytest.mark.parametrize("shell", list(Shell))
+def test_every_shell_has_a_script(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    """`source <(rollouts completion SHELL)`."""
+    assert main(["completion", shell]) == 0
+    assert "rollouts __complete" in capsys.readouterr().out

@@ -1,0 +1,210 @@
+"""Promise: `rollouts migrate` turns Deployments, Argo Rollouts' objects and Flagger's Canaries into objects that pass `lint`.
+
+What it cannot turn into one is named with its path, and the exit code says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.cli.commands.lint import lint_text
+from rollouts.cli.main import main
+from rollouts.cli.migrate.migrated import migrated
+from rollouts.cli.migrate.outcome import Migration, Told
+from rollouts.objects import Manifest
+from tests.api.argo_examples import Example
+from tests.api.argo_provider_examples import ALL
+from tests.cli.flagger_canaries import AUTOSCALER, CANARIES, DEPLOYMENT, TEMPLATE, canary
+
+EXPERIMENT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Experiment", "metadata": {"name": "e"}}
+LEFT_OUT = {"kubernetes": 0, "what has no equal": 4, "apisix": 2, "gloo": 2, "skipper": 2, "no provider": 2}
+
+
+def problems(outcome: Migration) -> list[str]:
+    """What `lint` says of what came out."""
+    report = lint_text(yaml.safe_dump_all(outcome.objects))
+    return [f"{each.subject}: {each.message}" for each in report.problems]
+
+
+def of_kind(outcome: Migration, kind: str) -> list[Manifest]:
+    """The objects of one kind that came out."""
+    return [each for each in outcome.objects if each["kind"] == kind]
+
+
+def told(outcome: Migration, how: Told) -> list[str]:
+    """The notes of one weight."""
+    return [str(each) for each in outcome.notes if each.told is how]
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_a_canary_of_flagger_becomes_a_rollout_that_lints_clean(name: str) -> None:
+    """With its Services, and what is left to do by hand."""
+    outcome = migrated([CANARIES[name], DEPLOYMENT, AUTOSCALER, TEMPLATE])
+
+    (rollout,) = of_kind(outcome, "Rollout")
+    assert problems(outcome) == []
+    assert rollout["spec"]["template"] == DEPLOYMENT["spec"]["template"]
+    assert len(of_kind(outcome, "Service")) == 2
+    assert [each["spec"]["scaleTargetRef"]["kind"] for each in of_kind(outcome, "HorizontalPodAutoscaler")] == [
+        "Rollout"
+    ]
+    assert any("delete the Canary last" in each for each in told(outcome, Told.TO_DO))
+    assert len(told(outcome, Told.LEFT_OUT)) == LEFT_OUT.get(name, 0), told(outcome, Told.LEFT_OUT)
+
+
+def test_weights_become_steps() -> None:
+    """`stepWeight` up to `maxWeight`, each for an interval; the rest is the promotion."""
+    (rollout,) = of_kind(migrated([CANARIES["istio"], DEPLOYMENT]), "Rollout")
+
+    steps = rollout["spec"]["strategy"]["canary"]["steps"]
+    assert [each["setWeight"] for each in steps[::2]] == [10, 20, 30, 40, 50]
+    assert steps[1::2] == [{"pause": {"duration": "1m"}}] * 5
+
+
+def test_metrics_become_analyses() -> None:
+    """Those that Flagger has are the chart's; of a MetricTemplate comes an AnalysisTemplate, with the range as its condition."""
+    (rollout,) = of_kind(migrated([CANARIES["istio"], DEPLOYMENT]), "Rollout")
+    analysis = rollout["spec"]["strategy"]["canary"]["analysis"]
+    (template,) = of_kind(migrated([CANARIES["a metric of one's own"], DEPLOYMENT, TEMPLATE]), "AnalysisTemplate")
+    (metric,) = template["spec"]["metrics"]
+
+    assert [each["templateName"] for each in analysis["templates"]] == [
+        "rollouts-success-rate-istio",
+        "rollouts-latency-istio",
+    ]
+    assert analysis["args"] == [
+        {"name": "min-success-rate", "value": "0.99"},
+        {"name": "max-latency-ms", "value": "500"},
+    ]
+    assert (metric["successCondition"], metric["failureLimit"]) == ("result[0] <= 5", 5)
+    assert 'job="podinfo",namespace="test"' in metric["provider"]["prometheus"]["query"]
+
+
+def test_without_the_deployment_nothing_comes_out_but_the_reason() -> None:
+    """The pod template is in it."""
+    outcome = migrated([canary()])
+
+    assert outcome.objects == []
+    assert told(outcome, Told.LEFT_OUT) == [
+        "left out: Canary podinfo spec.targetRef: Deployment podinfo: give its file too"
+    ]
+
+
+def _argo(example: Example) -> Manifest:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": example.kind,
+        "metadata": {"name": "cart"},
+        "spec": example.spec,
+    }
+
+
+@pytest.mark.parametrize("example", ALL, ids=lambda each: each.where)
+def test_an_example_of_argo_lints_as_its_page_says(example: Example) -> None:
+    """What is refused is refused by name (docs/argo-compatibility.md); everything else passes."""
+    outcome = migrated([_argo(example)])
+
+    (one,) = outcome.objects
+    assert (one["apiVersion"], one["kind"]) == ("rollouts.dev/v1alpha1", example.kind)
+    if not example.refused:
+        assert [each for each in problems(outcome) if "template" not in each] == []
+
+
+def test_a_deployment_becomes_a_canary_with_the_same_limits() -> None:
+    """Nothing that a server wrote comes along."""
+    limits = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}
+    written = {
+        "uid": "1",
+        "resourceVersion": "2",
+        "annotations": {"deployment.kubernetes.io/revision": "3", "team": "a"},
+    }
+    deployment = {
+        **DEPLOYMENT,
+        "metadata": {**DEPLOYMENT["metadata"], **written},
+        "spec": {**DEPLOYMENT["spec"], "strategy": limits},
+        "status": {"replicas": 2},
+    }
+
+    outcome = migrated([deployment])
+
+    (rollout,) = outcome.objects
+    assert problems(outcome) == []
+    assert rollout["metadata"] == {"name": "podinfo", "namespace": "test", "annotations": {"team": "a"}}
+    assert rollout["spec"]["strategy"]["canary"]["maxSurge"] == "25%"
+    assert "status" not in rollout
+
+
+def test_a_workload_reference_takes_the_template_over() -> None:
+    """`workloadRef` is not carried out yet, so its Deployment's template goes into the Rollout."""
+    spec = {
+        "replicas": 3,
+        "workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"},
+        "strategy": {"canary": {}},
+    }
+    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "web"}, "spec": spec}
+
+    outcome = migrated([rollout, DEPLOYMENT, AUTOSCALER])
+
+    assert problems(outcome) == []
+    assert of_kind(outcome, "Rollout")[0]["spec"]["template"] == DEPLOYMENT["spec"]["template"]
+    assert of_kind(outcome, "HorizontalPodAutoscaler")[0]["spec"]["scaleTargetRef"]["name"] == "web"
+
+
+def test_a_service_loses_argos_key() -> None:
+    """With it, it would go on selecting Argo's pods alone."""
+    selector = {"app": "cart", "rollouts-pod-template-hash": "abc"}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "cart"},
+        "spec": {"selector": selector, "ports": [{"port": 80}]},
+    }
+
+    outcome = migrated([service])
+
+    assert [each["spec"]["selector"] for each in outcome.objects] == [{"app": "cart"}]
+    assert len(told(outcome, Told.TO_DO)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (yaml.safe_dump(DEPLOYMENT), 0, "to do: Deployment podinfo"),
+        (
+            yaml.safe_dump_all([CANARIES["what has no equal"], DEPLOYMENT]),
+            1,
+            "left out: Canary podinfo spec.analysis.webhooks[0]",
+        ),
+        (
+            yaml.safe_dump({"apiVersion": "argoproj.io/v1alpha1", "kind": "Experiment", "metadata": {"name": "e"}}),
+            1,
+            "has no equal",
+        ),
+        ("", 1, "nothing came out"),
+        ("a: [", 1, "expected"),
+    ],
+)
+def test_the_command_says_what_it_did(
+    text: str, code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Objects to stdout, for `kubectl apply -f -`; notes to stderr."""
+    file = tmp_path / "in.yaml"
+    file.write_text(text)
+
+    assert main(["migrate", "-f", str(file)]) == code
+
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert all(isinstance(each, dict) for each in yaml.safe_load_all(printed.out))
+
+
+@pytest.mark.parametrize("strange", [[], "x", 7, None, {"a": []}])
+@pytest.mark.parametrize("field", ["metadata", "spec"])
+@pytest.mark.parametrize("manifest", [canary(), DEPLOYMENT, AUTOSCALER, TEMPLATE], ids=lambda each: str(each["kind"]))
+def test_a_strange_object_stops_nothing(manifest: Manifest, field: str, strange: Any) -> None:
+    """A file may hold anything."""
+    migrated([{**manifest, field: strange}, DEPLOYMENT])

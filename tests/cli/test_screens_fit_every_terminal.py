@@ -1,0 +1,155 @@
+"""What commands print fits terminals of 60 to 200 columns, with and without colour, and pipes get one line an object."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from rollouts.cli.picture import NOW_S
+from rollouts.cli.terminal.tree import weight_bar
+from rollouts.cli.view.objects import RolloutObjects, view_of
+from rollouts.cli.view.ways import wait_line
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import RolloutStatus, WaitingFor
+from rollouts.objects import Manifest
+from tests.cli.drawn_screens import DRAWN, PIPE, UNDER_WAY, WIDTHS, screen, screens, views
+
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+STEPS = [{"setWeight": 25}, {"pause": {}}]
+T0, T1 = "2026-11-21T10:00:00Z", "2026-11-21T10:05:00Z"
+
+
+@pytest.mark.parametrize(("path", "name", "width"), list(screens()), ids=lambda value: getattr(value, "name", None))
+def test_a_screen_is_the_one_on_record(path: Path, name: str, width: int) -> None:
+    """`python -m tests.cli.drawn_screens` draws them again; somebody looks at the difference."""
+    assert screen(name, width) == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", DRAWN)
+def test_colours_change_no_character(name: str, width: int) -> None:
+    """A screen means the same to who cannot see colours."""
+    coloured = screen(name, width, colour=True)
+
+    assert "\x1b[" in coloured
+    assert [line.rstrip() for line in STYLES.sub("", coloured).splitlines()] == screen(name, width).splitlines()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", [name for name in DRAWN if name.startswith("get")])
+def test_the_tree_of_one_rollout_stays_inside_the_terminal(name: str, width: int) -> None:
+    """A line that the terminal breaks itself destroys the tree's guides."""
+    assert max(map(cell_len, screen(name, width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [PIPE, *WIDTHS])
+@pytest.mark.parametrize("name", ["list", "list-all", "list-wide"])
+def test_a_list_has_one_line_for_each_rollout_and_cuts_no_name(name: str, width: int) -> None:
+    """Whatever the width: a name that is cut cannot be copied, and a broken line cannot be counted."""
+    listed = [each.name for each in views() if name == "list-all" or len(each.name) < 20]
+    _, *lines = screen(name, width).splitlines()
+
+    assert [line.split()[1 if name == "list-all" else 0] for line in lines] == listed
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_only_the_last_column_of_a_list_goes_beyond_the_edge(width: int) -> None:
+    """A narrow terminal is given fewer columns, not shorter ones."""
+    header, *_ = screen("list", width).splitlines()
+
+    assert header.index("WAITING FOR") < width - len("WAITING FOR")
+    assert header.startswith("NAME ")
+
+
+def test_a_pipe_gets_every_column_on_one_line_however_long() -> None:
+    """`rollouts list | awk` must not depend on who has which window."""
+    header, *lines = screen("list", PIPE).splitlines()
+
+    assert header.split() == ["NAME", "PHASE", "STEP", "WEIGHT", "READY", "AGE", "WAITING", "FOR"]
+    assert all(len(line.split()) >= 6 for line in lines)
+
+
+def test_the_bar_shows_what_is_live_beside_what_is_wanted() -> None:
+    """A weight that is written is not a weight that is there: the half-filled cells are on their way."""
+    assert weight_bar(50, live=25, ascii_only=True).plain == "#####~~~~~.........."
+    assert weight_bar(0, live=25, ascii_only=True).plain == "~~~~~..............."
+    assert weight_bar(50, live=50, ascii_only=True).plain == "##########.........."
+
+
+def status(**changes: object) -> Manifest:
+    """A canary whose revision `new` is rolled out beside `old`."""
+    return {"phase": "Progressing", "currentRevision": "new", "stableRevision": "old", "observedGeneration": 1,
+            "startedAt": T0, "stepStartedAt": T1, "currentStepIndex": 2, "replicas": 4, "availableReplicas": 4,
+            **changes}  # fmt: skip
+
+
+def seen(rollout_status: Manifest) -> RolloutObjects:
+    """The Rollout with that status."""
+    return RolloutObjects(rollout={"metadata": {"name": "cart", "namespace": "shop", "generation": 1},
+                                   "spec": {"replicas": 4, "strategy": {"canary": {"steps": STEPS}}},
+                                   "status": rollout_status})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted", "live"),
+    [
+        ({"weight": 50, "updatedAvailableReplicas": 1}, 50, 25),
+        ({"weight": 50, "updatedAvailableReplicas": 0, "availableReplicas": 0}, 50, None),
+        ({"weight": 100, "stableRevision": ""}, None, None),
+        ({"weight": 100, "stableRevision": "new"}, None, None),
+    ],
+)
+def test_the_weight_is_measured_by_pods_where_no_route_splits(
+    changes: Manifest, wanted: int | None, live: int | None
+) -> None:
+    """Without a router the share is the share of available pods; the first revision has no share of anything."""
+    view = view_of(seen(status(**changes)))
+
+    assert (view.weight_percent, view.live_percent) == (wanted, live)
+
+
+def test_steps_that_never_ran_are_not_ticked() -> None:
+    """A revision that was stable before skips them, and so does the first one; both stand behind the last step at once."""
+    ran, skipped = view_of(seen(status())), view_of(seen(status(stepStartedAt=T0)))
+
+    assert (ran.steps_skipped, skipped.steps_skipped) == (False, True)
+    assert "✔" not in screen("get-first", 120).partition("Pods")[0]
+    assert "Steps    skipped: setWeight 25  pause until promoted" in screen("get-first", 120)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "gist", "commands"),
+    [
+        (Reason.PROMOTION_NEEDED, "step 1: waiting for promotion of revision b: rollouts promote cart -n shop",
+         "step 1: waiting for promotion of revision b", ["promote cart -n shop"]),
+        (Reason.PAUSED_BY_USER, "paused by the annotation rollouts.dev/pause: rollouts resume cart -n shop",
+         "paused by the annotation rollouts.dev/pause", ["resume cart -n shop"]),
+        (Reason.RETRY_NEEDED, "aborted; to try revision b again: rollouts retry cart -n shop", "aborted", ["retry cart -n shop"]),
+        (Reason.ROLLED_BACK, "rolled back; to go forward again: rollouts rollback cart -n shop --to b", "rolled back",
+         ["rollback cart -n shop --to b"]),
+        (Reason.ANALYSIS_RUNNING, "s; to end it: rollouts analysis terminate r-1 -n shop; to stop: rollouts abort cart -n shop",
+         "s", ["analysis terminate r-1 -n shop", "abort cart -n shop"]),
+        (Reason.TIMED_PAUSE, "step 1: pause of 5 m", "step 1: pause of 5 m", ["promote cart -n shop"]),
+        (Reason.PODS_NOT_AVAILABLE, "waiting for 1 pod", "waiting for 1 pod", ["abort cart -n shop"]),
+        (Reason.DRAINING, "waiting for proxies", "waiting for proxies", []),
+        (Reason.PODS_NOT_AVAILABLE, "it said: rollouts promote other -n shop", "it said: rollouts promote other -n shop",
+         ["abort cart -n shop"]),
+    ],
+)  # fmt: skip
+def test_the_command_that_ends_a_wait_stands_below_it(
+    reason: Reason, message: str, gist: str, commands: list[str]
+) -> None:
+    """Nobody should have to look a command up at three in the morning. A text of others cannot name one about another object."""
+    line = wait_line(WaitingFor(reason, message, NOW_S, None), UNDER_WAY, namespace="shop", name="cart")
+
+    assert (line.gist, [way.command for way in line.ways]) == (gist, commands)
+
+
+def test_the_first_revision_cannot_be_aborted_so_nobody_is_told_to() -> None:
+    """There is nothing to go back to."""
+    wait = WaitingFor(Reason.PODS_NOT_AVAILABLE, "waiting for 4 pods", NOW_S, None)
+
+    assert wait_line(wait, RolloutStatus(current_revision="a"), namespace="shop", name="cart").ways == ()

@@ -1,0 +1,186 @@
+"""Promise: commands know the Secrets that a Rollout versions by their names and their keys, and show no value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollouts.cli.commands.rbac import Account, config_roles, config_secrets_named
+from rollouts.cli.exits import Exit
+from rollouts.cli.main import main
+from rollouts.manifests.config_copy import config_key
+from rollouts.manifests.ownership import CONFIG_KEY_NAME
+from rollouts.objects import ROLLOUT, SECRET, Manifest
+from tests.cli import configured
+from tests.cli.configured import config_map, secret, use
+from tests.cli.runs import Served, served
+from tests.cli.test_the_plan_knows_configuration import cart, install, planned, refused, revision_of, rules
+
+Printed = pytest.CaptureFixture[str]
+KEY = b"k" * 32
+OPTED_IN = {"secrets": True}
+OLD, NEW = secret("db", {"password": "hunter2", "user": "shop"}), secret("db", {"password": "hunter3", "user": "shop"})
+
+
+def reading(*names: str, **versioning: Any) -> Manifest:
+    """A Rollout whose pods take their environment from these Secrets."""
+    made = cart(configVersioning=versioning or OPTED_IN)
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["envFrom"] = [{"secretRef": {"name": each}} for each in names or ("db",)]
+    return made
+
+
+async def stored(there: Served, **more: Any) -> str:
+    """The Rollout with the old Secret; the revision."""
+    await there.create(SECRET, config_key("default", KEY))
+    return await install(there, reading(), OLD, key=KEY, **more)
+
+
+# --- rbac
+
+
+@pytest.mark.parametrize(
+    ("manifests", "named"),
+    [
+        ([reading("b", "a")], {"one": ("a", "b", CONFIG_KEY_NAME)}),
+        ([reading("a", mode="On"), reading("a", secrets=False), reading("a", secrets=True, mode="Off")], {}),
+        ([{**reading("a"), "metadata": {"name": "x", "namespace": "two"}}], {"two": ("a", CONFIG_KEY_NAME)}),
+        ([{**reading("a"), "apiVersion": "argoproj.io/v1alpha1"}], {}),
+    ],
+)
+def test_the_secrets_of_rollouts_that_opted_in_are_named_with_the_key(
+    manifests: list[Manifest], named: Mapping[str, tuple[str, ...]]
+) -> None:
+    """A Rollout that has not said so needs no right, and gets none."""
+    assert config_secrets_named(manifests, ("one",)) == named
+
+
+def test_a_role_may_get_these_secrets_and_create_others() -> None:
+    """RBAC cannot limit the names of what is created; there is no list, no watch, no change and no deletion."""
+    role, binding = config_roles({"shop": ("a", "b")}, Account("rollouts-system", "rollouts"))
+    about = {"apiGroups": [""], "resources": ["secrets"]}
+
+    assert role["rules"] == [{**about, "resourceNames": ["a", "b"], "verbs": ["get"]}, {**about, "verbs": ["create"]}]
+    assert role["metadata"] == binding["metadata"] == {"name": "rollouts-config-secrets", "namespace": "shop"}
+    assert binding["roleRef"]["name"] == "rollouts-config-secrets"
+
+
+def test_the_command_prints_the_roles_of_rollouts(tmp_path: Path, capsys: Printed) -> None:
+    """`rollouts rbac -f rollout.yaml -n shop | kubectl apply -f -`."""
+    file = tmp_path / "rollout.yaml"
+    file.write_text(yaml.safe_dump(reading()))
+
+    assert main(["rbac", "-f", str(file), "-n", "shop"]) == Exit.OK
+    made = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert made == config_roles({"shop": ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts"))
+    assert main(["rbac", "-f", str(file)]) == Exit.USAGE
+    assert "Rollout cart: has no namespace" in capsys.readouterr().err
+
+
+# --- plan
+
+
+async def test_a_rotated_secret_in_the_file_is_a_new_revision(tmp_path: Path, capsys: Printed) -> None:
+    """The same hash as the controller's, because whoever may read Secrets may read the key; keys are named, values are not."""
+    async with served(tmp_path) as there:
+        before = await stored(there)
+        document = await planned(there, capsys, tmp_path, reading(), NEW)
+        (same,) = (await planned(there, capsys, tmp_path, reading()))["plans"]
+
+    (plan,) = document["plans"]
+    assert (same["revision"]["target"], plan["revision"]["target"]) == (
+        before,
+        revision_of(reading(), use(NEW, key=KEY)),
+    )
+    assert plan["config"] == [
+        {"kind": "Secret", "name": "db", "change": "changed", "changedKeys": ["password"], "copy": "db-*"}
+    ]
+    assert document["configMaps"] == []
+    assert document["secrets"] == [
+        {"namespace": "default", "name": "db", "exists": True, "changedKeys": ["password"], "starts": ["cart"]}
+    ]
+    assert "hunter" not in str(document)
+
+
+async def test_secrets_alone_tell_which_rollouts_they_start(tmp_path: Path, capsys: Printed) -> None:
+    """One that nobody versions is not even read."""
+    async with served(tmp_path) as there:
+        await stored(there)
+        document = await planned(there, capsys, tmp_path, NEW, secret("other", {"a": "b"}))
+
+    assert [(each["name"], each["starts"]) for each in document["secrets"]] == [("db", ["cart"])]
+
+
+async def test_without_the_right_to_read_secrets_they_are_taken_as_unchanged(tmp_path: Path, capsys: Printed) -> None:
+    """A plan in a pipeline has fewer rights than the controller; the plan says so."""
+    async with served(tmp_path) as there:
+        before = await stored(there)
+        refused(there, "secrets")
+        (plan,) = (await planned(there, capsys, tmp_path, reading(), NEW))["plans"]
+
+    assert plan["revision"]["target"] == before
+    assert rules(plan) == {"ConfigUnknown": "note"}
+
+
+# --- config
+
+
+async def test_two_copies_are_compared_by_their_keys(tmp_path: Path, capsys: Printed) -> None:
+    """With the key of the namespace their contents have the hashes that are noted."""
+    async with served(tmp_path) as there:
+        await there.create(SECRET, config_key("default", KEY))
+        await configured.install(there, (OLD,), (NEW,), key=KEY)
+
+        assert await there.command("config", "diff", "stable", "canary") == 1
+        shown = capsys.readouterr().out
+
+    assert "  password: changed" in shown
+    assert "hunter" not in shown
+
+
+async def test_a_revision_that_reads_the_secret_itself_is_compared_by_its_hash(tmp_path: Path, capsys: Printed) -> None:
+    """It has no copy: the source counts while it has the content that is noted."""
+    async with served(tmp_path) as there:
+        await stored(there, copied=False)
+        await there.create(ROLLOUT, {**cart("else"), "status": None})
+        revision = (await there.object(ROLLOUT, "cart"))["status"]["currentRevision"]
+        assert await there.command("config", "list", "cart") == 0
+        shown = capsys.readouterr().out
+
+    assert revision in shown
+    assert use(OLD, key=KEY).content in shown
+    assert use(OLD).content not in shown
+    assert "hunter" not in shown
+
+
+async def test_all_of_it_can_be_read_by_programs_but_no_value_of_a_secret(tmp_path: Path, capsys: Printed) -> None:
+    """Not even its size."""
+    flags = (config_map("flags", {"on": "no"}), config_map("flags", {"on": "yes"}))
+    async with served(tmp_path) as there:
+        await there.create(SECRET, config_key("default", KEY))
+        await configured.install(there, (flags[0], OLD), (flags[1], NEW), key=KEY)
+        assert await there.command("config", "diff", "stable", "canary", "-o", "json") == 1
+        difference = json.loads(capsys.readouterr().out)
+        assert await there.command("config", "list", "cart", "-o", "json") == 0
+        listed = json.loads(capsys.readouterr().out)
+        assert await there.command("config", "list", "cart", "-o", "yaml") == 2
+
+    by_kind = {each["kind"]: each for each in difference["changes"]}
+    assert by_kind["Secret"]["keys"] == [{"key": "password", "before": {}, "after": {}}]
+    assert by_kind["ConfigMap"]["keys"] == [
+        {"key": "on", "before": {"bytes": 2, "text": "no"}, "after": {"bytes": 3, "text": "yes"}}
+    ]
+    assert (difference["before"], difference["after"]) == ("oldrev", "newrev")
+    newest, oldest = listed
+    assert (newest["revision"], newest["roles"], oldest["number"]) == ("newrev", ["canary"], 1)
+    assert newest["config"][0] == {
+        "kind": "ConfigMap",
+        "source": "flags",
+        "copy": use(flags[1]).copy,
+        "content": use(flags[1]).content,
+    }

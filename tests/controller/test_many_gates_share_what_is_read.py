@@ -1,0 +1,114 @@
+"""Promise: however many Rollouts stand at a gate of autoscaling, each list of a namespace is read once in an interval.
+
+Usage is that of the simulated metrics-server, and the autoscalers act as the real one was recorded to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+
+import msgspec
+
+from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
+from rollouts.ports import MERGE_PATCH, Request
+from rollouts.sim.network.consumption import Consumption
+from tests.controller.analysis.stage import BUSY, NAMESPACE, Stage, play
+
+MANY = 500 if os.environ.get("ROLLOUTS_DEEP") == "1" else 25
+NAMESPACES = (NAMESPACE, BUSY)
+MINUTES = 3
+LISTS = (AUTOSCALER.plural, "pods.metrics.k8s.io")
+
+
+def rollout(namespace: str, name: str) -> Manifest:
+    """Two pods; the gate asks for an autoscaler with room and for sparing pods."""
+    app = {"name": "app", "image": "web:1", "resources": {"requests": {"cpu": "500m"}}}
+    limit = {"container": "app", "resource": "cpu", "maxUtilizationPercent": 90}
+    return {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "autoscaling": {"minHeadroomPercent": 20, "containerResource": limit},
+            "strategy": {"canary": {"steps": [{"setWeight": 50}]}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [app]}},
+        },
+    }
+
+
+def autoscaler(namespace: str, name: str) -> Manifest:
+    """At its maximum already."""
+    target = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "name": name}
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}
+    return {
+        "apiVersion": AUTOSCALER.api_version,
+        "kind": AUTOSCALER.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": 2,
+            "maxReplicas": 2,
+            "metrics": [{"type": "Resource", "resource": cpu}],
+        },
+    }
+
+
+def updated(stage: Stage, namespace: str, name: str) -> None:
+    """Somebody sets the image web:2."""
+    template = rollout(namespace, name)["spec"]["template"]
+    template["spec"]["containers"][0]["image"] = "web:2"
+    body = msgspec.json.encode({"spec": {"template": template}})
+    answer = stage.cluster.api.answer(Request("PATCH", ROLLOUT.path(namespace, name), {}, body, MERGE_PATCH))
+    assert answer.status == 200, answer.body
+
+
+def waits_for(stage: Stage) -> Counter[str]:
+    """How many Rollouts wait for what."""
+    statuses = [each.get("status") or {} for space in NAMESPACES for each in stage.cluster.list(ROLLOUT, space)]
+    return Counter((each.get("waitingFor") or {}).get("reason", "") for each in statuses)
+
+
+def lists(stage: Stage) -> dict[str, int]:
+    """How often each list was read so far."""
+    counts = stage.cluster.api.counts
+    return {
+        each: sum(n for (verb, plural, *_), n in counts.items() if (verb, plural) == ("GET", each)) for each in LISTS
+    }
+
+
+def test_many_gates_share_their_lists() -> None:
+    """Four times a minute for each namespace, not for each Rollout; before the updates never."""
+    read: list[dict[str, int]] = []
+    names = [(space, f"web-{number}") for space in NAMESPACES for number in range(MANY // len(NAMESPACES))]
+
+    async def scenario(stage: Stage) -> None:
+        stage.cluster.metrics_server()
+        stage.cluster.autoscalers()
+        stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:1")
+        stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:2")
+        for space, name in names:
+            stage.cluster.apply(rollout(space, name))
+            stage.cluster.apply(autoscaler(space, name))
+        async with stage.controller():
+            await asyncio.sleep(120)
+            assert waits_for(stage) == {"": len(names)}
+            read.append(lists(stage))
+            for space, name in names:
+                updated(stage, space, name)
+            await asyncio.sleep(120)
+            assert waits_for(stage) == {"NoHeadroom": len(names)}
+            before = lists(stage)
+            await asyncio.sleep(60 * MINUTES)
+            read.append({each: times - before[each] for each, times in lists(stage).items()})
+        assert waits_for(stage) == {"NoHeadroom": len(names)}
+
+    play(scenario)
+
+    idle, held = read
+    assert idle == dict.fromkeys(LISTS, 0)
+    for each, times in held.items():
+        assert 2 * MINUTES <= times <= len(NAMESPACES) * 4 * MINUTES + len(NAMESPACES), (each, times)

@@ -1,0 +1,136 @@
+"""Promise: no pod begins before the copies of Secrets that it reads, and a copy belongs to one ReplicaSet alone.
+
+The controller can neither see such copies nor delete them: the note on a ReplicaSet says that they were made. They go with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rollouts.core.decide import decide
+from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
+from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent, PatchReplicaSet
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
+from tests.core.config_worlds import CRED, source_written, with_configs
+from tests.core.model import World, deleted, snapshot, world
+from tests.core.worlds import edited, later, one, reconciled, settled
+
+CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+OPTED_IN = ConfigVersioning(secrets=True, settle_s=0.0)
+
+
+def _first() -> World:
+    """The Secret is known, and nothing is made yet."""
+    there = world(CANARY, config_refs=(CRED,), config_versioning=OPTED_IN)
+    return reconciled(source_written(there, "v1", CRED.name))
+
+
+def _v1() -> World:
+    """Rolled out with the first content of `cred`."""
+    return replace(later(settled(_first()), 3600.0), writes=(), notices=())
+
+
+def _v2() -> World:
+    """A canary with the second content waits for its promotion."""
+    return settled(source_written(_v1(), "v2", CRED.name))
+
+
+def _intents(there: World) -> tuple[Intent, ...]:
+    return decide(snapshot(there)).intents
+
+
+def _use(there: World, revision: str) -> ConfigUse:
+    (use,) = one(there, revision).config or ()
+    return use
+
+
+def _made(there: World) -> CreateReplicaSet:
+    (made,) = [each for each in _intents(there) if isinstance(each, CreateReplicaSet)]
+    return made
+
+
+def test_a_replica_set_is_created_without_pods_and_before_its_copy() -> None:
+    """It owns the copy, so it is there first: the cluster's garbage collector deletes what we have no right to delete."""
+    there = _first()
+
+    assert not [each for each in _intents(there) if isinstance(each, CreateConfigCopy)]
+    assert (_made(there).replicas, [use.waits_for_copy for use in _made(there).config]) == (0, [True])
+
+
+def test_the_note_comes_after_the_copy_and_pods_after_the_note() -> None:
+    """Any prefix is safe: a copy that is noted was made."""
+    there = reconciled(_first())
+    (replica_set,) = there.replica_sets
+    copy, note = _intents(there)
+
+    assert isinstance(copy, CreateConfigCopy)
+    assert copy.owner is not None
+    assert (copy.use.kind, copy.owner.uid) == (ConfigKind.SECRET, replica_set.uid)
+    assert isinstance(note, PatchReplicaSet)
+    assert [use.made for use in note.config or ()] == [True]
+    writes = [each for each in settled(there).writes if each != "Status"]
+    assert writes[:4] == ["CreateReplicaSet", "CreateConfigCopy", "PatchReplicaSet", "PatchReplicaSet"]
+
+
+def test_a_replica_set_that_grows_has_its_copy_first() -> None:
+    """Its size was known before its copy: the note is in the write that lets it grow."""
+    there = reconciled(_first())
+    observed = replace(there, replica_sets=tuple(replace(each, observed=True) for each in there.replica_sets))
+    copy, grows = _intents(observed)
+
+    assert isinstance(copy, CreateConfigCopy)
+    assert isinstance(grows, PatchReplicaSet)
+    assert (grows.replicas, [use.made for use in grows.config or ()]) == (4, [True])
+
+
+def test_each_replica_set_has_copies_of_its_own() -> None:
+    """Another template with the same content makes another copy, since the first one goes with the first ReplicaSet."""
+    before = _v1()
+    there = settled(edited(before, revision="b"))
+    uses = [_use(there, each.revision) for each in there.replica_sets]
+
+    assert len({use.content for use in uses}) == 1
+    assert len({use.copy for use in uses}) == len(uses) == 2
+
+
+def test_a_replica_set_that_is_made_again_gets_another_copy() -> None:
+    """The copy of the one that was deleted may be there still, and is about to go."""
+    there = _v1()
+    before = _use(there, there.status.current_revision)
+    gone = later(deleted(there, there.status.current_revision), 1.0)
+    (use,) = _made(reconciled(gone) if not _intents(gone) else gone).config
+
+    assert (use.content, use.copy == before.copy) == (before.content, False)
+
+
+def test_copies_are_made_once_and_never_deleted_by_us() -> None:
+    """Without the right to see them, a note is all there is."""
+    there = settled(later(_v2(), 7200.0))
+
+    assert there.writes.count("CreateConfigCopy") == 1
+    assert not [each for each in _intents(there) if isinstance(each, CreateConfigCopy | DeleteConfigCopy)]
+    assert [_use(there, each.revision).made for each in there.replica_sets] == [True, True]
+
+
+def test_without_its_copy_a_revision_gets_no_pods_and_says_why() -> None:
+    """The Secret has changed between the two writes; going on to its new content is one way out."""
+    lacking = reconciled(_first())
+    changed = source_written(lacking, "v2", CRED.name)
+    rolled = with_configs(changed, read=changed.configs.objects)
+    later_on = settled(rolled)
+
+    assert later_on.status.stable_revision == later_on.status.current_revision != lacking.status.current_revision
+    assert one(later_on, lacking.status.current_revision).spec_replicas == 0
+
+
+def test_an_unreadable_secret_holds_the_revision_on_record() -> None:
+    """Nothing of what runs depends on it."""
+    there = _v1()
+    unknown = with_configs(source_written(there, "v2", CRED.name), trouble="leader changed")
+    decision = decide(snapshot(reconciled(unknown)))
+
+    assert decision.status.current_revision == there.status.current_revision
+    assert decision.status.waiting_for is not None
+    assert decision.status.waiting_for.reason is Reason.CONFIG_NOT_READ

@@ -1,0 +1,495 @@
+"""Promise: with `spec.autoscaling` no step is complete, and nothing is promoted, until the evidence that it asks for is there.
+
+Evidence is newer than the pods and the traffic of the step. No evidence is never a pass, and a person may pass the gate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.analysis import Analysis
+from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric, ScalingCondition
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskAutoscaling
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.strategy.autoscaling import FRESH_S, LOOK_S, POLL_S
+from tests.core.autoscalers import LIMITED, Load
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import edited, later, looks_again_in_s, reconciled, running, settled, sizes
+
+SETTLED = AutoscalingGate(settled=True)
+ROOM = AutoscalingGate(min_headroom_percent=20)
+LIMIT = AutoscalingGate(
+    container=ContainerLimit(container="app", resource=ContainerMetric.CPU, max_utilization_percent=90)
+)
+WHOLE = replace(LIMIT, settled=True, min_headroom_percent=20)
+CHECKED = Analysis(path="spec.strategy.canary.steps[0].analysis", settings={}, templates=("good",))
+
+CANARY = Canary(steps=(SetWeight(25), SetWeight(50)))
+ROUTED = replace(CANARY, traffic_routing=TrafficRouting())
+TIMED = Canary(steps=(SetWeight(25), Pause(60)))
+JUDGED = Canary(steps=(SetWeight(25), Analyze(CHECKED)))
+GREEN = BlueGreen(active_service="cart", preview_service="cart-preview")
+
+
+def updating(load: Load, *, gate: AutoscalingGate = WHOLE, strategy: Strategy = CANARY, **spec: Any) -> World:
+    """Revision `b` is on its way since an instant."""
+    there = replace(running(strategy, autoscaling=gate, **spec), load=load)
+    return edited(there, revision="b")
+
+
+def held(load: Load, *, gate: AutoscalingGate = WHOLE, strategy: Strategy = CANARY, **spec: Any) -> World:
+    """Revision `b`, ten minutes later."""
+    return settled(updating(load, gate=gate, strategy=strategy, **spec), seconds=600)
+
+
+def at_step(index: int, strategy: Strategy, *, gate: AutoscalingGate = WHOLE) -> World:
+    """Revision `b` has just come to that step; all is well so far."""
+    there = reconciled(updating(Load(), gate=gate, strategy=strategy))
+    while there.status.step_index < index:
+        there = settled(there, seconds=1)
+    assert (there.status.current_revision, there.status.step_index) == ("b", index)
+    return there
+
+
+def told(there: World) -> tuple[Reason, str]:
+    waiting = there.status.waiting_for
+    assert waiting is not None, there.status
+    return waiting.reason, waiting.message
+
+
+def limited(reason: str) -> ScalingCondition:
+    return ScalingCondition(status=True, reason=reason)
+
+
+HOLDS: dict[str, tuple[AutoscalingGate, Load, Reason, str]] = {
+    "it scales up": (
+        SETTLED,
+        Load(changes={"desired": 6}),
+        Reason.AUTOSCALER_NOT_SETTLED,
+        "waiting for autoscaler cart to settle: 4 pods, it wants 6",
+    ),
+    "it has just scaled, and has not looked since": (
+        SETTLED,
+        Load(changes={"current": 2}),
+        Reason.AUTOSCALER_NOT_SETTLED,
+        "waiting for autoscaler cart to settle: 2 pods, it wants 4",
+    ),
+    "it scales as fast as it may": (
+        SETTLED,
+        Load(changes={"scaling_limited": limited("ScaleUpLimit")}),
+        Reason.AUTOSCALER_NOT_SETTLED,
+        "it scales as fast as its behavior allows",
+    ),
+    "it waits before it grows": (
+        SETTLED,
+        Load(changes={"able_to_scale": limited("ScaleUpStabilized"), "stabilization_up_s": 60}),
+        Reason.AUTOSCALER_NOT_SETTLED,
+        "it will add pods when its window of 60 s is over",
+    ),
+    "it knows no metric": (
+        SETTLED,
+        Load(changes={"scaling_active": ScalingCondition(False, "FailedGetResourceMetric", "no metrics")}),
+        Reason.AUTOSCALING_UNKNOWN,
+        "autoscaler cart scales by nothing: FailedGetResourceMetric: no metrics",
+    ),
+    "whether it knows one is unknown": (
+        ROOM,
+        Load(changes={"scaling_active": ScalingCondition()}),
+        Reason.AUTOSCALING_UNKNOWN,
+        "autoscaler cart scales by nothing",
+    ),
+    "it cannot scale": (
+        SETTLED,
+        Load(changes={"able_to_scale": ScalingCondition(False, "FailedGetScale", "")}),
+        Reason.AUTOSCALING_UNKNOWN,
+        "autoscaler cart cannot scale: FailedGetScale",
+    ),
+    "it has not looked": (
+        SETTLED,
+        Load(changes={"desired": None}),
+        Reason.AUTOSCALING_UNKNOWN,
+        "autoscaler cart has not looked at this Rollout yet",
+    ),
+    "its status is about an older spec": (
+        ROOM,
+        Load(changes={"observed": False}),
+        Reason.AUTOSCALING_UNKNOWN,
+        "autoscaler cart has not looked at this Rollout yet",
+    ),
+    "there is none": (
+        SETTLED,
+        Load(none=True),
+        Reason.AUTOSCALER_NOT_FOUND,
+        "no HorizontalPodAutoscaler has Rollout cart as its scaleTargetRef",
+    ),
+    "it cannot be read": (
+        ROOM,
+        Load(unread=True),
+        Reason.AUTOSCALING_UNKNOWN,
+        "horizontalpodautoscalers cannot be read: the controller may not list them",
+    ),
+    "it is near its maximum": (
+        AutoscalingGate(min_headroom_percent=30),
+        Load(changes={"max_replicas": 5}),
+        Reason.NO_HEADROOM,
+        "autoscaler cart is at 4 of 5 pods: headroom 20 %, the next step needs 30 %: raise maxReplicas",
+    ),
+    "it wants more than its maximum": (
+        SETTLED,
+        Load(changes={"max_replicas": 4, "scaling_limited": LIMITED}),
+        Reason.NO_HEADROOM,
+        "autoscaler cart wants more than its maximum of 4 pods: raise maxReplicas",
+    ),
+    "a container burns": (
+        LIMIT,
+        Load(percent={"b": 130.2}),
+        Reason.CONTAINER_OVER_LIMIT,
+        "container app of revision b uses 131 % of its cpu request (limit 90 %)",
+    ),
+    "there is no metrics-server": (
+        LIMIT,
+        Load(unmeasured=True),
+        Reason.AUTOSCALING_UNKNOWN,
+        "metrics.k8s.io cannot be read: the cluster does not have it; install metrics-server",
+    ),
+    "no pod was measured": (
+        LIMIT,
+        Load(measured=0),
+        Reason.AUTOSCALING_UNKNOWN,
+        "container app of revision b was measured in 0 of 1 pod: pods without a sample",
+    ),
+    "all samples are old": (
+        LIMIT,
+        Load(lag_s=3600),
+        Reason.AUTOSCALING_UNKNOWN,
+        "container app of revision b was not measured in each of its pods since this step",
+    ),
+    "a container requests nothing": (
+        LIMIT,
+        Load(requests=0.0),
+        Reason.AUTOSCALING_UNKNOWN,
+        "container app of revision b has no cpu request in each of its pods",
+    ),
+    "a use below nothing": (
+        LIMIT,
+        Load(percent={"b": -5}),
+        Reason.AUTOSCALING_UNKNOWN,
+        "container app of revision b has no cpu use that can be right",
+    ),
+    "a use that is no number": (
+        LIMIT,
+        Load(percent={"b": float("nan")}),
+        Reason.AUTOSCALING_UNKNOWN,
+        "container app of revision b has no cpu use that can be right",
+    ),
+}
+
+
+@pytest.mark.parametrize("strategy", [CANARY, ROUTED], ids=["by ratio", "by weights"])
+@pytest.mark.parametrize("case", HOLDS)
+def test_a_canary_stays_at_its_step_and_says_why(case: str, strategy: Strategy) -> None:
+    """With the numbers and what to do, in the words of the one who has to do it."""
+    gate, load, reason, words = HOLDS[case]
+
+    there = held(load, gate=gate, strategy=strategy)
+
+    assert there.status.step_index == 0
+    assert told(there)[0] is reason
+    assert words in told(there)[1]
+
+
+@pytest.mark.parametrize("case", HOLDS)
+def test_a_preview_is_not_promoted(case: str) -> None:
+    """Blue-green asks once, before the switch."""
+    gate, load, reason, _ = HOLDS[case]
+
+    there = held(load, gate=gate, strategy=GREEN)
+
+    assert not there.status.gate_passed
+    assert told(there)[0] is reason
+
+
+@pytest.mark.parametrize("strategy", [CANARY, ROUTED, TIMED, JUDGED, GREEN], ids=repr)
+def test_an_update_goes_on_when_all_is_well(strategy: Strategy) -> None:
+    """A gate that never opens is a bug of ours."""
+    there = settled(updating(Load(), strategy=strategy))
+
+    assert there.status.stable_revision == "b"
+    assert there.load.asked > 0
+
+
+@pytest.mark.parametrize("case", HOLDS)
+def test_an_update_goes_on_once_the_evidence_is_there(case: str) -> None:
+    """What held it is over, and nobody had to do anything."""
+    gate, load, _, _ = HOLDS[case]
+
+    there = settled(replace(held(load, gate=gate), load=Load()))
+
+    assert there.status.stable_revision == "b"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "index"),
+    [(TIMED, 1), (JUDGED, 1), (Canary(steps=(SetWeight(25),)), 1), (replace(ROUTED, steps=(SetWeight(25),)), 1)],
+    ids=["a timed pause", "an analysis", "the promotion by ratio", "the promotion by weights"],
+)
+def test_every_way_on_is_held(strategy: Strategy, index: int) -> None:
+    """The end of a pause, of an analysis, and the promotion, each after a step that the autoscaler let pass."""
+    there = at_step(index, strategy)
+
+    there = settled(replace(there, load=Load(percent={"b": 200})), seconds=600)
+
+    assert (there.status.step_index, there.status.stable_revision) == (index, "a")
+    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
+
+
+def test_a_canary_hides_in_no_average() -> None:
+    """Three idle pods and one that burns are 45 % of their requests together, which an HPA calls fine."""
+    there = held(Load(percent={"a": 15, "b": 135}), gate=WHOLE)
+
+    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
+
+
+def test_a_hot_stable_revision_does_not_hold_its_successor() -> None:
+    """The next step relieves it; how much room the whole has is what the headroom is about."""
+    assert settled(updating(Load(percent={"a": 300}), gate=LIMIT)).status.stable_revision == "b"
+
+
+def test_what_was_measured_before_the_traffic_was_there_says_nothing() -> None:
+    """A sample is a quarter of a minute old when it is read: that of an idle canary would pass every first step."""
+    there = held(Load(lag_s=15), gate=LIMIT)
+    assert there.status.stable_revision == "b"
+
+    there = settled(updating(Load(lag_s=15), gate=LIMIT), seconds=14)
+
+    assert there.status.step_index == 0
+    assert told(there)[0] is Reason.AUTOSCALING_UNKNOWN
+
+
+def test_an_autoscaler_has_time_to_look_at_what_the_step_changed() -> None:
+    """Content at once is an autoscaler that has not looked yet: it looks every 15 s at samples of 15 s."""
+    there = settled(updating(Load(), gate=SETTLED), seconds=LOOK_S - 1)
+    assert there.status.step_index == 0
+    assert f"is given {LOOK_S:g} s to see what this step has changed" in told(there)[1]
+
+    assert settled(there, seconds=POLL_S + 1).status.step_index == 1
+
+
+def test_a_pause_counts_as_time_to_look() -> None:
+    """The traffic of a pause has been there since it began, so it lasts no second longer than was asked for."""
+    there = at_step(1, TIMED)
+    begun_s = there.status.step_started_at_s or 0.0
+
+    there = settled(there, seconds=61)
+
+    assert there.status.step_index == 2
+    assert (there.status.step_started_at_s or 0.0) - begun_s < 60.1
+
+
+def test_a_change_of_size_counts_for_the_stabilization_window() -> None:
+    """It may be taken back for so long; without one no step waits for that window."""
+    scaled = Load(changes={"last_scale_at_s": running(CANARY).now_s, "stabilization_down_s": 300})
+    there = settled(updating(scaled, gate=SETTLED), seconds=250)
+    assert there.status.step_index == 0
+    assert told(there)[1].startswith("waiting for autoscaler cart to settle: it scaled less than 300 s ago")
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.deadline_s == scaled.changes["last_scale_at_s"] + 300
+
+    assert settled(there, seconds=70).status.step_index > 0
+
+
+def test_an_autoscaler_that_would_rather_shrink_has_settled() -> None:
+    """After a peak it waits five minutes before it shrinks: every step would wait with it."""
+    able = ScalingCondition(True, "ScaleDownStabilized", "recent recommendations were higher than current one")
+
+    assert settled(updating(Load(changes={"able_to_scale": able}))).status.stable_revision == "b"
+
+
+def test_headroom_is_enough_for_what_the_new_revision_uses_more() -> None:
+    """At 25 % it uses as much as all others together: at 50 % it needs what the maximum does not have."""
+    hungry = Load(percent={"a": 20, "b": 60}, changes={"max_replicas": 6})
+    gate = replace(ROOM, container=LIMIT.container)
+
+    there = held(hungry, gate=gate)
+
+    assert there.status.step_index == 0
+    assert told(there)[1].startswith(
+        "autoscaler cart is at 4 of 6 pods: headroom 33 %, the next step needs 20 % and about 2 pods for what the new"
+    )
+    assert held(replace(hungry, changes={"max_replicas": 40}), gate=gate).status.stable_revision == "b"
+
+
+# --- questions
+
+
+def test_nothing_is_asked_without_an_update() -> None:
+    """An idle Rollout costs the metrics API nothing, and a spec without the gate never does."""
+    idle = settled(later(running(CANARY, autoscaling=WHOLE), 3600))
+    assert idle.load.asked == 0
+    assert settled(edited(running(CANARY), revision="b")).load.asked == 0
+
+
+def test_a_long_pause_asks_nothing() -> None:
+    """Only its end needs an answer."""
+    hour = Canary(steps=(Pause(3600), SetWeight(25)))
+
+    assert settled(updating(Load(), strategy=hour), seconds=3500).load.asked == 0
+
+
+def test_a_held_step_asks_four_times_a_minute() -> None:
+    """As often as there is anything new, and no more."""
+    there = settled(updating(Load(percent={"b": 200})), seconds=600)
+
+    assert 600 / POLL_S - 3 <= there.load.asked <= 600 / POLL_S + 1
+
+
+def test_a_preview_is_looked_at_again_though_its_time_is_over() -> None:
+    """The end of autoPromotionSeconds has passed by then, and hid every later time."""
+    there = held(Load(changes={"desired": 9}), gate=SETTLED, strategy=replace(GREEN, auto_promotion_s=20))
+
+    assert 0 < looks_again_in_s(there) <= POLL_S
+
+
+def test_a_paused_update_asks_nothing() -> None:
+    """Somebody holds it: whatever the answer, no step goes on."""
+    there = annotated(settled(updating(Load(percent={"b": 200})), seconds=60), "pause", "true")
+    before = there.load.asked
+
+    assert settled(there, seconds=600).load.asked <= before + 1
+
+
+def test_an_answer_that_is_too_old_is_none() -> None:
+    """The controller may have been away for a while."""
+    there = held(Load(percent={"b": 200}), gate=LIMIT)
+    gate, seen = there.load_seen or pytest.fail("nothing was asked")
+    fine = replace(
+        there, load=Load(), load_seen=(gate, Load().seen(gate, at_s=seen.at_s, pods=4, ready={"a": 3, "b": 1}))
+    )
+
+    there = reconciled(later(fine, FRESH_S + POLL_S))
+
+    assert there.status.step_index == 0
+
+
+def test_an_answer_to_another_gate_is_none() -> None:
+    """The container in it may be another one."""
+    there = held(Load(percent={"b": 200}), gate=LIMIT)
+
+    there = edited(there, autoscaling=replace(WHOLE, settled=False))
+
+    assert decide(snapshot(there)).intents == (AskAutoscaling(replace(WHOLE, settled=False)),)
+    assert reconciled(there).status.step_index == 0
+
+
+# --- people
+
+
+def test_a_promotion_passes_the_gate_of_one_step() -> None:
+    """Once: the next step asks again."""
+    there = held(Load(percent={"b": 200}), gate=LIMIT)
+
+    there = settled(annotated(there, "promote", "true"), seconds=600)
+
+    assert there.status.step_index == 1
+    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
+    assert "promote" not in there.rollout.annotations
+
+
+def test_a_promotion_by_name_passes_it_too() -> None:
+    """What a pipeline, or `rollouts promote`, writes."""
+    there = held(Load(percent={"b": 200}), gate=LIMIT)
+
+    assert settled(annotated(there, "promote", "b@0"), seconds=60).status.step_index == 1
+
+
+def test_a_promotion_passes_the_gate_after_an_analysis() -> None:
+    """The step's verdict is there already, so the promotion cannot be meant for that."""
+    there = at_step(1, JUDGED)
+    there = settled(replace(there, load=Load(percent={"b": 200})), seconds=60)
+    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
+
+    assert settled(annotated(there, "promote", "b@1"), seconds=60).status.step_index == 2
+
+
+def test_a_step_that_waits_for_nothing_but_pods_cannot_be_promoted() -> None:
+    """A `true` names what status shows, and that is no gate."""
+    there = settled(updating(Load(), gate=LIMIT), seconds=1)
+    unready = settled(edited(replace(there, bad=frozenset("c")), revision="c"), seconds=5)
+    assert told(unready)[0] is Reason.PODS_NOT_AVAILABLE
+
+    there = reconciled(annotated(unready, "promote", "true"))
+
+    assert there.status.commands[-1].refusal is not None
+
+
+@pytest.mark.parametrize("strategy", [CANARY, GREEN], ids=["canary", "blue-green"])
+def test_a_promotion_in_full_passes_all_of_them(strategy: Strategy) -> None:
+    """As it passes every other wait."""
+    there = held(Load(unmeasured=True, none=True), strategy=strategy)
+
+    assert settled(annotated(there, "promote", "b@full")).status.stable_revision == "b"
+
+
+def test_the_last_gate_is_passed_by_a_promotion() -> None:
+    """After the last step there is no step to name: `true` is enough."""
+    there = at_step(1, Canary(steps=(SetWeight(25),)), gate=LIMIT)
+    there = settled(replace(there, load=Load(percent={"b": 200})), seconds=60)
+    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
+
+    assert settled(annotated(there, "promote", "true")).status.stable_revision == "b"
+
+
+@pytest.mark.parametrize("strategy", [CANARY, ROUTED, GREEN], ids=["by ratio", "by weights", "blue-green"])
+def test_an_abort_waits_for_no_autoscaler(strategy: Strategy) -> None:
+    """Going back is always safe, and most urgent when the load is high."""
+    there = held(Load(percent={"b": 200}), strategy=strategy)
+
+    there = settled(annotated(there, "abort", "true"), seconds=60)
+
+    assert there.status.phase is Phase.ABORTED
+    assert sizes(there)["a"] == 4
+
+
+def test_the_first_revision_waits_for_nothing() -> None:
+    """Nothing serves yet, so nothing can be compared and every pod helps."""
+    there = running(CANARY, autoscaling=WHOLE)
+
+    assert there.status.stable_revision == "a"
+    assert there.load.asked == 0
+
+
+def test_the_way_back_to_the_stable_revision_waits_for_nothing() -> None:
+    """It skips its steps, and with them their gates."""
+    there = held(Load(percent={"b": 200}))
+
+    assert settled(edited(there, revision="a")).status.phase is Phase.HEALTHY
+
+
+def test_no_deadline_aborts_an_update_at_the_gate() -> None:
+    """The revision does nothing wrong while the cluster is busy; a missing autoscaler is a mistake, which somebody mends."""
+    there = held(Load(changes={"desired": 9}), gate=SETTLED, progress_deadline_s=60.0, progress_deadline_abort=True)
+    assert (there.status.phase, told(there)[0]) == (Phase.PROGRESSING, Reason.AUTOSCALER_NOT_SETTLED)
+
+    there = held(Load(none=True), gate=SETTLED)
+
+    assert {each.type for each in there.status.conditions if each.status} >= {"Stalled"}
+    assert there.status.phase is Phase.DEGRADED
+
+
+def test_a_promotion_that_needs_a_person_needs_nobody_twice() -> None:
+    """Who promotes a step by hand has looked; the next step asks the autoscaler again."""
+    manual = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50)))
+    there = settled(updating(Load(), strategy=manual))
+    assert told(there)[0] is Reason.PROMOTION_NEEDED
+
+    there = settled(annotated(replace(there, load=Load(percent={"b": 200})), "promote", "true"), seconds=600)
+
+    assert there.status.step_index == 2
+    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT

@@ -1,0 +1,15 @@
+"""Promise: a world that a search has found once is played every time."""
+
+from __future__ import annotations
+
+from rollouts.core.model.drain import DrainMode, PreStop
+from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, assert_comes_to_rest, gone_back, played
+
+
+def test_a_retry_while_the_weight_that_was_gone_back_to_is_live() -> None:
+    """Status says 0 from the retry on, and the route sends half: the pause came before it was told. Stable may stay a half."""
+    drain = next(each for each in DRAINS if (each.mode, each.pre_stop) == (DrainMode.AUTO, PreStop.INJECT))
+
+    there = played(gone_back(22, 2, drain), [("retry", 1, 0), ("crash", 1, 0), ("pause", 0, 0), ("crash", 1, 0)])
+
+    assert_comes_to_rest(there)

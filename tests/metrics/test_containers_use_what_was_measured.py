@@ -1,0 +1,147 @@
+"""Promise: use of a container is told by revision, of the named container alone; what was not measured is missing, never zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rollouts.core.model.autoscaling import ContainerMetric, ContainerUse
+from rollouts.metrics.container_use import listed_pods, pod_samples, use_by_revision
+from tests.metrics.measured_pods import NOW_S, at, listed, pod, sample
+
+CPU, MEMORY = ContainerMetric.CPU, ContainerMetric.MEMORY
+
+
+def used(
+    pods: list[Any], samples: list[Any], *, container: str = "app", resource: ContainerMetric = CPU, **more: float
+) -> dict[str, ContainerUse]:
+    """What follows from two lists."""
+    found, token = listed_pods(listed(*pods), rollout_label="rollouts.dev/name")
+    assert token == ""
+    return use_by_revision(
+        found, pod_samples(listed(*samples)), container=container, resource=resource, now_s=NOW_S, **more
+    )
+
+
+def test_a_canary_that_burns_its_cpu_shows_beside_idle_pods() -> None:
+    """The average over all pods is 55 %; the canary's own is 190 %."""
+    pods = [pod("c", revision="new"), *(pod(f"s{each}", revision="old") for each in range(3))]
+    samples = [sample("c", "950m"), *(sample(f"s{each}", "50m") for each in range(3))]
+
+    use = used(pods, samples)
+
+    assert use["new"].utilization_percent == pytest.approx(190.0)
+    assert use["old"].utilization_percent == pytest.approx(10.0)
+    assert (use["old"].pods, use["old"].measured, use["old"].message) == (3, 3, "")
+    assert use["new"].oldest_at_s == NOW_S - 10
+
+
+@pytest.mark.parametrize(
+    ("container", "resource", "in_use", "percent"),
+    [
+        ("app", CPU, 0.25, 50.0),
+        ("app", MEMORY, 2.0**29, 50.0),
+        ("proxy", CPU, 0.001234567, 0.06172835),
+        ("proxy", MEMORY, 20 * 2.0**20, None),
+        ("agent", CPU, 0.03, 30.0),
+    ],
+)
+def test_only_the_named_container_counts(
+    container: str, resource: ContainerMetric, in_use: float, percent: float | None
+) -> None:
+    """Sidecars are left out because the container has a name; a native sidecar has one too. `proxy` requests no memory."""
+    use = used([pod()], [sample()], container=container, resource=resource)["new"]
+
+    assert use.used == pytest.approx(in_use)
+    assert use.utilization_percent == (None if percent is None else pytest.approx(percent))
+
+
+@pytest.mark.parametrize(
+    ("pods", "samples", "words"),
+    [
+        ([pod()], [], "1 of 1 pods: no sample"),
+        ([pod()], [sample("other")], "no sample"),
+        ([pod()], [sample(age_s=91)], "no sample of the last 90 s"),
+        ([pod()], [sample(age_s=-91)], "no sample of the last 90 s"),
+        ([pod(started=at(-20))], [sample()], "no sample since container app started"),
+        ([pod(started=at(-10))], [sample()], "no sample since container app started"),
+        ([pod(started=None)], [sample()], "container app does not run"),
+        ([pod(container="web")], [sample()], "no container app (there is agent, proxy, web)"),
+        ([pod()], [sample(cpu="-1m")], "no sample of cpu of container app"),
+        ([pod()], [sample(cpu="NaN")], "no sample of cpu of container app"),
+        ([pod()], [sample(cpu="1e400")], "no sample of cpu of container app"),
+        ([pod()], [sample(cpu=None)], "no sample of cpu of container app"),
+        ([pod()], [sample(cpu={"no": "quantity"})], "no sample of cpu of container app"),
+        ([pod()], [sample() | {"containers": []}], "no sample of cpu of container app"),
+        ([pod()], [sample() | {"containers": [{"name": "app"}]}], "no sample of cpu of container app"),
+        ([pod()], [sample() | {"containers": sample()["containers"] * 2}], "no sample of cpu of container app"),
+        ([pod()], [sample() | {"containers": [7, {"name": 1}]}], "no sample of cpu of container app"),
+        ([pod()], [sample() | {"containers": None}], "no sample"),
+        ([pod()], [sample(window="soon")], "no sample"),
+        ([pod()], [sample() | {"timestamp": "0001-01-01T00:00:00Z"}], "no sample of the last 90 s"),
+        ([pod()], [sample() | {"timestamp": None}], "no sample"),
+        ([pod()], [sample() | {"metadata": {}}], "no sample"),
+        ([pod()], [None, 3, []], "no sample"),
+    ],
+)
+def test_what_was_not_measured_is_missing(pods: list[Any], samples: list[Any], words: str) -> None:
+    """An average over the rest, or a 0, would let a canary pass about which nothing is known."""
+    use = used(pods, samples)["new"]
+
+    assert (use.used, use.requested, use.utilization_percent, use.oldest_at_s) == (None, None, None, None)
+    assert (use.complete, use.pods, use.measured) == (False, 1, 0)
+    assert words in use.message
+
+
+def test_a_part_of_the_pods_is_not_all_of_them() -> None:
+    """The pod without a sample may be the one that burns."""
+    use = used([pod("a"), pod("b"), pod("c", started=at(-3))], [sample("a"), sample("c")])["new"]
+
+    assert (use.pods, use.measured, use.complete, use.utilization_percent) == (3, 1, False, None)
+    assert use.used == pytest.approx(0.25)
+    assert use.message == "1 of 3 pods: no sample; 1 of 3 pods: no sample since container app started"
+
+
+@pytest.mark.parametrize(
+    "requests", [{}, {"cpu": "0"}, {"cpu": "-1"}, {"cpu": "much"}, {"memory": "1Gi"}, {"cpu": "0n"}]
+)
+def test_without_a_request_there_is_no_utilization(requests: dict[str, str]) -> None:
+    """Not of one of them, and so not of all: the sum would hide what it uses."""
+    use = used([pod("a"), pod("b", requests=requests)], [sample("a"), sample("b")])["new"]
+
+    assert use.used == pytest.approx(0.5)
+    assert (use.requested, use.utilization_percent, use.complete) == (None, None, True)
+
+
+@pytest.mark.parametrize("gone", [pod(ready="False"), pod(deletionTimestamp=at(-1)), pod(ready="Unknown")])
+def test_a_revision_without_ready_pods_is_not_there(gone: dict[str, Any]) -> None:
+    """Pods that leave or are not ready have no traffic: an average with them is too low."""
+    assert used([gone], [sample()]) == {}
+
+
+def test_the_newest_of_two_samples_counts() -> None:
+    """An API may show a pod twice; the order means nothing."""
+    old, new = sample(cpu="1", age_s=60), sample(cpu="2", age_s=5)
+
+    assert used([pod()], [old, new]) == used([pod()], [new, old])
+    assert used([pod()], [old, new])["new"].used == 2.0
+
+
+def test_a_sample_may_begin_with_its_container() -> None:
+    """metrics-server's first sample of a container begins when it starts; both times are cut to seconds."""
+    assert used([pod(started=at(-25))], [sample(age_s=10, window="15.9s")])["new"].complete
+
+
+def test_how_old_a_sample_may_be_can_be_said() -> None:
+    """An analysis may ask for fresher ones."""
+    assert not used([pod()], [sample(age_s=31)], max_age_s=30)["new"].complete
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": {}}', b"{}", b"[" * 100_000])
+def test_what_is_no_list_is_an_error(body: bytes) -> None:
+    """Not an empty one: that would be pods without samples, or no pods."""
+    with pytest.raises(ValueError, match="cannot be read"):
+        pod_samples(body)
+    with pytest.raises(ValueError, match="cannot be read"):
+        listed_pods(body, rollout_label="rollouts.dev/name")

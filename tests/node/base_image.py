@@ -1,0 +1,104 @@
+"""The root file system that the controller's image is built on here: this machine's Python at /usr/local, and what it needs.
+
+It stands for python:…-slim of the Dockerfile where no registry can be asked: a shell, `rm`, glibc, Python with its libraries, the
+public authorities, and no package of anybody.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+DOCKERFILE = "FROM scratch\nADD base.tar /\nENV PATH=/usr/local/bin:/usr/bin:/bin\nRUN python -m ensurepip --upgrade\n"
+"""Of the base image, beside the archive; what python:…-slim installs too is installed by Python itself."""
+
+_PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+_PROGRAMS = (Path("/bin/sh"), Path("/bin/rm"))
+_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+_LEFT_OUT = re.compile(r"^(__pycache__|test|tests|idlelib|tkinter|turtledemo|site-packages|dist-packages|config-.*)$")
+_LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
+_BESIDE_LIBC = (
+    *("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libresolv.so.2"),
+    *("libnss_files.so.2", "libnss_dns.so.2", "libgcc_s.so.1", "libstdc++.so.6"),
+)
+"""What wheels may be linked with, and what glibc loads by name."""
+
+_ACCOUNTS = {
+    "etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+}
+
+
+def pack_base(archive: Path) -> None:
+    """Writes the root file system as a tar archive.
+
+    Raises: AssertionError where `ldd` cannot read a program.
+    """
+    library = Path(sysconfig.get_path("stdlib"))
+    python = Path(sys.base_prefix, "bin", _PYTHON)
+    with tarfile.open(archive, "w") as packed:
+        for folder in ("etc", "proc", "sys", "dev", "run", "usr", "usr/local", "usr/local/bin", "usr/local/lib", "var"):
+            _add_folder(packed, folder, mode=0o755)
+        _add_folder(packed, "tmp", mode=0o1777)
+        for name, text in _ACCOUNTS.items():
+            _add_text(packed, name, text)
+        packed.add(python.resolve(), f"usr/local/bin/{_PYTHON}", filter=_of_root)
+        for link in ("python", "python3"):
+            _add_link(packed, f"usr/local/bin/{link}", _PYTHON)
+        packed.add(library, f"usr/local/lib/{_PYTHON}", filter=_without_packages)
+        _add_folder(packed, f"usr/local/lib/{_PYTHON}/site-packages", mode=0o755)
+        for program in _PROGRAMS:
+            packed.add(program.resolve(), str(program)[1:], filter=_of_root)
+        for path in _libraries([python, *_PROGRAMS, *sorted((library / "lib-dynload").glob("*.so"))]):
+            packed.add(path.resolve(), _place(path)[1:], filter=_of_root)
+        if _AUTHORITIES.exists():
+            packed.add(_AUTHORITIES.resolve(), str(_AUTHORITIES)[1:], filter=_of_root)
+
+
+def _libraries(programs: Sequence[Path]) -> list[Path]:
+    done = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, timeout=60, check=False)
+    found = {Path(path) for path in _LIBRARY.findall(done.stdout)}
+    libc = next((path for path in found if path.name.startswith("libc.so")), None)
+    assert libc is not None, f"ldd finds no libc: {done.stdout[-500:]}{done.stderr[-500:]}"
+    beside = {libc.with_name(name) for name in _BESIDE_LIBC}
+    return sorted(found | {path for path in beside if path.exists()})
+
+
+def _place(library: Path) -> str:
+    """Where the loader finds it in the image: a Python that was built by hand has libraries in a folder of its own."""
+    own = library.is_relative_to(sys.base_prefix) and sys.base_prefix != "/usr"
+    return f"/usr/lib/{library.name}" if own else str(library)
+
+
+def _without_packages(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if any(map(_LEFT_OUT.match, Path(entry.name).parts)) else _of_root(entry)
+
+
+def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = "root"
+    return entry
+
+
+def _add_folder(packed: tarfile.TarFile, name: str, *, mode: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, mode
+    packed.addfile(entry)
+
+
+def _add_text(packed: tarfile.TarFile, name: str, text: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(text)
+    packed.addfile(entry, io.BytesIO(text.encode()))
+
+
+def _add_link(packed: tarfile.TarFile, name: str, target: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = tarfile.SYMTYPE, target
+    packed.addfile(entry)

@@ -16,7 +16,7 @@ import httpx
 
 from tests.node.real_node import CLIENTS, RealNode, wait_for
 
-Connections: TypeAlias = Literal["new", "kept"]
+Connections: TypeAlias = Literal["new", "fresh", "kept"]
 Protocol: TypeAlias = Literal["http1", "h2c", "websocket"]
 
 ERROR = "error"
@@ -91,6 +91,7 @@ def traffic(
     """Requests to `url`, `rate` a second, while the block runs; it begins when the first was answered.
 
     Args:
+        connections: one for each request (new), from a port that none before it had (fresh), or a pool (kept).
         patience_s: for one request, its connection included.
         name: of the files in the folder of the node's logs.
 

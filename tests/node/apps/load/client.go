@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -26,6 +27,8 @@ func newClient(protocol, connections string, target *url.URL, pool int, patience
 	switch {
 	case protocol == "http1" && connections == "new":
 		return &http1{address: host, request: head(target, "close")}, nil
+	case protocol == "http1" && connections == "fresh":
+		return &http1{address: host, request: head(target, "close"), ports: &ports{}}, nil
 	case protocol == "http1" && connections == "kept":
 		return newKept(&http1{address: host, request: head(target, "keep-alive")}, pool, patience), nil
 	case protocol == "h2c" && connections == "kept":
@@ -40,6 +43,31 @@ func newClient(protocol, connections string, target *url.URL, pool int, patience
 type http1 struct {
 	address string
 	request []byte
+	ports   *ports // nil: the kernel chooses
+}
+
+// ports gives each connection a port that none before it had. A connection that was never answered stays in the connection tracker for
+// two minutes (nf_conntrack_tcp_timeout_syn_sent), with the pod that it was sent to: who uses its port again is sent to that pod too,
+// gone or not.
+type ports struct {
+	given atomic.Uint32
+}
+
+const firstPort, lastPort = 1024, 65535
+
+// dial passes over ports that other clients have.
+func (p *ports) dial(dialer net.Dialer, address string) (net.Conn, error) {
+	for {
+		port := firstPort + int(p.given.Add(1)) - 1
+		if port > lastPort {
+			return nil, errors.New("no port is left that was not used before: ask for less, or for a shorter time")
+		}
+		dialer.LocalAddr = &net.TCPAddr{Port: port}
+		conn, err := dialer.Dial("tcp", address)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return conn, err
+		}
+	}
 }
 
 type connection struct {
@@ -53,7 +81,12 @@ func head(target *url.URL, connection string) []byte {
 }
 
 func (h *http1) dial(deadline time.Time) (*connection, error) {
-	conn, err := (&net.Dialer{Deadline: deadline, KeepAlive: -1}).Dial("tcp", h.address)
+	dialer := net.Dialer{Deadline: deadline, KeepAlive: -1}
+	open := dialer.Dial
+	if h.ports != nil {
+		open = func(_, address string) (net.Conn, error) { return h.ports.dial(dialer, address) }
+	}
+	conn, err := open("tcp", h.address)
 	if err != nil {
 		return nil, err
 	}

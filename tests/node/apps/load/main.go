@@ -27,7 +27,7 @@ func main() {
 	target := flag.String("url", "", "what to ask for")
 	rate := flag.Float64("rate", 100, "requests per second")
 	most := flag.Duration("for", 5*time.Minute, "end after this time at the latest")
-	connections := flag.String("connections", "new", "new: one for each request; kept: a pool")
+	connections := flag.String("connections", "new", "new: one for each request; fresh: from a port that none before had, too; kept: a pool")
 	protocol := flag.String("protocol", "http1", "http1, h2c (with kept connections) or websocket (with new ones)")
 	pool := flag.Int("pool", 32, "connections of the pool")
 	patience := flag.Duration("timeout", 10*time.Second, "for one request, its connection included")

@@ -39,7 +39,7 @@ def node_of(
     try:
         with started(folder, programs=programs) as one:
             yield one
-            refused = refused_to_the_controller(one.plane)
+            refused = refused_to_the_controller(one.plane.audit_events())
         complete = True
     finally:
         if not complete or session.testsfailed:

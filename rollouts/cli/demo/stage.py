@@ -282,6 +282,7 @@ async def _controller(
     """
     set_up_logging(log_format="console", log_level="error", own_process=False)
     settings = Settings(
+        identity=namespace,  # a process' own name would make the jitter of its watches differ from play to play
         namespaces=(namespace,),
         leader_elect=False,
         metrics_address=None,

@@ -124,7 +124,7 @@ def followed(view: RolloutView, console: Console) -> RenderableType:
     """`get NAME -w`: what fits on the screen, and where there is none the lines of the first moment."""
     if not console.is_terminal:
         return Text("\n".join(lines_of(view, now_s=NOW_S)))
-    return fitting(view, console, lines=console.height, now_s=NOW_S)
+    return fitting(view, console, lines=console.height - 1, now_s=NOW_S)  # the last line is the cursor's
 
 
 def planned(name: str, console: Console, *, wide: bool = False) -> RenderableType:

@@ -17,7 +17,7 @@ from rollouts.cli.demo.acts import ACTS, Act, last_requests
 from rollouts.cli.demo.head import clients_line, draw_head
 from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.listing import print_drawn
+from rollouts.cli.terminal.listing import can_redraw, print_drawn
 from rollouts.cli.terminal.table import ActRow, act_table
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import fitting, line
@@ -59,7 +59,7 @@ async def demo(where: Where, *, console: Console, lines: bool, clock: Clock | No
     Returns: OK only when every outcome was as promised; the table and the last line say what was not.
     Raises: what `Client` raises on a real cluster.
     """
-    live = console.is_terminal and not lines
+    live = can_redraw(console) and not lines
     screen = _Screen(console, live=live)
     rows: list[ActRow] = []
     opened: AbstractAsyncContextManager[DemoStage] = (

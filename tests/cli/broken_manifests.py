@@ -216,7 +216,7 @@ IN_TEMPLATE = [
         "must be 1",
         f"{C}.livenessProbe.successThreshold",
     ),
-    _rollout(f"{POD}.ports", [{"containerPort": 80}], "is unknown"),
+    _rollout(f"{POD}.ports", [{"containerPort": 80}], "is unknown to Kubernetes 1."),
     _rollout(
         f"{C}.lifecycle",
         {"preStop": {"sleep": {"seconds": 60}}},

@@ -153,3 +153,30 @@ def test_other_programs_read_the_findings(tmp_path: Path, capsys: pytest.Capture
     results = json.loads(printed("sarif"))["runs"][0]["results"]
     places = [each["locations"][0]["physicalLocation"] for each in results if each["level"] == "error"]
     assert {"artifactLocation": {"uri": str(file)}, "region": {"startLine": error["line"]}} in places
+
+
+@pytest.mark.parametrize(
+    "kustomization",
+    [{"patches": [{"path": "service.yaml"}]}, {"patchesStrategicMerge": ["service.yaml"]}],
+    ids=["patches", "patchesStrategicMerge"],
+)
+def test_a_patch_in_a_folder_is_no_object_and_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kustomization: Manifest
+) -> None:
+    """A part of a Service has no ports. It is not checked, so that is said, and how what comes out of it is checked."""
+    patch = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "cart"}, "spec": {"type": "LoadBalancer"}}
+    for name, manifest in (("rollout", cart()), ("service", patch)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(manifest))
+    assert main(["lint", "-f", str(tmp_path)]) == 1
+    assert "spec.ports: is required" in capsys.readouterr().out
+
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.safe_dump({**kind, "resources": ["rollout.yaml"], **kustomization})
+    )
+
+    assert main(["lint", "-f", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    assert f"not checked, because Kustomize merges them into others: {tmp_path}/service.yaml" in told
+    assert "kubectl kustomize FOLDER | rollouts lint -f -" in told
+    assert main(["lint", "-f", str(tmp_path / "service.yaml")]) == 1, "named by itself it is checked"

@@ -20,6 +20,7 @@ WAITING = (
     _TESTS / "contract",
     _TESTS / "cli" / "test_the_demo_keeps_its_promises.py",
     _TESTS / "cli" / "test_commands_on_a_cluster.py",
+    _TESTS / "cli" / "test_a_live_picture_comes_and_goes.py",
     _TESTS / "cli" / "test_an_analysed_update_goes_on_by_commands.py",
     _TESTS / "cli" / "test_lint_agrees_with_the_api_server.py",
     _TESTS / "cli" / "test_what_migrates_is_taken_by_a_cluster.py",

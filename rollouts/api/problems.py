@@ -10,24 +10,33 @@ from rollouts.errors import SpecProblem
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIMITS = {
-    "greater_than_equal": "must be {ge} or more, not {input!r}",
-    "less_than_equal": "must be {le} or less, not {input!r}",
+    "greater_than_equal": "must be {ge} or more, not {input}",
+    "less_than_equal": "must be {le} or less, not {input}",
     "string_too_short": "must not be empty",
     "string_too_long": "must have at most {max_length} characters",
     "too_long": "must have at most {max_length} entries, not {actual_length}",
-    "literal_error": "must be {expected}, not {input!r}",
+    "literal_error": "must be {expected}, not {input}",
     "value_error": "{error}",
     "extra_forbidden": "unknown field",
-    "int_type": "must be an integer, not {input!r}",
-    "int_from_float": "must be an integer, not {input!r}",
-    "int_parsing": "must be an integer, not {input!r}",
-    "bool_type": "must be true or false, not {input!r}",
-    "string_type": "must be a string, not {input!r}",
-    "list_type": "must be a list, not {input!r}",
-    "dict_type": "must be an object, not {input!r}",
-    "model_type": "must be an object, not {input!r}",
-    "model_attributes_type": "must be an object, not {input!r}",
-    "string_pattern_mismatch": "must be a name of lower-case letters, digits and '-' that begins with a letter, not {input!r}",
+    "int_type": "must be an integer, not {input}",
+    "int_from_float": "must be an integer, not {input}",
+    "int_parsing": "must be an integer, not {input}",
+    "bool_type": "must be true or false, not {input}",
+    "string_type": "must be a string, not {input}",
+    "list_type": "must be a list, not {input}; begin each entry with a dash",
+    "dict_type": "must be an object, not {input}",
+    "model_type": "must be an object, not {input}",
+    "model_attributes_type": "must be an object, not {input}",
+    "string_pattern_mismatch": "must be a name of lower-case letters, digits and '-' that begins with a letter, not {input}",
+}
+
+_TYPES: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
 }
 
 
@@ -74,7 +83,7 @@ class Problems:
         path = path_of(location, root=root)
         self._unreadable.append(path)
         plain = self._quotes and isinstance(value, (int, float, str, bool, type(None)))
-        shown = value if plain else type(value).__name__
+        shown = repr(value) if plain else _TYPES.get(type(value), type(value).__name__)
         self.add(path, _LIMITS.get(kind, f"cannot be used ({kind})").format(input=shown, **facts))
 
     def found(self) -> tuple[SpecProblem, ...]:

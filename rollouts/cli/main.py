@@ -34,6 +34,7 @@ from rollouts.cli.terminal.options import (
     duration,
     fail,
     finish,
+    note,
     on_cluster,
     read_file,
     result_of,
@@ -202,7 +203,11 @@ def lint(
     Each of them is unsafe, a warning or a note, and does not change the exit code.
     With --prometheus-url it warns of metrics that are not there, with the names next to them; 4 when it does not answer.
     """
-    texts = [read_file(file) for file in files_in(files)]
+    found = files_in(files)
+    if found.patches:
+        merged = f"not checked, because Kustomize merges them into others: {', '.join(found.patches)}"
+        note(f"{merged}; check what comes out: kubectl kustomize FOLDER | rollouts lint -f -")
+    texts = [read_file(file) for file in found.checked]
     if not texts:
         fail(f"there is no .yaml, .yml or .json file in {', '.join(files)}")
         raise typer.Exit(Exit.USAGE)

@@ -5,23 +5,37 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
+from rollouts.cli.demo.head import clients_line, draw_head
+from rollouts.cli.demo.stage import Sent
 from rollouts.cli.picture import NOW_S, analysed, example
+from rollouts.cli.plan.command import PIPED_WIDTH
+from rollouts.cli.plan.draw import draw_plan
 from rollouts.cli.terminal.listing import print_drawn
-from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
-from rollouts.cli.terminal.tree import draw
+from rollouts.cli.terminal.table import (
+    ActRow,
+    HistoryRow,
+    RolloutRow,
+    act_table,
+    history_table,
+    rollout_table,
+)
+from rollouts.cli.terminal.tree import draw, fitting, lines_of
 from rollouts.cli.view.tree import RolloutView, ScalingLine, UseLine
 from rollouts.cli.view.ways import wait_line
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
+from tests.cli.drawn_plans import plans
 
 FOLDER = Path(__file__).parent / "screens"
 WIDTHS = (60, 80, 120, 200)
+LINES = 24  # of a terminal
 PIPE = 0  # no terminal
 UNDER_WAY = RolloutStatus(current_revision="f7w2k9xq4c", stable_revision="b8n5t6zr2d")
 PULL = (
@@ -106,16 +120,73 @@ def history() -> RenderableType:
     return history_table(rows, now_s=NOW_S)
 
 
-DRAWN: dict[str, Callable[[], RenderableType]] = {
-    "list": listing,
-    "list-all": lambda: listing(all_namespaces=True),
-    "list-wide": lambda: listing(wide=True),
-    "get-paused": lambda: draw(example(), now_s=NOW_S),
-    "get-moving": lambda: draw(views()[1], now_s=NOW_S),
-    "get-held": lambda: draw(analysed(), now_s=NOW_S),
-    "get-first": lambda: draw(views()[3], now_s=NOW_S),
-    "get-scaled": lambda: draw(scaled(), now_s=NOW_S),
-    "history": history,
+def followed(view: RolloutView, console: Console) -> RenderableType:
+    """`get NAME -w`: what fits on the screen, and where there is none the lines of the first moment."""
+    if not console.is_terminal:
+        return Text("\n".join(lines_of(view, now_s=NOW_S)))
+    return fitting(view, console, lines=console.height - 1, now_s=NOW_S)  # the last line is the cursor's
+
+
+def planned(name: str, console: Console, *, wide: bool = False) -> RenderableType:
+    """`plan`."""
+    return draw_plan(plans()[name], wide=wide, lines=console.is_terminal)
+
+
+def demo(console: Console) -> RenderableType:
+    """The demo while its canary moves."""
+    said = ("promote: rollouts.dev/promote=f7w2k9xq4c@1",
+            "measured: success-rate [0.990014], condition result[0] >= 0.99: Successful")  # fmt: skip
+    shares = {"f7w2k9xq4c": 0.24, "b8n5t6zr2d": 0.76}
+    clients = clients_line("cart", shares, Sent(sent=2998, lost=0, failed=5))
+    head = draw_head("5 % errors", took_s=31.0, said=said, clients=clients)
+    left = console.height - len(console.render_lines(head, pad=False))
+    return Group(head, fitting(analysed(), console, lines=left, now_s=NOW_S))
+
+
+def acts(console: Console) -> RenderableType:
+    """The table at the end of the demo."""
+    rows = (
+        ActRow(title="install", sent=158, lost=0, steps=0, seconds=2.5, writes=19, outcome="shop, pay Healthy at 6.9.0"),
+        ActRow(title="5 % errors", sent=1106, lost=0, steps=0, seconds=10.5, writes=36, outcome="aborted at 0.976 of 0.99"),
+        ActRow(title="blue-green", sent=950, lost=2, steps=1, seconds=8.9, writes=22, outcome="",
+               problem="lost 2 requests"),
+    )  # fmt: skip
+    return act_table(rows, width=console.width if console.is_terminal else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What one command shows.
+
+    Args:
+        live: it is redrawn in its place, and rich leaves out what is below the terminal's last line.
+        piped_width: cells of a picture in a pipe.
+    """
+
+    draw: Callable[[Console], RenderableType]
+    live: bool = False
+    piped_width: int = 10_000
+
+
+DRAWN: dict[str, Screen] = {
+    "list": Screen(lambda _: listing()),
+    "list-all": Screen(lambda _: listing(all_namespaces=True)),
+    "list-wide": Screen(lambda _: listing(wide=True)),
+    "list-watch": Screen(lambda _: listing(), live=True),
+    "get-paused": Screen(lambda _: draw(example(), now_s=NOW_S)),
+    "get-moving": Screen(lambda _: draw(views()[1], now_s=NOW_S)),
+    "get-held": Screen(lambda _: draw(analysed(), now_s=NOW_S)),
+    "get-first": Screen(lambda _: draw(views()[3], now_s=NOW_S)),
+    "get-scaled": Screen(lambda _: draw(scaled(), now_s=NOW_S)),
+    "get-watch-moving": Screen(lambda console: followed(views()[1], console), live=True),
+    "get-watch-held": Screen(lambda console: followed(analysed(), console), live=True),
+    "plan-routed": Screen(lambda console: planned("routed", console), piped_width=PIPED_WIDTH),
+    "plan-blue-green": Screen(lambda console: planned("blue-green", console), piped_width=PIPED_WIDTH),
+    "plan-unsafe": Screen(lambda console: planned("unsafe", console), piped_width=PIPED_WIDTH),
+    "plan-wide": Screen(lambda console: planned("routed", console, wide=True), piped_width=PIPED_WIDTH),
+    "demo-live": Screen(demo, live=True),
+    "demo-acts": Screen(acts),
+    "history": Screen(lambda _: history()),
 }
 
 
@@ -123,25 +194,32 @@ def screen(name: str, width: int, *, colour: bool = False) -> str:
     """What a command prints.
 
     Args:
-        width: of the terminal; PIPE for none.
+        width: of the terminal, which has LINES lines; PIPE for none.
     """
     out = io.StringIO()
     console = Console(
         file=out,
         width=width or 80,
+        height=LINES,
         force_terminal=bool(width),
         color_system="truecolor" if colour else None,
         no_color=not colour,
     )
-    print_drawn(console, DRAWN[name]())
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    shown = DRAWN[name]
+    if shown.live and width:
+        console.print(shown.draw(console))
+    else:
+        print_drawn(console, shown.draw(console), piped_width=shown.piped_width)
+    lines = out.getvalue().splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in (lines[:LINES] if shown.live and width else lines))
 
 
 def screens() -> Iterator[tuple[Path, str, int]]:
     """The file, the name and the width of each screen."""
     for name in DRAWN:
         for width in (PIPE, *WIDTHS):
-            yield FOLDER / f"{name}-{width or 'pipe'}.txt", name, width
+            if width or name != "demo-live":  # a pipe gets lines, see test_the_demo_keeps_its_promises
+                yield FOLDER / f"{name}-{width or 'pipe'}.txt", name, width
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from rollouts.objects import Manifest
 
 SELECTOR = {"app": "cart"}
 CONTAINER = {"name": "app", "image": "cart:1"}
+ROLLOUT_KIND = "write kind: Rollout, apiVersion: rollouts.dev/v1alpha1"
 
 
 def cart(steps: list[Manifest] | None = None, **spec: Any) -> Manifest:
@@ -74,12 +75,14 @@ def test_objects_of_others_are_no_problem(api_version: str, kind: str) -> None:
     [
         (cart(replica=3), "spec.replica: unknown field; did you mean replicas?"),
         (cart([{"setweight": 20}]), "spec.strategy.canary.steps[0].setweight: unknown field; did you mean setWeight?"),
-        (cart(zzz=1), "spec.zzz: unknown field"),
+        (cart(zzz=1), "spec.zzz: unknown field; the fields are replicas, "),
     ],
 )
 def test_an_unknown_field_is_told_with_the_one_that_was_meant(manifest: Manifest, words: str) -> None:
-    """Where no name is near, none is guessed."""
-    assert words in problems(manifest)
+    """Where no name is near, none is guessed: all of them are told."""
+    (problem,) = [each for each in problems(manifest) if each.startswith(words)]
+
+    assert problem == words or words.endswith(", ")
 
 
 def test_weights_that_fall_are_told() -> None:
@@ -99,7 +102,7 @@ def test_weights_that_fall_are_told() -> None:
     [
         (
             autoscaler("Deployment", "apps/v1"),
-            "spec.scaleTargetRef.kind: scales Deployment cart, not the Rollout of that name",
+            f"spec.scaleTargetRef.kind: scales Deployment cart, not the Rollout of that name; {ROLLOUT_KIND}",
         ),
         (
             autoscaler(api_version="x.io/v1"),
@@ -150,3 +153,30 @@ def test_other_programs_read_the_findings(tmp_path: Path, capsys: pytest.Capture
     results = json.loads(printed("sarif"))["runs"][0]["results"]
     places = [each["locations"][0]["physicalLocation"] for each in results if each["level"] == "error"]
     assert {"artifactLocation": {"uri": str(file)}, "region": {"startLine": error["line"]}} in places
+
+
+@pytest.mark.parametrize(
+    "kustomization",
+    [{"patches": [{"path": "service.yaml"}]}, {"patchesStrategicMerge": ["service.yaml"]}],
+    ids=["patches", "patchesStrategicMerge"],
+)
+def test_a_patch_in_a_folder_is_no_object_and_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kustomization: Manifest
+) -> None:
+    """A part of a Service has no ports. It is not checked, so that is said, and how what comes out of it is checked."""
+    patch = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "cart"}, "spec": {"type": "LoadBalancer"}}
+    for name, manifest in (("rollout", cart()), ("service", patch)):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(manifest))
+    assert main(["lint", "-f", str(tmp_path)]) == 1
+    assert "spec.ports: is required" in capsys.readouterr().out
+
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    (tmp_path / "kustomization.yaml").write_text(
+        yaml.safe_dump({**kind, "resources": ["rollout.yaml"], **kustomization})
+    )
+
+    assert main(["lint", "-f", str(tmp_path)]) == 0
+    told = capsys.readouterr().err
+    assert f"not checked, because Kustomize merges them into others: {tmp_path}/service.yaml" in told
+    assert "kubectl kustomize FOLDER | rollouts lint -f -" in told
+    assert main(["lint", "-f", str(tmp_path / "service.yaml")]) == 1, "named by itself it is checked"

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
 from rollouts.cli.picture import NOW_S
+from rollouts.cli.terminal.parts import Parts
 from rollouts.cli.terminal.tree import weight_bar
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.cli.view.ways import wait_line
@@ -39,14 +42,44 @@ def test_colours_change_no_character(name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", [name for name in DRAWN if name.startswith("get")])
-def test_the_tree_of_one_rollout_stays_inside_the_terminal(name: str, width: int) -> None:
-    """A line that the terminal breaks itself destroys the tree's guides."""
+@pytest.mark.parametrize("name", [name for name in DRAWN if name.startswith(("get", "plan", "demo"))])
+def test_a_picture_stays_inside_the_terminal(name: str, width: int) -> None:
+    """A line that the terminal breaks itself destroys a tree's guides and a table's columns."""
     assert max(map(cell_len, screen(name, width).splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", [name for name, each in DRAWN.items() if each.live])
+def test_a_live_picture_shows_the_wait_and_what_ends_it(name: str, width: int) -> None:
+    """What is below the last of 24 lines is not there. So pods, analyses and Events go first, and the wait stays."""
+    said = screen(name, width)
+
+    assert ("WAITING FOR" if name.startswith("list") else "→ kubectl rollouts abort") in said
+    assert name.startswith("list") or "#7 f7w2k9xq4c" in said
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", [name for name in DRAWN if name.startswith("plan")])
+def test_a_plan_says_the_same_on_every_terminal_and_breaks_no_word(name: str, width: int) -> None:
+    """A narrow terminal gets longer lists, and never columns in which a word takes three lines."""
+    words = [{word.strip(",") for word in screen(name, each).split()} for each in (PIPE, width)]
+
+    assert {word for word in words[0] - words[1] if word not in ("SERVICES", "WAITS", "FOR", "SHARE", "%")} == set()
+    assert {word for word in words[1] - words[0] if set(word) != {"─"}} == set()
+
+
+def test_parts_of_a_line_stay_whole_where_they_can() -> None:
+    """A mark belongs to its step, and a number to its unit. Only what is longer than a line is broken inside."""
+    console = Console(width=12)
+    lines = Parts(Text("✔ setWeight 5  50 %   a longer part of it  supercalifragilistic  end")).lines(console, 14)
+
+    assert [line.plain.rstrip() for line in lines] == [
+        "✔ setWeight 5", "50 %", "a longer part", "of it", "supercalifragi", "listic", "end",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("width", [PIPE, *WIDTHS])
-@pytest.mark.parametrize("name", ["list", "list-all", "list-wide"])
+@pytest.mark.parametrize("name", ["list", "list-all", "list-wide", "list-watch"])
 def test_a_list_has_one_line_for_each_rollout_and_cuts_no_name(name: str, width: int) -> None:
     """Whatever the width: a name that is cut cannot be copied, and a broken line cannot be counted."""
     listed = [each.name for each in views() if name == "list-all" or len(each.name) < 20]

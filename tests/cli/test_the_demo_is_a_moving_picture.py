@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.text import Text
 
 from rollouts.cli.demo.film import LAST_S, Frame, frames_of, played, svg
 
@@ -45,6 +46,16 @@ def test_without_animation_the_last_frame_is_shown() -> None:
     assert last is not None and f"translateY({last[1]}px)" in picture.partition("#film")[0].split("}")[-3]
     assert "@media (prefers-reduced-motion:reduce){#film{animation:none}}" in picture
     assert f"play {3.0 / 1.5 + LAST_S:.2f}s step-end infinite" in picture
+
+
+def test_a_frame_shows_nothing_of_the_next_one() -> None:
+    """Letters and blocks reach over their line; a browser showed the upper edge of the next frame's bar in the last line."""
+    frames = [Frame(0.0, (Text("█"),)), Frame(1.0, (Text("▒"),))]
+    steps = [int(each) for each in re.findall(r"translateY\(-(\d+)px\)\}", svg(frames))]
+
+    height = re.search(r'<svg x="\d+" y="\d+" width="\d+" height="(\d+)"', svg(frames))
+    assert height is not None
+    assert steps[1] - steps[0] >= int(height[1]) + 10
 
 
 def test_the_picture_in_the_readme_is_small_and_loads_nothing() -> None:

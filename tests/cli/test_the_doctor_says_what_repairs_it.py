@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.cli.commands.diagnosis import Diagnosis, Level, diagnoses
+from rollouts.cli.commands.diagnosis import diagnoses
 from rollouts.cli.commands.doctor import summary
-from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, Right
+from rollouts.cli.commands.doctor_finding import Diagnosis, Level
+from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, Right, secret_rights
 from rollouts.cluster.discovery import ServerVersion
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 
@@ -202,6 +203,123 @@ def test_a_gateway_class_that_nobody_carries_out_is_told() -> None:
     assert "eg is not accepted: Waiting for controller" in warning.says
     (note,) = worse(healthy(served=served), Level.NOTE)
     assert "there is no GatewayClass" in note.says
+
+
+def rollout(**spec: Any) -> dict[str, Any]:
+    """A Rollout of the namespace shop."""
+    return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout",
+            "metadata": {"name": "cart", "namespace": "shop"}, "spec": spec}  # fmt: skip
+
+
+def routed(*fields: str, steps: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    """A Rollout whose routes are those of the Gateway API."""
+    routing = {"gatewayAPI": {field: [{"name": "cart"}] for field in fields}}
+    return rollout(strategy={"canary": {"trafficRouting": routing, "steps": list(steps)}})
+
+
+def route_crd(version: str, *, percent: bool = True) -> dict[str, Any]:
+    """The CRD of a kind of routes, as far as the doctor looks into it."""
+    schema: dict[str, Any] = {"properties": {"percent" if percent else "backendRef": {"type": "integer"}}}
+    for name in ("requestMirror", "filters", "rules", "spec"):
+        schema = {"properties": {name: {"items": schema} if name in ("filters", "rules") else schema}}
+    return {
+        "metadata": {"annotations": {"gateway.networking.k8s.io/bundle-version": "v1.0.0"}},
+        "spec": {"versions": [{"name": version, "served": True, "schema": {"openAPIV3Schema": schema}}]},
+    }
+
+
+A_TENTH = {"setMirrorRoute": {"name": "copy", "match": [{"path": {"prefix": "/"}}], "percentage": 10}}
+
+
+@pytest.mark.parametrize(
+    ("one", "crds", "says"),
+    [
+        (routed("httpRoutes", steps=(A_TENTH,)), {"httpRoutes": route_crd("v1")}, ""),
+        (routed("httpRoutes"), {"httpRoutes": route_crd("v1", percent=False)}, ""),
+        (routed("httpRoutes", steps=(A_TENTH,)), {"httpRoutes": route_crd("v1", percent=False)},
+         "the installed Gateway API (v1.0.0) drops the percentage"),
+        (routed("grpcRoutes"), {"grpcRoutes": None}, "needs GRPCRoute, which the installed Gateway API does not have"),
+        (routed("httpRoutes"), {"httpRoutes": route_crd("v1alpha2")}, "needs HTTPRoute"),
+    ],
+    ids=["new enough", "not needed", "a part is mirrored", "no such kind", "an older version"],
+)  # fmt: skip
+def test_a_gateway_api_that_lacks_what_a_rollout_needs_is_a_fault(
+    one: dict[str, Any], crds: dict[str, Any], says: str
+) -> None:
+    """The API server drops a field that it does not know without a word, and then all requests are mirrored."""
+    classes = (gateway_class("True"),)
+
+    faults = worse(healthy(rollouts=(one,), route_crds=crds, served={"gatewayAPI": True}, gateway_classes=classes))
+
+    assert [says in each.says and "install a newer Gateway API" in each.fix for each in faults] == [True] * bool(says)
+
+
+def api_service(group: str) -> dict[str, Any]:
+    """An API that is served."""
+    return {"spec": {"group": group}, "status": {"conditions": [{"type": "Available", "status": "True"}]}}
+
+
+def test_a_rollout_that_asks_what_its_container_uses_needs_the_metrics_api() -> None:
+    """Its steps wait for a number that nobody measures."""
+    one = rollout(autoscaling={"containerResource": {"container": "app", "resource": "cpu"}})
+
+    (fault,) = worse(healthy(rollouts=(one,)))
+
+    assert "Rollout shop/cart asks what its container app uses" in fault.says
+    assert fault.fix == "install metrics-server"
+    assert worse(healthy(rollouts=(one,), api_services=(api_service("metrics.k8s.io"),))) == []
+    assert worse(healthy(rollouts=(one,), refused=("list apiservices",))) == [], "not seen is not missing"
+
+
+def inactive(reason: str) -> dict[str, Any]:
+    """An autoscaler of the Rollout that does not scale."""
+    condition = {"type": "ScalingActive", "status": "False", "reason": reason, "message": "no metrics for cpu"}
+    target = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart"}
+    return {"metadata": {"name": "cart-hpa", "namespace": "shop"}, "spec": {"scaleTargetRef": target},
+            "status": {"conditions": [condition]}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "autoscaling", "level"),
+    [
+        ("FailedGetResourceMetric", {"settled": True}, Level.FAULT),
+        ("FailedGetResourceMetric", {}, Level.WARNING),
+        ("ScalingDisabled", {"settled": True}, None),
+    ],
+    ids=["the Rollout waits for it", "nobody waits", "switched off"],
+)
+def test_an_autoscaler_that_does_not_scale_is_told_and_is_a_fault_where_a_rollout_waits_for_it(
+    reason: str, autoscaling: dict[str, Any], level: Level | None
+) -> None:
+    """It says nothing about the load, so a step that waits for it never completes. At 0 replicas that is wanted."""
+    seen = healthy(rollouts=(rollout(autoscaling=autoscaling),), autoscalers=(inactive(reason),))
+
+    found = [*worse(seen), *worse(seen, Level.WARNING)]
+
+    assert [each.level for each in found] == ([level] if level else [])
+    assert all("shop/cart-hpa does not scale: FailedGetResourceMetric: no metrics for cpu" in one.says for one in found)
+    assert all("kubectl describe hpa cart-hpa -n shop" in each.fix for each in found)
+
+
+def test_secrets_that_a_rollout_versions_and_an_analysis_names_need_rights_of_their_own() -> None:
+    """They are as `rollouts rbac` grants them: each by its name. A Rollout that did not opt in needs none."""
+    container = {"name": "app", "envFrom": [{"secretRef": {"name": "token"}}]}
+    template = {"spec": {"containers": [container]}}
+    argument = {"name": "key", "valueFrom": {"secretKeyRef": {"name": "api-key", "key": "key"}}}
+    analysis = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "AnalysisTemplate",
+                "metadata": {"name": "smoke", "namespace": "shop"}, "spec": {"args": [argument]}}  # fmt: skip
+    opted_in = rollout(template=template, configVersioning={"secrets": True})
+
+    rights = secret_rights([opted_in, analysis])
+    (fault,) = worse(healthy(controllers=(controller(missing_secrets=tuple(rights)),)))
+
+    assert list(map(str, rights)) == [
+        "get secrets/api-key in shop", "get secrets/rollouts-config-key in shop", "get secrets/token in shop",
+        "create secrets in shop",
+    ]  # fmt: skip
+    assert secret_rights([rollout(template=template)]) == []
+    assert "rollouts-system/rollouts may not get secrets/api-key in shop" in fault.says
+    assert "rollouts rbac -f - --service-account rollouts-system/rollouts | kubectl apply -f -" in fault.fix
 
 
 @pytest.mark.parametrize(

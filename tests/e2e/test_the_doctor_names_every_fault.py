@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rollouts.api.schema import crd_manifests
+from rollouts.sim.network.gateway_types import gateway_crds
 from tests.e2e.controllers import ROOT
 from tests.e2e.manifests import KUBE_PROXY, canary
 from tests.lab.chart import RELEASE, RELEASE_NAMESPACE, render, wait_established
@@ -45,6 +46,22 @@ FAULTS = {
     ),
     "a Prometheus that is not there": ("Prometheus", "there is no such Service", "prometheusUrl"),
     "a provider that is refused": ("providers", "the path does not lead anywhere", "change it"),
+    "a Secret without a right to it": (
+        "rights to Secrets",
+        f"{MINE} may not get secrets/rollouts-config-key in default, get secrets/token in default",
+        f"--service-account {MINE} | kubectl apply",
+    ),
+    "a container whose use nobody measures": (
+        "metrics APIs",
+        "Rollout default/api asks what its container app uses",
+        "install metrics-server",
+    ),
+    "a Gateway API that is too old": (
+        "Gateway API",
+        "Rollout default/api mirrors a part of the requests, and the installed Gateway API (v1.0.0) drops the percentage",
+        "v1.3 or newer",
+    ),
+    "no gateway": ("Gateway API", "there is no GatewayClass", "install a gateway"),
 }
 WARNINGS = {
     "another version": ("versions", f"{MINE} is 0.0.9, this program is", "helm upgrade"),
@@ -93,7 +110,8 @@ def break_it(plane: ControlPlane, home: Path) -> None:
     second["spec"]["replicas"] = 0
     plane.apply(*(one for one in documents if one["metadata"]["name"] not in by_name), second, KUBE_PROXY)
     plane.kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", RELEASE_NAMESPACE, "--timeout=50s")
-    plane.apply(lease(), autoscaler(), routed())
+    install_an_old_gateway_api(plane)
+    plane.apply(lease(), autoscaler(), routed(), demanding())
     refuse_a_provider(plane)
 
 
@@ -135,6 +153,30 @@ def routed() -> dict[str, Any]:
     return one
 
 
+def install_an_old_gateway_api(plane: ControlPlane) -> None:
+    """HTTPRoutes as v1.0 had them, whose mirrors know no percentage."""
+    route = next(each for each in gateway_crds() if each["spec"]["names"]["kind"] == "HTTPRoute")
+    route["metadata"]["annotations"]["gateway.networking.k8s.io/bundle-version"] = "v1.0.0"
+    (version,) = [each for each in route["spec"]["versions"] if each["name"] == "v1"]
+    rule = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["rules"]["items"]
+    del rule["properties"]["filters"]["items"]["properties"]["requestMirror"]["properties"]["percent"]
+    plane.apply(route)
+    wait_established(plane, route["metadata"]["name"])
+
+
+def demanding() -> dict[str, Any]:
+    """A Rollout that needs a Secret, a number of its container, and a mirror of a part of its requests."""
+    mirror = {"name": "copy", "match": [{"path": {"prefix": "/"}}], "percentage": 5}
+    routing = {"gatewayAPI": {"httpRoutes": [{"name": "api"}]}, "managedRoutes": [{"name": "copy"}]}
+    gate = {"containerResource": {"container": "app", "resource": "cpu", "maxUtilizationPercent": 90}}
+    one = canary("api", steps=[{"setWeight": 5}, {"setMirrorRoute": mirror}], stableService="api", canaryService="api-canary",
+                 trafficRouting=routing, spec={"configVersioning": {"secrets": True}, "autoscaling": gate})  # fmt: skip
+    one["metadata"]["namespace"] = "default"
+    (container,) = one["spec"]["template"]["spec"]["containers"]
+    container["envFrom"] = [{"secretRef": {"name": "token"}}]
+    return one
+
+
 def refuse_a_provider(plane: ControlPlane) -> None:
     """A TrafficProvider that the controller has judged, as its status says."""
     examples = Path(ROOT, "examples", "gateways", "traffic-declared.yaml").read_text()
@@ -153,7 +195,7 @@ def refuse_a_provider(plane: ControlPlane) -> None:
     plane.kubectl("patch", "trafficprovider", name, "--subresource=status", "--type=merge", "-p", patch)
 
 
-def test_a_cluster_that_is_broken_everywhere_is_told_each_fault_and_its_fix(
+def test_a_cluster_that_is_broken_in_fifteen_ways_is_told_each_fault_and_its_fix(
     own_plane: ControlPlane, tmp_path: Path
 ) -> None:
     """An administrator gets the whole list at once, and not one fault after the other."""

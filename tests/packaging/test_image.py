@@ -152,18 +152,60 @@ def test_the_image_says_what_it_is() -> None:
     assert (labels["version"], labels["revision"]) == ("${VERSION}", "${REVISION}")
 
 
-def test_the_image_runs_read_only_without_rights() -> None:
-    """`make image` on a container engine, where there is one: it ends well only when the image starts."""
-    done = subprocess.run(
+def _make_image(path: str) -> subprocess.CompletedProcess[str]:
+    """`make image`, with programs from this PATH."""
+    return subprocess.run(
         ["make", "image", "IMAGE=localhost/rollouts-test:0"],
         cwd=ROOT,
+        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         check=False,
         timeout=600,
     )
+
+
+def _why_not_built(done: subprocess.CompletedProcess[str], path: str) -> str:
+    """What this machine lacks; "" when the image was built, or when the Dockerfile is to blame."""
+    if done.returncode == 0:
+        return ""
     if "none of them answers" in done.stderr:
-        pytest.skip("no container engine answers: base image, final stage and read-only root are not checked here")
+        return "no container engine answers: base image, final stage and read-only root are not checked here"
+    if NO_NETWORK.search(done.stdout + done.stderr):
+        return f"the package index cannot be reached from a build: {done.stderr[-300:]}"
+    if (builder := re.search(r"^building .* with (\w+)$", done.stdout, re.MULTILINE)) is None:
+        return ""
+    (base,) = [one.rest.partition("=")[2] for one in _instructions() if one.rest.startswith("PYTHON_IMAGE=")]
+    pull = [shutil.which(builder[1], path=path) or builder[1], "pull", base]
+    pulled = subprocess.run(pull, capture_output=True, text=True, check=False, timeout=300)
+    if pulled.returncode == 0:
+        return ""
+    return f"{builder[1]} is installed, and cannot pull {base}: {pulled.stderr.strip()[-300:]}"
+
+
+def test_the_image_runs_read_only_without_rights() -> None:
+    """`make image` on a container engine, where there is one: it ends well only when the image starts."""
+    done = _make_image(os.environ["PATH"])
+    if reason := _why_not_built(done, os.environ["PATH"]):
+        pytest.skip(reason)
 
     assert done.returncode == 0, done.stderr
     assert "is built and starts: rollouts " in done.stdout
+
+
+@pytest.mark.parametrize(("pulls", "reason"), [("false", "docker is installed, and cannot pull "), ("true", "")])
+def test_only_a_base_image_that_cannot_be_pulled_excuses_a_failed_build(
+    tmp_path: Path, pulls: str, reason: str
+) -> None:
+    """A machine may have an engine and no registry. A Dockerfile that is broken must not be excused by that."""
+    engine = tmp_path / "docker"
+    engine.write_text(
+        f'#!/bin/sh\ncase $1 in info) true ;; pull) {pulls} ;; *) echo "no such step" >&2; false ;; esac\n'
+    )
+    engine.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    done = _make_image(path)
+
+    assert done.returncode != 0
+    assert reason in _why_not_built(done, path) if reason else _why_not_built(done, path) == ""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 
@@ -40,3 +43,49 @@ def test_every_page_is_built_and_fetches_nothing_from_others(site: Path) -> None
 
     assert len(built) > len(_pages())
     assert {host for page in built for host in FETCHED.findall(page.read_text())} == set()
+
+
+class _Page(HTMLParser):
+    """What a page leads to, and the places in it that others lead to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.leads_to: set[str] = set()
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - HTMLParser calls it
+        """Notes links, pictures, styles, scripts and places."""
+        for name, value in attrs:
+            if value and name in ("href", "src"):
+                self.leads_to.add(value)
+            elif value and name in ("id", "name"):
+                self.places.add(value)
+
+
+def test_no_link_of_the_site_is_broken_and_no_picture_is_missing(site: Path) -> None:
+    """In the pages as browsers get them, with the menu and the styles: also where the site stands in a folder of a server."""
+    pages = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html") if path.name != "404.html"}
+    broken = []
+    for path, page in pages.items():
+        for link in page.leads_to:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            lost = target in pages and parts.fragment and unquote(parts.fragment) not in pages[target].places
+            if not target.is_file() or lost:
+                broken.append(f"{path.relative_to(site)}: {link}")
+
+    assert broken == []
+    assert any(link.endswith("images/demo.svg") for page in pages.values() for link in page.leads_to)
+
+
+def test_every_picture_of_the_docs_can_be_drawn() -> None:
+    """A browser shows nothing of an SVG that is no XML, or that has no size of its own."""
+    for picture in (ROOT / "docs" / "images").glob("*.svg"):
+        drawing = ElementTree.parse(picture).getroot()  # noqa: S314 - our own
+
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg", picture
+        assert drawing.get("viewBox"), picture

@@ -44,7 +44,7 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
         problems.add_missing(path, "needs exactly one of canary and blueGreen; it has neither")
         return
     if strategy.canary is not None and strategy.blue_green is not None:
-        problems.add(path, "needs exactly one of canary and blueGreen; it has both")
+        problems.add(path, "needs exactly one of canary and blueGreen; it has both: remove one")
     if strategy.canary is not None:
         _check_canary(spec, strategy.canary, problems)
     if strategy.blue_green is not None:
@@ -239,7 +239,9 @@ def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing
             path, "needs exactly one kind of step; it has none (a pause until promotion is `pause: {}`)"
         )
     elif len(kinds) > 1:
-        problems.add(path, f"needs exactly one kind of step; it has {', '.join(kinds)}")
+        problems.add(
+            path, f"needs exactly one kind of step; it has {', '.join(kinds)}: begin each with a dash of its own"
+        )
     check_analysis(step.analysis, f"{path}.analysis", problems)
     if step.set_canary_scale is not None:
         if not with_routing:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from typing import Any
 
 from rollouts.api.schema import crd_manifests
+from rollouts.cli.commands import rollout_needs
+from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of, is_false
 from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, routers_of
 from rollouts.core.model.drain import ProxyMode
 from rollouts.objects import Manifest
@@ -17,38 +16,7 @@ OLDEST_SERVER = (1, 30)  # the chart's kubeVersion
 LEASE_OLD_S = 60.0  # four times the lease's duration: clocks of two machines may differ by some seconds
 
 _IMAGE_REASONS = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}
-_API_OF_METRIC = {
-    "Resource": "metrics.k8s.io",
-    "ContainerResource": "metrics.k8s.io",
-    "Pods": "custom.metrics.k8s.io",
-    "Object": "custom.metrics.k8s.io",
-    "External": "external.metrics.k8s.io",
-}
-"""Source: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis."""
 _APPLY_CRDS = "rollouts crds | kubectl apply --server-side --force-conflicts -f -"
-
-
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    NOTE = "note"  # not looked at, and why
-    WARNING = "warning"  # Rollouts go on, slower or with less than somebody expects
-    FAULT = "fault"  # some Rollouts, or all, do not go on
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One thing that was looked at.
-
-    Args:
-        fix: what to do, as a command where one does it; "" when there is nothing to do.
-    """
-
-    check: str
-    level: Level
-    says: str
-    fix: str = ""
 
 
 def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
@@ -64,9 +32,11 @@ def diagnoses(seen: ClusterSeen, *, version: str) -> list[Diagnosis]:
         *_leases(seen),
         *_versions(seen, version),
         *_rights(seen),
+        *rollout_needs.secrets(seen),
         *_proxy(seen),
         *_routers(seen),
-        *_autoscalers(seen),
+        *rollout_needs.routes(seen),
+        *rollout_needs.metrics(seen),
         *_prometheus(seen),
         *_providers(seen),
         *_refused(seen),
@@ -100,7 +70,7 @@ def _crds(seen: ClusterSeen) -> Iterator[Diagnosis]:
             )
             yield Diagnosis("CRDs", Level.FAULT, f"{name} is being deleted, and every object of it", fix)
             continue
-        bad = [one for one in _conditions(crd) if one["type"] in ("Established", "NamesAccepted") and _is_false(one)]
+        bad = [one for one in conditions_of(crd) if one["type"] in ("Established", "NamesAccepted") and is_false(one)]
         if bad:
             fix = "another CRD has its names: kubectl get crds, and delete the other one or this one"
             yield Diagnosis("CRDs", Level.FAULT, f"{name} is not served: {bad[0].get('message', '')}", fix)
@@ -180,11 +150,11 @@ def _why_unavailable(each: Installed) -> tuple[str, str]:
             if waiting.get("reason"):
                 fix = f"kubectl logs -n {each.namespace} {pod['metadata']['name']} --previous"
                 return f": {waiting['reason']}", fix
-        for one in _conditions(pod):
-            if one["type"] == "PodScheduled" and _is_false(one):
+        for one in conditions_of(pod):
+            if one["type"] == "PodScheduled" and is_false(one):
                 fix = f"kubectl describe pod -n {each.namespace} {pod['metadata']['name']}"
                 return f": {one.get('message', 'not scheduled')}", fix
-    for one in _conditions(each.deployment):
+    for one in conditions_of(each.deployment):
         if one["type"] == "ReplicaFailure" and one["status"] == "True":
             return f": {one.get('message', '')}", "let the namespace take its pods: quotas, admission, PodSecurity"
     return "", f"kubectl describe deployment {each.name} -n {each.namespace}"
@@ -300,7 +270,7 @@ def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
     bad = [
         (one["metadata"]["name"], condition.get("message", ""))
         for one in seen.gateway_classes
-        for condition in _conditions(one)
+        for condition in conditions_of(one)
         if condition["type"] == "Accepted" and condition["status"] != "True"
     ]
     for name, why in bad:
@@ -315,25 +285,6 @@ def _gateway_classes(seen: ClusterSeen, *, needed: bool) -> Iterator[Diagnosis]:
     elif not bad:
         names = ", ".join(one["metadata"]["name"] for one in seen.gateway_classes)
         yield Diagnosis("Gateway API", Level.OK, f"classes: {names}")
-
-
-def _autoscalers(seen: ClusterSeen) -> Iterator[Diagnosis]:
-    available = {
-        one["spec"].get("group", "")
-        for one in seen.api_services
-        if any(each["type"] == "Available" and each["status"] == "True" for each in _conditions(one))
-    }
-    for autoscaler in seen.autoscalers:
-        name = f"{autoscaler['metadata']['namespace']}/{autoscaler['metadata']['name']}"
-        types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
-        for api in sorted({_API_OF_METRIC[each] for each in types if each in _API_OF_METRIC} - available):
-            fix = (
-                "install metrics-server"
-                if api == "metrics.k8s.io"
-                else "install an adapter, such as prometheus-adapter"
-            )
-            says = f"HorizontalPodAutoscaler {name} needs {api}, which is not available: it does not scale"
-            yield Diagnosis("metrics APIs", Level.WARNING, says, fix)
 
 
 def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
@@ -357,8 +308,8 @@ def _prometheus(seen: ClusterSeen) -> Iterator[Diagnosis]:
 
 def _providers(seen: ClusterSeen) -> Iterator[Diagnosis]:
     for one in seen.providers:
-        for condition in _conditions(one):
-            if condition["type"] in ("Ready", "Accepted") and _is_false(condition):
+        for condition in conditions_of(one):
+            if condition["type"] in ("Ready", "Accepted") and is_false(condition):
                 name = f"{one.get('kind') or 'provider'} {one['metadata']['name']}"
                 fix = f"change it: {condition.get('reason', '')}, see docs/reasons.md"
                 yield Diagnosis("providers", Level.FAULT, f"{name}: {condition.get('message', '')}", fix)
@@ -368,15 +319,6 @@ def _refused(seen: ClusterSeen) -> Iterator[Diagnosis]:
     if seen.refused:
         says = f"not looked at, because you may not {', '.join(seen.refused)}"
         yield Diagnosis("your rights", Level.NOTE, says, "ask again as an administrator")
-
-
-def _conditions(one: Manifest) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = one.get("status", {}).get("conditions") or []
-    return found
-
-
-def _is_false(condition: dict[str, Any]) -> bool:
-    return condition.get("status") == "False"
 
 
 def _is_helms(one: Manifest) -> bool:

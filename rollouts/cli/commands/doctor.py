@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from rollouts.cli.commands.diagnosis import Diagnosis, Level, diagnoses
+from rollouts.cli.commands.diagnosis import diagnoses
+from rollouts.cli.commands.doctor_finding import Diagnosis, Level
 from rollouts.cli.commands.doctor_reads import read_cluster
 from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import Exit

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rollouts.api.schema import crd_manifests
+from rollouts.cli.commands.rbac import config_secrets_named, secrets_named
 from rollouts.cli.view.session import Session
 from rollouts.cluster.discovery import ServerVersion, first_served, server_version
 from rollouts.controller.facts.proxies import proxy_facts
@@ -17,6 +18,7 @@ from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.objects import (
+    ANALYSIS_TEMPLATE,
     AUTOSCALER,
     ENDPOINT_SLICE,
     LEASE,
@@ -29,6 +31,7 @@ from rollouts.objects import (
     Manifest,
 )
 from rollouts.settings import DEFAULT_LEASE_NAME
+from rollouts.traffic.gateway_api.codec import KINDS
 from rollouts.traffic.registry import registry
 
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
@@ -44,16 +47,18 @@ REVIEWS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One verb on one resource type, in one namespace or ("") in all."""
+    """One verb on one resource type, in one namespace or ("") in all, and on one object or ("") on any."""
 
     group: str
     resource: str
     verb: str
     namespace: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{where}"
+        what = f"{self.resource}{f'.{self.group}' if self.group else ''}{f'/{self.name}' if self.name else ''}"
+        return f"{self.verb} {what}{where}"
 
 
 _EVERYWHERE: tuple[tuple[str, str, str], ...] = (
@@ -91,12 +96,14 @@ class Installed:
     Args:
         lease: the Lease that its replicas compete for; None when nobody has ever held it.
         missing: rights that its ServiceAccount lacks; None when nobody may tell.
+        missing_secrets: rights that it lacks to Secrets which Rollouts and AnalysisTemplates name.
     """
 
     deployment: Manifest
     pods: tuple[Manifest, ...] = ()
     lease: Manifest | None = None
     missing: tuple[Right, ...] | None = ()
+    missing_secrets: tuple[Right, ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -107,6 +114,11 @@ class Installed:
     def name(self) -> str:
         """The Deployment's name."""
         return str(self.deployment["metadata"]["name"])
+
+    @property
+    def account(self) -> str:
+        """Its ServiceAccount's name."""
+        return str(self.deployment["spec"]["template"]["spec"].get("serviceAccountName", "default"))
 
     @property
     def where(self) -> str:
@@ -154,6 +166,7 @@ class ClusterSeen:
     Args:
         crds: by name; None for one that is not installed.
         served: by router: whether the API server has its routes.
+        route_crds: of the kinds of the Gateway API that Rollouts name, by the field that names them.
         own_missing: what the person may not do with Rollouts.
         refused: what was forbidden to ask, in words.
     """
@@ -166,6 +179,7 @@ class ClusterSeen:
     proxy: ProxyFacts = ProxyFacts()
     rollouts: tuple[Manifest, ...] = ()
     served: Mapping[str, bool] = field(default_factory=dict)
+    route_crds: Mapping[str, Manifest | None] = field(default_factory=dict)
     gateway_classes: tuple[Manifest, ...] = ()
     autoscalers: tuple[Manifest, ...] = ()
     api_services: tuple[Manifest, ...] = ()
@@ -188,7 +202,9 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
     names = [crd["metadata"]["name"] for crd in crd_manifests()]
     crds = dict(zip(names, await asyncio.gather(*(reader.one(CRD, None, name) for name in names)), strict=True))
     rollouts = await reader.all(ROLLOUT) if crds.get("rollouts.rollouts.dev") else ()
-    controllers = await _controllers(reader, controller_namespace)
+    templates = await reader.all(ANALYSIS_TEMPLATE) if crds.get("analysistemplates.rollouts.dev") else ()
+    named = secret_rights([*rollouts, *templates])
+    controllers = await _controllers(reader, controller_namespace, secrets=named)
     providers = [*await reader.all(TRAFFIC_PROVIDER), *await reader.all(METRIC_PROVIDER)]
     leases = await reader.all(LEASE, controller_namespace, name=DEFAULT_LEASE_NAME)
     served = await _served(
@@ -204,6 +220,10 @@ async def read_cluster(session: Session, *, controller_namespace: str | None) ->
         proxy=await proxy_facts(session.client),
         rollouts=tuple(rollouts),
         served=served,
+        route_crds={
+            each: await reader.one(CRD, None, f"{KINDS[each][0].plural}.{KINDS[each][0].group}")
+            for each in sorted({each for rollout in rollouts for each in route_fields_of(rollout)})
+        },
         gateway_classes=await reader.all(GATEWAY_CLASS) if served.get("gatewayAPI") else (),
         autoscalers=tuple(each for each in await reader.all(AUTOSCALER) if _scales_a_rollout(each)),
         api_services=await reader.all(API_SERVICE),
@@ -231,6 +251,31 @@ def routers_of(rollouts: Iterable[Manifest]) -> set[str]:
         routing = canary.get("trafficRouting") or {}
         found |= {*routing, *(routing.get("plugins") or {})} & set(registry())
     return found
+
+
+def route_fields_of(rollout: Manifest) -> list[str]:
+    """The fields of `trafficRouting.gatewayAPI` that name routes in a Rollout: `httpRoutes`, `grpcRoutes`."""
+    canary = (rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}
+    routing = (canary.get("trafficRouting") or {}).get("gatewayAPI") or {}
+    return [each for each in KINDS if routing.get(each)]
+
+
+def autoscaled(autoscaler: Manifest) -> tuple[str, str]:
+    """Namespace and name of what an autoscaler scales."""
+    return autoscaler["metadata"]["namespace"], autoscaler["spec"]["scaleTargetRef"]["name"]
+
+
+def secret_rights(manifests: Sequence[Manifest]) -> list[Right]:
+    """The rights to single Secrets that Rollouts and AnalysisTemplates of a cluster need, as `rollouts rbac` grants them."""
+    try:
+        versioned, named = config_secrets_named(manifests, ()), secrets_named(manifests, ())
+    except ValueError:
+        return []  # a Secret whose name is none: the object's own status says so
+    reads = {(namespace, name) for each in (versioned, named) for namespace, names in each.items() for name in names}
+    return [
+        *(Right("", "secrets", "get", namespace, name) for namespace, name in sorted(reads)),
+        *(Right("", "secrets", "create", namespace) for namespace in versioned),
+    ]
 
 
 def needed(controller: Installed) -> list[Right]:
@@ -294,7 +339,7 @@ class _Reader:
         return tuple(item for item in items if not name or item["metadata"]["name"] == name)
 
 
-async def _controllers(reader: _Reader, namespace: str | None) -> list[Installed]:
+async def _controllers(reader: _Reader, namespace: str | None, *, secrets: Sequence[Right]) -> list[Installed]:
     found = []
     for deployment in await _deployments(reader, namespace):
         metadata = deployment["metadata"]
@@ -303,12 +348,15 @@ async def _controllers(reader: _Reader, namespace: str | None) -> list[Installed
         bare = Installed(deployment)
         lease_namespace = next(iter(bare.flags("lease-namespace")), metadata["namespace"])
         lease_name = next(iter(bare.flags("lease-name")), DEFAULT_LEASE_NAME)
+        managed = bare.flags("namespace")
+        mine = [right for right in secrets if not managed or right.namespace in managed]
         found.append(
             Installed(
                 deployment,
                 pods=await reader.all(POD, metadata["namespace"], label_selector=selector),
                 lease=await reader.one(LEASE, lease_namespace, lease_name),
-                missing=await _missing(reader.session, bare),
+                missing=await _missing(reader.session, bare, needed(bare)),
+                missing_secrets=await _missing(reader.session, bare, mine) or (),
             )
         )
     return found
@@ -318,13 +366,11 @@ async def _deployments(reader: _Reader, namespace: str | None) -> tuple[Manifest
     return await reader.all(DEPLOYMENT, namespace, label_selector=CHART_LABEL)
 
 
-async def _missing(session: Session, controller: Installed) -> tuple[Right, ...] | None:
-    account = controller.deployment["spec"]["template"]["spec"].get("serviceAccountName", "default")
-    user = f"system:serviceaccount:{controller.namespace}:{account}"
+async def _missing(session: Session, controller: Installed, rights: Sequence[Right]) -> tuple[Right, ...] | None:
+    """Those of the rights that its ServiceAccount lacks; None when nobody may tell."""
+    user = f"system:serviceaccount:{controller.namespace}:{controller.account}"
     try:
-        return await _denied(
-            session, needed(controller), REVIEW, {"user": user, "groups": _groups(controller.namespace)}
-        )
+        return await _denied(session, rights, REVIEW, {"user": user, "groups": _groups(controller.namespace)})
     except ApiForbidden:
         return None
 
@@ -348,6 +394,7 @@ async def _denied(
     async def allowed(right: Right) -> bool:
         resource, _, subresource = right.resource.partition("/")
         asked = {"group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb}
+        asked |= {"name": right.name} if right.name else {}
         spec = {**subject, "resourceAttributes": {**asked, "namespace": right.namespace}}
         manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         async with turn:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import yaml
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from rollouts.api.times import parse_time
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.listing import print_drawn
+from rollouts.cli.terminal.listing import can_redraw, print_drawn
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.table import HistoryRow, RolloutRow, history_table, rollout_table
 from rollouts.cli.terminal.text import marks_for
@@ -183,7 +183,7 @@ async def changes(followed: Followed, *, at_least_every_s: float) -> AsyncIterat
 
 
 async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
-    """The live tree; lines instead where the output is not a terminal. Ends when the Rollout is deleted."""
+    """The live tree; lines instead where it cannot be redrawn. Ends when the Rollout is deleted."""
     async with following(session, *collections_of(key)) as followed:
         if seen_in(followed, key) is None:
             raise await no_rollout(session, key.name)
@@ -193,7 +193,7 @@ async def _watch_one(session: Session, key: Key, *, console: Console) -> Exit:
             if seen is None:
                 return None
             view, now_s, ascii_only = view_of(seen), session.clock.now_s(), console.options.ascii_only
-            return fitting(view, console, lines=console.height, now_s=now_s, ascii_only=ascii_only)
+            return fitting(view, console, lines=console.height - 1, now_s=now_s, ascii_only=ascii_only)
 
         def text(now_s: float) -> list[str] | None:
             seen = seen_in(followed, key)
@@ -240,13 +240,13 @@ async def show(
     text: Callable[[float], list[str] | None],
     ended: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Shows every change until there is nothing to show: live on a terminal, otherwise every line that is new.
+    """Shows every change until there is nothing to show: live where it can be redrawn, otherwise every line that is new.
 
     Args:
         text: makes the lines for a time; lines that are equal at time 0 differ only in ages and countdowns.
         ended: whether what is shown is the last.
     """
-    if not console.is_terminal:
+    if not can_redraw(console):
         last: set[str] = set()
         async for _ in changes(followed, at_least_every_s=3_600.0):
             same, now = text(0.0), text(session.clock.now_s())
@@ -260,13 +260,19 @@ async def show(
                 return
         return
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        async for _ in changes(followed, at_least_every_s=REDRAW_S):
-            drawing = picture()
-            if drawing is None:
-                return
-            live.update(drawing, refresh=True)
-            if ended():
-                return
+        last_drawn: RenderableType = ""
+        try:
+            async for _ in changes(followed, at_least_every_s=REDRAW_S):
+                drawing = picture()
+                if drawing is None:
+                    return
+                last_drawn = drawing
+                # The cursor stays on an empty line: at the end of a full one the terminal's echo of Ctrl-C would begin another.
+                live.update(Group(drawing, ""), refresh=True)
+                if ended():
+                    return
+        finally:
+            live.update(last_drawn)  # drawn when the block ends
 
 
 def _rows(followed: Followed, *, wide: bool) -> Iterable[RolloutRow]:

@@ -28,7 +28,7 @@ from rollouts.cli.commands.lint_analysis import (
 )
 from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
-from rollouts.cli.commands.lint_fields import UNKNOWN_FIELD, autoscaler_problems, falling_weights, meant, stranger
+from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, mend, stranger
 from rollouts.cli.commands.lint_routes import route_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
@@ -240,8 +240,8 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
             problems += config_problems(document, found.configs)
         problems = list(unique([*problems, *in_template]))
     for path, message in problems:
-        more = meant(ours.kind, path) if message == UNKNOWN_FIELD else ""
-        report.problems.append(Remark(node_at(node, path)[1], subject, f"{path}: {message}{more}"))
+        told = f"{path}: {message}{mend(ours.kind, path, message)}"
+        report.problems.append(Remark(node_at(node, path)[1], subject, told))
 
 
 def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:

@@ -11,19 +11,32 @@ from typing import Any
 from rollouts.api.schema import crd_manifests
 from rollouts.objects import ROLLOUT, Kind, Manifest
 
-UNKNOWN_FIELD = "unknown field"
+_UNKNOWN, _NO_OBJECT = "unknown field", "must be an object"  # how the messages of api/problems.py begin
+_LISTED = 20  # names; a longer list helps nobody
 _PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _OTHERS = ("argoproj.io", "rollouts.kruise.io")  # groups with a kind Rollout, and with analyses, of other products
 
 
-def meant(kind: str, path: str) -> str:
-    """The field beside `path` whose name is nearest: `; did you mean setWeight?`; "" where none is near."""
-    *parents, name = [part or int(index) for part, index in _PART.findall(path)]
-    known = _fields(kind, parents)
-    near = difflib.get_close_matches(str(name), known, n=1) or [
-        each for each in known if each.lower() == str(name).lower()
-    ]
-    return f"; did you mean {near[0]}?" if near else ""
+def mend(kind: str, path: str, message: str) -> str:
+    """What the schema adds to a message about a field: `; did you mean setWeight?`, `; its fields are duration`.
+
+    Args:
+        kind: of the object, one of ours.
+        path: of the field.
+    """
+    parts = [part or int(index) for part, index in _PART.findall(path)]
+    if message == _UNKNOWN:
+        *parents, name = parts
+        known = _fields(kind, parents)
+        near = difflib.get_close_matches(str(name), known, n=1) or [
+            each for each in known if each.lower() == str(name).lower()
+        ]
+        return f"; did you mean {near[0]}?" if near else _listed("the fields are", known)
+    return _listed("its fields are", _fields(kind, parts)) if message.startswith(_NO_OBJECT) else ""
+
+
+def _listed(words: str, names: list[str]) -> str:
+    return f"; {words} {', '.join(names)}" if 0 < len(names) <= _LISTED else ""
 
 
 def stranger(document: Manifest, ours: Mapping[str, Kind]) -> str | None:
@@ -64,7 +77,7 @@ def autoscaler_problems(autoscaler: Manifest, rollouts: Mapping[str, Manifest]) 
     if target.get("kind") != ROLLOUT.kind:
         yield (
             "spec.scaleTargetRef.kind",
-            f"scales {target.get('kind')} {name}, not the Rollout of that name",
+            f"scales {target.get('kind')} {name}, not the Rollout of that name; write kind: Rollout, apiVersion: {wanted}",
         )
     elif target.get("apiVersion") != wanted:
         yield "spec.scaleTargetRef.apiVersion", f"must be {wanted}, not {target.get('apiVersion')}"

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 
 from rollouts.cli.commands.lint import (
@@ -27,6 +28,9 @@ from rollouts.core.advice.findings import Severity
 
 ERROR = "error"
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml")
+_PATCH_FIELDS = ("patches", "patchesStrategicMerge", "patchesJson6902")
+"""Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
 
 
 class LintOutput(StrEnum):
@@ -45,15 +49,41 @@ class FileReport:
     report: LintReport
 
 
-def files_in(paths: Iterable[str]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """The files to check, and those that Kustomize merges into others: a part of an object is not right or wrong by itself."""
+
+    checked: tuple[str, ...]
+    patches: tuple[str, ...] = ()
+
+
+def files_in(paths: Iterable[str]) -> FoundFiles:
     """The files, and those of YAML and JSON in the folders and below, in the order of their names."""
-    found = []
+    checked: list[str] = []
+    patches: list[str] = []
     for path in paths:
         if path != "-" and Path(path).is_dir():
-            found += sorted(str(each) for each in Path(path).rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+            found = sorted(each for each in Path(path).rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+            merged = {patch for each in found if each.name in _KUSTOMIZATIONS for patch in _patches_of(each)}
+            patches += [str(each) for each in found if each.resolve() in merged]
+            checked += [str(each) for each in found if each.resolve() not in merged]
         else:
-            found.append(path)
-    return found
+            checked.append(path)
+    return FoundFiles(tuple(checked), tuple(patches))
+
+
+def _patches_of(kustomization: Path) -> Iterator[Path]:
+    """The files that a kustomization merges into its objects. What cannot be read is told where the file is checked."""
+    try:
+        settings = yaml.safe_load(kustomization.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return
+    for field in _PATCH_FIELDS if isinstance(settings, dict) else ():
+        entries = settings.get(field)
+        for entry in entries if isinstance(entries, list) else ():
+            name = entry.get("path") if isinstance(entry, dict) else entry
+            if isinstance(name, str) and "\n" not in name:
+                yield (kustomization.parent / name).resolve()
 
 
 def lint_files(

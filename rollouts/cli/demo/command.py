@@ -11,23 +11,22 @@ from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from rollouts.cli.demo.acts import ACTS, Act, last_requests
+from rollouts.cli.demo.head import clients_line, draw_head
 from rollouts.cli.demo.stage import REQUESTS_PER_S, DemoStage, NotAsPromised, real_stage, simulated_stage
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.listing import print_drawn
+from rollouts.cli.terminal.listing import can_redraw, print_drawn
 from rollouts.cli.terminal.table import ActRow, act_table
 from rollouts.cli.terminal.text import plain
-from rollouts.cli.terminal.tree import fitting, line, weight_bar
+from rollouts.cli.terminal.tree import fitting, line
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.follow import unwrapped
 from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.session import Options
 from rollouts.ports import Clock
 
-EXPECTED_S = 50.0  # the time at which the progress bar is full
 NEXT = (
     "next: docs/getting-started.md   install it in your cluster",
     "      kubectl rollouts doctor   see what that cluster lacks",
@@ -60,7 +59,7 @@ async def demo(where: Where, *, console: Console, lines: bool, clock: Clock | No
     Returns: OK only when every outcome was as promised; the table and the last line say what was not.
     Raises: what `Client` raises on a real cluster.
     """
-    live = console.is_terminal and not lines
+    live = can_redraw(console) and not lines
     screen = _Screen(console, live=live)
     rows: list[ActRow] = []
     opened: AbstractAsyncContextManager[DemoStage] = (
@@ -129,7 +128,7 @@ async def _play(act: Act, stage: DemoStage, screen: _Screen) -> ActRow:
 def _tell_how_far(rows: list[ActRow], acts: list[Act], took_s: float, *, console: Console) -> None:
     """What was seen before Ctrl-C."""
     if rows:
-        print_drawn(console, act_table(rows))
+        print_drawn(console, act_table(rows, width=console.width if console.is_terminal else None))
     done = f"{len(rows)} of {count_of(len(acts), 'act')} finished"
     at = f" in `{acts[len(rows)].title}`" if len(rows) < len(acts) else ""
     text = f"Stopped{at} after {took_s:.0f} s; {done}."
@@ -143,7 +142,7 @@ def _tell_next(console: Console) -> None:
 
 
 def _verdict(rows: list[ActRow], problem: str, *, console: Console, counted: bool) -> Exit:
-    print_drawn(console, act_table(rows))
+    print_drawn(console, act_table(rows, width=console.width if console.is_terminal else None))
     problems = [f"{row.title}: {row.problem}" for row in rows if row.problem]
     if problem:
         problems.append(problem)
@@ -225,23 +224,13 @@ class _Screen:
         self._console.print(f"{took_s:5.1f}s  {plain(text)}", markup=False, highlight=False, soft_wrap=True)
 
     def _head(self, stage: DemoStage) -> RenderableType:
-        grid = Table.grid(padding=(0, 1))
-        took_s = _loop_s() - self._began_s
-        percent = min(99, int(100 * took_s / EXPECTED_S))
-        bar = weight_bar(percent, ascii_only=self._console.options.ascii_only, cells=20)
-        grid.add_row(Text("rollouts demo", "bold"), bar, Text(f"{took_s:.0f} s  {self.act}"))
-        said = Text("\n".join(plain(text) for text in self._said[-2:]), "italic", overflow="fold")
-        return Group(grid, said, self._clients(stage), Text(""))
-
-    def _clients(self, stage: DemoStage) -> RenderableType:
-        """The shares of the revisions, as the clients count them."""
-        if stage.sim is None:
-            return Text("")
-        shares = stage.shares(stage.watched)
-        parts = ", ".join(f"{revision or 'nobody'} {share:.0%}" for revision, share in sorted(shares.items()))
-        total = stage.sent
-        text = Text(f"clients of {stage.watched}: {parts or 'none yet'}; {total.sent} sent, ")
-        text.append(f"{total.lost} lost", "bold red" if total.lost else "green")
-        if total.failed:
-            text.append(f", {count_of(total.failed, 'error')}", "yellow")
-        return text
+        clients = (
+            clients_line(stage.watched, stage.shares(stage.watched), stage.sent) if stage.sim is not None else Text("")
+        )
+        return draw_head(
+            self.act,
+            took_s=_loop_s() - self._began_s,
+            said=self._said,
+            clients=clients,
+            ascii_only=self._console.options.ascii_only,
+        )

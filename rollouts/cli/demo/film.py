@@ -122,8 +122,11 @@ def svg(frames: Sequence[Frame]) -> str:
     """The moving picture: a strip of all frames, of which a window shows one."""
     length_s = (frames[-1].at_s - frames[0].at_s) / FASTER + LAST_S
     height = ROWS * _LINE_PX
+    pitch = (
+        height + _LINE_PX
+    )  # letters and blocks reach over their line: an empty one keeps the next frame out of the window
     keys = "".join(
-        f"{(frame.at_s - frames[0].at_s) / FASTER / length_s:.3%}{{transform:translateY(-{index * height}px)}}"
+        f"{(frame.at_s - frames[0].at_s) / FASTER / length_s:.3%}{{transform:translateY(-{index * pitch}px)}}"
         for index, frame in enumerate(frames)
     )
     colours: dict[str, str] = {}
@@ -133,8 +136,8 @@ def svg(frames: Sequence[Frame]) -> str:
         for number, row in enumerate(frame.rows):
             if drawn := _line(row, colours):
                 name = lines.setdefault(drawn, f"l{len(lines)}")
-                strip.append(f'<use href="#{name}" y="{index * height + number * _LINE_PX}"/>')
-    style = _STYLE % (keys, (len(frames) - 1) * height, length_s) + "".join(
+                strip.append(f'<use href="#{name}" y="{index * pitch + number * _LINE_PX}"/>')
+    style = _STYLE % (keys, (len(frames) - 1) * pitch, length_s) + "".join(
         f".{name}{{{rule}}}" for rule, name in colours.items()
     )
     width_px, height_px = round(COLUMNS * _CELL_PX) + 2 * _EDGE_PX, height + _BAR_PX + _EDGE_PX

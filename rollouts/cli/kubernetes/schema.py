@@ -164,7 +164,8 @@ def _of_text(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Pr
 def _of_number(value: object, schema: Mapping[str, Any], path: str) -> Iterator[Problem]:
     whole = schema["type"] == "integer"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        mend = "; remove the quotes" if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else ""
+        digits = re.match(r"\s*([+-]?\d+)(.*)", value) if isinstance(value, str) else None
+        mend = f"; write {digits[1]}" if digits and digits[2].strip() else "; remove the quotes" if digits else ""
         yield path, f"must be a {'whole ' if whole else ''}number, not {said(value)}{mend}"
     elif whole and value != value // 1:
         yield path, f"must be a whole number, not {value}"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from rollouts.cli.plan.config import ConfigState, PlannedConfig
 from rollouts.cli.plan.impact import ConfigImpact
 from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
+from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
@@ -22,6 +24,7 @@ from rollouts.core.model.reasons import Reason
 
 _DRAIN = frozenset({Reason.DRAINING, Reason.DRAIN_TIMED_OUT})
 KEYS_SHOWN = 5
+WAITS_CELLS = 40  # the narrowest column in which reasons can be read
 _STYLES = {Severity.UNSAFE: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
@@ -43,7 +46,7 @@ def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
     if not lines:
         parts.append(Text(""))
     if report.steps:
-        parts += [Padding(_steps(report, wide=wide, lines=lines), (0, 0, 0, 2))]
+        parts.append(Padding(_Steps(report, wide=wide, lines=lines), (0, 0, 0, 2)))
     if not lines:
         parts.append(Text(""))
     parts.append(_total(report))
@@ -130,36 +133,77 @@ def draw_impacts(impacts: Iterable[ConfigImpact]) -> RenderableType:
     return Group(*(Text(plain(line)) for impact in impacts for line in impact_lines(impact)))
 
 
-def _steps(report: PlanReport, *, wide: bool, lines: bool) -> Table:
-    others = any(step.pods.others for step in report.steps)
-    shares = any(step.share_percent is not None for step in report.steps)
-    services = any(step.services for step in report.steps)
-    table = Table(
-        box=box.SIMPLE_HEAD if lines else None,
-        pad_edge=False,
-        header_style="bold" if lines else "",
-        padding=(0, 2, 0, 0),
-    )
-    table.add_column("STEP", no_wrap=True)
-    for header, shown in (("NEW", True), ("OLD", True), ("OTHER", others), ("SHARE", shares)):
-        if shown:
-            table.add_column(header, justify="right", no_wrap=True)
-    if wide:
-        table.add_column("MOST", justify="right", no_wrap=True)
-        table.add_column("AVAILABLE", justify="right", no_wrap=True)
-    if services:
-        table.add_column("SERVICES", overflow="fold")
-    table.add_column("WAITS FOR", overflow="fold", ratio=1)
-    for step in report.steps:
-        cells = [step.what, str(step.pods.new), str(step.pods.old)]
-        cells += [str(step.pods.others)] if others else []
-        cells += [_share(step)] if shares else []
-        cells += [f"{step.most_pods}", f">= {step.least_available}"] if wide else []
-        if services:
-            cells.append("\n".join(f"{plain(name)}: {where}" for name, where in step.services.items()))
-        cells.append("\n".join(plain(_wait(wait)) for wait in step.waits) or "-")
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
+class _Steps:
+    """The steps as a table. Where its last column would be too narrow to be read, what it says stands below each step."""
+
+    def __init__(self, report: PlanReport, *, wide: bool, lines: bool) -> None:
+        self._report = report
+        self._wide = wide
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, or the list with lines below its rows."""
+        numbers = Measurement.get(console, options, self._table(waits=False)).maximum
+        if numbers + WAITS_CELLS <= options.max_width:
+            yield self._table(waits=True)
+        else:
+            yield from self._stacked(options.max_width)
+
+    def _columns(self) -> Iterator[tuple[Column, list[str]]]:
+        """Each column of numbers and its cells."""
+        steps = self._report.steps
+        yield Column("NEW"), [str(step.pods.new) for step in steps]
+        yield Column("OLD"), [str(step.pods.old) for step in steps]
+        if any(step.pods.others for step in steps):
+            yield Column("OTHER"), [str(step.pods.others) for step in steps]
+        if any(step.share_percent is not None for step in steps):
+            yield Column("SHARE", rank=1), [_share(step) for step in steps]
+        if self._wide:
+            yield Column("MOST"), [f"{step.most_pods}" for step in steps]
+            yield Column("AVAILABLE"), [f">= {step.least_available}" for step in steps]
+
+    def _table(self, *, waits: bool) -> Table:
+        steps = self._report.steps
+        table = Table(
+            box=box.SIMPLE_HEAD if self._lines else None,
+            pad_edge=False,
+            header_style="bold" if self._lines else "",
+            padding=(0, 2, 0, 0),
+        )
+        table.add_column("STEP", no_wrap=True)
+        cells = [[step.what for step in steps]]
+        for column, numbers in self._columns():
+            table.add_column(column.header, justify="right", no_wrap=True)
+            cells.append(numbers)
+        if any(step.services for step in steps):
+            table.add_column("SERVICES", overflow="fold")
+            cells.append(["\n".join(_services(step)) for step in steps])
+        if waits:
+            table.add_column("WAITS FOR", overflow="fold", ratio=1)
+            cells.append(["\n".join(plain(_wait(wait)) for wait in step.waits) or "-" for step in steps])
+        for row in zip(*cells, strict=True):
+            table.add_row(*map(Text, row))
+        return table
+
+    def _stacked(self, width: int) -> Iterator[RenderableType]:
+        steps = self._report.steps
+        columns = [(Column("STEP"), [step.what for step in steps]), *self._columns()]
+        rows = zip(*(cells for _, cells in columns), strict=True)
+        header, *listed = Listing([column for column, _ in columns], [[*map(Text, row)] for row in rows]).lines(width)
+        header.stylize("bold")
+        for line in (header, *listed):
+            line.end = "\n"
+        yield from ("", header)
+        for row, step in zip(listed, steps, strict=True):
+            yield row
+            below = [", ".join(_services(step))] if step.services else []
+            for text in (*below, *(plain(_wait(wait)) for wait in step.waits)):
+                yield Padding(Text(text, overflow="fold"), (0, 0, 0, 4))
+        yield ""
+
+
+def _services(step: PlannedStep) -> list[str]:
+    return [f"{plain(name)}: {where}" for name, where in step.services.items()]
 
 
 def _share(step: PlannedStep) -> str:
@@ -173,7 +217,7 @@ def _wait(wait: PlannedWait) -> str:
     return f"{wait.reason.value} {length}: {wait.why}"
 
 
-def _total(report: PlanReport) -> Text:
+def _total(report: PlanReport) -> RenderableType:
     parts = [f"known waits {_seconds(report.known_s)}"]
     if report.unmeasured:
         parts.append(f"{count_of(report.unmeasured, 'start')} of pods not measured")
@@ -181,7 +225,7 @@ def _total(report: PlanReport) -> Text:
         parts.append(f"{count_of(report.analyses, 'verdict')} of analyses")
     if report.by_people:
         parts.append(f"{count_of(report.by_people, 'wait')} for a person")
-    return Text(f"  Together: {', '.join(parts)}")
+    return Padding(Text(f"Together: {', '.join(parts)}"), (0, 0, 0, 2))
 
 
 def _finding(found: Found) -> RenderableType:

@@ -79,6 +79,11 @@ def _needs(sizes: Sequence[int], shown: Sequence[int]) -> int:
     return sum(sizes[n] + GAP for n in shown[:-1]) + min(sizes[shown[-1]], LAST_SHOWN)
 
 
+def can_redraw(console: Console) -> bool:
+    """Whether a picture can be drawn again in its place. A dumb terminal (`TERM=dumb`) gets lines, as a pipe does."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 def print_drawn(console: Console, *drawn: RenderableType, piped_width: int = _PIPED_WIDTH) -> None:
     """Prints pictures and lists: a picture in the width of the terminal, and without a terminal unwrapped.
 

@@ -107,6 +107,11 @@ def fail(message: str) -> None:
     console.print(plain(f"error: {message}"), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def note(message: str) -> None:
+    """Prints to stderr what is no error and nothing for scripts."""
+    Console(stderr=True).print(plain(message), style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
 def _option(name: str, annotation: Any, default: Any, *flags: str, help: str, **more: Any) -> inspect.Parameter:  # noqa: A002  typer's word
     declared = Annotated[annotation, typer.Option(*flags, help=help, **more)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=declared)

@@ -11,6 +11,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rollouts.cli.terminal.listing import Column, Listing
+from rollouts.cli.terminal.parts import Parts
 from rollouts.cli.terminal.text import TerminalMarks, marks_for, plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
@@ -32,9 +33,9 @@ PHASE_STYLE = {
 def add_runs(branch: Tree, runs: tuple[RunLine, ...], *, now_s: float, marks: TerminalMarks) -> None:
     """Adds the runs of one revision to its branch, each with its metrics."""
     for run in runs[:RUNS_SHOWN]:
-        twig = branch.add(run_head(run, now_s=now_s, marks=marks))
+        twig = branch.add(Parts(run_head(run, now_s=now_s, marks=marks)))
         for metric in run.metrics:
-            twig.add(_metric(metric, marks=marks))
+            twig.add(Parts(_metric(metric, marks=marks)))
         if run.message and run.phase.bad and not any(each.phase.bad for each in run.metrics if not each.dry_run):
             twig.add(Text(plain(run.message), PHASE_STYLE[run.phase]))
     if (hidden := len(runs) - RUNS_SHOWN) > 0:
@@ -122,7 +123,7 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
 
 
 def _facts(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
-    yield "Run", run_head(run, now_s=now_s, marks=marks)
+    yield "Run", Parts(run_head(run, now_s=now_s, marks=marks))
     if run.rollout:
         revision = f", revision {plain(run.revision)}" if run.revision else ""
         yield "Rollout", Text(f"{plain(run.rollout)}{revision}")

@@ -77,6 +77,7 @@ _COLUMNS = (
     Column("READY", rank=3),
     Column("AGE", rank=4),
 )
+_ACTS_CELLS = 79  # what the table of the acts takes with all its columns
 _WIDE_HEADERS = ("UPDATED", "AVAILABLE", "STRATEGY", "REVISION", "STABLE", "IMAGES")
 
 
@@ -166,33 +167,33 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
     return Listing(columns, lines)
 
 
-def act_table(rows: Iterable[ActRow]) -> Table:
-    """A row for each act of the demo, and the totals."""
+def act_table(rows: Iterable[ActRow], *, width: int | None = None) -> Table:
+    """A row for each act of the demo, and the totals.
+
+    Args:
+        width: cells of the terminal; None for no limit. A narrow one is given fewer columns, so that no word is broken.
+    """
     rows = list(rows)
     table = Table(box=box.SIMPLE_HEAVY, show_footer=len(rows) > 1, pad_edge=False, collapse_padding=True)
-    sums = (
-        _total(row.sent for row in rows),
-        _total(row.lost for row in rows),
-        str(sum(row.steps for row in rows)),
-        f"{sum(row.seconds for row in rows):.1f}",
-        _total(row.writes for row in rows),
-    )
-    table.add_column("act", footer="all", overflow="fold")
-    for header, total in zip(("requests", "lost", "steps", "seconds", "API\nwrites"), sums, strict=True):
+    columns: list[tuple[str, list[str], str]] = [
+        ("requests", [_count(row.sent) for row in rows], _total(row.sent for row in rows)),
+        ("lost", [_count(row.lost) for row in rows], _total(row.lost for row in rows)),
+    ]
+    if width is None or width >= _ACTS_CELLS:
+        columns += [
+            ("steps", [str(row.steps) for row in rows], str(sum(row.steps for row in rows))),
+            ("seconds", [f"{row.seconds:.1f}" for row in rows], f"{sum(row.seconds for row in rows):.1f}"),
+            ("API\nwrites", [_count(row.writes) for row in rows], _total(row.writes for row in rows)),
+        ]
+    table.add_column("act", footer="all", no_wrap=True)
+    for header, _, total in columns:
         table.add_column(header, footer=total, justify="right", no_wrap=True)
     table.add_column("outcome", overflow="fold")
-    for row in rows:
+    for row, *cells in zip(rows, *(cells for _, cells, _ in columns), strict=True):
         outcome = Text(plain(row.outcome), "green") if not row.problem else Text(plain(row.problem), "bold red")
-        lost = Text(_count(row.lost), "bold red" if row.lost else "green")
-        table.add_row(
-            Text(plain(row.title)),
-            _count(row.sent),
-            lost,
-            str(row.steps),
-            f"{row.seconds:.1f}",
-            _count(row.writes),
-            outcome,
-        )
+        sent, lost, *rest = map(Text, cells)
+        lost.stylize("bold red" if row.lost else "green")
+        table.add_row(Text(plain(row.title)), sent, lost, *rest, outcome)
     return table
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from rollouts.cli.terminal.parts import Parts
 from rollouts.cli.terminal.runs import RUNS_SHOWN, add_runs
 from rollouts.cli.terminal.text import ASCII_MARKS, TerminalMarks, marks_for, plain
 from rollouts.cli.view.config import use_text
@@ -59,7 +60,7 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
         ascii_only: the terminal can show ASCII only (`console.options.ascii_only`).
     """
     marks = marks_for(ascii_only=ascii_only)
-    parts: list[RenderableType] = [_head(view)]
+    parts: list[RenderableType] = [Parts(_head(view))]
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -77,7 +78,9 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
 def fitting(
     view: RolloutView, console: Console, *, lines: int, now_s: float, ascii_only: bool = False
 ) -> RenderableType:
-    """The picture with as many Events and pods as fit on the screen; what the Rollout waits for is never left out.
+    """The picture with as many Events, pods, sources of configuration and analyses as fit on the screen.
+
+    What the Rollout waits for is never left out.
 
     Args:
         lines: of the screen that are free.
@@ -87,6 +90,12 @@ def fitting(
     bare = smaller[-1]
     smaller += [
         replace(bare, revisions=tuple(_with_pods(each, count) for each in bare.revisions)) for count in (3, 1, 0)
+    ]
+    podless = smaller[-1].revisions
+    smaller += [
+        replace(bare, revisions=tuple(replace(each, config=()) for each in podless)),
+        replace(bare, revisions=tuple(replace(each, config=(), runs=()) for each in podless)),
+        replace(bare, revisions=tuple(replace(each, config=(), runs=(), hidden=0) for each in podless)),
     ]
     for each in smaller:
         drawn = draw(each, now_s=now_s, ascii_only=ascii_only)
@@ -200,17 +209,17 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
     elif view.waiting is not None and not view.stale:
         wait = view.waiting
         gist = Text(plain(f"{wait.gist or wait.message} ({wait.reason}){_how_long(wait, now_s=now_s)}"))
-        yield "Waiting", Text("\n").join([gist, *way_lines(wait.ways, marks=marks)])
+        yield "Waiting", Group(gist, *map(Parts, way_lines(wait.ways, marks=marks)))
     elif why := waits_for(view, now_s=now_s):
         yield ("Waiting" if view.stale else "Message"), Text(plain(why))
     if view.weight_percent is not None:
         live = view.live_percent
         bar = weight_bar(view.weight_percent, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
-        yield "Weight", bar + Text(f"  {_weight(view.weight_percent, live)}")
+        yield "Weight", Parts(bar + Text(f"  {_weight(view.weight_percent, live)}"))
     if view.traffic:
         yield "Traffic", Text(plain(view.traffic))
     if view.steps:
-        yield "Steps", _steps(view, marks=marks)
+        yield "Steps", Parts(_steps(view, marks=marks))
     if view.scaling:
         yield "Scaling", Text("\n".join(plain(scaling_text(each, now_s=now_s)) for each in view.scaling))
     counts = f"{view.desired} desired, {view.ready} ready, {view.available} available, {view.updated} updated"
@@ -246,9 +255,9 @@ def _steps(view: RolloutView, *, marks: TerminalMarks) -> Text:
 def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> RenderableType:
     tree = Tree(Text("Revisions", "bold") if view.revisions else Text("No revisions yet", "dim"), guide_style="dim")
     for revision in view.revisions:
-        branch = tree.add(_revision(revision, now_s=now_s, marks=marks))
+        branch = tree.add(Parts(_revision(revision, now_s=now_s, marks=marks)))
         for pod in _shown(revision.pods, PODS_SHOWN):
-            branch.add(_pod(pod, now_s=now_s, marks=marks))
+            branch.add(Parts(_pod(pod, now_s=now_s, marks=marks)))
         if hidden := max(0, len(revision.pods) - PODS_SHOWN) + revision.hidden:
             branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
         add_runs(branch, revision.runs, now_s=now_s, marks=marks)

@@ -1,0 +1,156 @@
+"""What single Rollouts need of a cluster and it lacks: Secrets that may be read, metrics, autoscalers that scale, route fields.
+
+Pure: functions of what `doctor_reads` saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of, is_false
+from rollouts.cli.commands.doctor_reads import ClusterSeen, autoscaled, route_fields_of
+from rollouts.objects import Manifest
+from rollouts.traffic.gateway_api.codec import KINDS
+
+_API_OF_METRIC = {
+    "Resource": "metrics.k8s.io",
+    "ContainerResource": "metrics.k8s.io",
+    "Pods": "custom.metrics.k8s.io",
+    "Object": "custom.metrics.k8s.io",
+    "External": "external.metrics.k8s.io",
+}
+"""Source: https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis."""
+_SWITCHED_OFF = "ScalingDisabled"  # the target has 0 replicas: somebody wants that
+_GATEWAY_CRDS = "install a newer Gateway API: https://gateway-api.sigs.k8s.io/guides/#installing-gateway-api"
+_BUNDLE = "gateway.networking.k8s.io/bundle-version"
+_PERCENT = ("spec", "rules", "filters", "requestMirror", "percent")
+
+
+def secrets(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """Secrets of configuration and of arguments that the controller may not read: who names them waits (`ConfigForbidden`)."""
+    for each in seen.controllers:
+        for namespace in dict.fromkeys(right.namespace for right in each.missing_secrets):
+            mine = [right for right in each.missing_secrets if right.namespace == namespace]
+            some = ", ".join(map(str, mine[:3])) + (", …" if len(mine) > 3 else "")
+            fix = (
+                f"kubectl get rollouts,analysistemplates -n {namespace} -o yaml | "
+                f"rollouts rbac -f - --service-account {each.namespace}/{each.account} | kubectl apply -f -"
+            )
+            yield Diagnosis("rights to Secrets", Level.FAULT, f"{each.where} may not {some}", fix)
+
+
+def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """APIs of metrics that Rollouts and their autoscalers ask and nobody serves, and autoscalers that do not scale."""
+    if "list apiservices" not in seen.refused:
+        available = {
+            one["spec"].get("group", "")
+            for one in seen.api_services
+            if any(each["type"] == "Available" and each["status"] == "True" for each in conditions_of(one))
+        }
+        yield from _containers(seen.rollouts, available)
+        yield from _apis(seen.autoscalers, available)
+    yield from _inactive(seen)
+
+
+def _containers(rollouts: Iterable[Manifest], available: set[str]) -> Iterator[Diagnosis]:
+    for rollout in rollouts:
+        wanted = (rollout.get("spec", {}).get("autoscaling") or {}).get("containerResource")
+        if wanted and "metrics.k8s.io" not in available:
+            says = (
+                f"Rollout {_name(rollout)} asks what its container {wanted.get('container')} uses, and metrics.k8s.io is not "
+                "available: its steps do not complete"
+            )
+            yield Diagnosis("metrics APIs", Level.FAULT, says, "install metrics-server")
+
+
+def _apis(autoscalers: Iterable[Manifest], available: set[str]) -> Iterator[Diagnosis]:
+    for autoscaler in autoscalers:
+        for api in sorted(_needed(autoscaler) - available):
+            fix = (
+                "install metrics-server"
+                if api == "metrics.k8s.io"
+                else "install an adapter, such as prometheus-adapter"
+            )
+            says = f"HorizontalPodAutoscaler {_name(autoscaler)} needs {api}, which is not available: it does not scale"
+            yield Diagnosis("metrics APIs", Level.WARNING, says, fix)
+
+
+def _needed(autoscaler: Manifest) -> set[str]:
+    types = {metric.get("type", "") for metric in autoscaler["spec"].get("metrics") or ()}
+    return {_API_OF_METRIC[each] for each in types if each in _API_OF_METRIC}
+
+
+def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """An autoscaler that knows no number keeps the size that it has; a Rollout that waits for it does not go on."""
+    waiting = {
+        (each["metadata"]["namespace"], each["metadata"]["name"])
+        for each in seen.rollouts
+        if {"settled", "minHeadroomPercent"} & set(each.get("spec", {}).get("autoscaling") or ())
+    }
+    for autoscaler in seen.autoscalers:
+        for one in conditions_of(autoscaler):
+            if one["type"] != "ScalingActive" or not is_false(one) or one.get("reason") == _SWITCHED_OFF:
+                continue
+            gated = autoscaled(autoscaler) in waiting
+            says = (
+                f"HorizontalPodAutoscaler {_name(autoscaler)} does not scale: {one.get('reason')}: {one.get('message')}"
+            )
+            says += f"; Rollout {'/'.join(autoscaled(autoscaler))} waits for it (spec.autoscaling)" if gated else ""
+            namespace, name = autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"]
+            fix = f"kubectl describe hpa {name} -n {namespace}: a metric is not measured, or requests are missing in the pods"
+            yield Diagnosis("autoscalers", Level.FAULT if gated else Level.WARNING, says, fix)
+
+
+def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """Kinds and fields of routes that Rollouts need and an older Gateway API does not have."""
+    if "get customresourcedefinitions" in seen.refused or not seen.served.get("gatewayAPI"):
+        return
+    for rollout in seen.rollouts:
+        for field in route_fields_of(rollout):
+            crd, kind = seen.route_crds.get(field), KINDS[field][0]
+            known = {each.version for each in KINDS[field]}
+            versions = {
+                one["name"]: one for one in (crd or {}).get("spec", {}).get("versions") or () if one.get("served")
+            }
+            if not known & set(versions):
+                says = f"Rollout {_name(rollout)} needs {kind.kind}, which {_bundle(seen.route_crds)} does not have"
+                yield Diagnosis("Gateway API", Level.FAULT, says, _GATEWAY_CRDS)
+            elif field == "httpRoutes" and _mirrors_a_part(rollout) and not _has(versions, _PERCENT):
+                says = (
+                    f"Rollout {_name(rollout)} mirrors a part of the requests, and {_bundle(seen.route_crds)} drops the "
+                    "percentage: all of them would be mirrored"
+                )
+                yield Diagnosis("Gateway API", Level.FAULT, says, f"{_GATEWAY_CRDS}, v1.3 or newer")
+
+
+def _mirrors_a_part(rollout: Manifest) -> bool:
+    steps = ((rollout.get("spec", {}).get("strategy") or {}).get("canary") or {}).get("steps") or ()
+    mirrors = [each["setMirrorRoute"] for each in steps if each.get("setMirrorRoute")]
+    return any(each.get("match") and each.get("percentage", 100) < 100 for each in mirrors)
+
+
+def _has(versions: Mapping[str, Manifest], path: Iterable[str]) -> bool:
+    """Whether a version of a CRD has a field; lists are passed through."""
+
+    def below(schema: Manifest, name: str) -> Manifest:
+        items = schema.get("items") or schema
+        return (items.get("properties") or {}).get(name) or {}
+
+    for one in versions.values():
+        schema = one.get("schema", {}).get("openAPIV3Schema") or {}
+        for name in path:
+            schema = below(schema, name)
+        if schema:
+            return True
+    return False
+
+
+def _bundle(crds: Mapping[str, Manifest | None]) -> str:
+    """The release of the Gateway API that is installed, for people."""
+    annotations = [each.get("metadata", {}).get("annotations") or {} for each in crds.values() if each]
+    versions = sorted({each[_BUNDLE] for each in annotations if _BUNDLE in each})
+    return f"the installed Gateway API ({', '.join(versions)})" if versions else "the installed Gateway API"
+
+
+def _name(one: Manifest) -> str:
+    return f"{one['metadata']['namespace']}/{one['metadata']['name']}"

@@ -1,0 +1,123 @@
+"""`get -w` on terminals: one that redraws shows one picture and leaves it there; a dumb one gets a line for each change."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import shlex
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rollouts.api.schema import crd_manifests
+from rollouts.cli.commands.get import show
+from rollouts.cli.demo.manifests import BAD, SECOND, rollout, service, with_image
+from rollouts.cli.demo.stage import simulated_stage
+from rollouts.cli.view.follow import Collection, following
+from rollouts.cli.view.objects import status_of
+from rollouts.cli.view.session import session_on
+from rollouts.clock import SystemClock
+from rollouts.objects import ROLLOUT
+from rollouts.sim.apiserver.server import SimServer
+
+PATIENCE_S = 30.0
+STEPS = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}
+
+
+class Pane:
+    """One command in a tmux of its own, of 80 columns and 24 lines."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    async def tmux(self, *words: str) -> str:
+        """What tmux answers."""
+        process = await asyncio.create_subprocess_exec(
+            "tmux", "-S", str(self._socket), "-f", "/dev/null", *words,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        answer, _ = await process.communicate()
+        assert process.returncode == 0, answer
+        return answer.decode()
+
+    async def shows(self, text: str) -> list[str]:
+        """The lines of the screen, as soon as the text is among them. Raises: AssertionError."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + PATIENCE_S
+        while loop.time() < deadline_s:
+            screen = await self.tmux("capture-pane", "-p", "-t", "0")
+            if text in screen:
+                return screen.rstrip("\n").splitlines()
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{text!r} was not shown; this was:\n{screen}")
+
+
+@asynccontextmanager
+async def pane(folder: Path, script: str) -> AsyncIterator[Pane]:
+    """Runs a script of a shell on the pane."""
+    shown = Pane(folder / "tmux")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONUTF8", "1")
+        environment.setenv("LC_ALL", "C.UTF-8")
+        environment.delenv("CI", raising=False)
+        await shown.tmux("new-session", "-d", "-x", "80", "-y", "24", script)
+    try:
+        yield shown
+    finally:
+        await shown.tmux("kill-server")
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: apt-get install tmux")
+async def test_the_live_tree_leaves_what_was_there_and_its_last_picture(tmp_path: Path) -> None:
+    """It is drawn in its place, above nothing that scrolled: one tree, the shell's lines around it, and the cursor below."""
+    async with simulated_stage(serve=tmp_path / "kubeconfig", seed=3) as stage:
+        manifest = rollout(stage.namespace, "cart", STEPS)
+        manifest["spec"]["replicas"] = 2
+        await stage.install([service(stage.namespace, "cart", app="cart"), manifest])
+        await stage.until(
+            "cart", lambda seen: status_of(seen.rollout).phase == "Healthy", deadline_s=PATIENCE_S, what="Healthy"
+        )
+        command = shlex.join([sys.executable, "-m", "rollouts", "get", "cart", "-w"])
+        script = f"cd {shlex.quote(str(Path.cwd()))}; echo before; KUBECONFIG={tmp_path}/kubeconfig {command}; echo after $?; cat"
+        async with pane(tmp_path, script) as shown:
+            await shown.shows("Healthy")
+            await stage.change("cart", with_image(SECOND))
+            await shown.shows("▶ pause until promoted")
+            await stage.change("cart", with_image(BAD))
+            await shown.shows("podinfo:bad")
+            await shown.tmux("send-keys", "-t", "0", "C-c")
+            lines = await shown.shows("after 130")
+
+    assert lines[0] == "before"
+    assert lines[1].startswith("cart  rollouts-demo  Canary")
+    assert sum("cart  rollouts-demo" in line for line in lines) == 1
+    assert lines[-1] == "after 130"
+
+
+async def test_a_dumb_terminal_gets_a_line_for_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emacs' shell and some CI consoles cannot move the cursor. A picture that is never drawn looks like a hang."""
+    monkeypatch.setenv("TERM", "dumb")
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True)
+    api = SimServer(clock=SystemClock(), crds=crd_manifests())
+    there = session_on(api, namespace="default", request_timeout_s=2.0)
+    async with following(there, Collection(kind=ROLLOUT, namespace="default")) as followed:
+
+        def names() -> list[str]:
+            return [each["metadata"]["name"] for each in followed.all(ROLLOUT)]
+
+        showing = asyncio.create_task(
+            show(there, followed, console=console, picture=lambda: None, text=lambda _: names(),
+                 ended=lambda: len(names()) == 2)
+        )  # fmt: skip
+        for name in ("a", "b"):
+            await there.client.create(ROLLOUT, "default", rollout("default", name, {"canary": {}}))
+        async with asyncio.timeout(PATIENCE_S):
+            await showing
+
+    assert out.getvalue().split() == ["a", "b"]

@@ -11,7 +11,8 @@ from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import ComparedBy, Comparison, Effect, PrometheusQuery, QueryRange
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.comparison import SETTLE_S, ComparisonLook, look_of, measurement_of, seen_in
+from rollouts.metrics.comparison import measurement_of
+from rollouts.metrics.comparison_arms import SETTLE_S, ComparisonLook, look_of, seen_in
 from rollouts.metrics.requests import MetricAnswer, NoAnswer
 from rollouts.metrics.samples import NoEvidence
 from tests.metrics.answers import NOW_S, answered, matrix, prometheus, vector

@@ -25,7 +25,8 @@ from rollouts.core.analysis.source import (
     WebQuery,
 )
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.comparison import ArmSeen, failure_of, look_of, measurement_of, seen_in
+from rollouts.metrics.comparison import failure_of, measurement_of
+from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint, origin_of
@@ -86,10 +87,9 @@ class HttpMeasurements:
             values = found
             if problem := _secret_problem(metric, values):
                 return self._failed(problem, now_s)
-        metric = with_secret_values(metric, values)
         if isinstance(metric.source, Comparison):
-            return without_secrets(await self._compared(metric.source, run, due, now_s), values)
-        return without_secrets(await self._asked(metric, now_s), values)
+            return without_secrets(await self._compared(metric, metric.source, values, run, due, now_s), values)
+        return without_secrets(await self._asked(with_secret_values(metric, values), now_s), values)
 
     async def _asked(self, metric: Metric, now_s: float) -> Measurement:
         assert isinstance(metric.source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
@@ -100,14 +100,18 @@ class HttpMeasurements:
         async with self._judging:  # one answer in each turn of the event loop: a large one takes 10 ms and more
             return self._judged(found_in(answer, question), metric, now_s)
 
-    async def _compared(self, source: Comparison, run: MeasuredRun, due: Due, now_s: float) -> Measurement:
-        """One look at both arms; its queries go out one after the other."""
+    async def _compared(
+        self, metric: Metric, source: Comparison, values: Mapping[str, str], run: MeasuredRun, due: Due, now_s: float
+    ) -> Measurement:
+        """One look at both arms; its queries go out one after the other, each with its secrets put in last."""
         look = look_of(source, due.carried, began_at_s=run.started_at_s + source.warm_up_s, now_s=now_s)
         if isinstance(look, NoEvidence):
             return failure_of(look, now_s=now_s)
         seen: list[ArmSeen] = []
         for query in look.queries:
-            question = self._question(query, look.at_s)
+            asked = with_secret_values(replace(metric, source=query), values).source
+            assert isinstance(asked, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
+            question = self._question(asked, look.at_s)
             if isinstance(question, NoEvidence):
                 return failure_of(question, now_s=now_s)
             answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
@@ -156,12 +160,12 @@ def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
 
 def _urls(source: MetricSource) -> Iterator[str]:
     match source:
+        case Comparison(of=of):
+            yield from _urls(of)
+            return
         case WebQuery(url=url, authentication=authentication):
             yield url
-        case (
-            PrometheusQuery(authentication=authentication)
-            | Comparison(of=PrometheusQuery(authentication=authentication))
-        ):
+        case PrometheusQuery(authentication=authentication):
             pass
         case JobMetric() | PodEvidence() | FromCluster():
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, assert_never
@@ -119,7 +119,8 @@ class HttpMeasurements:
                 seen.append(seen_in(answer, look))
         judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
-        return await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
+        measurement = await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
+        return replace(measurement, value="") if _has_secret(seen, values) else measurement
 
     def _question(self, source: HttpSource, now_s: float) -> Question | NoEvidence:
         """What is asked, and whom; or why nobody can be."""
@@ -144,6 +145,19 @@ def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Meas
     if not secrets.isdisjoint(_NUMBERS.findall(measurement.value)):
         measurement = replace(measurement, value="")
     return measurement
+
+
+def _has_secret(seen: Sequence[ArmSeen], values: Mapping[str, str]) -> bool:
+    """Whether a number that was seen is a secret: a comparison shows it rounded, where its text is not found."""
+    numbers = {number for each in seen if isinstance(each, tuple) for number in each}
+    return any(number is not None and number in numbers for number in map(_number, values.values()))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:

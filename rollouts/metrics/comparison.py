@@ -13,7 +13,7 @@ from typing import assert_never
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import ComparedBy, Comparison
-from rollouts.core.compare.rates import Counts, with_counts
+from rollouts.core.compare.rates import NOTHING, Counts, with_counts
 from rollouts.core.compare.stakes import Conclusion, Stakes
 from rollouts.core.compare.values import with_values
 from rollouts.core.model.analysis import AnalysisPhase
@@ -129,7 +129,8 @@ def _rates(look: ComparisonLook, grown: Sequence[Growth], after: Carried) -> tup
             return each
     assert isinstance(canary, Counts)  # noqa: S101 - the loop has returned otherwise
     assert isinstance(stable, Counts)  # noqa: S101
-    tally = with_counts(tally, canary, stable, effect=look.source.effect.size)
+    before = _before(of_stable, all_stable, look)
+    tally = with_counts(tally, canary, stable, effect=look.source.effect.size, stable_before=before)
     after = replace(after, tally=tally)
     why = "; ".join(
         f"{name} has no requests" for name, counts in (("the canary", canary), ("stable", stable)) if not counts.events
@@ -150,6 +151,13 @@ def _counts(of: Growth, total: Growth, arm: str, look: ComparisonLook, *, first:
         why = f"{arm}: {of.by} events of {total.by}: `total` must select all events of which `of` selects a part"
         return NoEvidence(why, Absence.ERROR)
     return Counts(total.by, total.by - of.by if look.source.less_is_worse else of.by)
+
+
+def _before(of: Growth, total: Growth, look: ComparisonLook) -> Counts:
+    """What stable has done before the look, as far as the answers go back: the first look bets by it."""
+    if of.before > total.before:
+        return NOTHING
+    return Counts(total.before, total.before - of.before if look.source.less_is_worse else of.before)
 
 
 def _values(

@@ -96,7 +96,9 @@ BAD_COMPARISONS: tuple[Bad, ...] = (
         f"{_COMPARE}.of.externalMetric",
         "must have {{arm}} in its metric's name or selector",
     ),
-    Bad("comparison with a baseline", compare(baseline=True), f"{_COMPARE}.baseline", "give initialDelay"),
+    Bad(
+        "comparison with a baseline", compare(baseline=True), f"{_COMPARE}.baseline", "give the metric an initialDelay"
+    ),
     Bad("comparison without an effect", compare(effect=GONE), f"{_COMPARE}.effect", "is required"),
     Bad("effect of nothing", compare(effect="0"), f"{_COMPARE}.effect", "above 0"),
     Bad("effect below nothing", compare(effect="-1%"), f"{_COMPARE}.effect", "above 0"),

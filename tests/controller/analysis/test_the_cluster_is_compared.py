@@ -1,4 +1,4 @@
-"""Promise: canary and stable are compared by what the cluster measures of each one's pods; without all of it nothing is decided."""
+"""Promise: canary and stable are compared by what the cluster measures of their pods; without all of it nothing is decided."""
 
 from __future__ import annotations
 

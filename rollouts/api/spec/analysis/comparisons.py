@@ -28,8 +28,8 @@ ALPHA_MIN, ALPHA_MAX = 1e-9, 0.2
 """An answer that is wrong more often than that is none; and no test of this world is that sure."""
 
 NO_BASELINE = (
-    "is not carried out: no pods of stable's template are started beside the canary; leave it out, and give initialDelay, so"
-    " that cold pods do not count"
+    "is not carried out: the canary is compared with stable as it runs, and no pods of stable's template are started beside it;"
+    " leave it out, and give the metric an initialDelay, so that cold pods do not count"
 )
 _OF = ("prometheus", "web", "container_resource", "custom_metric", "external_metric")
 _NO_ARMS = {

@@ -1,12 +1,12 @@
 """How early any test could answer: the bound that no way to spend evidence gets below.
 
-Whoever answers half of the comparisons within some looks, and is wrong no more often than alpha, has a test of that many looks whose
-power is a half. The most powerful one of a rate that is known is the likelihood ratio (Neyman, Pearson), here against the point on
+Whoever answers half of the comparisons within some looks, and is wrong no more often than alpha, has a test of that many looks
+whose power is a half. The most powerful one of known rates is the likelihood ratio (Neyman, Pearson), here against the point on
 the edge of the other hypothesis that is hardest to tell apart. It knows all rates beforehand and looks once; a sequential test
 learns the rates and may be looked at any time, so it needs more.
 
-Of values nothing is known but the side of the limit: where each look is on either side with a chance of 1/2, any course of n looks
-on one side has a chance of 2^-n, so no test answers before that is at most alpha.
+Of values nothing is known but the side of the limit. Where each look is on either side with a chance of 1/2, any course of n
+looks on one side has a chance of 2^-n, so no test answers before that is at most alpha.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Floats = npt.NDArray[np.float64]
 
 
 def fewest_looks(arms: RateArms | ValueArms, *, alpha: float, looks_max: int) -> int | None:
-    """Looks after which half of such comparisons may be answered; None where it is more than `looks_max`, or rates change before."""
+    """Looks after which half of such comparisons may be answered; None for more than `looks_max`, or if rates change before."""
     if isinstance(arms, ValueArms):
         return math.ceil(-math.log2(alpha))
     until = arms.grows_at - 1 if arms.grows_at else looks_max

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.fewest_looks import fewest_looks
 from rollouts.core.compare.stakes import Conclusion
 from tests.core.compare.arms import RateArms, ValueArms, most_by_chance
 
@@ -71,13 +72,18 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What came of one kind; shares of all comparisons."""
+    """What came of one kind; shares of all comparisons.
+
+    Args:
+        fewest: looks before which no test answers half of them; None where neither answer is right.
+    """
 
     case: Case
     runs: int
     worse: int
     not_worse: int
     looks: float
+    fewest: int | None
     fixed_worse: int
     fixed_looks: float
 
@@ -91,7 +97,7 @@ class Row:
         undecided = self.runs - self.worse - self.not_worse
         shares = [f"{100 * each / self.runs:.1f} %" for each in (self.worse, self.not_worse, undecided)]
         fixed = f"{100 * self.fixed_worse / self.runs:.1f} % | {self.fixed_looks:g}"
-        return f"| {self.case.name} | {' | '.join(shares)} | {self.looks:g} | {fixed} |"
+        return f"| {self.case.name} | {' | '.join(shares)} | {self.looks:g} | {self.fewest or '–'} | {fixed} |"
 
 
 def measured(case: Case, runs: int) -> Row:
@@ -104,6 +110,7 @@ def measured(case: Case, runs: int) -> Row:
         worse=sum(each.answer is Conclusion.WORSE for each in found),
         not_worse=sum(each.answer is Conclusion.NOT_WORSE for each in found),
         looks=statistics.median(each.looks for each in found),
+        fewest=fewest_looks(case.arms, alpha=ALPHA, looks_max=LOOKS_MAX) if case.worse or case.not_worse else None,
         fixed_worse=sum(failed for failed, _ in fixed),
         fixed_looks=statistics.median(looks for _, looks in fixed),
     )
@@ -177,8 +184,8 @@ def main() -> int:
     draw(PICTURE)
     if options.picture_only:
         return 0
-    heads = ("canary", '"worse"', '"not worse"', "undecided", "looks", "threshold: failed", "looks")
-    sys.stdout.write(f"| {' | '.join(heads)} |\n|---|---:|---:|---:|---:|---:|---:|\n")
+    heads = ("canary", '"worse"', '"not worse"', "undecided", "looks", "no test before", "threshold: failed", "looks")
+    sys.stdout.write(f"| {' | '.join(heads)} |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
     kept = True
     for case in CASES:
         row = measured(case, options.runs)

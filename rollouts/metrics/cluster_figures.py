@@ -63,7 +63,13 @@ def container_figures(source: ContainerResourceMetric, use: ContainerUse | None,
         "pods": float(use.pods),
         "ageSeconds": max(0.0, now_s - use.oldest_at_s),
     }
-    return Figures(values=values, unknown=unknown, samples=use.pods, oldest_at_s=use.oldest_at_s)
+    return Figures(
+        values=values,
+        unknown=unknown,
+        samples=use.pods,
+        oldest_at_s=use.oldest_at_s,
+        newest_at_s=use.newest_at_s,
+    )
 
 
 def autoscaler_figures(source: AutoscalerMetric, found: Sequence[AutoscalerSeen], *, now_s: float) -> FiguresFound:
@@ -167,4 +173,5 @@ def _figures(values: tuple[MetricValue, ...], max_age_s: float, *, now_s: float)
         },
         samples=len(numbers),
         oldest_at_s=min(times),
+        newest_at_s=max(times),
     )

@@ -140,6 +140,7 @@ def _together(readings: list[_Reading | str]) -> ContainerUse:
         pods=len(readings),
         measured=len(measured),
         oldest_at_s=min((each.at_s for each in measured), default=None),
+        newest_at_s=max((each.at_s for each in measured), default=None),
         window_s=max((each.window_s for each in measured), default=0.0),
         message="; ".join(f"{count} of {len(readings)} pods: {why}" for why, count in sorted(reasons.items())),
     )

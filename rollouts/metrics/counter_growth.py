@@ -24,11 +24,13 @@ class Growth:
         by: as whole events.
         series: that there are.
         goes_on: some series has a sample from before the span, so the span follows what was seen before.
+        before: what they have grown by before the span, as far as their samples go back.
     """
 
     by: int
     series: int
     goes_on: bool
+    before: int = 0
 
 
 def growth(series: Iterable[Series], *, since_s: float, until_s: float) -> Growth:
@@ -39,14 +41,15 @@ def growth(series: Iterable[Series], *, since_s: float, until_s: float) -> Growt
     Args:
         since_s, until_s: seconds since 1970; samples after the first and up to the second count.
     """
-    total, count, goes_on = 0.0, 0, False
+    total, count, goes_on, earlier = 0.0, 0, False, 0.0
     for each in series:
         inside = [value for at_s, value in each.samples if since_s < at_s <= until_s]
         before = [value for at_s, value in each.samples if at_s <= since_s]
         count += bool(inside or before)
         goes_on = goes_on or bool(before)
+        earlier += _grown(before)
         total += _grown([before[-1] if before else 0.0, *inside])
-    return Growth(round(total), count, goes_on)
+    return Growth(round(total), count, goes_on, round(earlier))
 
 
 def _grown(values: Sequence[float]) -> float:

@@ -28,13 +28,14 @@ class Figures:
     Args:
         unknown: names without a number, and why.
         samples: pods or series that the numbers are made of; at least 1.
-        oldest_at_s: time of the oldest sample, seconds since 1970; None for what is as it is now.
+        oldest_at_s, newest_at_s: times of samples, seconds since 1970; None for what is as it is now.
     """
 
     values: Mapping[str, float | bool]
     samples: int
     unknown: Mapping[str, str] = field(default_factory=dict)
     oldest_at_s: float | None = None
+    newest_at_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.api.comparison_specs import BAD_COMPARISONS, LATENCY, RANKS, compare
+from tests.api.comparison_specs import BAD_COMPARISONS, CPU, HITS, LATENCY, QUEUE, RANKS, STATS, compare, value_of
 from tests.api.specs import GONE, Bad, Spec, changed
 
 PROMETHEUS: Spec = {"prometheus": {"address": "http://prometheus.monitoring:9090", "query": "sum(errors)"}}
@@ -167,7 +167,14 @@ GOOD: dict[str, Spec] = {
         direction="decrease",
         undecided="fail",
     ),
-    "canary against stable, a value": compare(kind="value", of=LATENCY, total=GONE, effect="10%"),
+    "canary against stable, a value": value_of(LATENCY),
+    "canary against stable, a container's use": value_of(CPU),
+    "canary against stable, a metric of pods": value_of(HITS),
+    "canary against stable, a metric of objects": value_of(
+        {"customMetric": {**HITS["customMetric"], "describedObject": {"kind": "Service", "name": "web-{{arm}}"}}}
+    ),
+    "canary against stable, an external metric": value_of(QUEUE),
+    "canary against stable, a web page": value_of(STATS),
     "canary against stable, by ranks": compare(
         {"interval": GONE, "count": GONE}, test="mannWhitney", kind="value", of=RANKS, total=GONE, effect="0.05"
     ),

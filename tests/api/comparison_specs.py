@@ -24,6 +24,11 @@ def compare(rules: Spec | None = None, **changes: Any) -> Spec:
     }
 
 
+def value_of(of: Spec) -> Spec:
+    """A template that compares one value of each look."""
+    return compare(kind="value", of=of, total=GONE, effect="10%")
+
+
 RANKS: Spec = {
     "prometheus": {
         "query": 'histogram_quantile(0.95, sum by (le) (rate(seconds_bucket{hash="{{arm}}"}[1m])))',
@@ -31,12 +36,69 @@ RANKS: Spec = {
     }
 }
 LATENCY: Spec = {"prometheus": {"query": 'max(seconds{hash="{{arm}}"})'}}
+CPU: Spec = {"containerResource": {"container": "app", "resource": "cpu"}}
+HITS: Spec = {"customMetric": {"metric": {"name": "hits"}}}
+QUEUE: Spec = {"externalMetric": {"metric": {"name": "queue", "selector": {"matchLabels": {"hash": "{{arm}}"}}}}}
+STATS: Spec = {
+    "web": {
+        "url": "http://stats.shop/{{arm}}?since={{window}}",
+        "jsonPath": "{$.p95}",
+        "headers": [{"key": "X-Arm", "value": "{{arm}}"}],
+    }
+}
 _COMPARE = "spec.metrics[0].provider.compare"
+
+_USE = f"{_COMPARE}.of.containerResource"
 
 BAD_COMPARISONS: tuple[Bad, ...] = (
     Bad("comparison of a canary with itself", compare(stable="{{args.canary-hash}}"), f"{_COMPARE}.stable", "the same"),
     Bad("comparison without a canary", compare(canary=GONE), f"{_COMPARE}.canary", "is required"),
-    Bad("comparison of nothing", compare(of={}), f"{_COMPARE}.of.prometheus", "is required"),
+    Bad("comparison of nothing", compare(of={}), f"{_COMPARE}.of", "needs exactly one of prometheus"),
+    Bad("comparison of two sources", compare(of={**CPU, **LATENCY}), f"{_COMPARE}.of", "needs exactly one of"),
+    Bad("comparison of Jobs", compare(of={"job": {"spec": {}}}), f"{_COMPARE}.of.job", "no number"),
+    Bad("comparison of pods", compare(of={"kubernetes": {}}), f"{_COMPARE}.of.kubernetes", "no number"),
+    Bad("comparison of an autoscaler", compare(of={"hpa": {}}), f"{_COMPARE}.of.hpa", "one number for all revisions"),
+    Bad("rate of a web page", compare(of=STATS, total=GONE), f"{_COMPARE}.kind", "must be value: a rate is counted"),
+    Bad("use with a total", compare(kind="value", of=CPU), f"{_COMPARE}.total", "is for kind rate"),
+    Bad(
+        "ranks of what a container uses",
+        compare({"interval": GONE, "count": GONE}, test="mannWhitney", kind="value", of=CPU, total=GONE),
+        f"{_COMPARE}.test",
+        "samples of a range",
+    ),
+    Bad(
+        "container without a name",
+        value_of({"containerResource": {"resource": "cpu"}}),
+        f"{_USE}.container",
+        "required",
+    ),
+    Bad(
+        "web page of no address",
+        value_of({"web": {"url": "ftp://{{arm}}"}}),
+        f"{_COMPARE}.of.web.url",
+        "must begin with",
+    ),
+    Bad(
+        "web page that is the same for both arms",
+        value_of({"web": {"url": "http://stats/p95", "jsonPath": "{$.p95}"}}),
+        f"{_COMPARE}.of.web",
+        "must have {{arm}} in its url, headers or body",
+    ),
+    Bad(
+        "object that is the same for both arms",
+        value_of({"customMetric": {"metric": {"name": "hits"}, "describedObject": {"kind": "Service", "name": "web"}}}),
+        f"{_COMPARE}.of.customMetric",
+        "must have {{arm}} in its metric's name, selector or object's name",
+    ),
+    Bad(
+        "queue that is the same for both arms",
+        value_of({"externalMetric": {"metric": {"name": "queue"}}}),
+        f"{_COMPARE}.of.externalMetric",
+        "must have {{arm}} in its metric's name or selector",
+    ),
+    Bad(
+        "comparison with a baseline", compare(baseline=True), f"{_COMPARE}.baseline", "give the metric an initialDelay"
+    ),
     Bad("comparison without an effect", compare(effect=GONE), f"{_COMPARE}.effect", "is required"),
     Bad("effect of nothing", compare(effect="0"), f"{_COMPARE}.effect", "above 0"),
     Bad("effect below nothing", compare(effect="-1%"), f"{_COMPARE}.effect", "above 0"),

@@ -181,6 +181,19 @@ def test_what_only_the_cluster_can_measure_is_no_success() -> None:
     assert "in the cluster" in one["metrics"][0]["message"]
 
 
+def test_a_comparison_of_pods_needs_to_know_whose() -> None:
+    """As with every metric that the cluster itself has."""
+    of = {"containerResource": {"container": "app", "resource": "cpu"}}
+    compare = {"kind": "value", "canary": "a", "stable": "b", "of": of, "effect": "10%"}
+
+    code, (one,) = tried(
+        [template({"name": "use", "interval": "1m", "count": 5, "provider": {"compare": compare}})], {}
+    )
+
+    assert (code, one["metrics"][0]["phase"]) == (Exit.BAD, "Error")
+    assert "say which with --rollout" in one["metrics"][0]["message"]
+
+
 def test_a_query_without_series_is_told_what_it_may_have_meant() -> None:
     """No series is what a typing error looks like; the verdict stays what it is."""
     answers = {

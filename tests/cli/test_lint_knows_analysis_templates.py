@@ -248,6 +248,32 @@ spec:
     assert told == [f"spec.metrics[0].provider.compare.{each}" for each in ("of.prometheus.query", "total")]
 
 
+def test_looks_that_are_nearer_than_samples_are_told() -> None:
+    """Between two samples there is nothing to compare."""
+    compared = """
+apiVersion: rollouts.dev/v1alpha1
+kind: AnalysisTemplate
+metadata: {name: use}
+spec:
+  metrics:
+  - name: use
+    interval: 10s
+    count: 10
+    provider:
+      compare:
+        kind: value
+        canary: a
+        stable: b
+        effect: 10%
+        of: {containerResource: {container: app, resource: cpu}}
+"""
+    report = lint_text(compared)
+
+    assert report.problems == []
+    assert ["spec.metrics[0].interval: is shorter than 15s" in each.message for each in report.advice] == [True]
+    assert lint_text(compared.replace("10s", "60s")).advice == []
+
+
 async def linted(path: Path, *options: str) -> int:
     """`rollouts lint` of the queries, in a thread of its own."""
 

@@ -11,7 +11,8 @@ from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import ComparedBy, Comparison, Effect, PrometheusQuery, QueryRange
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.comparison import SETTLE_S, ComparisonLook, look_of, measurement_of, seen_in
+from rollouts.metrics.comparison import measurement_of
+from rollouts.metrics.comparison_arms import SETTLE_S, ComparisonLook, look_of, seen_in
 from rollouts.metrics.requests import MetricAnswer, NoAnswer
 from rollouts.metrics.samples import NoEvidence
 from tests.metrics.answers import NOW_S, answered, matrix, prometheus, vector
@@ -51,6 +52,11 @@ def look(source: Comparison = RATE, carried: Carried = (), *, now_s: float = NOW
     return found
 
 
+def queries_of(at: ComparisonLook) -> list[str]:
+    """PromQL that is asked, of the canary first."""
+    return [each.query for each in at.queries if isinstance(each, PrometheusQuery)]
+
+
 def counter(at: ComparisonLook, *series: Mapping[float, float]) -> MetricAnswer:
     """Raw samples, by seconds since what the look counts."""
     return answered(
@@ -78,7 +84,7 @@ def test_both_arms_are_asked_for_the_same_span_of_raw_samples() -> None:
     """Up to a moment that all scrapes are over for, from where the look before ended, with what each series goes on from."""
     at = look()
 
-    assert [each.query for each in at.queries] == [
+    assert queries_of(at) == [
         'errors_total{hash="7f9c"}[330s]',
         'requests_total{hash="7f9c"}[330s]',
         'errors_total{hash="5d8b"}[330s]',
@@ -91,7 +97,7 @@ def test_a_revision_cannot_end_the_text_that_it_stands_in() -> None:
     """As with every argument."""
     at = look(replace(RATE, canary='x"} or vector(0) #'))
 
-    assert at.queries[1].query == 'requests_total{hash="x\\"} or vector(0) #"}[330s]'
+    assert queries_of(at)[1] == 'requests_total{hash="x\\"} or vector(0) #"}[330s]'
 
 
 def test_a_canary_that_fails_more_is_worse() -> None:
@@ -200,6 +206,25 @@ def test_samples_of_before_and_of_after_do_not_count() -> None:
     assert dict(found.carried)["canaryEvents"] == "100"
 
 
+def test_a_first_look_bets_by_what_stable_did_before() -> None:
+    """It is no evidence, and does not count; later looks bet by what they have counted themselves."""
+    at = look()
+
+    def looked_after(*earlier: float, at: ComparisonLook) -> dict[str, str]:
+        stable = [
+            counter(at, {-280: 0.0, -10: before, 15: before + by})
+            for before, by in zip(earlier, (5, 1_000), strict=True)
+        ]
+        return dict(measured(at, grown(at, 1), grown(at, 250), *stable).carried)
+
+    blind, seeing = looked_after(0.0, 0.0, at=at), looked_after(50.0, 10_000.0, at=at)
+
+    assert float(seeing["logNotWorse"]) > float(blind["logNotWorse"])
+    assert {**seeing, "logWorse": "", "logNotWorse": ""} == {**blind, "logWorse": "", "logNotWorse": ""}
+    later = look(carried=tuple(blind.items()), now_s=NOW_S + 30)
+    assert looked_after(50.0, 10_000.0, at=later) == looked_after(0.0, 0.0, at=later)
+
+
 def test_what_may_have_been_counted_before_is_left_out() -> None:
     """Where nothing was scraped for a while, the whole life of a counter would else count again."""
     carried = looked((0, 100), (0, 1_000)).carried
@@ -281,7 +306,7 @@ def test_values_ask_for_the_time_since_the_look_before() -> None:
     first = _values("0.2", "0.2")
     again = look(VALUE, first.carried, now_s=NOW_S + 45)
 
-    assert again.queries[0].query == 'latency{hash="7f9c"}[45s]'
+    assert queries_of(again)[0] == 'latency{hash="7f9c"}[45s]'
 
 
 @pytest.mark.parametrize(

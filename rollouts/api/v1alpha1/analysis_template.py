@@ -272,11 +272,34 @@ class ExternalMetricWire(Wire):
 class CompareOfWire(Wire):
     """What is measured of both arms."""
 
-    model_config = needs("prometheus")
+    model_config = needs(
+        rules=(
+            (
+                exactly_one("prometheus", "web", "containerResource", "customMetric", "externalMetric"),
+                "exactly one of prometheus, web, containerResource, customMetric and externalMetric is required",
+            ),
+        )
+    )
 
     prometheus: PrometheusWire | None = Field(
         None, description="A query of Prometheus, with {{arm}} where it tells the arms apart."
     )
+    web: WebWire | None = Field(
+        None, description="A request that is answered with one number, with {{arm}} in its URL, headers or body."
+    )
+    container_resource: ContainerResourceWire | None = Field(
+        None, description="What a container uses, on average over the pods of each arm; the arms are revisions."
+    )
+    custom_metric: CustomMetricWire | None = Field(
+        None,
+        description="Of the pods of each arm, on average; or of an object, with {{arm}} in its name or the selector.",
+    )
+    external_metric: ExternalMetricWire | None = Field(
+        None, description="One value for each arm, with {{arm}} in the metric's name or its selector."
+    )
+    job: FreeObject | None = Field(None, description="Refused: it gives success or failure, and no number.")
+    kubernetes: FreeObject | None = Field(None, description="Refused: it gives success or failure, and no number.")
+    hpa: FreeObject | None = Field(None, description="Refused: an autoscaler has one number for all revisions.")
 
 
 class CompareWire(Wire):
@@ -307,6 +330,7 @@ class CompareWire(Wire):
     undecided: Literal["inconclusive", "fail"] | None = Field(
         None, description="What the metric is without an answer after count looks; default inconclusive."
     )
+    baseline: bool | None = Field(None, description="Not carried out.")
 
 
 class MetricSourceWire(Wire):

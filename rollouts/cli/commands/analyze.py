@@ -57,7 +57,8 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import RolloutsError, SpecInvalid
 from rollouts.metrics.addresses import TenantUrls
-from rollouts.metrics.comparison import ArmSeen, condition_of_comparison, failure_of, look_of, measurement_of, seen_in
+from rollouts.metrics.comparison import condition_of_comparison, failure_of, measurement_of
+from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
@@ -234,17 +235,24 @@ async def _compared(
     now_s = clock.now_s()
     if metric.secrets:
         return failure_of(_secrets_missing(metric), now_s=now_s)
+    if isinstance(source.of, FromCluster):
+        return failure_of(_of_a_cluster(), now_s=now_s)
     look = look_of(source, (), began_at_s=now_s - retry_interval_s(metric.rules), now_s=now_s)
     if isinstance(look, NoEvidence):
         return failure_of(look, now_s=now_s)
     seen: list[ArmSeen] = []
     for query in look.queries:
+        assert isinstance(query, PrometheusQuery | WebQuery)  # noqa: S101 - a query keeps the kind of its source
         question = question_to(query, asked.declared, now_s=look.at_s, anywhere=True)
         if isinstance(question, NoEvidence):
             return failure_of(question, now_s=now_s)
         answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
         seen.append(seen_in(answer, look))
     return measurement_of(look, seen, started_at_s=now_s, finished_at_s=clock.now_s())
+
+
+def _of_a_cluster() -> NoEvidence:
+    return NoEvidence("is about a Rollout in a cluster: say which with --rollout", Absence.ERROR)
 
 
 def _secrets_missing(metric: Metric) -> NoEvidence:
@@ -265,7 +273,7 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
         case JobMetric() | PodEvidence() | Comparison():
             return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
         case FromCluster():
-            return NoEvidence("is about a Rollout in a cluster: say which with --rollout", Absence.ERROR)
+            return _of_a_cluster()
         case never:
             assert_never(never)
 

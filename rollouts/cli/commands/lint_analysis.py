@@ -163,13 +163,20 @@ def cluster_remarks(spec: Any) -> Iterator[tuple[str, str]]:
         provider = metric.get("provider") if isinstance(metric, dict) else None
         for name in NAMES.keys() & provider.keys() if isinstance(provider, dict) else ():
             yield from _condition_remarks(metric, f"spec.metrics[{index}]", name)
-            try:
-                short = parse_duration(metric.get("interval")) < AGAIN_S
-            except ValueError:  # none, one with an argument in it, or one that is reported as wrong
-                short = False
-            if short and name != "hpa":
+            if name != "hpa" and _is_short(metric):
                 told = f"is shorter than {AGAIN_S:g}s, in which there is a new sample: one would count several times"
                 yield f"spec.metrics[{index}].interval", told
+        match provider:
+            case {"compare": {"of": dict(compared)}} if NAMES.keys() & compared.keys() and _is_short(metric):
+                told = f"is shorter than {AGAIN_S:g}s, in which there is a new sample: looks between would count for nothing"
+                yield f"spec.metrics[{index}].interval", told
+
+
+def _is_short(metric: Mapping[str, Any]) -> bool:
+    try:
+        return parse_duration(metric.get("interval")) < AGAIN_S
+    except ValueError:  # none, one with an argument in it, or one that is reported as wrong
+        return False
 
 
 def _condition_remarks(metric: Mapping[str, Any], path: str, provider: str) -> Iterator[tuple[str, str]]:

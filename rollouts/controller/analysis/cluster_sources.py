@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rollouts.cluster.client import Client
 from rollouts.controller.analysis.autoscaler_measurements import AutoscalerMeasurements
+from rollouts.controller.analysis.cluster_comparisons import ClusterComparisons
 from rollouts.controller.analysis.container_measurements import ContainerMeasurements
 from rollouts.controller.analysis.custom_metric_measurements import CustomMetricMeasurements
 from rollouts.controller.analysis.external_metric_measurements import ExternalMetricMeasurements
@@ -16,9 +17,15 @@ from rollouts.ports import Clock
 
 def cluster_sources(cluster: ClusterMetrics, *, client: Client, clock: Clock) -> Mapping[SourceName, MeasurementSource]:
     """What measures them. Their measurements raise nothing that a server could cause."""
+    containers = ContainerMeasurements(cluster=cluster, clock=clock)
+    custom = CustomMetricMeasurements(cluster=cluster, client=client, clock=clock)
+    external = ExternalMetricMeasurements(client=client, clock=clock)
     return {
-        SourceName.CONTAINER_RESOURCE: ContainerMeasurements(cluster=cluster, clock=clock),
+        SourceName.CONTAINER_RESOURCE: containers,
         SourceName.AUTOSCALER: AutoscalerMeasurements(cluster=cluster, clock=clock),
-        SourceName.CUSTOM_METRIC: CustomMetricMeasurements(cluster=cluster, client=client, clock=clock),
-        SourceName.EXTERNAL_METRIC: ExternalMetricMeasurements(client=client, clock=clock),
+        SourceName.CUSTOM_METRIC: custom,
+        SourceName.EXTERNAL_METRIC: external,
+        SourceName.COMPARE_OF_CLUSTER: ClusterComparisons(
+            containers=containers, custom=custom, external=external, clock=clock
+        ),
     }

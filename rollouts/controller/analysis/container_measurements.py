@@ -31,12 +31,14 @@ class ContainerMeasurements:
             return wrong
 
         async def look(run: MeasuredRun) -> FiguresFound:
-            key = Key(run.namespace, run.rollout)
-            found = await self._cluster.container_use(
-                key, source.container, source.resource, max_age_s=source.max_age_s
-            )
-            if isinstance(found, Unread):
-                return NoEvidence(found.why, Absence.ERROR)
-            return container_figures(source, found.value.get(run.revision), now_s=self._clock.now_s())
+            return await self.figures(run, source)
 
         return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=source.max_age_s)
+
+    async def figures(self, run: MeasuredRun, source: ContainerResourceMetric) -> FiguresFound:
+        """What the container uses in the run's revision, now. Raises: what `Client` raises."""
+        key = Key(run.namespace, run.rollout)
+        found = await self._cluster.container_use(key, source.container, source.resource, max_age_s=source.max_age_s)
+        if isinstance(found, Unread):
+            return NoEvidence(found.why, Absence.ERROR)
+        return container_figures(source, found.value.get(run.revision), now_s=self._clock.now_s())

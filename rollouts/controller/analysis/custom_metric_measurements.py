@@ -47,10 +47,14 @@ class CustomMetricMeasurements:
             return wrong
 
         async def look(run: MeasuredRun) -> FiguresFound:
-            asked = self._of_pods(run, source) if source.of is None else self._of(run, source, source.of)
-            return await of_adapter(CUSTOM_GROUP, "analysis.customMetrics", asked)
+            return await self.figures(run, source)
 
         return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=source.max_age_s)
+
+    async def figures(self, run: MeasuredRun, source: CustomMetric) -> FiguresFound:
+        """What the adapter has of the run's revision, or of the object, now. Raises: nothing that a server could cause."""
+        asked = self._of_pods(run, source) if source.of is None else self._of(run, source, source.of)
+        return await of_adapter(CUSTOM_GROUP, "analysis.customMetrics", asked)
 
     async def _of_pods(self, run: MeasuredRun, source: CustomMetric) -> FiguresFound:
         labels = f"{NAME}={run.rollout},{REVISION}={run.revision}"

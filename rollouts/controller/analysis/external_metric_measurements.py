@@ -31,9 +31,13 @@ class ExternalMetricMeasurements:
         assert isinstance(source, ExternalMetric)  # noqa: S101 - the registry knows no other for us
 
         async def look(run: MeasuredRun) -> FiguresFound:
-            return await of_adapter(EXTERNAL_GROUP, "analysis.externalMetrics", self._asked(run.namespace, source))
+            return await self.figures(run, source)
 
         return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=source.max_age_s)
+
+    async def figures(self, run: MeasuredRun, source: ExternalMetric) -> FiguresFound:
+        """What the adapter has of the metric, now. Raises: nothing that a server could cause."""
+        return await of_adapter(EXTERNAL_GROUP, "analysis.externalMetrics", self._asked(run.namespace, source))
 
     async def _asked(self, namespace: str, source: ExternalMetric) -> FiguresFound:
         """Raises: what `Client` raises; ValueError."""

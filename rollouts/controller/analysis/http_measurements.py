@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, assert_never
@@ -25,7 +25,8 @@ from rollouts.core.analysis.source import (
     WebQuery,
 )
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.comparison import ArmSeen, failure_of, look_of, measurement_of, seen_in
+from rollouts.metrics.comparison import failure_of, measurement_of
+from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint, origin_of
@@ -86,10 +87,9 @@ class HttpMeasurements:
             values = found
             if problem := _secret_problem(metric, values):
                 return self._failed(problem, now_s)
-        metric = with_secret_values(metric, values)
         if isinstance(metric.source, Comparison):
-            return without_secrets(await self._compared(metric.source, run, due, now_s), values)
-        return without_secrets(await self._asked(metric, now_s), values)
+            return without_secrets(await self._compared(metric, metric.source, values, run, due, now_s), values)
+        return without_secrets(await self._asked(with_secret_values(metric, values), now_s), values)
 
     async def _asked(self, metric: Metric, now_s: float) -> Measurement:
         assert isinstance(metric.source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
@@ -100,14 +100,18 @@ class HttpMeasurements:
         async with self._judging:  # one answer in each turn of the event loop: a large one takes 10 ms and more
             return self._judged(found_in(answer, question), metric, now_s)
 
-    async def _compared(self, source: Comparison, run: MeasuredRun, due: Due, now_s: float) -> Measurement:
-        """One look at both arms; its queries go out one after the other."""
+    async def _compared(
+        self, metric: Metric, source: Comparison, values: Mapping[str, str], run: MeasuredRun, due: Due, now_s: float
+    ) -> Measurement:
+        """One look at both arms; its queries go out one after the other, each with its secrets put in last."""
         look = look_of(source, due.carried, began_at_s=run.started_at_s + source.warm_up_s, now_s=now_s)
         if isinstance(look, NoEvidence):
             return failure_of(look, now_s=now_s)
         seen: list[ArmSeen] = []
         for query in look.queries:
-            question = self._question(query, look.at_s)
+            asked = with_secret_values(replace(metric, source=query), values).source
+            assert isinstance(asked, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
+            question = self._question(asked, look.at_s)
             if isinstance(question, NoEvidence):
                 return failure_of(question, now_s=now_s)
             answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
@@ -115,7 +119,8 @@ class HttpMeasurements:
                 seen.append(seen_in(answer, look))
         judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
-        return await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
+        measurement = await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
+        return replace(measurement, value="") if _has_secret(seen, values) else measurement
 
     def _question(self, source: HttpSource, now_s: float) -> Question | NoEvidence:
         """What is asked, and whom; or why nobody can be."""
@@ -142,6 +147,19 @@ def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Meas
     return measurement
 
 
+def _has_secret(seen: Sequence[ArmSeen], values: Mapping[str, str]) -> bool:
+    """Whether a number that was seen is a secret: a comparison shows it rounded, where its text is not found."""
+    numbers = {number for each in seen if isinstance(each, tuple) for number in each}
+    return any(number is not None and number in numbers for number in map(_number, values.values()))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
     """Why the metric cannot be asked with these values; "" when it can."""
     if missing := [each.argument for each in metric.secrets if each.argument not in values]:
@@ -156,12 +174,12 @@ def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
 
 def _urls(source: MetricSource) -> Iterator[str]:
     match source:
+        case Comparison(of=of):
+            yield from _urls(of)
+            return
         case WebQuery(url=url, authentication=authentication):
             yield url
-        case (
-            PrometheusQuery(authentication=authentication)
-            | Comparison(of=PrometheusQuery(authentication=authentication))
-        ):
+        case PrometheusQuery(authentication=authentication):
             pass
         case JobMetric() | PodEvidence() | FromCluster():
             return

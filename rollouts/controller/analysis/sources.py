@@ -15,6 +15,7 @@ from rollouts.core.analysis.cluster_source import (
     ContainerResourceMetric,
     CustomMetric,
     ExternalMetric,
+    FromCluster,
 )
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
@@ -24,7 +25,7 @@ from rollouts.core.model.analysis import AnalysisPhase
 
 
 class SourceName(StrEnum):
-    """A kind of metric source, by its name in `provider`."""
+    """A kind of metric source, by its name in `provider`; a comparison also by who is asked, a server or the cluster."""
 
     PROMETHEUS = "prometheus"
     WEB = "web"
@@ -35,6 +36,7 @@ class SourceName(StrEnum):
     CUSTOM_METRIC = "customMetric"
     EXTERNAL_METRIC = "externalMetric"
     COMPARE = "compare"
+    COMPARE_OF_CLUSTER = "compare of the cluster's own"
 
 
 UNAVAILABLE: Mapping[SourceName, str] = {
@@ -47,6 +49,7 @@ UNAVAILABLE: Mapping[SourceName, str] = {
     SourceName.CUSTOM_METRIC: "this controller reads no custom metrics",
     SourceName.EXTERNAL_METRIC: "this controller reads no external metrics",
     SourceName.COMPARE: "this controller asks no metric servers",
+    SourceName.COMPARE_OF_CLUSTER: "this controller reads no metrics of the cluster",
 }
 """What the measurements of a source say that this installation does not have."""
 
@@ -105,6 +108,8 @@ def name_of(source: MetricSource) -> SourceName:
             return SourceName.CUSTOM_METRIC
         case ExternalMetric():
             return SourceName.EXTERNAL_METRIC
+        case Comparison(of=FromCluster()):
+            return SourceName.COMPARE_OF_CLUSTER
         case Comparison():
             return SourceName.COMPARE
         case _:

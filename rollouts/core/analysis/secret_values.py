@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from rollouts.core.analysis.cluster_source import FromCluster
+from rollouts.core.analysis.cluster_source import AutoscalerMetric, FromCluster
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.source import (
     Comparison,
@@ -45,9 +45,15 @@ def with_secret_values(metric: Metric, values: Mapping[str, str]) -> Metric:
 def _filled(source: MetricSource, plain: _Fill, in_json: _Fill) -> MetricSource:
     match source:
         case PrometheusQuery():
-            return _in_query(source, plain)
+            return replace(
+                source,
+                headers=_headers(source.headers, plain),
+                authentication=_authentication(source.authentication, plain),
+            )
         case Comparison():
-            return replace(source, of=_in_query(source.of, plain))
+            of = _filled(source.of, plain, in_json)
+            assert not isinstance(of, JobMetric | PodEvidence | Comparison | AutoscalerMetric)  # noqa: S101 - the kind stays
+            return replace(source, of=of)
         case WebQuery():
             return replace(
                 source,
@@ -60,14 +66,6 @@ def _filled(source: MetricSource, plain: _Fill, in_json: _Fill) -> MetricSource:
             return source
         case _:
             assert_never(source)
-
-
-def _in_query(source: PrometheusQuery, plain: _Fill) -> PrometheusQuery:
-    return replace(
-        source,
-        headers=_headers(source.headers, plain),
-        authentication=_authentication(source.authentication, plain),
-    )
 
 
 def _headers(headers: tuple[tuple[str, str], ...], plain: _Fill) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from rollouts.core.analysis.cluster_source import ClusterSource
+from rollouts.core.analysis.cluster_source import (
+    ClusterSource,
+    ContainerResourceMetric,
+    CustomMetric,
+    ExternalMetric,
+)
 from rollouts.objects import Manifest
 
 DEFAULT_ENDPOINT = "default"
@@ -121,6 +126,10 @@ class PodEvidence:
     containers: tuple[str, ...] = ()
 
 
+ComparedSource: TypeAlias = PrometheusQuery | WebQuery | ContainerResourceMetric | CustomMetric | ExternalMetric
+"""What gives a number of each arm. An autoscaler has one for all revisions; Jobs and pods give success or failure."""
+
+
 class ComparedBy(Enum):
     """How the arms of a comparison are told apart."""
 
@@ -147,8 +156,8 @@ class Comparison:
     """Canary against stable: the same query for both, with what tells their pods apart in place of `{{arm}}`.
 
     Args:
-        canary, stable: what stands in place of `{{arm}}`, such as revisions.
-        of: of rates the events that `less_is_worse` calls good or bad, as counters; otherwise the value.
+        canary, stable: what stands in place of `{{arm}}`, such as revisions. Of pods' own metrics they are revisions.
+        of: of rates the events that `less_is_worse` calls good or bad, as counters of Prometheus; otherwise the value.
         total: PromQL of all events, of rates; "" otherwise.
         alpha: chance that the answer is wrong.
         less_is_worse: of rates: `of` counts good events.
@@ -160,7 +169,7 @@ class Comparison:
     canary: str
     stable: str
     by: ComparedBy
-    of: PrometheusQuery
+    of: ComparedSource
     total: str = ""
     effect: Effect
     alpha: float = ALPHA

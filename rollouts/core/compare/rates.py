@@ -5,8 +5,9 @@ Two stakes of 1 are bet at the same time. The one on "worse" cannot grow, on ave
 reaches 1 / alpha is at most alpha, whenever somebody looks (Ville's inequality).
 
 Each look multiplies a stake by the likelihood of what was counted under a bet, divided by the likelihood under the point of the
-other hypothesis that is closest to the bet. A look bets by what earlier looks have shown, never by its own counts. Both rates may
-change from look to look, as long as their difference stays on its side of `effect`.
+other hypothesis that is closest to the bet. A look bets by what was counted before, never by its own counts: on several
+differences at once, each with as much as it has explained so far. Both rates may change from look to look, as long as their
+difference stays on its side of `effect`.
 
 Source: Turner, Ly, Grünwald, "Generic E-variables for exact sequential k-sample tests that allow for optional stopping", 2024,
 https://arxiv.org/abs/2106.02693; for a difference as the limit: Turner, Grünwald, https://arxiv.org/abs/2203.09785.
@@ -15,21 +16,25 @@ https://arxiv.org/abs/2106.02693; for a difference as the limit: Turner, Grünwa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from rollouts.core.compare.stakes import Stakes
 
 _RATES = (0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
-_WORSE_BY = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
-_NOT_WORSE_BY = (0.5, 0.0, -0.5)
-"""Multiples of `effect`: what is bet on before anything was counted, at each rate of stable's."""
+"""Of stable, where nothing was counted."""
+_WORSE_BY = ((1.5, 0.25), (2.0, 0.3), (3.0, 0.25), (5.0, 0.1), (10.0, 0.05), (20.0, 0.05))
+_NOT_WORSE_BY = ((0.5, 0.15), (0.25, 0.15), (0.0, 0.6), (-0.5, 0.1))
+"""Differences that are bet on, as multiples of `effect`, each with its share of the bet: a large one wins quickly with little."""
+_SEEN_SHARE = 0.1
+"""Of the bet on the difference that was seen so far."""
 
 KEPT = 0.1
 """Part of a stake that a look does not bet, so that a look after a sudden change of both rates cannot lose it all."""
 
-_HALVINGS = 50  # of an interval within 0..1: as exact as a double is
+_STEPS_MAX = 100  # by Newton's method, within an interval that is halved where a step leaves it: ten are usual
+_LAST_STEP = 1e-9  # of the rate; after it Newton's method is exact as a double is
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,9 @@ class Counts:
         return Counts(self.events + other.events, self.bad + other.bad)
 
 
+NOTHING = Counts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateEvidence:
     """All that was counted, and what follows from it."""
@@ -68,18 +76,22 @@ class StakeOn(Enum):
     NOT_WORSE = -1
 
 
-def with_counts(tally: RateEvidence, canary: Counts, stable: Counts, *, effect: float) -> RateEvidence:
+def with_counts(
+    tally: RateEvidence, canary: Counts, stable: Counts, *, effect: float, stable_before: Counts = NOTHING
+) -> RateEvidence:
     """The tally with what one look has counted. Without events of both arms the stakes stay as they are.
 
     Args:
         effect: difference of the shares of bad events, above 0 and below 1.
+        stable_before: what stable has done before the first look, as far as known: that look bets by it, and it is no evidence.
     """
     stakes = tally.stakes
     if canary.events and stable.events:
         look = _Look(canary, stable, effect)
+        known = tally.stable if tally.stable.events else stable_before
         stakes = Stakes(
-            log_worse=stakes.log_worse + _log_growth(tally, look, StakeOn.WORSE),
-            log_not_worse=stakes.log_not_worse + _log_growth(tally, look, StakeOn.NOT_WORSE),
+            log_worse=stakes.log_worse + _log_growth(tally.canary, known, look, StakeOn.WORSE),
+            log_not_worse=stakes.log_not_worse + _log_growth(tally.canary, known, look, StakeOn.NOT_WORSE),
         )
     return RateEvidence(canary=tally.canary + canary, stable=tally.stable + stable, stakes=stakes)
 
@@ -93,34 +105,53 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Bet:
-    """Two rates, each above 0 and below 1."""
+    """Two rates, each above 0 and below 1.
+
+    Args:
+        log_share: logarithm of its share among the bets of a look, not scaled.
+    """
 
     canary: float
     stable: float
+    log_share: float
 
     def is_on(self, side: StakeOn, effect: float) -> bool:
         return 0 < self.canary < 1 and (self.canary - self.stable - effect) * side.value > 0
 
 
-def _log_growth(tally: RateEvidence, look: _Look, side: StakeOn) -> float:
-    """Logarithm of what the look multiplies the stake by; 0 where nothing is bet."""
-    bets = [each for each in _bets(tally, look.effect, side) if each.is_on(side, look.effect)]
+def _log_growth(canary: Counts, stable: Counts, look: _Look, side: StakeOn) -> float:
+    """Logarithm of what the look multiplies the stake by; 0 where nothing is bet.
+
+    Args:
+        canary, stable: what was counted before.
+    """
+    bets = [each for each in _bets(canary, stable, look.effect, side) if each.is_on(side, look.effect)]
     if not bets:
         return 0.0
-    logs = [_log_ratio(each, look) for each in bets]
-    most = max(0.0, *logs)
-    won = sum(math.exp(each - most) for each in logs) / len(logs)
-    return most + math.log(KEPT * math.exp(-most) + (1 - KEPT) * won)
+    staked = _log_sum([each.log_share for each in bets])
+    won = _log_sum([each.log_share + _log_ratio(each, look) for each in bets]) - staked
+    return _log_sum([math.log(KEPT), math.log(1 - KEPT) + won])
 
 
-def _bets(tally: RateEvidence, effect: float, side: StakeOn) -> Iterator[_Bet]:
-    """A spread of rates at first, then what was seen so far."""
-    if tally.canary.events and tally.stable.events:
-        yield _Bet(_expected(tally.canary), _expected(tally.stable))
-        return
-    for stable in _RATES:
-        for times in _WORSE_BY if side is StakeOn.WORSE else _NOT_WORSE_BY:
-            yield _Bet(stable + times * effect, stable)
+def _log_sum(logs: Sequence[float]) -> float:
+    """Logarithm of a sum, of the logarithms of its parts."""
+    most = max(logs)
+    return most + math.log(sum(math.exp(each - most) for each in logs))
+
+
+def _bets(canary: Counts, stable: Counts, effect: float, side: StakeOn) -> Iterator[_Bet]:
+    """Differences at the rate that stable had, or at many where nothing was counted; those that are no rates are left out."""
+    for rate in (_expected(stable),) if stable.events else _RATES:
+        for times, share in _WORSE_BY if side is StakeOn.WORSE else _NOT_WORSE_BY:
+            if 0 < (worse := rate + times * effect) < 1:
+                yield _Bet(worse, rate, math.log(share) + _log_likelihood(canary, worse))
+        if canary.events:
+            seen = _expected(canary)
+            yield _Bet(seen, rate, math.log(_SEEN_SHARE) + _log_likelihood(canary, seen))
+
+
+def _log_likelihood(counts: Counts, rate: float) -> float:
+    return counts.bad * math.log(rate) + (counts.events - counts.bad) * math.log1p(-rate)
 
 
 def _expected(counts: Counts) -> float:
@@ -131,12 +162,13 @@ def _expected(counts: Counts) -> float:
 def _log_ratio(bet: _Bet, look: _Look) -> float:
     """Logarithm of the likelihood under the bet, divided by that under the closest point of the other hypothesis."""
     stable = _closest(bet, look)
-    return _log_likelihood(look.canary, bet.canary, stable + look.effect) + _log_likelihood(
+    return _log_advantage(look.canary, bet.canary, stable + look.effect) + _log_advantage(
         look.stable, bet.stable, stable
     )
 
 
-def _log_likelihood(counts: Counts, bet: float, other: float) -> float:
+def _log_advantage(counts: Counts, bet: float, other: float) -> float:
+    """Logarithm of how much more likely the counts are under the bet than under the other rate."""
     return counts.bad * math.log(bet / other) + (counts.events - counts.bad) * math.log1p((other - bet) / (1 - other))
 
 
@@ -146,11 +178,20 @@ def _closest(bet: _Bet, look: _Look) -> float:
     It maximizes the expected likelihood under the bet, which is concave along that line: the root of its derivative.
     """
     low, high = 0.0, 1 - look.effect
-    for _ in range(_HALVINGS):
-        stable = (low + high) / 2
-        canary = stable + look.effect
-        slope = look.canary.events * (bet.canary - canary) / (canary * (1 - canary)) + look.stable.events * (
-            bet.stable - stable
-        ) / (stable * (1 - stable))
+    stable = bet.stable if bet.stable < high else high / 2
+    for _ in range(_STEPS_MAX):
+        slope, bend = _slope(look.canary.events, bet.canary, stable + look.effect)
+        more_slope, more_bend = _slope(look.stable.events, bet.stable, stable)
+        slope, bend = slope + more_slope, bend + more_bend
         low, high = (stable, high) if slope > 0 else (low, stable)
-    return (low + high) / 2
+        step = stable - slope / bend
+        if low <= step <= high and abs(step - stable) <= _LAST_STEP * stable:
+            return step
+        stable = step if low < step < high else (low + high) / 2
+    return stable
+
+
+def _slope(events: int, bet: float, rate: float) -> tuple[float, float]:
+    """Of the expected logarithm of the likelihood of a rate, under the bet: its first and its second derivative."""
+    variance = rate * (1 - rate)
+    return events * (bet - rate) / variance, -events * (variance + (bet - rate) * (1 - 2 * rate)) / variance**2

@@ -98,7 +98,7 @@ class ContainerUse:
         requested: by the same pods; None when one of them requests nothing.
         pods: ready pods of the revision that count.
         measured: those of them with a sample that is fresh and was taken wholly since the container started.
-        oldest_at_s: time of the oldest sample, seconds since 1970.
+        oldest_at_s, newest_at_s: times of samples, seconds since 1970; None without one.
         window_s: how long the longest of the samples lasted; each is an average until its time.
         message: why pods are missing, in words for people; "" when none is.
     """
@@ -108,6 +108,7 @@ class ContainerUse:
     pods: int
     measured: int
     oldest_at_s: float | None = None
+    newest_at_s: float | None = None
     window_s: float = 0.0
     message: str = ""
 

@@ -59,9 +59,20 @@ async def measured(
     provider: Any, echo: Any, *, secret_values: Any = values, condition: str = "result > 0"
 ) -> Measurement:
     """One measurement of a metric whose arguments are secrets."""
+    metric = {"name": "m", "provider": provider, "successCondition": condition}
+    return await taken(metric, echo, secret_values=secret_values)
+
+
+async def compared(of: Any, echo: Any) -> Measurement:
+    """One look of a comparison whose arguments are secrets."""
+    compare = {"kind": "value", "canary": "new", "stable": "old", "of": of, "effect": "10%"}
+    return await taken({"name": "m", "interval": "1m", "count": 9, "provider": {"compare": compare}}, echo)
+
+
+async def taken(metric: Any, echo: Any, *, secret_values: Any = values) -> Measurement:
+    """One measurement of the metric."""
     names = ("token", "number", "missing")
     args = [{"name": name, "valueFrom": {"secretKeyRef": {"name": "keys", "key": name}}} for name in names]
-    metric = {"name": "m", "provider": provider, "successCondition": condition}
     (parsed,) = parse_run({"metrics": [metric], "args": args}).metrics
     source = HttpMeasurements(
         endpoints=echo, declared=dict, secret_values=secret_values, clock=SystemClock(), deadline_s=5.0
@@ -86,6 +97,41 @@ async def test_a_secret_is_sent_where_its_place_is() -> None:
     (request,) = echo.requests
     assert request.url.endswith(PLANTED)
     assert [value.reveal() for _, value in request.headers] == [f"Bearer {PLANTED}", NUMBER]
+
+
+async def test_a_comparison_sends_its_secrets_to_both_arms() -> None:
+    """Each arm stands where its place is."""
+    echo = Echo(1)
+
+    found = await compared(web("https://shop.example/{{arm}}/{{args.token}}"), echo)
+
+    assert found.phase is AnalysisPhase.PENDING
+    assert found.value.startswith("canary 1 · stable 1")
+    assert [each.url for each in echo.requests] == [f"https://shop.example/{arm}/{PLANTED}" for arm in ("new", "old")]
+
+
+async def test_nothing_in_a_secret_is_the_place_of_an_arm() -> None:
+    """Whoever writes a Secret writes no part of a request."""
+
+    async def other(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str]:
+        return {each.argument: "{{arm}}" for each in secrets}
+
+    echo = Echo(1)
+    compare = {"kind": "value", "canary": "new", "stable": "old", "effect": "10%"}
+    of = web("https://shop.example/{{arm}}")
+    metric = {"name": "m", "interval": "1m", "count": 9, "provider": {"compare": {**compare, "of": of}}}
+
+    await taken(metric, echo, secret_values=other)
+
+    assert [value.reveal() for _, value in echo.requests[0].headers] == ["Bearer {{arm}}", "{{arm}}"]
+
+
+async def test_a_comparison_does_not_show_a_secret_that_a_server_sends_back() -> None:
+    """Rounded neither."""
+    found = await compared(web("https://shop.example/{{arm}}"), Echo(float(NUMBER)))
+
+    assert found.phase is AnalysisPhase.PENDING
+    assert found.value == ""
 
 
 ECHOES = [

@@ -11,6 +11,9 @@ from rollouts.core.compare.rates import Counts, RateEvidence, with_counts
 from rollouts.core.compare.stakes import Conclusion, Stakes
 from rollouts.core.compare.values import Sides, with_values
 
+BEFORE_LOOKS = 10
+"""What the first look sees of stable's time before, in looks: five minutes of an interval of 30 s."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -59,10 +62,12 @@ class RateArms:
     def compared(self, seed: int, *, alpha: float, looks_max: int) -> Verdict:
         """One comparison until its answer."""
         rng, tally = random.Random(seed), RateEvidence()  # noqa: S311 - a simulation
+        earlier = BEFORE_LOOKS * self.stable_requests
+        before = Counts(earlier, binomial(rng, earlier, self.stable_bad))
 
         def stakes(look: int) -> Stakes:
             nonlocal tally
-            tally = with_counts(tally, *self.counts(rng, look), effect=self.effect)
+            tally = with_counts(tally, *self.counts(rng, look), effect=self.effect, stable_before=before)
             return tally.stakes
 
         return _until_answer(stakes, alpha=alpha, looks_max=looks_max)

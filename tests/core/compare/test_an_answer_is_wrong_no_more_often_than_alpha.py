@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import statistics
 
@@ -46,11 +47,12 @@ AT_THE_EDGE: dict[str, RateArms | ValueArms] = {
 }
 
 
-def _compared(arms: RateArms | ValueArms) -> list[Verdict]:
-    return [arms.compared(seed, alpha=ALPHA, looks_max=LOOKS_MAX) for seed in range(RUNS)]
+@functools.cache
+def _compared(arms: RateArms | ValueArms) -> tuple[Verdict, ...]:
+    return tuple(arms.compared(seed, alpha=ALPHA, looks_max=LOOKS_MAX) for seed in range(RUNS))
 
 
-def _share_of(answer: Conclusion, verdicts: list[Verdict]) -> int:
+def _share_of(answer: Conclusion, verdicts: tuple[Verdict, ...]) -> int:
     return sum(each.answer is answer for each in verdicts)
 
 

@@ -64,6 +64,26 @@ def test_a_look_does_not_raise_the_stake_on_a_false_answer(effect: float, before
             assert mean <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("before", [Counts(500, 0), Counts(500, 20), Counts(500, 500)])
+def test_what_stable_did_before_changes_what_is_bet_and_is_no_evidence(before: Counts) -> None:
+    """A first look that bets by it gains nothing on average on a false answer either, however misleading it is."""
+    looks = [
+        (canary, stable, with_counts(RateEvidence(), canary, stable, effect=0.1, stable_before=before))
+        for canary, stable in product(_outcomes(5), _outcomes(4))
+    ]
+
+    for worse in (True, False):
+        for of_canary, of_stable in _nulls(0.1, worse=worse):
+            mean = sum(
+                _chance(canary, of_canary)
+                * _chance(stable, of_stable)
+                * math.exp(found.stakes.log_worse if worse else found.stakes.log_not_worse)
+                for canary, stable, found in looks
+            )
+            assert mean <= 1 + 1e-9
+    assert {found.stable.events for _, _, found in looks} == {4}
+
+
 @pytest.mark.parametrize("looks", [1, 2, 5, 9])
 @pytest.mark.parametrize("chance", [0.0, 0.2, 0.4, 0.5])
 def test_looks_at_values_do_not_raise_the_stake_on_a_false_answer(looks: int, chance: float) -> None:

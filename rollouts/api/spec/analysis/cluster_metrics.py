@@ -10,6 +10,7 @@ from rollouts.api.v1alpha1.analysis import LabelSelector
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     AutoscalerWire,
+    CompareOfWire,
     ContainerResourceWire,
     CustomMetricWire,
     DescribedObjectWire,
@@ -28,7 +29,7 @@ _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}", re.ASCII)
 _RESOURCES = tuple(each.value for each in ContainerMetric)
 
 
-def check_cluster_source(wire: MetricSourceWire, path: str, problems: Problems) -> None:
+def check_cluster_source(wire: MetricSourceWire | CompareOfWire, path: str, problems: Problems) -> None:
     """Adds every rule that a source of the cluster's own breaks; any other source breaks none."""
     if wire.container_resource is not None:
         _check_container(wire.container_resource, f"{path}.containerResource", problems)
@@ -42,11 +43,11 @@ def check_cluster_source(wire: MetricSourceWire, path: str, problems: Problems) 
         _check_age(wire.external_metric.max_age_seconds, f"{path}.externalMetric", problems)
 
 
-def cluster_source(wire: MetricSourceWire) -> core.ClusterSource | None:
+def cluster_source(wire: MetricSourceWire | CompareOfWire) -> core.ClusterSource | None:
     """The source, if it is the cluster's own; `check_cluster_source` has found nothing wrong with it."""
     if wire.container_resource is not None:
         return _container(wire.container_resource)
-    if wire.hpa is not None:
+    if isinstance(wire, MetricSourceWire) and wire.hpa is not None:
         return _autoscaler(wire.hpa)
     if wire.custom_metric is not None:
         return _custom(wire.custom_metric)

@@ -5,19 +5,38 @@ What still holds `{{args.name}}` is not judged: its argument has no value yet.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.analysis_template import OPEN, CompareWire, MetricWire, PrometheusWire
+from rollouts.api.v1alpha1.analysis_template import (
+    OPEN,
+    CompareOfWire,
+    CompareWire,
+    MetricIdentifier,
+    MetricWire,
+    PrometheusWire,
+)
 from rollouts.api.v1alpha1.wire import wire_name
 from rollouts.core.analysis import metric as core
-from rollouts.core.analysis.source import ALPHA, ComparedBy, Comparison, Effect, PrometheusQuery
+from rollouts.core.analysis.source import ALPHA, ComparedBy, ComparedSource, Comparison, Effect
 from rollouts.core.placeholders import named_in
 from rollouts.core.promql import is_selector
 
 ALPHA_MIN, ALPHA_MAX = 1e-9, 0.2
 """An answer that is wrong more often than that is none; and no test of this world is that sure."""
+
+NO_BASELINE = (
+    "is not carried out: the canary is compared with stable as it runs, and no pods of stable's template are started beside it;"
+    " leave it out, and give the metric an initialDelay, so that cold pods do not count"
+)
+_OF = ("prometheus", "web", "container_resource", "custom_metric", "external_metric")
+_NO_ARMS = {
+    "job": "gives success or failure and no number, so there is nothing to compare; let it be a metric of its own",
+    "kubernetes": "gives success or failure and no number, so there is nothing to compare; let it be a metric of its own",
+    "hpa": "has one number for all revisions, so there is nothing to compare; let it be a metric of its own",
+}
 
 _DECIMAL = re.compile(r"(?P<number>[0-9]{1,9}(?:\.[0-9]{1,12})?) ?(?P<percent>%?)", re.ASCII)
 _OF_CONDITIONS = (
@@ -40,10 +59,19 @@ def check_comparison(metric: MetricWire, wire: CompareWire, path: str, problems:
         problems.add(f"{root}.stable", "is the same as canary, so there is nothing to compare")
     _check_looks(metric, wire, path, problems)
     _check_numbers(wire, root, problems)
-    if wire.of is None or wire.of.prometheus is None:
-        problems.add_missing(f"{root}.of.prometheus", "is required")
-        return
-    _check_queries(wire, wire.of.prometheus, root, problems)
+    if wire.baseline:
+        problems.add(f"{root}.baseline", NO_BASELINE)
+    given = [name for name in _OF if wire.of is not None and getattr(wire.of, name) is not None]
+    for name, why in _NO_ARMS.items():
+        if wire.of is not None and getattr(wire.of, name) is not None:
+            problems.add(f"{root}.of.{name}", why)
+    if len(given) != 1 or wire.of is None:
+        names = [wire_name(CompareOfWire, name) for name in _OF]
+        problems.add_missing(f"{root}.of", f"needs exactly one of {', '.join(names[:-1])} and {names[-1]}")
+    elif wire.of.prometheus is not None:
+        _check_queries(wire, wire.of.prometheus, root, problems)
+    else:
+        _check_other(wire, wire.of, f"{root}.of.{wire_name(CompareOfWire, given[0])}", root, problems)
 
 
 def _check_looks(metric: MetricWire, wire: CompareWire, path: str, problems: Problems) -> None:
@@ -104,10 +132,41 @@ def _check_queries(wire: CompareWire, asked: PrometheusWire, root: str, problems
         problems.add(f"{root}.kind", "rate is for the sequential test; mannWhitney compares values")
 
 
+def _check_other(wire: CompareWire, of: CompareOfWire, path: str, root: str, problems: Problems) -> None:
+    """Adds every rule that a source of single numbers breaks."""
+    if wire.test == "mannWhitney":
+        problems.add(f"{root}.test", "mannWhitney needs samples of a range, which prometheus alone gives")
+    elif wire.kind != "value":
+        problems.add(f"{root}.kind", "must be value: a rate is counted from counters, which prometheus alone gives")
+    elif wire.total is not None:
+        problems.add(f"{root}.total", "has no meaning here: it is for kind rate")
+    places = _places_of_arm(of)
+    if places and not any("arm" in named_in(text) for text in places.values()):
+        where = " or ".join(filter(None, (", ".join([*places][:-1]), [*places][-1])))
+        problems.add(path, f"must have {{{{arm}}}} in its {where}, or canary and stable are asked the same")
+
+
+def _places_of_arm(of: CompareOfWire) -> dict[str, str]:
+    """Texts that can tell the arms apart, by what they are; none where the arms' pods are asked about."""
+    if of.web is not None:
+        headers = " ".join(each.value or "" for each in of.web.headers or ())
+        body = f"{of.web.body or ''}{json.dumps(of.web.json_body)}"
+        return {"url": of.web.url or "", "headers": headers, "body": body}
+    if of.custom_metric is not None and of.custom_metric.described_object is not None:
+        return {**_of_metric(of.custom_metric.metric), "object's name": of.custom_metric.described_object.name or ""}
+    return {} if of.external_metric is None else _of_metric(of.external_metric.metric)
+
+
+def _of_metric(metric: MetricIdentifier | None) -> dict[str, str]:
+    found = metric or MetricIdentifier()
+    selector = "" if found.selector is None else found.selector.model_dump_json()
+    return {"metric's name": found.name or "", "selector": selector}
+
+
 def core_comparison(
     metric: MetricWire,
     wire: CompareWire,
-    query: Callable[[PrometheusWire], PrometheusQuery],
+    source: Callable[[CompareOfWire], ComparedSource],
     *,
     dry_run: bool,
     kept: int,
@@ -116,8 +175,7 @@ def core_comparison(
 
     To the rules a comparison is one measurement that is taken again until it has an answer, so `count` is the comparison's own.
     """
-    assert wire.of is not None  # noqa: S101 - check_comparison has seen them
-    assert wire.of.prometheus is not None  # noqa: S101
+    assert wire.of is not None  # noqa: S101 - check_comparison has seen it
     effect, alpha = _effect(wire.effect or ""), _effect(wire.alpha or str(ALPHA))
     assert effect is not None  # noqa: S101
     assert alpha is not None  # noqa: S101
@@ -137,7 +195,7 @@ def core_comparison(
         canary=wire.canary or "",
         stable=wire.stable or "",
         by=method,
-        of=query(wire.of.prometheus),
+        of=source(wire.of),
         total=wire.total or "",
         effect=effect,
         alpha=alpha.size,

@@ -13,6 +13,7 @@ from rollouts.api.spec.analysis.comparisons import check_comparison, core_compar
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     AuthenticationWire,
+    CompareOfWire,
     JobWire,
     KubernetesWire,
     MetricHeader,
@@ -25,6 +26,7 @@ from rollouts.api.v1alpha1.analysis_template import (
 from rollouts.api.v1alpha1.wire import wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis import source
+from rollouts.core.analysis.cluster_source import AutoscalerMetric
 
 INTERVAL_MIN_S = 1.0
 """Between two measurements: what is asked more often loads a server and tells nothing new."""
@@ -118,12 +120,20 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
     if wire.job is not None and not wire.job.spec:
         problems.add_missing(f"{path}.job.spec", "is required")
     check_cluster_source(wire, path, problems)
-    if wire.compare is not None and wire.compare.of is not None and wire.compare.of.prometheus is not None:
-        _check_prometheus(wire.compare.of.prometheus, f"{path}.compare.of.prometheus", problems)
+    if wire.compare is not None and wire.compare.of is not None:
+        _check_compared(wire.compare.of, f"{path}.compare.of", problems)
     if wire.kubernetes is not None:
         _check_range(wire.kubernetes.max_restarts, f"{path}.kubernetes.maxRestarts", problems, least=0)
         ready = f"{path}.kubernetes.minReadyPercent"
         _check_range(wire.kubernetes.min_ready_percent, ready, problems, least=0, most=100)
+
+
+def _check_compared(wire: CompareOfWire, path: str, problems: Problems) -> None:
+    if wire.prometheus is not None:
+        _check_prometheus(wire.prometheus, f"{path}.prometheus", problems)
+    if wire.web is not None:
+        _check_web(wire.web, f"{path}.web", problems)
+    check_cluster_source(wire, path, problems)
 
 
 def _check_prometheus(wire: PrometheusWire, path: str, problems: Problems) -> None:
@@ -206,7 +216,7 @@ def core_metric(
     """With all defaults; `check_metric` has found nothing wrong with it, and all arguments have been put in."""
     assert wire.provider is not None  # noqa: S101 - check_metric has seen it
     if wire.provider.compare is not None:
-        rules, comparison = core_comparison(wire, wire.provider.compare, _prometheus, dry_run=dry_run, kept=kept)
+        rules, comparison = core_comparison(wire, wire.provider.compare, _compared, dry_run=dry_run, kept=kept)
         return core.Metric(rules=rules, source=comparison, secrets=secrets)
     return core.Metric(
         rules=core.MetricRules(
@@ -246,6 +256,17 @@ def _source(wire: MetricSourceWire) -> source.MetricSource:
     if (of_cluster := cluster_source(wire)) is not None:
         return of_cluster
     return _pods(wire.kubernetes or KubernetesWire())
+
+
+def _compared(wire: CompareOfWire) -> source.ComparedSource:
+    if wire.prometheus is not None:
+        return _prometheus(wire.prometheus)
+    if wire.web is not None:
+        return _web(wire.web)
+    of_cluster = cluster_source(wire)
+    assert of_cluster is not None  # noqa: S101 - check_comparison has seen it
+    assert not isinstance(of_cluster, AutoscalerMetric)  # noqa: S101 - and refused this one
+    return of_cluster
 
 
 def _prometheus(wire: PrometheusWire) -> source.PrometheusQuery:

@@ -100,7 +100,7 @@ class Substitution:
 
     def _filled(self, text: str, location: Location, path: str, *, key: bool) -> str:
         def value_of(name: str) -> str | None:
-            if name in OF_ARMS and location in _QUERIES_OF_ARMS:
+            if name in OF_ARMS and _is_of_arms(location):
                 return None
             return self._value_of(name, path, secret_allowed=not key and _may_be_secret(location))
 
@@ -131,6 +131,23 @@ class Substitution:
             message = "may stand in headers, authentication, and the URL and body of a web request alone"
             self.problems.add(path, f"uses {{{{{name[:40]}}}}}, which is a secret; it {message}")
         return None
+
+
+def _is_of_arms(location: Location) -> bool:
+    """Whether each look of a comparison puts its own values in here."""
+    match location:
+        case ("provider", "compare", "of", "web", "url" | "body"):
+            return True
+        case ("provider", "compare", "of", "web", "jsonBody", *_):
+            return True
+        case ("provider", "compare", "of", "web", "headers", _, "value"):
+            return True
+        case ("provider", "compare", "of", "customMetric" | "externalMetric", "metric", *_):
+            return True
+        case ("provider", "compare", "of", "customMetric", "describedObject", "name"):
+            return True
+        case _:
+            return location in _QUERIES_OF_ARMS
 
 
 def _may_be_secret(location: Location) -> bool:

@@ -18,6 +18,7 @@ from rollouts.core.advice.findings import Rule
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+NO_LIMITS = NamespaceLimits()
 DOCS = (Path(__file__).parents[2] / "docs" / "graceful.md").read_text(encoding="utf-8")
 
 
@@ -27,7 +28,7 @@ def on_a_terminal(
     columns: int,
     wide: bool = False,
     facts: ClusterFacts | None = None,
-    limits: NamespaceLimits = NamespaceLimits(),
+    limits: NamespaceLimits = NO_LIMITS,
 ) -> str:
     """The plan of a file whose objects are not in the cluster yet, as a terminal without colours shows it."""
     documents = [each for each in yaml.safe_load_all(path.read_text(encoding="utf-8")) if each]

@@ -48,7 +48,8 @@ def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
         parts += [Padding(_steps(report, wide=wide, lines=lines), (0, 0, 0, 2))]
     if not lines:
         parts.append(Text(""))
-    parts += [_line(line) for line in limit_lines(report)]
+    if lines_of_limits := list(limit_lines(report)):
+        parts += [_labelled("Limits", lines_of_limits), Text("")]
     parts.append(_total(report))
     parts += [_finding(found) for found in report.findings]
     parts.append(_verdict(report))
@@ -199,12 +200,13 @@ def _and(parts: list[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
 
 
-def _line(text: str) -> RenderableType:
-    """A line below the table; what does not fit goes on below its first word."""
+def _labelled(label: str, texts: Iterable[str]) -> RenderableType:
+    """Texts beside a label; what does not fit goes on below its first word."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold yellow", no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row("  Limit", Text(plain(text)))
+    for index, text in enumerate(texts):
+        grid.add_row("" if index else f"  {label}", Text(plain(text)))
     return grid
 
 

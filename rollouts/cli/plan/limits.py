@@ -258,7 +258,7 @@ def told(names: str, excess: Excess, *, several: bool) -> str:
             have = "have" if several else "has"
             return (
                 f"{names} {have} {excess.needs} pods; autoscaler {excess.name} has maxReplicas {excess.allows},"
-                f" which bounds spec.replicas only: {pods} come on top"
+                " which bounds spec.replicas and not these"
             )
         case LimitKind.QUOTA:
             figures = (excess.needs, excess.allows, excess.hard, excess.others)

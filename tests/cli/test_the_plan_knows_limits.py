@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
-from rollouts.cli.kubernetes.quotas import Quota, Scope
+from rollouts.api.times import parse_time
+from rollouts.cli.kubernetes.quotas import Quota, Scope, charge
+from rollouts.cli.plan.limit_reads import pod_specs
 from rollouts.cli.plan.limits import Excess, LimitKind, NamespaceLimits, PodSpecs, PresentPods, limits_report, told
+from rollouts.cli.plan.live import Live
 from rollouts.core.forecast import Growth
 from rollouts.core.model.autoscaling import AutoscalerSeen
 from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Manifest
@@ -194,6 +197,58 @@ def test_lines_stand_below_the_steps_at_80_columns() -> None:
         "          not checked: you may not list LimitRanges here",
         "",
     ]
+
+
+def running(revision: str, spec: Spec, *, phase: str = "Running", **metadata: Any) -> Manifest:
+    """A pod as the API server gives it."""
+    labels = {"labels": {"rollouts.dev/revision": revision}}
+    return {"metadata": {"name": "pod", **labels, **metadata}, "spec": spec, "status": {"phase": phase}}
+
+
+def replica_set(revision: str, spec: Spec, replicas: int) -> Manifest:
+    """A ReplicaSet of that template."""
+    labels = {"labels": {"rollouts.dev/revision": revision}}
+    return {"metadata": labels, "spec": {"template": {"spec": spec}}, "status": {"replicas": replicas}}
+
+
+def test_what_admission_added_to_a_running_pod_counts_for_the_new_ones() -> None:
+    """A sidecar and a priority class that are in no template do; a container that the file drops does not."""
+    proxy = {"name": "proxy", "resources": {"requests": {"cpu": "500m"}}}
+    before = {"containers": [*pod(cpu="1")["containers"], {"name": "dropped"}]}
+    live = Live(
+        rollout={},
+        replica_sets=(replica_set(OLD, before, 1),),
+        pods=(running(OLD, {"containers": [*before["containers"], proxy], "priorityClassName": "usual"}),),
+    )
+    specs = pod_specs({"spec": pod(cpu="2")}, live, NamespaceLimits(), now_s=0.0)
+
+    assert [each["name"] for each in specs.new["containers"]] == ["app", "proxy"]
+    assert specs.new["priorityClassName"] == "usual"
+    assert charge(specs.new)["cpu"] == Fraction(5, 2)
+    assert charge(specs.of(OLD))["cpu"] == Fraction(3, 2)
+
+
+def test_pods_that_have_ended_no_longer_count() -> None:
+    """One that succeeded, and one whose node is lost: its grace is over. One within its grace still counts."""
+    lost = {"deletionTimestamp": "2026-11-23T10:00:00Z", "deletionGracePeriodSeconds": 30}
+    ended = (running(OLD, pod(), phase="Succeeded"), running(OLD, pod(), **lost))
+    live = Live(rollout={}, pods=(running(OLD, pod()), *ended))
+
+    def counted_at(time: str) -> list[bool]:
+        specs = pod_specs({"spec": pod()}, live, NamespaceLimits(), now_s=parse_time(time))
+        return [not each.ended for each in specs.present]
+
+    assert counted_at("2026-11-23T10:00:10Z") == [True, False, True]
+    assert counted_at("2026-11-23T10:00:31Z") == [True, False, False]
+
+
+def test_without_the_right_to_list_pods_their_replica_sets_tell_how_many_there_are() -> None:
+    """With the defaults of LimitRanges, which their templates do not have."""
+    bounds = named(LIMIT_RANGE, {"limits": [{"type": "Container", "defaultRequest": {"cpu": "250m"}}]})
+    live = Live(rollout={}, replica_sets=(replica_set(OLD, pod(), 3), replica_set("z", pod(), 0)))
+    specs = pod_specs({"spec": pod()}, live, NamespaceLimits(limit_ranges=(bounds,)), now_s=0.0)
+
+    assert [(each.count, charge(each.spec)["cpu"]) for each in specs.present] == [(3, Fraction(1, 4))]
 
 
 async def declared(there: Shop, *objects: Manifest) -> None:

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.controlplane
 
 Spec = dict[str, Any]
 
-HARD = dict.fromkeys(("cpu", "requests.memory", "limits.cpu", "limits.memory", "pods", "count/pods"), "1k")
+HARD = dict.fromkeys(("cpu", "requests.memory", "limits.memory", "pods", "count/pods"), "1k") | {
+    "requests.memory": "1Ti",
+    "limits.memory": "1Ti",
+}
 SCOPES: dict[str, Spec] = {
     "all": {"hard": HARD},
     "best-effort": {"hard": {"pods": "1k"}, "scopes": ["BestEffort"]},
@@ -40,7 +43,7 @@ SCOPES: dict[str, Spec] = {
 }
 FILLED = {
     "type": "Container",
-    "default": {"cpu": "8", "memory": "1Gi"},
+    "default": {"memory": "1Gi"},
     "defaultRequest": {"cpu": "100m", "memory": "64Mi"},
 }
 """What the quota `all` counts must be stated, so that pods without it come with this."""
@@ -99,7 +102,7 @@ def test_a_pod_counts_what_the_api_server_counts(control_plane: ControlPlane, na
     for name, spec in SCOPES.items():
         created(control_plane, namespace, "resourcequotas", name, spec).raise_for_status()
     enforced(control_plane, namespace)
-    pods = {name: with_images(pod) for name, (pod, _) in REQUESTS.items()}
+    pods: dict[str, Spec] = {name: with_images(pod) for name, (pod, _) in REQUESTS.items()}
 
     for number, (name, pod) in enumerate(pods.items()):
         before = used(control_plane, namespace)
@@ -120,19 +123,23 @@ def test_a_quota_refuses_pods_that_do_not_state_what_it_counts(control_plane: Co
     for name, spec in SCOPES.items():
         created(control_plane, namespace, "resourcequotas", name, spec).raise_for_status()
     enforced(control_plane, namespace)
-    whole = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    both = {"cpu": "1", "memory": "1Gi"}
+    pods: dict[str, Spec] = {
+        "whole": {"containers": [container(requests=both, limits=both)]},
+        "limits are requests": {"containers": [container(limits=both)]},
+        "of the pod": {"containers": [container()], "resources": {"requests": both, "limits": both}},
+        "an init container": {
+            "containers": [container(requests=both, limits=both)],
+            "initContainers": [container("init")],
+        },
+        "no memory": {"containers": [container(requests=cpu("1"))]},
+    }
     told = {
         name: (
             list(unstated(used(control_plane, namespace)["all"], as_created(pod, {}))),
             created(control_plane, namespace, "pods", "pod", with_images(pod), dryRun="All").status_code,
         )
-        for name, pod in {
-            "whole": {"containers": [container(**whole)]},
-            "limits are requests": {"containers": [container(limits=whole["limits"])]},
-            "of the pod": {"containers": [container()], "resources": whole},
-            "an init container": {"containers": [container(**whole)], "initContainers": [container("init")]},
-            "no memory": {"containers": [container(**cpu("1"))]},
-        }.items()
+        for name, pod in pods.items()
     }
 
     assert {name: (not why, status) for name, (why, status) in told.items()} == {

@@ -18,14 +18,21 @@ from rollouts.objects import Manifest
 Spec = dict[str, Any]
 
 
-def container(name: str = "app", *, sidecar: bool = False, **resources: dict[str, str]) -> Spec:
-    """A container; `requests` and `limits` by resource."""
-    return {"name": name, "resources": resources} | ({"restartPolicy": "Always"} if sidecar else {})
+def container(
+    name: str = "app",
+    *,
+    sidecar: bool = False,
+    requests: dict[str, str] | None = None,
+    limits: dict[str, str] | None = None,
+) -> Spec:
+    """A container; what it requests and is limited to by resource."""
+    stated = {side: each for side, each in (("requests", requests), ("limits", limits)) if each is not None}
+    return {"name": name, "resources": stated} | ({"restartPolicy": "Always"} if sidecar else {})
 
 
-def cpu(amount: str) -> dict[str, dict[str, str]]:
-    """A request of CPU."""
-    return {"requests": {"cpu": amount}}
+def cpu(amount: str) -> dict[str, str]:
+    """An amount of CPU."""
+    return {"cpu": amount}
 
 
 def limit_range(**item: Any) -> Manifest:
@@ -34,36 +41,48 @@ def limit_range(**item: Any) -> Manifest:
 
 
 REQUESTS: dict[str, tuple[Spec, str]] = {
-    "containers are added up": ({"containers": [container("a", **cpu("200m")), container("b", **cpu("1"))]}, "1200m"),
+    "containers are added up": (
+        {"containers": [container("a", requests=cpu("200m")), container("b", requests=cpu("1"))]},
+        "1200m",
+    ),
     "one that starts first and takes more counts alone": (
-        {"initContainers": [container("init", **cpu("3"))], "containers": [container(**cpu("1"))]},
+        {"initContainers": [container("init", requests=cpu("3"))], "containers": [container(requests=cpu("1"))]},
         "3",
     ),
     "one that starts first and takes less does not count": (
-        {"initContainers": [container("init", **cpu("500m"))], "containers": [container(**cpu("1"))]},
+        {"initContainers": [container("init", requests=cpu("500m"))], "containers": [container(requests=cpu("1"))]},
         "1",
     ),
     "a sidecar counts beside the containers": (
-        {"initContainers": [container("mesh", sidecar=True, **cpu("300m"))], "containers": [container(**cpu("1"))]},
+        {
+            "initContainers": [container("mesh", sidecar=True, requests=cpu("300m"))],
+            "containers": [container(requests=cpu("1"))],
+        },
         "1300m",
     ),
     "one that starts after a sidecar counts with it": (
         {
-            "initContainers": [container("mesh", sidecar=True, **cpu("300m")), container("init", **cpu("2"))],
-            "containers": [container(**cpu("1"))],
+            "initContainers": [
+                container("mesh", sidecar=True, requests=cpu("300m")),
+                container("init", requests=cpu("2")),
+            ],
+            "containers": [container(requests=cpu("1"))],
         },
         "2300m",
     ),
     "one that starts before a sidecar counts without it": (
         {
-            "initContainers": [container("init", **cpu("2")), container("mesh", sidecar=True, **cpu("300m"))],
-            "containers": [container(**cpu("1"))],
+            "initContainers": [
+                container("init", requests=cpu("2")),
+                container("mesh", sidecar=True, requests=cpu("300m")),
+            ],
+            "containers": [container(requests=cpu("1"))],
         },
         "2",
     ),
-    "overhead comes on top": ({"containers": [container(**cpu("1"))], "overhead": {"cpu": "250m"}}, "1250m"),
+    "overhead comes on top": ({"containers": [container(requests=cpu("1"))], "overhead": {"cpu": "250m"}}, "1250m"),
     "the pod's own request counts in place of its containers'": (
-        {"containers": [container(**cpu("1"))], "resources": {"requests": {"cpu": "4"}}},
+        {"containers": [container(requests=cpu("1"))], "resources": {"requests": {"cpu": "4"}}},
         "4",
     ),
     "a limit is the request where none is stated": ({"containers": [container(limits={"cpu": "2"})]}, "2"),
@@ -72,7 +91,7 @@ REQUESTS: dict[str, tuple[Spec, str]] = {
         "2",
     ),
     "its containers' requests are the pod's where only a limit is stated": (
-        {"containers": [container(**cpu("1"))], "resources": {"limits": {"cpu": "2"}}},
+        {"containers": [container(requests=cpu("1"))], "resources": {"limits": {"cpu": "2"}}},
         "1",
     ),
 }
@@ -83,7 +102,7 @@ def test_a_pod_requests_what_kubernetes_says(pod: Spec, wanted: str) -> None:
     """docs: kubernetes.io, "Resource sharing within containers" of init containers and of sidecars."""
     assert (
         charge(as_created(pod, {}))["requests.cpu"]
-        == charge({"containers": [container(**cpu(wanted))]})["requests.cpu"]
+        == charge({"containers": [container(requests=cpu(wanted))]})["requests.cpu"]
     )
 
 
@@ -109,7 +128,7 @@ def test_a_quota_counts_pods_by_all_its_names() -> None:
 
 
 BARE: Spec = {"containers": [container()]}
-BUSY: Spec = {"containers": [container(**cpu("1"))]}
+BUSY: Spec = {"containers": [container(requests=cpu("1"))]}
 NAMED: Spec = {**BARE, "priorityClassName": "high"}
 NONE: Spec = {**BARE, "priorityClassName": ""}
 ELSEWHERE: Spec = {

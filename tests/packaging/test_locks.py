@@ -54,7 +54,9 @@ def test_no_lock_names_an_index_or_a_path(name: str) -> None:
     assert not re.search(r"://|--index|--extra|--find|file:|^/|@ ", (ROOT / name).read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-aws.lock", "requirements-stats.lock", "requirements-build.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "requirements-aws.lock", "requirements-stats.lock", "requirements-build.lock"]
+)
 def test_the_smaller_locks_agree_with_the_development_lock(name: str) -> None:
     """What ships is the version that the tests ran with."""
     everything = _locked("requirements-dev.lock")

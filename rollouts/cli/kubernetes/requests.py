@@ -122,10 +122,11 @@ def _requesting(container: Mapping[str, Any]) -> dict[str, Any]:
 def _requesting_together(pod: dict[str, Any]) -> dict[str, Any]:
     """A pod with limits of its own requests what its containers do, else its limits."""
     limits = mapping(mapping(pod.get("resources")).get("limits"))
-    asked = together(pod, "requests", overhead=False)
-    return _with_resources(
-        pod, requests={name: amount_text(name, asked[name]) if name in asked else each for name, each in limits.items()}
-    )
+    if not limits:
+        return pod
+    asked = together({**pod, "resources": {}}, "requests", overhead=False)
+    own = {name: amount_text(name, each) for name, each in asked.items() if name in ("cpu", "memory")}
+    return _with_resources(pod, requests={**limits, **own})
 
 
 def _defaulted(container: Mapping[str, Any], defaults: Mapping[Side, Mapping[str, Any]]) -> dict[str, Any]:

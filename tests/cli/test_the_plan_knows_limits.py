@@ -121,7 +121,7 @@ def test_an_autoscaler_bounds_the_replicas_and_not_the_surge() -> None:
     report = limits_report(NamespaceLimits(autoscalers=(autoscaler(10),)), specs, [STEP, ()], replicas=12)
 
     ((excess,), nothing) = report.by_stage
-    assert (excess.kind, excess.needs, excess.allows, excess.pods) == (LimitKind.AUTOSCALER, 14, 10, 4)
+    assert (excess.kind, int(excess.needs), int(excess.allows), excess.pods) == (LimitKind.AUTOSCALER, 14, 10, 4)
     assert nothing == ()
     assert report.notes == ("the plan is for 12 replicas, and autoscaler cart scales to its maxReplicas, 10",)
 
@@ -230,7 +230,7 @@ def test_what_admission_added_to_a_running_pod_counts_for_the_new_ones() -> None
 
 def test_pods_that_have_ended_no_longer_count() -> None:
     """One that succeeded, and one whose node is lost: its grace is over. One within its grace still counts."""
-    lost = {"deletionTimestamp": "2026-11-23T10:00:00Z", "deletionGracePeriodSeconds": 30}
+    lost: dict[str, Any] = {"deletionTimestamp": "2026-11-23T10:00:00Z", "deletionGracePeriodSeconds": 30}
     ended = (running(OLD, pod(), phase="Succeeded"), running(OLD, pod(), **lost))
     live = Live(rollout={}, pods=(running(OLD, pod()), *ended))
 

@@ -86,7 +86,7 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class GrownSizes:
     """The sizes of all ReplicaSets right after one has grown.
 
     Args:
@@ -121,7 +121,7 @@ class Stage:
     least_available: int
     services: Mapping[ServiceRef, str]
     waits: tuple[Waited, ...] = ()
-    growths: tuple[Growth, ...] = ()
+    growths: tuple[GrownSizes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ class _Forecast:
     starting: list[tuple[float, str, int]] = field(default_factory=list)  # (ready at, name of the ReplicaSet, pods)
     stable_before: str = ""
     acted: set[tuple[Reason, int]] = field(default_factory=set)
-    grown: list[Growth] = field(default_factory=list)  # in this pass
+    grown: list[GrownSizes] = field(default_factory=list)  # in this pass
 
     def __post_init__(self) -> None:
         settled = tuple(map(_caught_up, self.seen.replica_sets))
@@ -315,7 +315,7 @@ class _Forecast:
         for each in self.seen.replica_sets:
             if (more := each.spec_replicas - before.get(each.uid, 0)) > 0:
                 self._start(each.name, more)
-                self.grown.append(Growth(each.revision, sizes))
+                self.grown.append(GrownSizes(each.revision, sizes))
         match intent:
             case CreateAnalysisRun(name=name, gate=gate):
                 self._measured(gate)
@@ -392,9 +392,9 @@ class _Forecast:
         return replace(service, ready_by_revision=ready)
 
 
-def _largest(growths: tuple[Growth, ...]) -> tuple[Growth, ...]:
+def _largest(growths: tuple[GrownSizes, ...]) -> tuple[GrownSizes, ...]:
     """The growths without those that `Stage.growths` leaves out. Each is compared with the two before it of its revision only."""
-    kept: list[Growth] = []
+    kept: list[GrownSizes] = []
     for growth in growths:
         before = [each for each in kept if each.revision == growth.revision][-2:]
         if any(_covers(each, growth) for each in before):
@@ -406,11 +406,11 @@ def _largest(growths: tuple[Growth, ...]) -> tuple[Growth, ...]:
     return tuple(kept)
 
 
-def _covers(large: Growth, small: Growth) -> bool:
+def _covers(large: GrownSizes, small: GrownSizes) -> bool:
     return all(large.sizes.get(revision, 0) >= pods for revision, pods in small.sizes.items())
 
 
-def _between(first: Growth, middle: Growth, last: Growth) -> bool:
+def _between(first: GrownSizes, middle: GrownSizes, last: GrownSizes) -> bool:
     """Whether `middle` is on the straight line from `first` to `last`."""
     revisions = first.sizes.keys() | middle.sizes.keys() | last.sizes.keys()
     steps = [

@@ -18,7 +18,7 @@ from rollouts.cli.kubernetes.quotas import Quota, Scope, charge
 from rollouts.cli.plan.limit_reads import pod_specs
 from rollouts.cli.plan.limits import Excess, LimitKind, NamespaceLimits, PodSpecs, PresentPods, limits_report, told
 from rollouts.cli.plan.live import Live
-from rollouts.core.forecast import Growth
+from rollouts.core.forecast import GrownSizes
 from rollouts.core.model.autoscaling import AutoscalerSeen
 from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
@@ -27,7 +27,7 @@ from tests.cli.test_the_plan_tells_what_will_happen import Shop, cart, planned, 
 
 Spec = dict[str, Any]
 NEW, OLD = "b", "a"
-STEP = (Growth(NEW, {OLD: 10, NEW: 4}),)
+STEP = (GrownSizes(NEW, {OLD: 10, NEW: 4}),)
 
 
 def pod(**requests: str) -> Spec:
@@ -50,7 +50,7 @@ def autoscaler(most: int) -> AutoscalerSeen:
 
 def outgrown(
     found: Quota,
-    growths: tuple[Growth, ...] = STEP,
+    growths: tuple[GrownSizes, ...] = STEP,
     *,
     new: Spec | None = None,
     old: Spec | None = None,
@@ -87,7 +87,7 @@ CASES: dict[str, tuple[list[tuple[str, str, str, int]], list[tuple[str, str, str
         [("cpu", "14", "25/2", 2)],
     ),
     "pods of another size that go make room": (
-        outgrown(quota({"cpu": 14}, {"cpu": 20}), (Growth(NEW, {OLD: 3, NEW: 8}),), old=pod(cpu="2")),
+        outgrown(quota({"cpu": 14}, {"cpu": 20}), (GrownSizes(NEW, {OLD: 3, NEW: 8}),), old=pod(cpu="2")),
         [],
     ),
     "a quota that does not count the new pods": (
@@ -97,7 +97,7 @@ CASES: dict[str, tuple[list[tuple[str, str, str, int]], list[tuple[str, str, str
     "what the new pods do not request": (outgrown(quota({"requests.memory": 1}, {"requests.memory": 5})), []),
     "a step that grows nothing": (outgrown(quota({"pods": 1}, {"pods": 10}), ()), []),
     "the moment that lacks the most": (
-        outgrown(quota({"pods": 12}, {"pods": 10}), (Growth(NEW, {OLD: 10, NEW: 3}), *STEP, Growth(NEW, {NEW: 10}))),
+        outgrown(quota({"pods": 12}, {"pods": 10}), (GrownSizes(NEW, {OLD: 10, NEW: 3}), *STEP, GrownSizes(NEW, {NEW: 10}))),
         [("pods", "14", "12", 2)],
     ),
     "several resources": (

@@ -12,7 +12,7 @@ from typing import Any
 from rollouts.cli.kubernetes.parts import entries, mapping
 from rollouts.cli.kubernetes.requests import (
     Amounts,
-    Side,
+    ResourceSide,
     amount_text,
     amounts,
     containers_of,
@@ -22,7 +22,7 @@ from rollouts.cli.kubernetes.requests import (
 from rollouts.objects import Manifest
 
 
-def defaults_of(limit_ranges: Iterable[Manifest]) -> Mapping[Side, Mapping[str, Any]]:
+def defaults_of(limit_ranges: Iterable[Manifest]) -> Mapping[ResourceSide, Mapping[str, Any]]:
     """What containers get that state nothing. Of several objects the first counts; Kubernetes does not say which."""
     limits: dict[str, Any] = {}
     requests: dict[str, Any] = {}

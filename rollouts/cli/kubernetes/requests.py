@@ -18,7 +18,7 @@ from rollouts.sim.storage.quantities import binary_text, decimal_text
 Amounts: TypeAlias = Mapping[str, Fraction]
 """Cores of `cpu`, bytes of `memory`, by the name of the resource."""
 
-Side: TypeAlias = Literal["requests", "limits"]
+ResourceSide: TypeAlias = Literal["requests", "limits"]
 
 _OF_PODS = ("cpu", "memory", "hugepages-")  # what `spec.resources` of a pod may set
 _NOTHING = Fraction(0)
@@ -46,12 +46,12 @@ def containers_of(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield container
 
 
-def resources_of(owner: Mapping[str, Any], side: Side) -> dict[str, Fraction]:
+def resources_of(owner: Mapping[str, Any], side: ResourceSide) -> dict[str, Fraction]:
     """What one container, or the pod as a whole, states."""
     return amounts(mapping(owner.get("resources")).get(side))
 
 
-def as_created(pod: Mapping[str, Any], defaults: Mapping[Side, Mapping[str, Any]]) -> dict[str, Any]:
+def as_created(pod: Mapping[str, Any], defaults: Mapping[ResourceSide, Mapping[str, Any]]) -> dict[str, Any]:
     """The spec of a pod as the API server keeps it: a limit is also the request where none is stated, then LimitRanges fill in.
 
     Args:
@@ -69,7 +69,7 @@ def as_created(pod: Mapping[str, Any], defaults: Mapping[Side, Mapping[str, Any]
     return filled
 
 
-def together(pod: Mapping[str, Any], side: Side, *, overhead: bool = True) -> dict[str, Fraction]:
+def together(pod: Mapping[str, Any], side: ResourceSide, *, overhead: bool = True) -> dict[str, Fraction]:
     """What a pod takes: all its containers and sidecars together, or what it takes to initialize, whichever is more.
 
     Args:
@@ -112,7 +112,7 @@ def states_resources(pod: Mapping[str, Any]) -> bool:
     return any(name.startswith(_OF_PODS) for side in _SIDES for name in resources_of(pod, side))
 
 
-_SIDES: tuple[Side, ...] = ("requests", "limits")
+_SIDES: tuple[ResourceSide, ...] = ("requests", "limits")
 
 
 def _requesting(container: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _requesting_together(pod: dict[str, Any]) -> dict[str, Any]:
     return _with_resources(pod, requests={**limits, **own})
 
 
-def _defaulted(container: Mapping[str, Any], defaults: Mapping[Side, Mapping[str, Any]]) -> dict[str, Any]:
+def _defaulted(container: Mapping[str, Any], defaults: Mapping[ResourceSide, Mapping[str, Any]]) -> dict[str, Any]:
     return _with_resources(container, **{side: mapping(defaults.get(side)) for side in _SIDES})
 
 

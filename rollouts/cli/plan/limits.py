@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from rollouts.cli.kubernetes.limit_ranges import refusals
 from rollouts.cli.kubernetes.quotas import COUNT, Quota, charge, counts, unstated
 from rollouts.cli.kubernetes.requests import amount_text
-from rollouts.core.forecast import Growth
+from rollouts.core.forecast import GrownSizes
 from rollouts.core.model.autoscaling import AutoscalerSeen
 from rollouts.objects import Kind, Manifest
 
@@ -118,7 +118,7 @@ class PodSpecs:
 
 
 def limits_report(
-    limits: NamespaceLimits, pods: PodSpecs, growths: Sequence[tuple[Growth, ...]], *, replicas: int
+    limits: NamespaceLimits, pods: PodSpecs, growths: Sequence[tuple[GrownSizes, ...]], *, replicas: int
 ) -> LimitsReport:
     """What each stage outgrows, what refuses the pods altogether, and what nobody could check.
 
@@ -166,7 +166,7 @@ def _room(quota: Quota, pods: PodSpecs) -> _Room:
 
 
 def _excesses(
-    growths: tuple[Growth, ...], rooms: Iterable[_Room], autoscalers: Iterable[AutoscalerSeen]
+    growths: tuple[GrownSizes, ...], rooms: Iterable[_Room], autoscalers: Iterable[AutoscalerSeen]
 ) -> Iterator[Excess]:
     for room in rooms:
         for resource in sorted(room.quota.hard, key=_order):
@@ -191,7 +191,7 @@ def _order(resource: str) -> tuple[bool, str]:
     return resource not in _COUNTS, resource
 
 
-def _over_quota(room: _Room, resource: str, growth: Growth) -> Excess | None:
+def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None:
     """What a quota refuses of one growth; it refuses nothing of pods that do not count in it."""
     each = room.charge_of(growth.revision, resource)
     hard = room.quota.hard[resource]

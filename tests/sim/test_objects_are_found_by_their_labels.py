@@ -28,14 +28,10 @@ SELECTORS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("selector", "label"),
-    zip(
-        SELECTORS,
-        (None, ("app", "a"), ("app", "b"), None, None, None, None, None, ("tier", "x"), ("tier", "x")),
-        strict=True,
-    ),
-)
+LABELS = (None, ("app", "a"), ("app", "b"), None, None, None, None, None, ("tier", "x"), ("tier", "x"))
+
+
+@pytest.mark.parametrize(("selector", "label"), list(zip(SELECTORS, LABELS, strict=True)))
 def test_a_selector_requires_a_label_or_not(selector: str, label: tuple[str, str] | None) -> None:
     """Only an equality does: whatever it selects has that label."""
     assert required_label(selector) == label

@@ -102,6 +102,8 @@ METRIC_VALUES = Kind("custom.metrics.k8s.io", "v1beta2", "MetricValueList", "met
 EXTERNAL_METRIC_VALUES = Kind("external.metrics.k8s.io", "v1beta1", "ExternalMetricValueList", "externalmetrics")
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
 AUTOSCALER = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+RESOURCE_QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas")
+LIMIT_RANGE = Kind("", "v1", "LimitRange", "limitranges")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 

@@ -85,6 +85,19 @@ class Waited:
     seconds: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class GrownSizes:
+    """The sizes of all ReplicaSets right after one has grown.
+
+    Args:
+        revision: the one that has grown.
+        sizes: pods of each revision; a revision without pods may be missing.
+    """
+
+    revision: str
+    sizes: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One part of an update.
@@ -96,6 +109,8 @@ class Stage:
         most_pods: the largest sum of sizes at any moment of the stage.
         least_available: the fewest available pods at any moment of the stage.
         services: the revision that each managed Service selects at the end; "" for all pods.
+        growths: the growths of the stage. One is left out when another has as many pods of each revision, or when it lies evenly
+            between two others, as most of those do that replace pods one by one: no sum over pods is largest there.
     """
 
     kind: StageKind
@@ -106,6 +121,7 @@ class Stage:
     least_available: int
     services: Mapping[ServiceRef, str]
     waits: tuple[Waited, ...] = ()
+    growths: tuple[GrownSizes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +177,7 @@ class _Forecast:
     starting: list[tuple[float, str, int]] = field(default_factory=list)  # (ready at, name of the ReplicaSet, pods)
     stable_before: str = ""
     acted: set[tuple[Reason, int]] = field(default_factory=set)
+    grown: list[GrownSizes] = field(default_factory=list)  # in this pass
 
     def __post_init__(self) -> None:
         settled = tuple(map(_caught_up, self.seen.replica_sets))
@@ -181,6 +198,7 @@ class _Forecast:
                 return
 
     def _carry_out(self, decision: Decision) -> None:
+        self.grown.clear()
         for intent in decision.intents:
             self._carried_out(intent)
         shown = {name: self._with_slices(each) for name, each in self.seen.services.items()}
@@ -199,6 +217,7 @@ class _Forecast:
         last = self.stages[-1] if self.stages else None
         # The pass that opens the gate of a blue-green update grows the preview already; one that records a step shrinks for it.
         past_gate = last is not None and last.kind is StageKind.PREVIEW and now.kind is not StageKind.PREVIEW
+        begins = last is None or (last.kind, last.step_index) != (now.kind, now.step_index)
         if last is not None and before.current_revision == status.current_revision and not past_gate:
             self.stages[-1] = replace(
                 last,
@@ -207,8 +226,9 @@ class _Forecast:
                 most_pods=max(last.most_pods, now.most_pods),
                 least_available=min(last.least_available, now.least_available),
             )
-        if last is None or (last.kind, last.step_index) != (now.kind, now.step_index):
+        if begins:
             self.stages.append(now)
+        self.stages[-1] = replace(self.stages[-1], growths=_largest((*self.stages[-1].growths, *self.grown)))
 
     def _stage(self, status: RolloutStatus) -> Stage:
         kind, index = self._kind(status)
@@ -291,8 +311,11 @@ class _Forecast:
         before = {each.uid: each.spec_replicas for each in self.seen.replica_sets}
         written = after(self.seen, intent)
         self.seen = replace(written, replica_sets=tuple(map(_caught_up, written.replica_sets)))
+        sizes = {each.revision: each.spec_replicas for each in self.seen.replica_sets}
         for each in self.seen.replica_sets:
-            self._start(each.name, each.spec_replicas - before.get(each.uid, 0))
+            if (more := each.spec_replicas - before.get(each.uid, 0)) > 0:
+                self._start(each.name, more)
+                self.grown.append(GrownSizes(each.revision, sizes))
         match intent:
             case CreateAnalysisRun(name=name, gate=gate):
                 self._measured(gate)
@@ -367,6 +390,35 @@ class _Forecast:
             if service.watched and each.available and service.revision in ("", each.revision)
         }
         return replace(service, ready_by_revision=ready)
+
+
+def _largest(growths: tuple[GrownSizes, ...]) -> tuple[GrownSizes, ...]:
+    """The growths without those that `Stage.growths` leaves out. Each is compared with the two before it of its revision only."""
+    kept: list[GrownSizes] = []
+    for growth in growths:
+        before = [each for each in kept if each.revision == growth.revision][-2:]
+        if any(_covers(each, growth) for each in before):
+            continue
+        for each in before:
+            if _covers(growth, each) or (each is before[-1] is not before[0] and _between(before[0], each, growth)):
+                kept.remove(each)
+        kept.append(growth)
+    return tuple(kept)
+
+
+def _covers(large: GrownSizes, small: GrownSizes) -> bool:
+    return all(large.sizes.get(revision, 0) >= pods for revision, pods in small.sizes.items())
+
+
+def _between(first: GrownSizes, middle: GrownSizes, last: GrownSizes) -> bool:
+    """Whether `middle` is on the straight line from `first` to `last`."""
+    revisions = first.sizes.keys() | middle.sizes.keys() | last.sizes.keys()
+    steps = [
+        (middle.sizes.get(each, 0) - first.sizes.get(each, 0), last.sizes.get(each, 0) - middle.sizes.get(each, 0))
+        for each in sorted(revisions)
+    ]
+    to, on = max(steps, key=lambda step: abs(step[0]))
+    return to * on > 0 and all(a * on == b * to for a, b in steps)
 
 
 def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:

@@ -15,7 +15,10 @@ from rollouts.metrics.samples import Absence, NoEvidence
 
 SAMPLES_MIN = 10
 """Of each arm; of fewer, hardly any difference is told."""
-MISSING = "the test mannWhitney needs scipy, which this installation does not have: install rollouts-dev[stats]"
+MISSING = (
+    "the test mannWhitney needs scipy, which the controller does not have here: make image REQUIREMENTS=requirements-stats.lock,"
+    " or pip install 'rollouts-dev[stats]'"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import yaml
 from rich.console import Console
 
 from rollouts.cli.plan.draw import draw_plan
+from rollouts.cli.plan.limits import NamespaceLimits
 from rollouts.cli.plan.live import Live, snapshot_of, with_file
 from rollouts.cli.plan.report import report_of
 from rollouts.clock import SystemClock
@@ -17,10 +18,18 @@ from rollouts.core.advice.findings import Rule
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+NO_LIMITS = NamespaceLimits()
 DOCS = (Path(__file__).parents[2] / "docs" / "graceful.md").read_text(encoding="utf-8")
 
 
-def on_a_terminal(path: Path, *, columns: int, wide: bool = False, facts: ClusterFacts | None = None) -> str:
+def on_a_terminal(
+    path: Path,
+    *,
+    columns: int,
+    wide: bool = False,
+    facts: ClusterFacts | None = None,
+    limits: NamespaceLimits = NO_LIMITS,
+) -> str:
     """The plan of a file whose objects are not in the cluster yet, as a terminal without colours shows it."""
     documents = [each for each in yaml.safe_load_all(path.read_text(encoding="utf-8")) if each]
     services = tuple(each for each in documents if each["kind"] == "Service")
@@ -30,7 +39,9 @@ def on_a_terminal(path: Path, *, columns: int, wide: bool = False, facts: Cluste
     console = Console(width=columns, force_terminal=True, color_system=None)
     with console.capture() as captured:
         console.print(
-            draw_plan(report_of(applied, seen, live, from_file=services, templates={}), wide=wide, lines=True)
+            draw_plan(
+                report_of(applied, seen, live, from_file=services, templates={}, limits=limits), wide=wide, lines=True
+            )
         )
     return captured.get()
 

@@ -11,12 +11,15 @@ from collections import Counter
 
 import msgspec
 
+from rollouts.controller.loop.deferred import CROWDED_MAX_S, HELD_WRITES_PER_S
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.network.consumption import Consumption
 from tests.controller.analysis.stage import BUSY, NAMESPACE, Stage, play
 
 MANY = 500 if os.environ.get("ROLLOUTS_DEEP") == "1" else 25
+CROWDED_S = min(CROWDED_MAX_S, MANY / HELD_WRITES_PER_S)
+"""How long the status of so many at once may leave unwritten that the wait has changed."""
 NAMESPACES = (NAMESPACE, BUSY)
 MINUTES = 3
 LISTS = (AUTOSCALER.plural, "pods.metrics.k8s.io")
@@ -99,7 +102,7 @@ def test_many_gates_share_their_lists() -> None:
             read.append(lists(stage))
             for space, name in names:
                 updated(stage, space, name)
-            await asyncio.sleep(120)
+            await asyncio.sleep(120 + CROWDED_S)
             assert waits_for(stage) == {"NoHeadroom": len(names)}
             before = lists(stage)
             await asyncio.sleep(60 * MINUTES)

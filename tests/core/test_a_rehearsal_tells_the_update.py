@@ -53,6 +53,39 @@ def test_each_step_of_a_canary_has_its_pods() -> None:
     assert (told.revision, told.stable_before, told.stuck) == ("b", "a", None)
 
 
+def test_each_step_tells_the_most_pods_that_its_growth_makes() -> None:
+    """What the pods together may use is checked by the API server when one is created, so only growth counts, and not a pause."""
+    told = rehearsed(CANARY)
+
+    assert [[(each.revision, dict(each.sizes)) for each in stage.growths] for stage in told.stages] == [
+        [("b", {"a": 4, "b": 1})],
+        [],
+        [("b", {"a": 3, "b": 2})],
+        [],
+        [("b", {"a": 2, "b": 3}), ("b", {"a": 1, "b": 4})],
+    ]
+
+
+def test_of_hundreds_of_pods_replaced_one_by_one_two_moments_are_kept() -> None:
+    """All others lie between them, so no use of theirs together is larger: a plan looks at two moments and not at hundreds."""
+    told = rehearsed(Canary(steps=(), max_surge=1, max_unavailable=0), replicas=300)
+
+    (growths,) = [stage.growths for stage in told.stages if stage.growths]
+    assert [dict(each.sizes) for each in growths] == [{"a": 300, "b": 1}, {"a": 1, "b": 300}]
+
+
+def test_a_preview_grows_before_the_gate_and_after_it() -> None:
+    """Blue-green: one pod of the preview, and all of them once the gate is passed, beside all old ones."""
+    told = rehearsed(BLUE_GREEN)
+
+    most = {stage.kind: [dict(each.sizes) for each in stage.growths] for stage in told.stages}
+    assert most == {
+        StageKind.PREVIEW: [{"a": 4, "b": 1}],
+        StageKind.SWITCH: [{"a": 4, "b": 4}],
+        StageKind.AFTER: [],
+    }
+
+
 def test_the_sizes_are_those_of_the_model_world() -> None:
     """The rehearsal's pods and slices are simpler than those of the model that the policy is tested on; the sizes are not."""
     there = edited(running(CANARY), revision="b")

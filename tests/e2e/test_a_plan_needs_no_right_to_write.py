@@ -128,3 +128,31 @@ def test_a_reader_plans_the_edit_of_a_config_map(stage: Stage, tmp_path: Path) -
     second = current(stage.until_at("web", "PromotionNeeded", step=GATE))
     assert copied["data"] == edited["data"]
     assert (plan["revision"]["current"], plan["revision"]["target"]) == (first, second) and first != second
+
+
+def test_a_step_that_a_quota_does_not_allow_is_told_and_then_waits(stage: Stage, tmp_path: Path) -> None:
+    """The quota has room for the four pods that run: the fifth, of the surge, is refused as the plan says."""
+    stage.apply(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"pods": "4"}}},
+        service("web", app="web"),
+    )
+    stage.until("resourcequotas", "team", lambda quota: bool(quota.get("status", {}).get("hard")))
+    stage.apply(canary("web"))
+    stage.wait_ready("web")
+
+    reader = _reader(stage, tmp_path, more=("resourcequotas",))
+    plan = _planned(reader, canary("web", image="web:2"), code=UNSAFE)
+    excess = {"kind": "ResourceQuota", "name": "team", "resource": "pods", "hard": "4", "others": "0"}
+    assert plan["steps"][0]["outgrown"] == [{**excess, "needs": "5", "allows": "4", "pods": 1}]
+    assert plan["limits"]["notes"] == ["not checked: you may not list HorizontalPodAutoscalers and LimitRanges here"]
+
+    stage.set_image("web", "web:2")
+    refused = stage.until("replicasets", f"web-{plan['revision']['target']}", _is_refused)
+    (why,) = [each["message"] for each in refused["status"]["conditions"]]
+    assert "exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4" in why
+
+
+def _is_refused(replica_set: Manifest) -> bool:
+    """Whether its controller could not create a pod."""
+    conditions = replica_set.get("status", {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("ReplicaFailure", "True") for each in conditions)

@@ -393,7 +393,7 @@ def test_without_scipy_ranks_are_an_error(monkeypatch: pytest.MonkeyPatch) -> No
     found = _ranks([9.0] * 20, [1.0] * 20)
 
     assert found.phase is AnalysisPhase.ERROR
-    assert "rollouts-dev[stats]" in found.message
+    assert "requirements-stats.lock" in found.message and "rollouts-dev[stats]" in found.message
 
 
 def test_no_text_of_a_server_comes_into_a_measurement() -> None:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent.parent
 LOCKS = (
     "requirements.lock",
     "requirements-aws.lock",
+    "requirements-stats.lock",
     "requirements-build.lock",
     "requirements-dev.lock",
     "tests/lab/go-requirements.lock",
@@ -53,7 +54,9 @@ def test_no_lock_names_an_index_or_a_path(name: str) -> None:
     assert not re.search(r"://|--index|--extra|--find|file:|^/|@ ", (ROOT / name).read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-aws.lock", "requirements-build.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "requirements-aws.lock", "requirements-stats.lock", "requirements-build.lock"]
+)
 def test_the_smaller_locks_agree_with_the_development_lock(name: str) -> None:
     """What ships is the version that the tests ran with."""
     everything = _locked("requirements-dev.lock")
@@ -68,10 +71,12 @@ def test_the_locks_satisfy_what_the_project_declares() -> None:
     optional = project["optional-dependencies"]
     shipped = [*project["dependencies"], *optional["cli"], *optional["speed"]]
     with_aws = [*shipped, *project["optional-dependencies"]["aws"]]
+    with_stats = [*shipped, *project["optional-dependencies"]["stats"]]
     developed = [*shipped, *(word for words in project["optional-dependencies"].values() for word in words)]
     for name, declared in (
         ("requirements.lock", shipped),
         ("requirements-aws.lock", with_aws),
+        ("requirements-stats.lock", with_stats),
         ("requirements-dev.lock", developed),
     ):
         locked = _locked(name)

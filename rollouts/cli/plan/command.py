@@ -14,10 +14,12 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint import lint_text, manifests_of, providers
 from rollouts.cli.exits import Exit
 from rollouts.cli.plan.config import SourceReader, read_sources
+from rollouts.cli.plan.data import as_json
 from rollouts.cli.plan.draw import draw_impacts, draw_plan
 from rollouts.cli.plan.impact import ConfigImpact, impact_as_json, read_impacts, source_of
+from rollouts.cli.plan.limit_reads import read_limits
 from rollouts.cli.plan.live import read_facts, read_live, snapshot_of, with_file
-from rollouts.cli.plan.report import PlanReport, as_json, report_of
+from rollouts.cli.plan.report import PlanReport, report_of
 from rollouts.cli.plan.routes import read_declared, read_routes
 from rollouts.cli.plan.templates import read_templates
 from rollouts.cli.terminal.listing import print_drawn
@@ -110,7 +112,8 @@ async def plan_of(
     seen = snapshot_of(applied, live, clock=session.clock, facts=facts)
     beside = tuple(each for each in services if each["metadata"].get("namespace", namespace) == namespace)
     templates = await read_templates(session, spec, reader.manifests, namespace=namespace)
-    return report_of(applied, seen, live, from_file=beside, templates=templates)
+    limits = await read_limits(session, key, reader.manifests)
+    return report_of(applied, seen, live, from_file=beside, templates=templates, limits=limits)
 
 
 def _print(

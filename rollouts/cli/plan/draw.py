@@ -14,12 +14,14 @@ from rich.text import Text
 
 from rollouts.cli.plan.config import ConfigState, PlannedConfig
 from rollouts.cli.plan.impact import ConfigImpact
+from rollouts.cli.plan.limits import Excess, told
 from rollouts.cli.plan.report import Found, PlannedStep, PlannedWait, PlanReport
 from rollouts.cli.terminal.listing import Column, Listing
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import short
 from rollouts.core.advice.findings import Severity
+from rollouts.core.forecast import StageKind
 from rollouts.core.model.reasons import Reason
 
 _DRAIN = frozenset({Reason.DRAINING, Reason.DRAIN_TIMED_OUT})
@@ -49,6 +51,8 @@ def draw_plan(report: PlanReport, *, wide: bool, lines: bool) -> RenderableType:
         parts.append(Padding(_Steps(report, wide=wide, lines=lines), (0, 0, 0, 2)))
     if not lines:
         parts.append(Text(""))
+    if lines_of_limits := list(limit_lines(report)):
+        parts += [_labelled("Limits", lines_of_limits), Text("")]
     parts.append(_total(report))
     parts += [_finding(found) for found in report.findings]
     parts.append(_verdict(report))
@@ -215,6 +219,39 @@ def _wait(wait: PlannedWait) -> str:
         return f"{wait.reason.value}: {wait.why}"
     length = _seconds(wait.seconds) if wait.known else f"{_seconds(wait.seconds)} + ?" if wait.seconds else "?"
     return f"{wait.reason.value} {length}: {wait.why}"
+
+
+def limit_lines(report: PlanReport) -> Iterator[str]:
+    """One line for each limit that steps outgrow, that refuses the pods, or that could not be checked."""
+    steps: dict[Excess, list[PlannedStep]] = {}
+    for step in report.steps:
+        for excess in step.outgrown:
+            steps.setdefault(excess, []).append(step)
+    for excess, outgrowing in steps.items():
+        yield told(_names(outgrowing), excess, several=len(outgrowing) > 1)
+    yield from report.limits.refusals
+    yield from report.limits.notes
+
+
+def _names(steps: list[PlannedStep]) -> str:
+    """`step 3`, `steps 1 and 3 and "all pods are new"`."""
+    numbers = [step.what.partition(" ")[0] for step in steps if step.kind is StageKind.STEP]
+    parts = [f"step{'s' if numbers[1:] else ''} {_and(numbers)}"] if numbers else []
+    return _and([*parts, *(f'"{step.what}"' for step in steps if step.kind is not StageKind.STEP)])
+
+
+def _and(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+
+
+def _labelled(label: str, texts: Iterable[str]) -> RenderableType:
+    """Texts beside a label; what does not fit goes on below its first word."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold yellow", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for index, text in enumerate(texts):
+        grid.add_row("" if index else f"  {label}", Text(plain(text)))
+    return grid
 
 
 def _total(report: PlanReport) -> RenderableType:

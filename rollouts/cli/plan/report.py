@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
-from rollouts.api.status.reader import weight_to_wire
 from rollouts.cli.commands.templates import TemplatesByName
-from rollouts.cli.plan.config import PlannedConfig, PlannedSource, config_as_json, planned_config
+from rollouts.cli.plan.config import PlannedConfig, PlannedSource, planned_config
+from rollouts.cli.plan.limit_reads import pod_specs
+from rollouts.cli.plan.limits import Excess, LimitsReport, NamespaceLimits, limits_report
 from rollouts.cli.plan.live import Live, Startup, startup_of, with_service
 from rollouts.cli.plan.templates import analysis_findings
 from rollouts.cli.view.objects import step_words
@@ -56,6 +57,7 @@ class PlannedStep:
         what: `0 setWeight 25`, `all pods are new`.
         share_percent: the canary's share of the pods behind one Service; None where the ratio of pods is not the share.
         services: which pods each Service of the Rollout selects: `new`, `old`, `both`.
+        outgrown: quotas and autoscalers that allow fewer pods than the step needs.
     """
 
     kind: StageKind
@@ -67,6 +69,7 @@ class PlannedStep:
     least_available: int
     services: Mapping[str, str]
     waits: tuple[PlannedWait, ...]
+    outgrown: tuple[Excess, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class PlanReport:
         startup: measured on the running pods; None when no pod can be measured.
         stuck: what the update waits for at its end and does not get by itself; "" when it finishes.
         config: what happens to each ConfigMap and Secret that the template names.
+        limits: what refuses the new pods whatever their number, and what could not be checked.
     """
 
     namespace: str
@@ -111,6 +115,7 @@ class PlanReport:
     stuck: str
     findings: tuple[Found, ...]
     config: tuple[PlannedConfig, ...] = ()
+    limits: LimitsReport = LimitsReport()
 
     @property
     def known_s(self) -> float:
@@ -146,6 +151,7 @@ def report_of(
     *,
     from_file: tuple[Manifest, ...],
     templates: TemplatesByName | None,
+    limits: NamespaceLimits,
 ) -> PlanReport:
     """The plan of one Rollout.
 
@@ -154,6 +160,7 @@ def report_of(
         seen: the Snapshot that the controller would take then.
         from_file: Services of the same namespace in the same file.
         templates: those of its analyses; None when they may not be read.
+        limits: what limits its pods.
     """
     spec = seen.rollout.spec
     services = _merged(live.services, from_file)
@@ -178,6 +185,8 @@ def report_of(
     findings += _of_services(services, related, rollout=about)
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
     status = seen.status
+    pods = pod_specs(template, live, limits, now_s=seen.now_s)
+    told = limits_report(limits, pods, [each.growths for each in rehearsal.stages], replicas=spec.replicas)
     return PlanReport(
         namespace=seen.rollout.namespace,
         name=seen.rollout.name,
@@ -193,91 +202,15 @@ def report_of(
         numbers=numbers,
         injection=injection(spec.drain, spec.ends, numbers, native=seen.native_sleep),
         startup=startup,
-        steps=tuple(_step(each, rehearsal, rollout, spec, startup, unmanaged) for each in rehearsal.stages),
+        steps=tuple(
+            _step(each, rehearsal, rollout, spec, startup, unmanaged, outgrown)
+            for each, outgrown in zip(rehearsal.stages, told.by_stage, strict=True)
+        ),
         stuck=rehearsal.stuck.message if rehearsal.stuck is not None else "",
         findings=tuple(sorted(findings, key=lambda each: list(Severity).index(each.finding.severity))),
         config=planned_config(live.sources, seen.config.uses if seen.config else (), live.running_config()),
+        limits=told,
     )
-
-
-def as_json(report: PlanReport) -> dict[str, Any]:
-    """The report as data: everything that `draw_plan` shows, with every number and its reason."""
-    numbers = report.numbers
-    return {
-        "namespace": report.namespace,
-        "name": report.name,
-        "strategy": report.strategy,
-        "replicas": report.replicas,
-        "exists": report.exists,
-        "revision": {
-            "template": report.revision,
-            "current": report.current,
-            "stable": report.stable,
-            "target": report.target,
-            "changes": report.target != report.current,
-        },
-        "proxy": {"mode": report.proxy.mode.value, "knownBy": report.proxy.known_by},
-        "drain": {
-            "preStopSeconds": numbers.pre_stop_s,
-            "preStopWhy": numbers.pre_stop_why,
-            "graceSeconds": numbers.grace_s,
-            "graceWhy": numbers.grace_why,
-            "proxyLagSeconds": numbers.proxy_lag_s,
-            "proxyLagWhy": numbers.proxy_lag_why,
-            "drainSeconds": numbers.drain_s,
-            "drainWhy": numbers.drain_why,
-            "injected": None
-            if report.injection is None
-            else {
-                "containers": list(report.injection.containers),
-                "preStopSeconds": report.injection.pre_stop_s,
-                "graceSeconds": report.injection.grace_s,
-                "native": report.injection.native,
-            },
-        },
-        "startup": None
-        if report.startup is None
-        else {"fastestSeconds": report.startup.fastest_s, "usualSeconds": report.startup.usual_s},
-        "supposed": report.supposed,
-        "steps": [_step_json(each) for each in report.steps],
-        "waits": {
-            "knownSeconds": report.known_s,
-            "byPeople": report.by_people,
-            "unmeasured": report.unmeasured,
-            "analyses": report.analyses,
-        },
-        "stuck": report.stuck or None,
-        "config": [config_as_json(each) for each in report.config],
-        "findings": [
-            {
-                "about": found.about,
-                "rule": found.finding.rule.value,
-                "severity": found.finding.severity.value,
-                "path": found.finding.path,
-                "what": found.finding.what,
-                "fix": found.finding.fix,
-            }
-            for found in report.findings
-        ],
-        "unsafe": report.unsafe,
-    }
-
-
-def _step_json(step: PlannedStep) -> dict[str, Any]:
-    return {
-        "kind": step.kind.value,
-        "what": step.what,
-        "weightPercent": weight_to_wire(step.weight_percent),
-        "sharePercent": step.share_percent,
-        "pods": {"new": step.pods.new, "old": step.pods.old, "others": step.pods.others},
-        "mostPods": step.most_pods,
-        "leastAvailable": step.least_available,
-        "services": dict(step.services),
-        "waits": [
-            {"reason": wait.reason.value, "seconds": wait.seconds, "known": wait.known, "why": wait.why}
-            for wait in step.waits
-        ],
-    }
 
 
 def _merged(live: tuple[Manifest, ...], from_file: tuple[Manifest, ...]) -> dict[str, Manifest]:
@@ -418,6 +351,7 @@ def _step(
     spec: RolloutSpec,
     startup: Startup | None,
     unmanaged: Mapping[str, str],
+    outgrown: tuple[Excess, ...],
 ) -> PlannedStep:
     by_ratio = spec.strategy.by_ratio
     total = stage.pods.total
@@ -433,6 +367,7 @@ def _step(
         least_available=stage.least_available,
         services={**unmanaged, **{name: roles.get(revision, revision) for name, revision in managed}},
         waits=tuple(_wait(each, spec, startup) for each in stage.waits),
+        outgrown=outgrown,
     )
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.storage.apply import Owner
+from rollouts.sim.storage.selectors import required_label
 
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""
@@ -123,6 +124,7 @@ class ObjectHistory:
         self._listeners: defaultdict[Kind, list[WriteListener]] = defaultdict(list)
         self._listeners_of_all: list[WriteListener] = []
         self._sorted: dict[Kind, list[ObjectKey]] = {}
+        self._labelled: dict[Kind, dict[tuple[str, str, str], list[ObjectKey]]] = {}
 
     def get(self, kind: Kind, namespace: str, name: str) -> Stored | None:
         """The last version of an object."""
@@ -139,6 +141,20 @@ class ObjectHistory:
             high = bisect.bisect_left(keys, (namespace + "\0", ""))
             keys = keys[low:high]
         return (objects[key] for key in list(keys))
+
+    def candidates(self, kind: Kind, namespace: str | None, selector: str) -> Iterator[Stored]:
+        """Those of `select` that a `labelSelector` may select: few where it requires a label, whatever else there is."""
+        required = required_label(selector)
+        if required is None or namespace is None:
+            return self.select(kind, namespace)
+        index = self._labelled.get(kind)
+        if index is None:
+            index = self._labelled[kind] = defaultdict(list)
+            for stored in self.select(kind):
+                for name, value in stored.labels.items():
+                    index[stored.key[0], name, value].append(stored.key)
+        objects = self._objects[kind]
+        return (objects[key] for key in list(index.get((namespace, *required), ())))
 
     def count(self, kind: Kind) -> int:
         """How many objects of a kind there are."""
@@ -162,6 +178,8 @@ class ObjectHistory:
             self._objects[kind][key] = new
         if event != MODIFIED:
             self._sorted.pop(kind, None)
+        if event != MODIFIED or old is None or old.labels != new.labels:
+            self._labelled.pop(kind, None)
         change = CommittedWrite(kind, event, new, old)
         log = self._log[kind]
         log.append(change)

@@ -112,6 +112,8 @@ BUILT_IN = (
     Resource(objects.LEASE, needs_version_to_update=True),
     Resource(AUTOSCALER, shapes.AUTOSCALER, has_status=True, defaults=autoscaler_rules.with_defaults,
              check=autoscaler_rules.problems, short_names=("hpa",), categories=_ALL),
+    Resource(objects.RESOURCE_QUOTA, has_status=True, short_names=("quota",)),
+    Resource(objects.LIMIT_RANGE, short_names=("limits",)),
     Resource(DISRUPTION_BUDGET, shapes.POD_DISRUPTION_BUDGET, has_status=True, has_generation=True, short_names=("pdb",)),
     Resource(CRD, has_status=True, has_generation=True, short_names=("crd",)),
 )  # fmt: skip

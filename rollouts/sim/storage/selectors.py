@@ -32,6 +32,16 @@ def label_test(selector: str) -> LabelTest:
     return lambda labels: all(test(labels) for test in tests)
 
 
+@lru_cache(maxsize=4096)
+def required_label(selector: str) -> tuple[str, str] | None:
+    """A label that every object has which a `labelSelector` query selects; None where no single one is needed."""
+    for part in map(str.strip, _PARTS.findall(selector)):
+        if "=" in part and "!=" not in part and not _SETS.match(part):
+            name, _, wanted = part.replace("==", "=").partition("=")
+            return name.strip(), wanted.strip()
+    return None
+
+
 def _requirement(part: str) -> LabelTest:
     if sets := _SETS.match(part):
         key, word, values = sets[1], sets[2], {value.strip() for value in sets[3].split(",")}

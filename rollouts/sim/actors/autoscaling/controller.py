@@ -29,6 +29,7 @@ from rollouts.sim.actors.autoscaling.pods_seen import PodUsage, pod_seen, pod_us
 from rollouts.sim.actors.autoscaling.replicas import NoProposal
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, spec_of
 from rollouts.sim.actors.autoscaling.status import with_conditions, with_numbers
+from rollouts.sim.actors.autoscaling.target_selectors import TargetSelectors
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.subresources import put_scale, scale_of
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
@@ -49,7 +50,7 @@ class HorizontalPodAutoscalerController(Actor):
         super().__init__(world, lag_s=flags.sync_period_s)
         self.flags = flags
         self._memories: dict[ObjectKey, AutoscalerMemory] = {}
-        self._selectors: dict[ObjectKey, LabelTest] = {}
+        self._selectors = TargetSelectors()
 
     def watch(self) -> None:
         """Subscribes to HorizontalPodAutoscalers."""
@@ -70,7 +71,7 @@ class HorizontalPodAutoscalerController(Actor):
         key = change.new.key
         if change.event == DELETED:
             self._memories.pop(key, None)
-            self._selectors.pop(key, None)
+            self._selectors.forget(key)
         elif change.old is None:
             self.mark(key)
 
@@ -143,13 +144,9 @@ class HorizontalPodAutoscalerController(Actor):
         """The pods that the target's selector selects, and their usage."""
         if not selector:
             return SelectorProblem(ConditionReason("InvalidSelector", "the HPA target's scale is missing a selector"))
-        self._selectors[key] = selects
-        pods = [pod for pod in self.world.history.select(POD, key[0]) if selects(pod.labels)]
-        others = [
-            other
-            for other, test in self._selectors.items()
-            if other[0] == key[0] and any(test(pod.labels) for pod in pods)
-        ]
+        self._selectors.put(key, selector)
+        pods = [pod for pod in self.world.history.candidates(POD, key[0], selector) if selects(pod.labels)]
+        others = self._selectors.that_select(key[0], [pod.labels for pod in pods])
         if len(others) > 1:
             names = " ".join(f"{{{namespace} {name}}}" for namespace, name in others)
             text = f"pods by selector {selector} are controlled by multiple HPAs: [{names}]"

@@ -106,7 +106,8 @@ class SimMetricsServer:
 
     def _list(self, namespace: str | None, query: Mapping[str, str], faults: list[MetricsFault]) -> Manifest:
         shown = watch_filter(self._world.resource(POD), namespace, query)
-        pods = [pod for pod in self._world.history.select(POD, namespace) if shown.selects_all or shown.selects(pod)]
+        found_by_label = self._world.history.candidates(POD, namespace, query.get("labelSelector", ""))
+        pods = [pod for pod in found_by_label if shown.selects_all or shown.selects(pod)]
         found = (self._metrics(pod, faults) for pod in sorted(pods, key=lambda pod: pod.key))
         items = [item for item in found if item is not None]
         for fault in faults:

@@ -1,0 +1,177 @@
+"""How a ResourceQuota counts pods. Pure.
+
+Sources: https://kubernetes.io/docs/concepts/policy/resource-quotas/ · kubernetes, pkg/quota/v1/evaluator/core/pods.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.requests import (
+    Amounts,
+    amounts,
+    containers_of,
+    is_best_effort,
+    resources_of,
+    states_resources,
+    together,
+)
+from rollouts.objects import Manifest
+
+COUNT = "count/pods"
+"""Counts pods that have ended too, as long as they are not deleted."""
+
+_ONE = Fraction(1)
+_PRIORITY = "PriorityClass"
+_NOT_OF_PODS = "VolumeAttributesClass"
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
+_REQUIRED = frozenset(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """One condition on the pods that a quota counts.
+
+    Args:
+        name: `BestEffort`, `PriorityClass`.
+        operator: `Exists`, `DoesNotExist`, `In`, `NotIn`.
+    """
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """A ResourceQuota as it is enforced.
+
+    Args:
+        hard, used: by the quota's names of resources, from its status; empty until its controller has looked at it.
+    """
+
+    name: str
+    hard: Amounts
+    used: Amounts
+    scopes: tuple[Scope, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether its status tells what is used."""
+        return bool(self.hard)
+
+
+def quota_of(manifest: Manifest) -> Quota:
+    """A ResourceQuota as it was read."""
+    spec, status = mapping(manifest.get("spec")), mapping(manifest.get("status"))
+    plain = tuple(Scope(name=str(each)) for each in spec.get("scopes") or ())
+    selected = tuple(
+        Scope(
+            name=str(each.get("scopeName")),
+            operator=str(each.get("operator")),
+            values=tuple(map(str, each.get("values") or ())),
+        )
+        for _, each in entries(mapping(spec.get("scopeSelector")).get("matchExpressions"))
+    )
+    return Quota(
+        name=str(mapping(manifest.get("metadata")).get("name")),
+        hard=amounts(status.get("hard")),
+        used=amounts(status.get("used")),
+        scopes=plain + selected,
+    )
+
+
+def charge(pod: Mapping[str, Any]) -> Amounts:
+    """What one pod counts in a quota, by the quota's names of resources.
+
+    Args:
+        pod: its spec, from `requests.as_created` or from the API server.
+    """
+    counted = {"pods": _ONE, COUNT: _ONE}
+    for name, amount in together(pod, "requests").items():
+        if name in _NATIVE or name.startswith("hugepages-"):
+            counted[name] = amount
+        counted[f"requests.{name}"] = amount
+    counted |= {f"limits.{name}": each for name, each in together(pod, "limits").items() if name in _NATIVE}
+    return counted
+
+
+def counts(quota: Quota, pod: Mapping[str, Any]) -> bool | None:
+    """Whether a quota counts pods with this spec; None where that depends on something that the spec does not tell.
+
+    Args:
+        pod: its `priorityClassName` is missing where it is not known, and "" for none.
+    """
+    found = [_matches(scope, pod) for scope in quota.scopes]
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def unstated(quota: Quota, pod: Mapping[str, Any]) -> Iterator[str]:
+    """What each container must state and does not, because the quota counts it: `container app has no requests.cpu`.
+
+    Args:
+        pod: from `requests.as_created`.
+    """
+    if states_resources(pod):
+        return
+    for name in sorted(_REQUIRED & quota.hard.keys()):
+        side, _, resource = name.rpartition(".")
+        for container in containers_of(pod):
+            if resource not in resources_of(container, "limits" if side == "limits" else "requests"):
+                yield f"container {container.get('name')} has no {side or 'requests'}.{resource}"
+
+
+def _matches(scope: Scope, pod: Mapping[str, Any]) -> bool | None:
+    match scope.name:
+        case "Terminating":
+            return pod.get("activeDeadlineSeconds") is not None
+        case "NotTerminating":
+            return pod.get("activeDeadlineSeconds") is None
+        case "BestEffort":
+            return is_best_effort(pod)
+        case "NotBestEffort":
+            return not is_best_effort(pod)
+        case "CrossNamespacePodAffinity":
+            return any(_crosses(each) for each in _affinity_terms(pod))
+        case name if name == _PRIORITY:
+            return _of_priority(scope, pod.get("priorityClassName"))
+        case name if name == _NOT_OF_PODS:
+            return False
+        case _:
+            return None
+
+
+def _of_priority(scope: Scope, name: object) -> bool | None:
+    """Where nothing is said of a name, the cluster may have a class for all pods; "" is known to be none."""
+    if name is None:
+        return None
+    match scope.operator:
+        case "Exists":
+            return bool(name)
+        case "DoesNotExist":
+            return not name
+        case "In":
+            return name in scope.values
+        case "NotIn":
+            return name not in scope.values
+        case _:
+            return None
+
+
+def _affinity_terms(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for field in ("podAffinity", "podAntiAffinity"):
+        rules = mapping(mapping(pod.get("affinity")).get(field))
+        for _, term in entries(rules.get("requiredDuringSchedulingIgnoredDuringExecution")):
+            yield term
+        for _, weighted in entries(rules.get("preferredDuringSchedulingIgnoredDuringExecution")):
+            yield mapping(weighted.get("podAffinityTerm"))
+
+
+def _crosses(term: Mapping[str, Any]) -> bool:
+    return bool(term.get("namespaces")) or term.get("namespaceSelector") is not None

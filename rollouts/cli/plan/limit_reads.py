@@ -1,0 +1,140 @@
+"""Reads what limits the pods of a Rollout for `rollouts plan`: autoscalers, ResourceQuotas, LimitRanges, and the pods themselves.
+
+GET and LIST only. What may not be read is not checked, and the plan says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rollouts.api.times import parse_time
+from rollouts.cli.kubernetes.limit_ranges import defaults_of
+from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.kubernetes.quotas import quota_of
+from rollouts.cli.kubernetes.requests import as_created
+from rollouts.cli.plan.limits import NamespaceLimits, PodSpecs, PresentPods
+from rollouts.cli.plan.live import Live
+from rollouts.cli.view.follow import Collection, list_all
+from rollouts.cli.view.objects import revision_of
+from rollouts.cli.view.session import Session
+from rollouts.core.model.autoscaling import AutoscalerSeen
+from rollouts.errors import ApiForbidden, ApiNotFound
+from rollouts.metrics.autoscalers import listed_autoscalers
+from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Key, Kind, Manifest
+
+_ENDED = ("Succeeded", "Failed")
+
+
+async def read_limits(session: Session, key: Key, manifests: Iterable[Manifest]) -> NamespaceLimits:
+    """What limits the pods of one Rollout.
+
+    Args:
+        manifests: the objects in the file; an autoscaler there counts as it will be.
+
+    Raises: what `Client` raises, other than for a kind that may not be listed or is not there.
+    """
+    kinds = (AUTOSCALER, RESOURCE_QUOTA, LIMIT_RANGE)
+    autoscalers, quotas, limit_ranges = await asyncio.gather(*(_listed(session, each, key.namespace) for each in kinds))
+    found = zip(kinds, (autoscalers, quotas, limit_ranges), strict=True)
+    return NamespaceLimits(
+        autoscalers=_of_rollout(_as_applied(autoscalers or (), manifests, key), key),
+        quotas=tuple(map(quota_of, quotas or ())),
+        limit_ranges=limit_ranges or (),
+        unread=tuple(kind for kind, objects in found if objects is None),
+    )
+
+
+def pod_specs(template: Manifest, live: Live, limits: NamespaceLimits, *, now_s: float) -> PodSpecs:
+    """The pods of the update as the API server creates them.
+
+    What admission has added to a running pod, such as a mesh's sidecar, it is taken to add to the new ones too.
+
+    Args:
+        template: that is planned.
+        now_s: seconds since 1970.
+    """
+    defaults = defaults_of(limits.limit_ranges)
+    running = {revision_of(each): _known(each) for each in live.pods if not _ends(each)}
+    templates = {
+        revision_of(each): mapping(mapping(each["spec"].get("template")).get("spec")) for each in live.replica_sets
+    }
+    created = {revision: as_created(spec, defaults) for revision, spec in templates.items()}
+    new = mapping(template.get("spec"))
+    for revision, spec in running.items():
+        if revision in templates:
+            new = _as_admitted(new, templates[revision], spec)
+            break
+    present = [PresentPods(_known(each), ended=_has_ended(each, now_s)) for each in live.pods]
+    if not live.pods:  # they may not be read
+        counted = ((revision_of(each), mapping(each.get("status")).get("replicas") or 0) for each in live.replica_sets)
+        present = [PresentPods(created[revision], count) for revision, count in counted if count]
+    return PodSpecs(new=as_created(new, defaults), by_revision=created | running, present=tuple(present))
+
+
+async def _listed(session: Session, kind: Kind, namespace: str) -> tuple[Manifest, ...] | None:
+    try:
+        return (await list_all(session, Collection(kind=kind, namespace=namespace)))[0]
+    except (ApiForbidden, ApiNotFound):
+        return None
+
+
+def _as_applied(live: Iterable[Manifest], manifests: Iterable[Manifest], key: Key) -> tuple[Manifest, ...]:
+    """The autoscalers of the namespace once the file is applied."""
+    found = {each["metadata"]["name"]: each for each in live}
+    for each in manifests:
+        metadata = mapping(each.get("metadata"))
+        here = metadata.get("namespace", key.namespace) == key.namespace
+        if (each.get("kind"), each.get("apiVersion")) == (AUTOSCALER.kind, AUTOSCALER.api_version) and here:
+            found[str(metadata.get("name"))] = {**found.get(str(metadata.get("name")), {}), **each}
+    return tuple(found.values())
+
+
+def _of_rollout(autoscalers: tuple[Manifest, ...], key: Key) -> tuple[AutoscalerSeen, ...]:
+    try:
+        listed, _ = listed_autoscalers(json.dumps({"items": autoscalers, "metadata": {}}).encode())
+    except ValueError:  # one of the file is none; `lint` says what is wrong with it
+        return ()
+    target = (ROLLOUT.group, ROLLOUT.kind, key.name)
+    return tuple(each.seen for each in listed if (each.target_group, each.target_kind, each.target_name) == target)
+
+
+def _known(pod: Manifest) -> Mapping[str, Any]:
+    """The spec of a pod that is there: one without a priority class has none."""
+    return {"priorityClassName": "", **mapping(pod.get("spec"))}
+
+
+def _ends(pod: Manifest) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp")) or mapping(pod.get("status")).get("phase") in _ENDED
+
+
+def _has_ended(pod: Manifest, now_s: float) -> bool:
+    """Whether quotas no longer count what a pod requests.
+
+    Source: kubernetes, pkg/quota/v1/evaluator/core/pods.go (`QuotaV1Pod`).
+    """
+    if mapping(pod.get("status")).get("phase") in _ENDED:
+        return True
+    deleted, grace_s = (pod["metadata"].get(name) for name in ("deletionTimestamp", "deletionGracePeriodSeconds"))
+    return bool(deleted) and grace_s is not None and now_s > parse_time(deleted) + grace_s
+
+
+def _as_admitted(new: Mapping[str, Any], before: Mapping[str, Any], pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A pod's spec with what admission added to a pod of another template.
+
+    Args:
+        before: spec of that template.
+        pod: spec of that pod.
+    """
+    added = dict(new)
+    for field in ("initContainers", "containers"):
+        own = {each.get("name") for spec in (new, before) for _, each in entries(spec.get(field))}
+        if injected := [each for _, each in entries(pod.get(field)) if each.get("name") not in own]:
+            added[field] = [*(each for _, each in entries(new.get(field))), *injected]
+    if not before.get("priorityClassName"):
+        added.setdefault("priorityClassName", pod.get("priorityClassName", ""))
+    if pod.get("overhead") and pod.get("runtimeClassName") == new.get("runtimeClassName"):
+        added.setdefault("overhead", pod["overhead"])
+    return added

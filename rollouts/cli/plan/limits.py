@@ -1,0 +1,276 @@
+"""What a planned update needs, beside what its namespace and its autoscaler allow. Pure.
+
+A quota is asked when a pod is created, so each step is judged right after it grows. Pods that are ending count until they are
+gone; as that wait ends by itself, the plan leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, assert_never
+
+from rollouts.cli.kubernetes.limit_ranges import refusals
+from rollouts.cli.kubernetes.quotas import COUNT, Quota, charge, counts, unstated
+from rollouts.cli.kubernetes.requests import amount_text
+from rollouts.core.forecast import GrownSizes
+from rollouts.core.model.autoscaling import AutoscalerSeen
+from rollouts.objects import Kind, Manifest
+
+_NOTHING = Fraction(0)
+_COUNTS = ("pods", COUNT)
+
+
+class LimitKind(StrEnum):
+    """What can be outgrown."""
+
+    QUOTA = "ResourceQuota"
+    AUTOSCALER = "HorizontalPodAutoscaler"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceLimits:
+    """What limits the pods of a Rollout.
+
+    Args:
+        autoscalers: those whose target is the Rollout.
+        limit_ranges: by name, as the API server lists them.
+        unread: kinds that may not be read, or that the server does not have.
+    """
+
+    autoscalers: tuple[AutoscalerSeen, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    limit_ranges: tuple[Manifest, ...] = ()
+    unread: tuple[Kind, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PresentPods:
+    """Pods of the Rollout that a quota counts now.
+
+    Args:
+        spec: of each of them.
+        ended: they have ended and are not deleted yet.
+    """
+
+    spec: Mapping[str, Any] = field(hash=False)
+    count: int = 1
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excess:
+    """A limit that a step outgrows.
+
+    Args:
+        resource: as a quota names it; `pods` for an autoscaler.
+        needs: of all pods of the Rollout together, at the moment of the step that lacks the most.
+        allows: for this Rollout.
+        hard: for everybody.
+        others: what others use of it.
+        pods: that would wait; for an autoscaler those beyond its maximum, which do not wait.
+    """
+
+    kind: LimitKind
+    name: str
+    resource: str
+    needs: Fraction
+    allows: Fraction
+    hard: Fraction
+    others: Fraction = _NOTHING
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsReport:
+    """What the plan tells about limits.
+
+    Args:
+        by_stage: for each stage what it outgrows.
+        refusals: why no pod of the new revision would be created at all.
+        notes: what an autoscaler changes beforehand, and what could not be checked.
+    """
+
+    by_stage: tuple[tuple[Excess, ...], ...] = ()
+    refusals: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSpecs:
+    """The pods of the update as the API server creates them.
+
+    Args:
+        new: spec of a pod of the template that is planned.
+        by_revision: specs of other revisions.
+        present: what runs now.
+    """
+
+    new: Mapping[str, Any]
+    by_revision: Mapping[str, Mapping[str, Any]]
+    present: tuple[PresentPods, ...] = ()
+
+    def of(self, revision: str) -> Mapping[str, Any]:
+        """The spec of a revision's pods."""
+        return self.by_revision.get(revision, self.new)
+
+
+def limits_report(
+    limits: NamespaceLimits, pods: PodSpecs, growths: Sequence[tuple[GrownSizes, ...]], *, replicas: int
+) -> LimitsReport:
+    """What each stage outgrows, what refuses the pods altogether, and what nobody could check.
+
+    Args:
+        growths: of each stage, from the rehearsal.
+        replicas: `spec.replicas` of the plan.
+    """
+    checked = tuple(each for each in limits.quotas if each.known and counts(each, pods.new) is not None)
+    rooms = tuple(_room(quota, pods) for quota in checked)
+    return LimitsReport(
+        by_stage=tuple(tuple(_excesses(each, rooms, limits.autoscalers)) for each in growths),
+        refusals=tuple(_refusals(limits.limit_ranges, checked, pods.new)),
+        notes=(*_beforehand(limits.autoscalers, replicas), *_unchecked(limits, pods.new)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """A quota beside this Rollout.
+
+    Args:
+        others: what others use.
+    """
+
+    quota: Quota
+    pods: PodSpecs
+    others: Mapping[str, Fraction]
+
+    def charge_of(self, revision: str, resource: str) -> Fraction:
+        return _charge(self.quota, self.pods.of(revision)).get(resource, _NOTHING)
+
+
+def _charge(quota: Quota, spec: Mapping[str, Any]) -> Mapping[str, Fraction]:
+    return charge(spec) if counts(quota, spec) else {}
+
+
+def _room(quota: Quota, pods: PodSpecs) -> _Room:
+    own: dict[str, Fraction] = {}
+    for each in pods.present:
+        for resource, amount in _charge(quota, each.spec).items():
+            if not each.ended or resource == COUNT:
+                own[resource] = own.get(resource, _NOTHING) + each.count * amount
+    used = {name: quota.used.get(name, _NOTHING) - own.get(name, _NOTHING) for name in quota.hard}
+    return _Room(quota, pods, {name: max(_NOTHING, amount) for name, amount in used.items()})
+
+
+def _excesses(
+    growths: tuple[GrownSizes, ...], rooms: Iterable[_Room], autoscalers: Iterable[AutoscalerSeen]
+) -> Iterator[Excess]:
+    for room in rooms:
+        for resource in sorted(room.quota.hard, key=_order):
+            found = [each for growth in growths if (each := _over_quota(room, resource, growth)) is not None]
+            if found:
+                yield max(found, key=lambda each: (each.pods, each.needs))
+    most = max((sum(growth.sizes.values()) for growth in growths), default=0)
+    for autoscaler in autoscalers:
+        if most > autoscaler.max_replicas:
+            yield Excess(
+                kind=LimitKind.AUTOSCALER,
+                name=autoscaler.name,
+                resource="pods",
+                needs=Fraction(most),
+                allows=Fraction(autoscaler.max_replicas),
+                hard=Fraction(autoscaler.max_replicas),
+                pods=most - autoscaler.max_replicas,
+            )
+
+
+def _order(resource: str) -> tuple[bool, str]:
+    return resource not in _COUNTS, resource
+
+
+def _over_quota(room: _Room, resource: str, growth: GrownSizes) -> Excess | None:
+    """What a quota refuses of one growth; it refuses nothing of pods that do not count in it."""
+    each = room.charge_of(growth.revision, resource)
+    hard = room.quota.hard[resource]
+    allows = max(_NOTHING, hard - room.others[resource])
+    needs = sum(
+        (count * room.charge_of(revision, resource) for revision, count in growth.sizes.items() if count), _NOTHING
+    )
+    if needs <= allows or not each:
+        return None
+    waiting = min(-((allows - needs) // each), growth.sizes[growth.revision])
+    return Excess(
+        kind=LimitKind.QUOTA,
+        name=room.quota.name,
+        resource=resource,
+        needs=needs,
+        allows=allows,
+        hard=hard,
+        others=room.others[resource],
+        pods=int(waiting),
+    )
+
+
+def _refusals(limit_ranges: Iterable[Manifest], quotas: Iterable[Quota], new: Mapping[str, Any]) -> Iterator[str]:
+    for limit_range in limit_ranges:
+        for why in refusals(new, limit_range):
+            yield f"LimitRange {limit_range['metadata']['name']} refuses the new pods: {why}"
+    for quota in quotas:
+        if counts(quota, new):
+            for why in unstated(quota, new):
+                yield f"quota {quota.name} refuses the new pods: {why}, which it counts"
+
+
+def _beforehand(autoscalers: Iterable[AutoscalerSeen], replicas: int) -> Iterator[str]:
+    for each in autoscalers:
+        if replicas > each.max_replicas:
+            yield (
+                f"the plan is for {replicas} replicas, and autoscaler {each.name} scales to its maxReplicas,"
+                f" {each.max_replicas}"
+            )
+
+
+def _unchecked(limits: NamespaceLimits, new: Mapping[str, Any]) -> Iterator[str]:
+    if limits.unread:
+        kinds = [f"{each.kind}s" for each in limits.unread]
+        listed = " and ".join((", ".join(kinds[:-1]), kinds[-1]) if kinds[1:] else kinds)
+        yield f"not checked: you may not list {listed} here"
+    for quota in limits.quotas:
+        if not quota.known:
+            yield f"not checked: quota {quota.name} has no status yet"
+        elif counts(quota, new) is None:
+            yield f"not checked: quota {quota.name}, as the template does not tell whether its scope has these pods"
+
+
+def told(names: str, excess: Excess, *, several: bool) -> str:
+    """A limit that steps outgrow, as one line: `step 3 needs 14 pods; quota team allows 12: 2 pods would wait`.
+
+    Args:
+        names: of the steps.
+        several: whether there are more than one.
+    """
+    pods = f"{excess.pods} pod" + ("" if excess.pods == 1 else "s")
+    match excess.kind:
+        case LimitKind.AUTOSCALER:
+            have = "have" if several else "has"
+            return (
+                f"{names} {have} {excess.needs} pods; autoscaler {excess.name} has maxReplicas {excess.allows},"
+                " which bounds spec.replicas and not these"
+            )
+        case LimitKind.QUOTA:
+            figures = (excess.needs, excess.allows, excess.hard, excess.others)
+            needs, allows, hard, others = (quantity_of(excess.resource, each) for each in figures)
+            what = f"{needs} pods" if excess.resource == "pods" else f"{excess.resource} {needs}"
+            less = f" ({hard}, of which others use {others})" if excess.others else ""
+            need = "need" if several else "needs"
+            return f"{names} {need} {what}; quota {excess.name} allows {allows}{less}: {pods} would wait"
+        case never:
+            assert_never(never)
+
+
+def quantity_of(resource: str, amount: Fraction) -> str:
+    """An amount as people read it: counts of pods as whole numbers, everything else as Kubernetes writes it."""
+    return str(int(amount)) if resource in _COUNTS else amount_text(resource, amount)

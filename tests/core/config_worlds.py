@@ -53,7 +53,14 @@ def copies_moved(there: World, *, owned: bool) -> World:
     """Somebody takes the owner of every copy away, or puts it back."""
     version = there.version + 1
     copies = tuple(
-        replace(each, owned=owned, resource_version=f"{version}-{each.name}") for each in there.configs.copies
+        replace(
+            each,
+            owned=owned,
+            owners=int(owned),
+            owner_index=int(owned) - 1,
+            resource_version=f"{version}-{each.name}",
+        )
+        for each in there.configs.copies
     )
     return replace(there, version=version, configs=replace(there.configs, copies=copies))
 
@@ -63,6 +70,20 @@ def copy_deleted(there: World, number: int) -> World:
     copies = there.configs.copies
     kept = tuple(each for index, each in enumerate(copies) if index != number % len(copies)) if copies else ()
     return replace(there, configs=replace(there.configs, copies=kept))
+
+
+def secret_copy_deleted(there: World, number: int = 0) -> World:
+    """Somebody deletes one of our copies of the Secret, which nobody sees; pods that are ready stay so."""
+    copies = sorted(there.configs.secret_copies)
+    return with_configs(there, secret_copies=frozenset(copies) - {copies[number % len(copies)]}) if copies else there
+
+
+def retained(there: World, *, retain: bool) -> World:
+    """Somebody sets `configVersioning.retain`, or takes it away."""
+    spec = there.rollout.spec
+    versioning = replace(spec.config_versioning, retain=retain)
+    rollout = replace(there.rollout, spec=replace(spec, config_versioning=versioning))
+    return replace(there, rollout=rollout)
 
 
 def with_meaning(before: World, after: World, view: Snapshot) -> World:

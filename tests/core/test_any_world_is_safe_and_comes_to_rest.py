@@ -19,6 +19,7 @@ from rollouts.core.decide import decide
 from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import (
     BlueGreen,
     Canary,
@@ -381,9 +382,13 @@ def healed(there: World) -> World:
 
 
 def at_rest(there: World) -> World:
-    """The world once nothing moves any more, each manual gate passed on the way."""
+    """The world once nothing moves any more, each manual gate passed on the way.
+
+    A stable revision that lost its ReplicaSet, and the content of its Secret, gets no pods: a person goes on without it.
+    """
     there = settled(there)
-    if there.status.phase is Phase.PAUSED:
+    waits = there.status.waiting_for
+    if there.status.phase is Phase.PAUSED or (waits is not None and waits.reason is Reason.CONFIG_COPY_MISSING):
         there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
     return there
 

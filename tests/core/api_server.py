@@ -135,7 +135,9 @@ def _with_copies(
             if owner is not None:
                 made_of = there.configs.secret_copies | {(owner.uid, use.copy)}
                 looks = {**there.configs.copy_looks, use.copy: CopyLook(there.now_s, there=True)}
-                there = replace(there, configs=replace(there.configs, secret_copies=made_of, copy_looks=looks))
+                taken = there.configs.secret_copies_taken - {use.copy}
+                made = replace(there.configs, secret_copies=made_of, secret_copies_taken=taken, copy_looks=looks)
+                there = replace(there, configs=made)
         case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
             found = before.get(uid)
             if found is None or found.resource_version != version:
@@ -177,7 +179,9 @@ def _with_replica_sets(
             after = replace(replica_set_after(found, intent), resource_version=str(there.version))
             for use in after.config or ():
                 if use.kind is ConfigKind.SECRET and use.made:
-                    assert (found.uid, use.copy) in there.configs.secret_copies, f"{use.copy} was never made"
+                    was_made = {name for uid, name in there.configs.secret_copies if uid == found.uid}
+                    was_made |= there.configs.secret_copies_taken
+                    assert use.copy in was_made, f"{use.copy} was never made"
             if intent.config is not None and not any(use.copy for use in intent.config):
                 # It names the sources themselves, so its revision is its template's, whatever the spec is by now.
                 meant = {**there.configs.meant, found.revision: noted(found.revision, intent.config)}

@@ -75,7 +75,11 @@ def copy_deleted(there: World, number: int) -> World:
 def secret_copy_deleted(there: World, number: int = 0) -> World:
     """Somebody deletes one of our copies of the Secret, which nobody sees; pods that are ready stay so."""
     copies = sorted(there.configs.secret_copies)
-    return with_configs(there, secret_copies=frozenset(copies) - {copies[number % len(copies)]}) if copies else there
+    if not copies:
+        return there
+    gone = copies[number % len(copies)]
+    taken = there.configs.secret_copies_taken | {gone[1]}
+    return with_configs(there, secret_copies=frozenset(copies) - {gone}, secret_copies_taken=taken)
 
 
 def retained(there: World, *, retain: bool) -> World:

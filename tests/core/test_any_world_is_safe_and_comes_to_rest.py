@@ -382,10 +382,7 @@ def healed(there: World) -> World:
 
 
 def at_rest(there: World) -> World:
-    """The world once nothing moves any more, each manual gate passed on the way.
-
-    A stable revision that lost its ReplicaSet, and the content of its Secret, gets no pods: a person goes on without it.
-    """
+    """The world once nothing moves any more, each manual gate passed, and a stable revision given up that lost its Secret."""
     there = settled(there)
     waits = there.status.waiting_for
     if there.status.phase is Phase.PAUSED or (waits is not None and waits.reason is Reason.CONFIG_COPY_MISSING):
@@ -418,7 +415,8 @@ def assert_configured(there: World) -> None:
     assert there.configs.meant.get(status.current_revision) == means
     current = one(there, status.current_revision)
     of_secrets = {name for uid, name in there.configs.secret_copies if uid == current.uid}
-    there_now = of_secrets | {each.name for each in there.configs.copies}
+    unseen = there.configs.secret_copies_taken if current.ready == current.spec_replicas else frozenset()
+    there_now = of_secrets | unseen | {each.name for each in there.configs.copies}
     assert {use.copy for use in current.config or () if use.has_copy} <= there_now
 
 

@@ -63,7 +63,7 @@ def test_a_crash_at_any_write_ends_as_without(name: str, crash: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", ["edited", "reverted"])
+@pytest.mark.parametrize("name", ["edited", "reverted", "retained_and_not"])
 def test_a_fault_of_any_one_write_changes_nothing(name: str, fault: str) -> None:
     """Refused, failed, lost on the way there or back, or late."""
     assert_as_without(name, FAULTS[fault], grace_s=HELD_UP_S)

@@ -36,12 +36,13 @@ def source_written(there: World, content: str, name: str = "conf", **changes: bo
     return replace(there, configs=configs, version=version)
 
 
-def with_needed_sources(there: World) -> World:
-    """The world in which somebody has created again what pods need and somebody deleted."""
+def config_healed(there: World) -> World:
+    """The world in which reads succeed, and somebody has brought back what pods need and somebody deleted."""
+    there = with_configs(there, trouble="", slow=False, forbidden=False)
     for name in (CONF.name, CRED.name):
         if _key(name) not in there.configs.objects:
             there = source_written(there, "v1", name)
-    return there
+    return _secret_copies_restored(there)
 
 
 def source_removed(there: World, name: str = "conf") -> World:
@@ -80,6 +81,19 @@ def secret_copy_deleted(there: World, number: int = 0) -> World:
     gone = copies[number % len(copies)]
     taken = there.configs.secret_copies_taken | {gone[1]}
     return with_configs(there, secret_copies=frozenset(copies) - {gone}, secret_copies_taken=taken)
+
+
+def _secret_copies_restored(there: World) -> World:
+    """Somebody restores from a backup the copies of the Secret that they deleted and whose content is nowhere any more."""
+    source = there.configs.objects.get(_key(CRED.name))
+    lost = {
+        (each.uid, use.copy)
+        for each in there.replica_sets
+        for use in each.config or ()
+        if use.copy in there.configs.secret_copies_taken and (source is None or source.content != use.content)
+    }
+    taken = there.configs.secret_copies_taken - {name for _, name in lost}
+    return with_configs(there, secret_copies=there.configs.secret_copies | lost, secret_copies_taken=taken)
 
 
 def retained(there: World, *, retain: bool) -> World:

@@ -54,7 +54,7 @@ from rollouts.core.model.traffic import (
 )
 from tests.core.autoscalers import Load
 from tests.core.config_moves import CONFIGURATION, OF_SECRETS
-from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs, with_needed_sources
+from tests.core.config_worlds import CONF, MAYBE, REFS, config_healed, source_written, with_configs
 from tests.core.load_moves import LOAD
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot, world
@@ -370,8 +370,7 @@ def healed(there: World) -> World:
         strategy=strategy,
         progress_deadline_abort=False,
     )
-    there = with_configs(there, trouble="", slow=False, forbidden=False)
-    there = with_needed_sources(there)
+    there = config_healed(there)
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
     routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}

@@ -228,6 +228,16 @@ def test_what_was_gone_is_asked_for_until_it_is_there_though_all_pods_are_ready(
     assert _told(settled(later(restored, LOOK_AGAIN_S))) == ""
 
 
+def test_what_cannot_be_made_again_is_only_looked_at_again() -> None:
+    """Nothing else comes of it, however long it lasts."""
+    there = secret_copy_deleted(source_written(_v1(CRED), "v2", CRED.name))
+    there = settled(with_configs(there, copy_looks={_copy(there): CopyLook(there.now_s, there=False)}))
+    writes = there.writes
+
+    assert _told(there)
+    assert settled(later(there, 3600.0)).writes == writes
+
+
 def test_a_copy_of_a_secret_that_the_template_names_no_more_is_made_again_or_told() -> None:
     """The Role may not name it any more either: then that is what helps."""
     there = settled(edited(_v1(CRED), config_refs=(), revision="b"))

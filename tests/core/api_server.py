@@ -136,8 +136,8 @@ def _with_copies(
                 made_of = there.configs.secret_copies | {(owner.uid, use.copy)}
                 looks = {**there.configs.copy_looks, use.copy: CopyLook(there.now_s, there=True)}
                 taken = there.configs.secret_copies_taken - {use.copy}
-                made = replace(there.configs, secret_copies=made_of, secret_copies_taken=taken, copy_looks=looks)
-                there = replace(there, configs=made)
+                configs = replace(there.configs, secret_copies=made_of, secret_copies_taken=taken, copy_looks=looks)
+                there = replace(there, configs=configs)
         case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
             found = before.get(uid)
             if found is None or found.resource_version != version:

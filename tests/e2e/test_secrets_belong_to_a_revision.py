@@ -109,25 +109,6 @@ def test_a_rotated_secret_goes_through_a_canary_with_the_printed_role_alone(stag
     stage.kubectl("wait", f"secret/{after}", "--for=delete", "--timeout=60s")
 
 
-def test_a_copy_that_somebody_deletes_is_made_again_for_pods_that_start(stage: Stage) -> None:
-    """A dry run of a creation says that it is gone; the printed Role has no right to look."""
-    rollout = _reading(opted_in=True)
-    _grant(stage, rollout)
-    stage.apply(_secret(OLD), rollout)
-    first = current(stage.wait_ready("web"))
-    name = _names(stage, first)
-    before = stage.get("secret", name)
-    stage.kubectl("delete", "secret", name)
-
-    stage.kubectl("scale", "rollout", "web", "--replicas=6")
-    stage.until("secrets", name, lambda one: one["metadata"]["uid"] != before["metadata"]["uid"])
-    again = stage.get("secret", name)
-
-    assert _value(stage, name) == OLD
-    assert again["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
-    assert current(stage.wait_ready("web")) == first
-
-
 def test_without_opting_in_no_secret_is_ever_asked_for(stage: Stage) -> None:
     """The audit log has every request, refused ones too."""
     mark = stage.plane.audit_mark()

@@ -17,10 +17,10 @@ from rollouts.core.lifecycle.analyses import surplus_runs, unwanted_runs
 from rollouts.core.lifecycle.config_copies import (
     baseline_note,
     config_questions,
-    lost_copies,
     surplus_copies,
     with_copies,
 )
+from rollouts.core.lifecycle.copy_owners import copy_owners
 from rollouts.core.lifecycle.housekeeping import (
     coalesced,
     explained,
@@ -29,6 +29,7 @@ from rollouts.core.lifecycle.housekeeping import (
     pods_question,
     surplus,
 )
+from rollouts.core.lifecycle.lost_copies import copy_questions, lost_copies
 from rollouts.core.lifecycle.progress import still_wanted
 from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.frozen import replace
@@ -192,15 +193,21 @@ def _surplus(course: Course) -> Contribution:
 
 
 def _config(course: Course) -> Contribution:
-    """Asks for the contents of sources, notes what a ReplicaSet began with, and creates copies anew that are lost."""
+    """Asks for the contents of sources, notes what a ReplicaSet began with, and keeps copies and their owners."""
     ctx = course.planned
     plan = ctx.seen.config
-    if plan is None:
-        return Contribution()
+    if plan is None and not any(each.config for each in ctx.seen.replica_sets):
+        return _NOTHING
     made = {each.use.copy for each in course.step.intents if isinstance(each, CreateConfigCopy)}
     lost = [each for each in lost_copies(ctx) if each.use.copy not in made]
-    intents: tuple[Intent, ...] = (*config_questions(ctx), *baseline_note(ctx), *lost)
-    return Contribution(intents=intents, wake_at_s=plan.hold.deadline_s if plan.hold is not None else None)
+    owners = [each for each in copy_owners(ctx) if each.name not in made]
+    questions = copy_questions(ctx)
+    asked = (*config_questions(ctx), *questions.intents)
+    held_until_s = plan.hold.deadline_s if plan is not None and plan.hold is not None else None
+    return Contribution(
+        intents=(*asked, *baseline_note(ctx), *lost, *owners),
+        wake_at_s=earliest((held_until_s, questions.wake_at_s), after_s=ctx.now_s),
+    )
 
 
 def _analysis_runs(course: Course) -> Contribution:

@@ -43,6 +43,21 @@ def adoption_patch(rollout: Rollout, *, uid: str, resource_version: str, has_own
     ]
 
 
+def release_patch(rollout: Rollout, *, uid: str, resource_version: str, owner_index: int) -> list[dict[str, Any]]:
+    """The JSON Patch that takes the Rollout off the owners of an object; it conflicts with another uid or another version.
+
+    Args:
+        owner_index: the Rollout's place among the owners in that version.
+    """
+    place = f"/metadata/ownerReferences/{owner_index}"
+    return [
+        {"op": "replace", "path": "/metadata/uid", "value": uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
+        {"op": "test", "path": f"{place}/uid", "value": rollout.uid},
+        {"op": "remove", "path": place},
+    ]
+
+
 def _read(selector_json: bytes) -> bytes:
     try:
         return canonical_json(json.loads(selector_json))

@@ -101,6 +101,21 @@ def config_copy(
             assert_never(use.kind)
 
 
+def config_copy_probe(namespace: str, name: str, *, rollout: str) -> Manifest:
+    """A Secret without data, for a dry run that says whether one of that name is there; labelled as a copy for admission."""
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {NAME: name_label(rollout), CONFIG_COPY: CONFIG_COPY_VALUE},
+        },
+        "immutable": True,
+        "type": "Opaque",
+    }
+
+
 def config_key(namespace: str, key: bytes) -> Manifest:
     """The Secret with the key of a namespace. It has no owner: the Rollouts of the namespace share it."""
     return {

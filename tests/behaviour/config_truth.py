@@ -13,7 +13,13 @@ from rollouts.controller.observe.config import Configs
 from rollouts.controller.workqueue.contents import ContentRead, Contents, SecretSeen
 from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, Source
-from rollouts.core.model.intents import CopyOwner, CreateConfigCopy, DeleteConfigCopy
+from rollouts.core.model.intents import (
+    AdoptConfigCopy,
+    CopyOwner,
+    CreateConfigCopy,
+    DeleteConfigCopy,
+    ReleaseConfigCopy,
+)
 from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT, NAME, REVISION
 from rollouts.objects import CONFIG_MAP, POD, SECRET, Key, Kind, Manifest
@@ -53,8 +59,8 @@ class ConfigTruth:
         return PodsSeen(self._cluster.clock.now_s(), tuple(found))
 
     def meaning(
-        self, kind: Kind, method: str, namespace: str, name: str, body: Any
-    ) -> CreateConfigCopy | DeleteConfigCopy | None:
+        self, kind: Kind, method: str, name: str, body: Any
+    ) -> CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy | None:
         """What a write of a copy carries out; None for one that no pass of ours makes. A copy is what is really in it."""
         match method:
             case "POST" if kind == SECRET and body.get("immutable") is True:
@@ -65,8 +71,7 @@ class ConfigTruth:
             case "POST" if body.get("immutable") is True:
                 return CreateConfigCopy(_use(body))
             case "PATCH" if isinstance(body, list):
-                stored = self._cluster.get(CONFIG_MAP, namespace, name)
-                return CreateConfigCopy(_use(stored)) if stored is not None else None
+                return _of_owners(name, body)
             case "DELETE":
                 seen = body.get("preconditions") or {}
                 uid, version = seen["uid"], seen["resourceVersion"]
@@ -110,6 +115,16 @@ class ConfigTruth:
     def _remember(self, ref: ConfigRef, change: CommittedWrite) -> None:
         before_s, key = asyncio.get_running_loop().time(), Key(change.new.key[0], "nobody")
         self._earlier += [(before_s, name, was) for name, was in self.configs.sources(key, (ref,), ()).items()]
+
+
+def _of_owners(name: str, operations: list[Manifest]) -> AdoptConfigCopy | ReleaseConfigCopy:
+    """What a JSON Patch of a copy does to its owners."""
+    uid, version = (str(operations[index]["value"]) for index in (0, 1))
+    change = operations[-1]
+    if change["op"] == "remove":
+        index = int(change["path"].rpartition("/")[2])
+        return ReleaseConfigCopy(name=name, uid=uid, resource_version=version, owner_index=index)
+    return AdoptConfigCopy(name=name, uid=uid, resource_version=version, has_owners=change["path"].endswith("-"))
 
 
 def _use(copy: Manifest) -> ConfigUse:

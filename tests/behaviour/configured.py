@@ -77,6 +77,24 @@ def remove(stage: Stage) -> None:
     assert stage.cluster.api.answer(Request("DELETE", CONFIG_MAP.path(KEY.namespace, CONF))).status == 200
 
 
+def delete_copy(stage: Stage, name: str) -> None:
+    """Somebody deletes one of our copies."""
+    assert stage.cluster.api.answer(Request("DELETE", CONFIG_MAP.path(KEY.namespace, name))).status == 200
+
+
+def take_owners_away(stage: Stage, name: str) -> None:
+    """Somebody takes every owner off one of our copies."""
+    body = msgspec.json.encode({"metadata": {"ownerReferences": None}})
+    request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, name), {}, body, MERGE_PATCH)
+    assert stage.cluster.api.answer(request).status == 200
+
+
+def copies_missing(stage: Stage) -> str:
+    """What the Rollout says about copies that are gone; "" for nothing."""
+    conditions = stage.status.get("conditions") or ()
+    return next((each["message"] for each in conditions if each["type"] == "ConfigCopyMissing"), "")
+
+
 def status_of(stage: Stage, name: str) -> Manifest:
     """The status of a Rollout."""
     return (stage.cluster.get(ROLLOUT, KEY.namespace, name) or {}).get("status") or {}
@@ -123,6 +141,12 @@ def copies(stage: Stage) -> dict[str, str]:
     """Our copies: what is in each."""
     found = stage.cluster.list(CONFIG_MAP, KEY.namespace)
     return {each["metadata"]["name"]: each["data"]["key"] for each in found if _is_copy(each)}
+
+
+def owners_of_copies(stage: Stage) -> list[list[str]]:
+    """Who owns each of our copies, by name."""
+    found = [each["metadata"] for each in stage.cluster.list(CONFIG_MAP, KEY.namespace) if _is_copy(each)]
+    return [[owner["name"] for owner in each.get("ownerReferences") or ()] for each in found]
 
 
 def copies_named(stage: Stage) -> set[str]:
@@ -254,6 +278,40 @@ async def deleted_and_recreated(stage: Stage) -> None:
     await until_all_answer(stage, "v1")
 
 
+async def copies_deleted(stage: Stage) -> None:
+    """Somebody deletes each copy: the stable one's can be made again with the content that the source has again."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    new = await until_new(stage, "Paused", before=before)
+    for name in copies(stage):
+        delete_copy(stage, name)
+    await stage.until(lambda: [*copies(stage).values()] == ["v2"])
+    await stage.until(lambda: "another content by now; pods that start" in copies_missing(stage))
+    stage.annotate("abort", new)
+    write(stage, "v1")
+    await stage.until(lambda: "v1" in copies(stage).values() and "pods that start" not in copies_missing(stage))
+    stage.edit({"spec": {"replicas": 3}})
+    await until_all_answer(stage, "v1", pods=3)
+
+
+async def retained_and_not(stage: Stage) -> None:
+    """`retain` is set while there are two copies, and taken away; then somebody takes their owner away."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    await until_new(stage, "Paused", before=before)
+    assert owners_of_copies(stage) == [[KEY.name]] * 2
+    stage.edit({"spec": {"configVersioning": {"retain": True}}})
+    await stage.until(lambda: owners_of_copies(stage) == [[]] * 2)
+    stage.edit({"spec": {"configVersioning": {"retain": False}}})
+    await stage.until(lambda: owners_of_copies(stage) == [[KEY.name]] * 2)
+    for name in copies(stage):
+        take_owners_away(stage, name)
+    await stage.until(lambda: owners_of_copies(stage) == [[KEY.name]] * 2)
+    stage.annotate("promote", "true")
+    await until_all_answer(stage, "v2")
+    await stage.until(lambda: stage.status.get("phase") == "Healthy")
+
+
 async def deleted(stage: Stage) -> None:
     """The Rollout is deleted in the middle of an update; its copies go with it."""
     before = await healthy(stage)
@@ -264,6 +322,17 @@ async def deleted(stage: Stage) -> None:
 
 
 CONFIGURED: dict[str, Script] = {
-    each.__name__: each for each in (edited, aborted, reverted, rolled_back, superseded, deleted_and_recreated, deleted)
+    each.__name__: each
+    for each in (
+        edited,
+        aborted,
+        reverted,
+        rolled_back,
+        superseded,
+        deleted_and_recreated,
+        copies_deleted,
+        retained_and_not,
+        deleted,
+    )
 }
 MANIFESTS = (config_map("v1"), configured())

@@ -237,7 +237,7 @@ class Truth:
             case "replicasets", method, "":
                 return self._of_replica_set(method, target.home, name, body)
             case "configmaps" | "secrets", method, "":
-                return self._config.meaning(kind, method, target.home, name, body)
+                return self._config.meaning(kind, method, name, body)
             case "services", "PATCH", "":
                 return self._marking(key, body) or _pointing(name, body)
             case "httproutes" | "virtualservices", "PATCH", "":

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.manifests.config_copy import config_copy_probe
 from rollouts.objects import CONFIG_MAP, SECRET, Kind, Manifest
 from rollouts.ports import MERGE_PATCH
 from tests.contract.conversation import Conversation, config_map
@@ -183,6 +184,20 @@ async def test_an_immutable_secret_does_not_change(api: Conversation) -> None:
     assert (thawed.status, thawed.causes) == (422, [("FieldValueForbidden", "immutable")])
     assert (retyped.status, retyped.causes) == (422, [("FieldValueInvalid", "type")])
     assert free.body["data"] == {"a": "Mg=="}
+
+
+async def test_a_dry_run_of_a_creation_says_whether_a_secret_is_there(api: Conversation) -> None:
+    """The right to create is enough to ask; another type or content makes no difference, and nothing is stored."""
+    await api.made(SECRET, {"metadata": {"name": "there"}, "type": "example.com/token", "data": {"a": "MQ=="}})
+    probe = config_copy_probe(api.namespace, "there", rollout="web")
+    absent = config_copy_probe(api.namespace, "absent", rollout="web")
+
+    there = await api.create(SECRET, probe, dryRun="All")
+    answers = [await api.create(SECRET, absent, dryRun="All") for _ in range(2)]
+
+    assert (there.status, there.body["reason"]) == (409, "AlreadyExists")
+    assert [each.status for each in answers] == [201, 201]
+    assert (await api.get(SECRET, "absent")).status == 404
 
 
 async def test_a_secret_keeps_text_as_data(api: Conversation) -> None:

@@ -17,9 +17,10 @@ from rollouts.core.model.after import (
     runs_after,
     service_after,
 )
-from rollouts.core.model.config import ConfigKind
+from rollouts.core.model.config import ConfigKind, CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
+    AdoptConfigCopy,
     AdoptReplicaSet,
     AskAutoscaling,
     AskConfig,
@@ -28,6 +29,7 @@ from rollouts.core.model.intents import (
     AskLive,
     AskPods,
     AskRoute,
+    AskSecretCopy,
     AskService,
     CreateAnalysisRun,
     CreateConfigCopy,
@@ -40,6 +42,7 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
+    ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
@@ -50,7 +53,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.snapshot import EvictionRefused, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
-from tests.core.sources import asked, noted
+from tests.core.sources import Configs, asked, noted
 
 
 class RefusedError(Exception):
@@ -74,16 +77,25 @@ def applied(there: World, intent: Intent) -> World:
             return _without_route_answer(_with_route(there, intent), intent.route)
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
             return _with_runs(there, intent)
-        case CreateConfigCopy() | DeleteConfigCopy():
+        case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             return _with_copies(there, intent)
-        case AskConfig(ref=ref):
-            return replace(there, configs=asked(there.configs, ref))
+        case AskConfig() | AskSecretCopy():
+            return replace(there, configs=_with_configuration_read(there, intent))
         case AskAutoscaling(gate):
             return with_load_read(there, gate)
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained():
             return _answered(there, intent)
         case never:
             assert_never(never)
+
+
+def _with_configuration_read(there: World, intent: AskConfig | AskSecretCopy) -> Configs:
+    match intent:
+        case AskConfig(ref=ref):
+            return asked(there.configs, ref)
+        case AskSecretCopy(name):
+            found = any(name == copy for _, copy in there.configs.secret_copies)
+            return replace(there.configs, copy_looks={**there.configs.copy_looks, name: CopyLook(there.now_s, found)})
 
 
 def _with_runs(there: World, intent: CreateAnalysisRun | TerminateAnalysisRun | DeleteAnalysisRun) -> World:
@@ -106,8 +118,10 @@ def _with_runs(there: World, intent: CreateAnalysisRun | TerminateAnalysisRun | 
     return replace(there, runs=tuple(runs))
 
 
-def _with_copies(there: World, intent: CreateConfigCopy | DeleteConfigCopy) -> World:
-    """A copy is made of what its source contains now; one that has changed, or is in use, is not deleted.
+def _with_copies(
+    there: World, intent: CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
+) -> World:
+    """A copy is made of what its source contains now; one that has changed gets no other owner, and if in use, it stays.
 
     Raises: AssertionError when pods may still read a copy that is deleted.
     """
@@ -120,13 +134,20 @@ def _with_copies(there: World, intent: CreateConfigCopy | DeleteConfigCopy) -> W
             assert (owner is not None) is (use.kind is ConfigKind.SECRET)
             if owner is not None:
                 made_of = there.configs.secret_copies | {(owner.uid, use.copy)}
-                there = replace(there, configs=replace(there.configs, secret_copies=made_of))
+                looks = {**there.configs.copy_looks, use.copy: CopyLook(there.now_s, there=True)}
+                taken = there.configs.secret_copies_taken - {use.copy}
+                configs = replace(there.configs, secret_copies=made_of, secret_copies_taken=taken, copy_looks=looks)
+                there = replace(there, configs=configs)
         case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
             found = before.get(uid)
             if found is None or found.resource_version != version:
                 raise RefusedError(f"copy {name} has changed")
             users = [each.name for each in there.replica_sets if (kind, name) in _named(each)]
             assert not users, f"S14: copy {name} is deleted, and {users} name it"
+        case AdoptConfigCopy(name=name, uid=uid) | ReleaseConfigCopy(name=name, uid=uid):
+            found = before.get(uid)
+            if found is None or found.resource_version != intent.resource_version:
+                raise RefusedError(f"copy {name} has changed")
         case never:
             assert_never(never)
     there = wrote(there, type(intent).__name__)
@@ -158,7 +179,9 @@ def _with_replica_sets(
             after = replace(replica_set_after(found, intent), resource_version=str(there.version))
             for use in after.config or ():
                 if use.kind is ConfigKind.SECRET and use.made:
-                    assert (found.uid, use.copy) in there.configs.secret_copies, f"{use.copy} was never made"
+                    was_made = {name for uid, name in there.configs.secret_copies if uid == found.uid}
+                    was_made |= there.configs.secret_copies_taken
+                    assert use.copy in was_made, f"{use.copy} was never made"
             if intent.config is not None and not any(use.copy for use in intent.config):
                 # It names the sources themselves, so its revision is its template's, whatever the spec is by now.
                 meant = {**there.configs.meant, found.revision: noted(found.revision, intent.config)}

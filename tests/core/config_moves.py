@@ -11,6 +11,8 @@ from tests.core.config_worlds import (
     MAYBE,
     copies_moved,
     copy_deleted,
+    retained,
+    secret_copy_deleted,
     source_removed,
     source_written,
     with_configs,
@@ -36,10 +38,12 @@ CONFIGURATION: dict[str, Callable[[World, int, int], World]] = {
     "sources are shared": lambda there, i, _j: with_configs(there, shared_by=i + 1),
     "a copy is deleted": lambda there, i, _j: copy_deleted(there, i),
     "copies lose their owner": lambda there, _i, _j: copies_moved(there, owned=False),
+    "copies are retained, or not": lambda there, i, _j: retained(there, retain=i % 2 == 0),
 }  # fmt: skip
 OF_SECRETS: dict[str, Callable[[World, int, int], World]] = {
     "the Secret is rotated, or created": lambda there, i, j: source_written(
         there, CONTENTS[i % len(CONTENTS)], CRED.name, immutable=i + j == 14
     ),
+    "a copy of the Secret is deleted": lambda there, i, _j: secret_copy_deleted(there, i),
     "the Secret is deleted": lambda there, _i, _j: source_removed(there, CRED.name),
 }

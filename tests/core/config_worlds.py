@@ -36,12 +36,13 @@ def source_written(there: World, content: str, name: str = "conf", **changes: bo
     return replace(there, configs=configs, version=version)
 
 
-def with_needed_sources(there: World) -> World:
-    """The world in which somebody has created again what pods need and somebody deleted."""
+def config_healed(there: World) -> World:
+    """The world in which reads succeed, and somebody has brought back what pods need and somebody deleted."""
+    there = with_configs(there, trouble="", slow=False, forbidden=False)
     for name in (CONF.name, CRED.name):
         if _key(name) not in there.configs.objects:
             there = source_written(there, "v1", name)
-    return there
+    return _secret_copies_restored(there)
 
 
 def source_removed(there: World, name: str = "conf") -> World:
@@ -53,7 +54,14 @@ def copies_moved(there: World, *, owned: bool) -> World:
     """Somebody takes the owner of every copy away, or puts it back."""
     version = there.version + 1
     copies = tuple(
-        replace(each, owned=owned, resource_version=f"{version}-{each.name}") for each in there.configs.copies
+        replace(
+            each,
+            owned=owned,
+            owners=int(owned),
+            owner_index=int(owned) - 1,
+            resource_version=f"{version}-{each.name}",
+        )
+        for each in there.configs.copies
     )
     return replace(there, version=version, configs=replace(there.configs, copies=copies))
 
@@ -63,6 +71,37 @@ def copy_deleted(there: World, number: int) -> World:
     copies = there.configs.copies
     kept = tuple(each for index, each in enumerate(copies) if index != number % len(copies)) if copies else ()
     return replace(there, configs=replace(there.configs, copies=kept))
+
+
+def secret_copy_deleted(there: World, number: int = 0) -> World:
+    """Somebody deletes one of our copies of the Secret, which nobody sees; pods that are ready stay so."""
+    copies = sorted(there.configs.secret_copies)
+    if not copies:
+        return there
+    gone = copies[number % len(copies)]
+    taken = there.configs.secret_copies_taken | {gone[1]}
+    return with_configs(there, secret_copies=frozenset(copies) - {gone}, secret_copies_taken=taken)
+
+
+def _secret_copies_restored(there: World) -> World:
+    """Somebody restores from a backup the copies of the Secret that they deleted and whose content is nowhere any more."""
+    source = there.configs.objects.get(_key(CRED.name))
+    lost = {
+        (each.uid, use.copy)
+        for each in there.replica_sets
+        for use in each.config or ()
+        if use.copy in there.configs.secret_copies_taken and (source is None or source.content != use.content)
+    }
+    taken = there.configs.secret_copies_taken - {name for _, name in lost}
+    return with_configs(there, secret_copies=there.configs.secret_copies | lost, secret_copies_taken=taken)
+
+
+def retained(there: World, *, retain: bool) -> World:
+    """Somebody sets `configVersioning.retain`, or takes it away."""
+    spec = there.rollout.spec
+    versioning = replace(spec.config_versioning, retain=retain)
+    rollout = replace(there.rollout, spec=replace(spec, config_versioning=versioning))
+    return replace(there, rollout=rollout)
 
 
 def with_meaning(before: World, after: World, view: Snapshot) -> World:

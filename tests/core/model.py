@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from rollouts.core.config.lost import beside_named, sources_of_lost
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
+from rollouts.core.model.config import Source
 from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -54,7 +56,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 from tests.core.autoscalers import Load
-from tests.core.sources import Configs, seen_sources
+from tests.core.sources import Configs, SourceKey, seen_sources
 
 T0 = 1_790_000_000.0  # some moment in 2026
 
@@ -239,10 +241,19 @@ def snapshot(there: World) -> Snapshot:
         proxy=PROXY,
         runs=there.runs,
         drafts=_drafts(there),
-        sources=seen_sources(there.configs, there.rollout.spec.config_refs),
+        sources=_seen_of_sources(there),
         copies=there.configs.copies,
+        copy_looks=there.configs.copy_looks,
         autoscaling=_load_seen(there),
     )
+
+
+def _seen_of_sources(there: World) -> Mapping[SourceKey, Source]:
+    """The sources that the spec names, and those of copies that are lost."""
+    named, configs = there.rollout.spec.config_refs, there.configs
+    owned = [each for each in there.replica_sets if each.name not in there.orphaned]
+    lost = sources_of_lost(owned, configs.copies, configs.copy_looks)
+    return seen_sources(configs, (*named, *beside_named(named, lost)))
 
 
 def with_load_read(there: World, gate: AutoscalingGate) -> World:

@@ -10,6 +10,7 @@ from rollouts.core.model.config import (
     ConfigKind,
     ConfigRef,
     ConfigUse,
+    CopyLook,
     CopySeen,
     Source,
     SourceAbsent,
@@ -50,6 +51,8 @@ class Configs:
         forbidden: the controller may not watch ConfigMaps now.
         shared_by: how many Rollouts name each source.
         secret_copies: copies of Secrets: the uid of the ReplicaSet that owns one, and its name. Nobody sees them.
+        secret_copies_taken: names of those that somebody deleted and nobody has made again.
+        copy_looks: what the last questions about them said.
         meant: by revision: what it was taken up for.
     """
 
@@ -63,6 +66,8 @@ class Configs:
     shared_by: int = 1
     copies: tuple[CopySeen, ...] = ()
     secret_copies: frozenset[tuple[str, str]] = frozenset()
+    secret_copies_taken: frozenset[str] = frozenset()
+    copy_looks: Mapping[str, CopyLook] = field(default_factory=dict)
     meant: Mapping[str, Meaning] = field(default_factory=dict)
 
 

@@ -79,8 +79,17 @@ def test_any_sequence_of_edits_is_safe_and_comes_to_rest(
     assert_comes_to_rest(played(_start(number, from_before=from_before), tape))
 
 
+WITHOUT_ITS_CONTENT = [
+    ("a replica set is deleted", 0, 0),
+    ("pass", 0, 0),
+    ("the Secret is rotated, or created", 1, 0),
+]
+"""The stable revision's ReplicaSet is made again, and the content of its copy is nowhere any more."""
+
+
 @UNHURRIED
 @given(number=st.sampled_from(range(len(STRATEGIES))), tape=SECRET_TAPES)
+@example(number=0, tape=WITHOUT_ITS_CONTENT)
 def test_any_sequence_with_a_secret_is_safe_and_comes_to_rest(number: int, tape: list[tuple[str, int, int]]) -> None:
     """The same for a Rollout that versions a Secret, too: no pod begins before its copy, and no note is a lie."""
     assert_comes_to_rest(played(_start(number, from_before=False, secrets=True), tape))

@@ -19,6 +19,7 @@ from rollouts.core.decide import decide
 from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import (
     BlueGreen,
     Canary,
@@ -53,7 +54,7 @@ from rollouts.core.model.traffic import (
 )
 from tests.core.autoscalers import Load
 from tests.core.config_moves import CONFIGURATION, OF_SECRETS
-from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs, with_needed_sources
+from tests.core.config_worlds import CONF, MAYBE, REFS, config_healed, source_written, with_configs
 from tests.core.load_moves import LOAD
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot, world
@@ -369,8 +370,7 @@ def healed(there: World) -> World:
         strategy=strategy,
         progress_deadline_abort=False,
     )
-    there = with_configs(there, trouble="", slow=False, forbidden=False)
-    there = with_needed_sources(there)
+    there = config_healed(there)
     services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
     readable = {name: each for name, each in there.routes.items() if each.split is not None}
     routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
@@ -381,9 +381,10 @@ def healed(there: World) -> World:
 
 
 def at_rest(there: World) -> World:
-    """The world once nothing moves any more, each manual gate passed on the way."""
+    """The world once nothing moves any more, each manual gate passed, and a stable revision given up that lost its Secret."""
     there = settled(there)
-    if there.status.phase is Phase.PAUSED:
+    waits = there.status.waiting_for
+    if there.status.phase is Phase.PAUSED or (waits is not None and waits.reason is Reason.CONFIG_COPY_MISSING):
         there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
     return there
 
@@ -413,7 +414,8 @@ def assert_configured(there: World) -> None:
     assert there.configs.meant.get(status.current_revision) == means
     current = one(there, status.current_revision)
     of_secrets = {name for uid, name in there.configs.secret_copies if uid == current.uid}
-    there_now = of_secrets | {each.name for each in there.configs.copies}
+    unseen = there.configs.secret_copies_taken if current.ready == current.spec_replicas else frozenset()
+    there_now = of_secrets | unseen | {each.name for each in there.configs.copies}
     assert {use.copy for use in current.config or () if use.has_copy} <= there_now
 
 

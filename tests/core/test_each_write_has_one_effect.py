@@ -170,13 +170,13 @@ def test_a_copy_that_is_made_is_there_once_and_ours() -> None:
     before = _configured()
     use = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="conf", content="v2", copy="conf-2")
     made = after(before, CreateConfigCopy(use))
-    lost = replace(made, copies=tuple(replace(each, owned=False) for each in made.copies))
+    lost = replace(made, copies=tuple(replace(each, owned=False, owners=0, owner_index=-1) for each in made.copies))
 
     assert [(each.name, each.content, each.owned) for each in made.copies if each not in before.copies] == [
         ("conf-2", "v2", True)
     ]
     assert after(made, CreateConfigCopy(use)) == made
-    assert after(lost, CreateConfigCopy(use)).copies == (replace(made.copies[0], owned=False), made.copies[1])
+    assert after(lost, CreateConfigCopy(use)).copies == (lost.copies[0], made.copies[1])
 
 
 def test_a_copy_that_is_deleted_is_gone_and_no_other() -> None:

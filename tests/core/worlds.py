@@ -446,6 +446,8 @@ def _late(there: World) -> bool:
     waiting = there.status.waiting_for
     if waiting is not None and needs_a_person(waiting.reason):
         return there.now_s > waiting.since_s + STALLED_AFTER_S
+    if any(each.type == "ConfigCopyMissing" for each in there.status.conditions):
+        return waiting is None or waiting.deadline_s is None
     return waiting is not None and waiting.deadline_s is not None and there.now_s > waiting.deadline_s
 
 

@@ -10,7 +10,15 @@ from rollouts.core.model.config import (
     SourceLeftAlone,
     SourceUnread,
 )
-from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent, PatchReplicaSet
+from rollouts.core.model.intents import (
+    AdoptConfigCopy,
+    CreateConfigCopy,
+    CreateReplicaSet,
+    DeleteConfigCopy,
+    Intent,
+    PatchReplicaSet,
+    ReleaseConfigCopy,
+)
 from rollouts.core.model.snapshot import Snapshot
 from tests.invariants.violation import Violation
 
@@ -22,6 +30,10 @@ def copies_are_safe(before: Snapshot, intent: Intent) -> list[Violation]:
             return _made_of_what_is_there(before, intent)
         case DeleteConfigCopy():
             return _needed_by_nobody(before, intent)
+        case AdoptConfigCopy(uid=uid):
+            return _has_the_owner_that_is_asked_for(before, uid, adopts=True)
+        case ReleaseConfigCopy(uid=uid):
+            return _has_the_owner_that_is_asked_for(before, uid, adopts=False)
         case CreateReplicaSet() if before.rollout.spec.config_refs or intent.config:
             return _has_its_configuration(before, intent)
         case PatchReplicaSet(replicas=int()):
@@ -66,6 +78,19 @@ def _needed_by_nobody(before: Snapshot, intent: DeleteConfigCopy) -> list[Violat
     wanted = isinstance(source, SourceKnown) and source.content == copy.content and not source.immutable and not by_name
     if wanted or isinstance(source, SourceUnread):
         return [Violation("S14", f"copy {intent.name} is deleted, and the next ReplicaSet may name it")]
+    return []
+
+
+def _has_the_owner_that_is_asked_for(before: Snapshot, uid: str, *, adopts: bool) -> list[Violation]:
+    """S12: a copy goes with the Rollout, unless the spec retains it; and nobody else's is taken."""
+    retain = before.rollout.spec.config_versioning.retain
+    copy = next((each for each in before.copies if each.uid == uid), None)
+    if copy is None or copy.deleting:
+        return [Violation("S12", f"the owner of a copy that is not there changes: {uid}")]
+    if retain is adopts:
+        return [Violation("S12", f"copy {copy.name} {'gets' if adopts else 'loses'} its owner with retain: {retain}")]
+    if copy.owned is adopts or copy.claimed:
+        return [Violation("S12", f"the owner of copy {copy.name} changes: {copy}")]
     return []
 
 

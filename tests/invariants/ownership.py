@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from rollouts.core.model.intents import (
+    AdoptConfigCopy,
     AdoptReplicaSet,
     AskAutoscaling,
     AskConfig,
@@ -13,6 +14,7 @@ from rollouts.core.model.intents import (
     AskLive,
     AskPods,
     AskRoute,
+    AskSecretCopy,
     AskService,
     CreateAnalysisRun,
     CreateConfigCopy,
@@ -26,6 +28,7 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
+    ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
@@ -131,6 +134,8 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
         case DeleteConfigCopy(uid=uid, resource_version=version):
             seen = ((each.uid, each.resource_version) for each in before.copies if not each.problem)
             return (uid, version) in set(seen)
+        case AdoptConfigCopy(uid=uid, resource_version=version) | ReleaseConfigCopy(uid=uid, resource_version=version):
+            return (uid, version) in {(each.uid, each.resource_version) for each in before.copies if not each.problem}
         case CreateReplicaSet() | RemoveAnnotation() | CreateConfigCopy():
             return True
         case (
@@ -142,6 +147,7 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             | AskLive()
             | AskDrained()
             | AskAutoscaling()
+            | AskSecretCopy()
         ):
             return True
         case never:

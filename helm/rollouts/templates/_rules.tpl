@@ -31,7 +31,7 @@ With `configVersioning`:
   configmaps               get              the contents that templates name, once for each version: their hashes, and copies of them
                            list watch       which versions there are; metadata only, but RBAC has no right for that alone
                            create           immutable copies for a revision
-                           patch            puts a copy that nobody controls under its Rollout again
+                           patch            puts a copy that nobody controls under its Rollout again; with retain, takes it from there
                            delete           copies that no revision names any more
 
 For each router of `routers`, its routes, for example httproutes (gateway.networking.k8s.io):

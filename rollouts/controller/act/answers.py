@@ -24,6 +24,7 @@ from rollouts.controller.act.calls import (
     ReadClasses,
     ReadRoute,
     ReadService,
+    TrySecretCopy,
 )
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
@@ -32,11 +33,13 @@ from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswer
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.model.config import CopyLook
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, VerifiedBy
-from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError, TransientError
-from rollouts.manifests.ownership import REVISION
-from rollouts.objects import POD, REPLICA_SET, SERVICE, Key, Kind
+from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, RolloutsError, TransientError
+from rollouts.manifests.config_copy import config_copy_probe
+from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
+from rollouts.objects import POD, REPLICA_SET, SECRET, SERVICE, Key, Kind
 from rollouts.ports import Clock, ClusterLoad, DataPlanes, DrainQuestion, LiveQuestion
 
 ASK_AGAIN_S = 1.0
@@ -132,7 +135,7 @@ class Answers:
                 return self._room_for_lists
             case AskDataPlanes():
                 return self._room_for_planes
-            case ReadService() | ReadRoute() | ReadClasses() | ReadAutoscaling():
+            case ReadService() | ReadRoute() | ReadClasses() | ReadAutoscaling() | TrySecretCopy():
                 return self._room_for_asks
             case _:
                 assert_never(ask)
@@ -152,6 +155,8 @@ class Answers:
                 self._inbox.put_drained(key, question.revision, await self._drained(key, question, label_selector))
             case ReadAutoscaling(gate):
                 return self._inbox.put_autoscaling(key, gate, await self._load.seen(key, gate))
+            case TrySecretCopy(name=name):
+                self._inbox.put_copy(key, name, await self._tried(key, ask))
             case ListPods(label_selector=label_selector):
                 at_s = self._clock.now_s()
                 pods = await self._list_pods(key, label_selector)
@@ -160,6 +165,19 @@ class Answers:
             case _:
                 assert_never(ask)
         return True
+
+    async def _tried(self, key: Key, ask: TrySecretCopy) -> CopyLook:
+        """Whether a Secret of that name is there. Admission comes first: what refuses the question says nothing about it."""
+        at_s = self._clock.now_s()
+        manifest = config_copy_probe(key.namespace, ask.name, rollout=ask.rollout)
+        try:
+            await self._client.create(SECRET, key.namespace, manifest, FIELD_MANAGER, dry_run=True)
+        except ApiExists:
+            return CopyLook(at_s, there=True)
+        except (ApiForbidden, ApiInvalid, ApiNotFound) as exc:
+            log.warning("secret_copy_not_seen", rollout=str(key), name=ask.name, why=str(exc))
+            return CopyLook(at_s, there=None)
+        return CopyLook(at_s, there=False)
 
     async def _read_service(self, key: Key, name: str) -> ServiceAnswer:
         asked_s = self._clock.monotonic_s()

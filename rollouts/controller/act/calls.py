@@ -149,6 +149,14 @@ class ReadConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TrySecretCopy:
+    """Tries to POST a Secret of that name, as a dry run: only that tells whether it is there without the right to read it."""
+
+    rollout: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ListPods:
     """Lists the pods of the Rollout's ReplicaSets."""
 
@@ -201,7 +209,9 @@ class AskProbes:
     label_selector: str
 
 
-OwnAsk: TypeAlias = ReadService | ListPods | ReadAutoscaling | ReadRoute | ReadClasses | AskDataPlanes | AskProbes
+OwnAsk: TypeAlias = (
+    ReadService | ListPods | ReadAutoscaling | ReadRoute | ReadClasses | AskDataPlanes | AskProbes | TrySecretCopy
+)
 """What one Rollout asks for itself."""
 
 Ask: TypeAlias = OwnAsk | ReadConfig

@@ -34,6 +34,7 @@ from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.model.config import ConfigKind, CopyLook
 from rollouts.core.model.snapshot import EvictionRefused
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
 from rollouts.json_pointer import json_pointer
@@ -110,6 +111,8 @@ class Performer:
                     if (adoption := await self._sources.copy(target.key, call)) is not None:
                         await self._confirm(target)
                         await self._write(target.key, adoption)
+                    if call.use.kind is ConfigKind.SECRET:
+                        self._inbox.put_copy(target.key, call.use.copy, CopyLook(self._clock.now_s(), there=True))
                     writes += 1
                 case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
                     await self._write(target.key, call)

@@ -20,6 +20,7 @@ from rollouts.controller.act.calls import (
     ReadConfig,
     ReadService,
     RemoveRolloutAnnotation,
+    TrySecretCopy,
     Write,
     WriteStatus,
 )
@@ -27,6 +28,7 @@ from rollouts.controller.act.render_routes import render_routing
 from rollouts.controller.act.render_subsets import render_subset
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.intents import (
+    AdoptConfigCopy,
     AdoptReplicaSet,
     AskAutoscaling,
     AskConfig,
@@ -35,6 +37,7 @@ from rollouts.core.model.intents import (
     AskLive,
     AskPods,
     AskRoute,
+    AskSecretCopy,
     AskService,
     CreateAnalysisRun,
     CreateConfigCopy,
@@ -48,6 +51,7 @@ from rollouts.core.model.intents import (
     Notice,
     PatchPod,
     PatchReplicaSet,
+    ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
@@ -59,7 +63,7 @@ from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName
-from rollouts.manifests.adoption import adoption_patch
+from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_run import analysis_run, termination_patch
 from rollouts.manifests.config_copy import kind_of
 from rollouts.manifests.event import Regarding, event, event_name
@@ -67,7 +71,7 @@ from rollouts.manifests.ownership import PREFIX, pods_selector
 from rollouts.manifests.pod import pod_patch
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
-from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import JSON_PATCH, MERGE_PATCH
 
 Plain: TypeAlias = (
@@ -105,6 +109,8 @@ def render(
             return (_render_run(snapshot.rollout, intent),)
         case AskConfig() | CreateConfigCopy() | DeleteConfigCopy():
             return (_render_config(snapshot.rollout, intent),)
+        case AdoptConfigCopy() | ReleaseConfigCopy() | AskSecretCopy():
+            return (_render_kept_copy(snapshot.rollout, intent),)
         case AskAutoscaling(gate):
             return (ReadAutoscaling(gate),)
         case _:
@@ -173,6 +179,20 @@ def _render_config(rollout: Rollout, intent: AskConfig | CreateConfigCopy | Dele
             return CreateCopy(rollout=rollout, use=use, owner=owner)
         case DeleteConfigCopy(kind=kind, name=name, uid=uid, resource_version=version):
             return Delete(kind=kind_of(kind), name=name, uid=uid, resource_version=version)
+        case _:
+            assert_never(intent)
+
+
+def _render_kept_copy(rollout: Rollout, intent: AdoptConfigCopy | ReleaseConfigCopy | AskSecretCopy) -> Write | Ask:
+    match intent:
+        case AdoptConfigCopy(name=name, uid=uid, resource_version=version):
+            body = adoption_patch(rollout, uid=uid, resource_version=version, has_owners=intent.has_owners)
+            return Adopt(Patch(kind=CONFIG_MAP, name=name, uid=uid, body=body, content_type=JSON_PATCH))
+        case ReleaseConfigCopy(name=name, uid=uid, resource_version=version):
+            body = release_patch(rollout, uid=uid, resource_version=version, owner_index=intent.owner_index)
+            return Patch(kind=CONFIG_MAP, name=name, uid=uid, body=body, content_type=JSON_PATCH)
+        case AskSecretCopy(name):
+            return TrySecretCopy(rollout.name, name)
         case _:
             assert_never(intent)
 

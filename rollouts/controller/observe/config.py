@@ -193,6 +193,9 @@ def _is_about(read: ContentRead, metadata: ConfigMapMetadata) -> bool:
 
 def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
     annotations = metadata.annotations or {}
+    owners = metadata.owner_references or ()
+    owned = is_controlled_by(metadata, key, uid)
+    ours = [index for index, each in enumerate(owners) if is_rollout(each) and each.uid == uid] if owned else []
     return CopySeen(
         kind=ConfigKind.CONFIG_MAP,
         name=metadata.name,
@@ -201,7 +204,10 @@ def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
         source=annotations.get(CONFIG_SOURCE, ""),
         content=annotations.get(CONTENT, ""),
         created_at_s=time_or_0(metadata.creation_timestamp),
-        owned=is_controlled_by(metadata, key, uid),
+        owned=owned,
+        owners=len(owners),
+        owner_index=ours[0] if ours else -1,
+        claimed=not owned and any(each.controller for each in owners),
         deleting=metadata.deletion_timestamp is not None,
         problem=_not_ours(metadata, key),
     )

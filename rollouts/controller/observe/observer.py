@@ -32,6 +32,7 @@ from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import ManagedServices, managed_by
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
+from rollouts.core.config.lost import beside_named, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
@@ -243,9 +244,13 @@ class Observer:
     def _with_config(self, key: Key, snapshot: Snapshot) -> Snapshot:
         if self._configs is None:
             return snapshot
-        sources = self._configs.sources(key, snapshot.rollout.spec.config_refs, snapshot.replica_sets)
-        copies = self._configs.copies(key, snapshot.rollout.uid)
-        return replace(snapshot, sources=sources, copies=copies) if sources or copies else snapshot
+        copies, looks = self._configs.copies(key, snapshot.rollout.uid), self._inbox.copies(key)
+        named = snapshot.rollout.spec.config_refs
+        lost = sources_of_lost(snapshot.replica_sets, copies, looks)
+        sources = self._configs.sources(key, (*named, *beside_named(named, lost)), snapshot.replica_sets)
+        if not (sources or copies or looks):
+            return snapshot
+        return replace(snapshot, sources=sources, copies=copies, copy_looks=looks)
 
     def _with_analyses(self, key: Key, snapshot: Snapshot, rollout: RolloutObject) -> Snapshot:
         if self._analyses is None:

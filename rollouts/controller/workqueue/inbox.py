@@ -9,6 +9,7 @@ from typing import Any
 
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
+from rollouts.core.model.config import CopyLook
 from rollouts.core.model.snapshot import DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName
 from rollouts.objects import Key, Kind
@@ -16,6 +17,7 @@ from rollouts.ports import Clock
 
 SERVICE_ANSWER_S = 10.0  # a Service that is not watched may change unseen
 POD_LISTS_MAX = 1_000  # Rollouts whose lists are kept; the least recently used one is dropped first
+COPY_LOOKS_MAX = 100  # copies of Secrets of one Rollout; the oldest answer is dropped first, and asked for again
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Inbox:
         self._live: dict[Key, dict[RouteName, LiveSeen]] = {}
         self._drained: dict[Key, dict[str, DrainSeen]] = {}
         self._autoscaling: dict[Key, tuple[AutoscalingGate, AutoscalingSeen]] = {}
+        self._copies: dict[Key, dict[str, CopyLook]] = {}
 
     def put_service(self, key: Key, name: str, answer: ServiceAnswer) -> None:
         """Takes the answer to a question about Service `name`."""
@@ -100,6 +103,12 @@ class Inbox:
         self._autoscaling[key] = gate, answer
         return before != (gate, answer)
 
+    def put_copy(self, key: Key, name: str, look: CopyLook) -> None:
+        """Takes the answer whether a copy of a Secret is there, or that it was made."""
+        looks = self._copies.get(key, {})
+        kept = [each for each in looks.items() if each[0] != name]
+        self._copies[key] = {**dict(kept[1 - COPY_LOOKS_MAX :]), name: look}
+
     def put_refusal(self, key: Key, refusal: EvictionRefused) -> None:
         """Remembers that a PodDisruptionBudget refused an eviction."""
         self._refusals[key] = refusal
@@ -133,6 +142,10 @@ class Inbox:
         """The last answer to this gate's question; `decide` judges how old it may be."""
         asked, answer = self._autoscaling.get(key, (None, None))
         return answer if asked == gate else None
+
+    def copies(self, key: Key) -> Mapping[str, CopyLook]:
+        """The last answers about copies of Secrets, by name; `decide` judges how old they may be."""
+        return self._copies.get(key, {})
 
     def age_s(self, answer: ServiceAnswer | RouteAnswer) -> float:
         """Seconds since the question was sent."""
@@ -181,5 +194,5 @@ class Inbox:
             if not askers:
                 self._route_askers.pop((route.namespace, route.name), None)
         answers: MutableMapping[Key, Any]
-        for answers in (self._pods, self._refusals, self._live, self._drained, self._autoscaling):
+        for answers in (self._pods, self._refusals, self._live, self._drained, self._autoscaling, self._copies):
             answers.pop(key, None)

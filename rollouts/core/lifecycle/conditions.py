@@ -17,7 +17,8 @@ from rollouts.core.drain.pre_stop import unsafe
 from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.autoscaling_record import with_autoscaling
 from rollouts.core.lifecycle.commands import problems_of
-from rollouts.core.lifecycle.config_copies import gone_copies, with_hold
+from rollouts.core.lifecycle.config_copies import with_hold
+from rollouts.core.lifecycle.lost_copies import gone_copies
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.model.config import ConfigPlan
 from rollouts.core.model.drain import DrainMode, ProxyMode
@@ -132,7 +133,7 @@ def _conditions(
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
-    if ctx.seen.config is not None and (gone := gone_copies(ctx)):
+    if gone := gone_copies(ctx):
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
     if ctx.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))

@@ -5,8 +5,6 @@ Copies of Secrets live by other rules, see secret_copies.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
@@ -15,10 +13,7 @@ from rollouts.core.model.config import (
     ConfigHold,
     ConfigKind,
     ConfigPlan,
-    ConfigUse,
     CopySeen,
-    SourceAbsent,
-    SourceKnown,
 )
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -32,7 +27,6 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
 )
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.snapshot import ReplicaSet
 
 KEPT_S = 60.0
 """How long a copy exists at least: another process of this program may be about to name it."""
@@ -106,32 +100,6 @@ def baseline_note(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
     return (PatchReplicaSet(name=found.name, uid=found.uid, revision=found.revision, config=plan.baseline),)
 
 
-def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
-    """Creates copies again that somebody deleted, or took the owner away from, while their sources have the same content."""
-    there = _copies_of_ours(ctx)
-    lost: dict[tuple[ConfigKind, str], CreateConfigCopy] = {}
-    for use in _used(ctx.seen.replica_sets):
-        if (use.kind, use.copy) not in there and _source_has(ctx, use):
-            lost[use.kind, use.copy] = CreateConfigCopy(use)
-    return tuple(lost.values())
-
-
-def gone_copies(ctx: PassContext) -> str:
-    """Which copies of running revisions are gone although their sources have another content by now, and what helps; ""."""
-    there = {(each.kind, each.name) for each in ctx.seen.copies if not each.deleting}
-    running = [each for each in ctx.seen.replica_sets if each.spec_replicas > 0]
-    gone = {
-        f"{use.kind} {use.copy}, the copy of {use.source},"
-        for use in _used(running)
-        if (use.kind, use.copy) not in there and _has_moved_on(ctx, use)
-    }
-    if not gone:
-        return ""
-    verb = "is" if len(gone) == 1 else "are"
-    helps = "pods that start need it: restore it from a backup, or give the source that content again"
-    return f"{' and '.join(sorted(gone))} {verb} gone, and the source has another content by now; {helps}"
-
-
 def surplus_copies(ctx: PassContext) -> Contribution:
     """Deletes copies that no ReplicaSet and no target names, once no pod of a lost ReplicaSet may read them."""
     named = _named(ctx)
@@ -165,27 +133,6 @@ def _copies_of_ours(ctx: PassContext) -> set[tuple[ConfigKind, str]]:
     """The copies that are there and, unless the spec retains them, owned by this Rollout."""
     retain = ctx.spec.config_versioning.retain
     return {(each.kind, each.name) for each in ctx.seen.copies if not each.deleting and (each.owned or retain)}
-
-
-def _used(replica_sets: Iterable[ReplicaSet]) -> Iterator[ConfigUse]:
-    """The uses that have a copy of a ConfigMap, of ReplicaSets that stay."""
-    return (
-        use
-        for each in replica_sets
-        if not each.deleting
-        for use in each.config or ()
-        if use.has_copy and use.kind is ConfigKind.CONFIG_MAP
-    )
-
-
-def _source_has(ctx: PassContext, use: ConfigUse) -> bool:
-    source = ctx.seen.sources.get((use.kind, use.source))
-    return isinstance(source, SourceKnown) and source.content == use.content
-
-
-def _has_moved_on(ctx: PassContext, use: ConfigUse) -> bool:
-    source = ctx.seen.sources.get((use.kind, use.source))
-    return isinstance(source, SourceAbsent) or (isinstance(source, SourceKnown) and source.content != use.content)
 
 
 def _named(ctx: PassContext) -> set[tuple[ConfigKind, str]] | None:

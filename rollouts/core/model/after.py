@@ -14,6 +14,7 @@ from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.config import CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
+    AdoptConfigCopy,
     AdoptReplicaSet,
     AskAutoscaling,
     AskConfig,
@@ -22,6 +23,7 @@ from rollouts.core.model.intents import (
     AskLive,
     AskPods,
     AskRoute,
+    AskSecretCopy,
     AskService,
     CopyOwner,
     CreateAnalysisRun,
@@ -35,6 +37,7 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
+    ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
@@ -49,6 +52,7 @@ from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import RouteSeen
 
 _OfReplicaSets: TypeAlias = CreateReplicaSet | AdoptReplicaSet | PatchReplicaSet | DeleteReplicaSet
+_OfCopies: TypeAlias = CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy
 _OfRoutes: TypeAlias = SetTraffic | MakeRoute | ReleaseRoute
 _Stored = TypeVar("_Stored", Rollout, ReplicaSet, ServiceSeen, RouteSeen)
 
@@ -71,9 +75,9 @@ def after(seen: Snapshot, intent: Intent) -> Snapshot:
             return replace(seen, rollout=rollout_after(seen.rollout, intent))
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
             return replace(seen, runs=runs_after(seen.runs, intent, now_s=seen.now_s))
-        case CreateConfigCopy() | DeleteConfigCopy():
+        case CreateConfigCopy() | DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
             return replace(seen, copies=copies_after(seen.copies, intent, by=seen.rollout, now_s=seen.now_s))
-        case AskConfig():
+        case AskConfig() | AskSecretCopy():
             return seen
         case AskService() | AskPods() | AskRoute() | AskFeatures() | AskLive() | AskDrained() | AskAutoscaling():
             return seen
@@ -104,9 +108,7 @@ def runs_after(
             return tuple([each for each in runs if each.uid != uid])
 
 
-def copies_after(
-    copies: tuple[CopySeen, ...], intent: CreateConfigCopy | DeleteConfigCopy, *, by: Rollout, now_s: float
-) -> tuple[CopySeen, ...]:
+def copies_after(copies: tuple[CopySeen, ...], intent: _OfCopies, *, by: Rollout, now_s: float) -> tuple[CopySeen, ...]:
     """The copies once `intent` is carried out; a copy that exists already gets an owner and stays as it is else.
 
     One of a Secret is seen by nobody.
@@ -119,7 +121,7 @@ def copies_after(
             if any((each.kind, each.name) == (use.kind, use.copy) for each in copies):
                 return tuple(
                     [
-                        replace(each, owned=owned) if (each.kind, each.name) == (use.kind, use.copy) else each
+                        _owned(each, owned=owned) if (each.kind, each.name) == (use.kind, use.copy) else each
                         for each in copies
                     ]
                 )
@@ -132,10 +134,24 @@ def copies_after(
                 content=use.content,
                 created_at_s=now_s,
                 owned=owned,
+                owners=1 if owned else 0,
+                owner_index=0 if owned else -1,
             )
             return (*copies, made)
         case DeleteConfigCopy(uid=uid):
             return tuple([each for each in copies if each.uid != uid])
+        case AdoptConfigCopy(uid=uid) | ReleaseConfigCopy(uid=uid):
+            adopts = isinstance(intent, AdoptConfigCopy)
+            return tuple([_owned(each, owned=adopts) if each.uid == uid else each for each in copies])
+
+
+def _owned(copy: CopySeen, *, owned: bool) -> CopySeen:
+    """The copy with the Rollout as its last owner, or without it."""
+    if copy.owned is owned:
+        return copy
+    if owned:
+        return replace(copy, owned=True, owners=copy.owners + 1, owner_index=copy.owners)
+    return replace(copy, owned=False, owners=copy.owners - 1, owner_index=-1)
 
 
 def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> ReplicaSet:

@@ -153,6 +153,9 @@ class CopySeen:
     Args:
         source, content: its annotations.
         owned: this Rollout's uid controls it.
+        owners: how many owners it has.
+        owner_index: the place of this Rollout among them; -1 when it is none of them.
+        claimed: another object controls it, or an earlier Rollout of that name.
         problem: why it cannot be used, and what to do; "" for nothing.
     """
 
@@ -164,8 +167,23 @@ class CopySeen:
     content: str
     created_at_s: float
     owned: bool = True
+    owners: int = 0
+    owner_index: int = -1
+    claimed: bool = False
     deleting: bool = False
     problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLook:
+    """Answer to `AskSecretCopy`: whether a copy of a Secret was there at `at_s`.
+
+    Args:
+        there: None when the API server does not say: a quota or a webhook refuses the question.
+    """
+
+    at_s: float
+    there: bool | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,6 +298,41 @@ class DeleteConfigCopy:
     resource_version: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptConfigCopy:
+    """Makes the Rollout the controller of a copy of a ConfigMap that has none, if it has not changed and the Rollout exists.
+
+    Args:
+        has_owners: it has owners already; they stay.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    has_owners: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseConfigCopy:
+    """Takes the Rollout off the owners of a copy of a ConfigMap, which then outlives it, if the copy has not changed since.
+
+    Args:
+        owner_index: the Rollout's place among the owners.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    owner_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskSecretCopy:
+    """Asks whether a copy of a Secret is there, which nobody may read; the answer comes back through the inbox."""
+
+    name: str
+
+
 Intent: TypeAlias = (
     CreateReplicaSet
     | AdoptReplicaSet
@@ -324,6 +359,9 @@ Intent: TypeAlias = (
     | AskConfig
     | CreateConfigCopy
     | DeleteConfigCopy
+    | AdoptConfigCopy
+    | ReleaseConfigCopy
+    | AskSecretCopy
 )
 
 

@@ -129,7 +129,7 @@ class Reason(StrEnum):
     )
     CONFIG_COPY_MISSING = (
         "ConfigCopyMissing",
-        "A copy of a ConfigMap or Secret that running pods name is gone, and its source has another content by now.",
+        "A copy of a ConfigMap or Secret that a kept revision names is gone, and cannot be made again of its source.",
     )
     SCALE_DOWN_DELAY = (
         "ScaleDownDelay",

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from rollouts.core.model.analysis import AnalysisGate, Draft, RunSeen
 from rollouts.core.model.autoscaling import AutoscalingSeen
-from rollouts.core.model.config import ConfigKind, ConfigPlan, ConfigUse, CopySeen, Source
+from rollouts.core.model.config import ConfigKind, ConfigPlan, ConfigUse, CopyLook, CopySeen, Source
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.rollout import PodMetadata, Rollout
@@ -221,8 +221,9 @@ class Snapshot:
         runs: the AnalysisRuns that this Rollout's uid controls.
         taken_runs: names of AnalysisRuns with one of our names that another owner has.
         drafts: by gate: the run that can be made there; only while an update is under way.
-        sources: by kind and name: every source that the spec's template names.
-        copies: this Rollout's copies of sources.
+        sources: by kind and name: every source that the spec's template names, and that of every copy that is lost.
+        copies: this Rollout's copies of ConfigMaps.
+        copy_looks: by name: the last answer about each copy of a Secret that a pass asked about.
         config: what follows from them, once `decide` has worked it out; None where the template names no source.
         autoscaling: the last answer about the autoscalers and what containers use, to the gate that the spec has now; None
             until a pass asks.
@@ -245,6 +246,7 @@ class Snapshot:
     drafts: Mapping[AnalysisGate, Draft] = field(default_factory=dict)
     sources: Mapping[tuple[ConfigKind, str], Source] = field(default_factory=dict)
     copies: tuple[CopySeen, ...] = ()
+    copy_looks: Mapping[str, CopyLook] = field(default_factory=dict)
     config: ConfigPlan | None = None
     autoscaling: AutoscalingSeen | None = None
     proxy: ProxyFacts = ProxyFacts()

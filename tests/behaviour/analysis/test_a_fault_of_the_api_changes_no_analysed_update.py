@@ -14,10 +14,9 @@ from tests.behaviour.faults.test_a_fault_of_the_api_is_survived import (
     MORE_REFUSED,
     MORE_WRITES,
     REFUSED_WHILE_BEHIND,
-    TROUBLES,
-    in_trouble,
 )
 from tests.behaviour.stage import Run
+from tests.behaviour.troubles import TROUBLES, in_trouble
 
 MEASURED = "PATCH analysisruns/status"
 REFUSED_OF_TWO = 2 * REFUSED_WHILE_BEHIND

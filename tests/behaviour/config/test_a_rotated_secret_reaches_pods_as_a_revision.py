@@ -14,8 +14,9 @@ from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import SECRET, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, DropRequest, Fault, FaultTape, Unavailable
+from tests.behaviour.branches import each_fault
 from tests.behaviour.config_truth import HASH_KEY
-from tests.behaviour.configured import copies, healthy, until_all_answer, until_new, values, watched
+from tests.behaviour.configured import copies, copies_missing, healthy, until_all_answer, until_new, values, watched
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
 from tests.behaviour.stage import KEY, Run, Stage, play
 
@@ -79,6 +80,40 @@ async def _rotated(stage: Stage) -> None:
     _nothing_is_left_over(stage)
 
 
+async def _copy_deleted(stage: Stage) -> None:
+    """Somebody deletes the copy, which nobody sees; a pod that starts waits for it, and has it soon."""
+    first = await healthy(stage)
+    (name,) = _copies(stage)
+    assert stage.cluster.api.answer(Request("DELETE", SECRET.path(KEY.namespace, name))).status == 200
+    stage.edit({"spec": {"replicas": 3}})
+    await until_all_answer(stage, "v1", pods=3)
+    assert _copies(stage) == {name}
+    assert stage.status["currentRevision"] == first
+    _nothing_is_left_over(stage)
+
+
+async def _copy_lost_for_good(stage: Stage) -> None:
+    """The same, and the Secret was rotated: the stable revision says what it lacks, and a way back is to give it again."""
+    first = await healthy(stage)
+    (name,) = _copies(stage)
+    _rotate(stage, "v2")
+    await until_new(stage, "Paused", before=first)
+    assert stage.cluster.api.answer(Request("DELETE", SECRET.path(KEY.namespace, name))).status == 200
+    stage.edit({"spec": {"replicas": 4}})
+    await stage.until(lambda: f"Secret {name}, the copy of cred, is gone" in copies_missing(stage))
+    _rotate(stage, "v1")
+    await until_all_answer(stage, "v1", pods=4)
+    await stage.until(lambda: stage.status.get("phase") == "Healthy" and not copies_missing(stage))
+
+
+def _copies(stage: Stage) -> set[str]:
+    return {
+        each["metadata"]["name"]
+        for each in stage.cluster.list(SECRET, KEY.namespace)
+        if each["metadata"]["name"] not in (CRED, CONFIG_KEY_NAME)
+    }
+
+
 def _nothing_is_left_over(stage: Stage) -> None:
     """Each copy has its ReplicaSet, and each ReplicaSet its copy."""
     found = {each["metadata"]["name"]: each for each in stage.cluster.list(SECRET, KEY.namespace)}
@@ -114,6 +149,36 @@ def test_old_pods_keep_the_old_value_until_they_are_replaced() -> None:
     assert run.violations == []
     assert run.unexpected == []
     assert run.end["status"]["phase"] == "Healthy"
+
+
+def test_a_copy_that_somebody_deletes_is_made_again_for_the_pod_that_waits_for_it() -> None:
+    """Under its old name, by a dry run of a creation: the controller may not read it."""
+    run = play(MANIFESTS, _copy_deleted, alongside=watched())
+
+    assert (run.violations, run.unexpected) == ([], [])
+    assert run.effects["POST secrets"] == 2
+
+
+def test_a_lost_copy_of_a_rotated_secret_is_told_and_comes_back_with_its_content() -> None:
+    """Nobody can make it again of another content."""
+    run = play(MANIFESTS, _copy_lost_for_good, alongside=watched())
+
+    assert (run.violations, run.unexpected) == ([], [])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_crash_or_fault_keeps_a_deleted_copy_away(fault: str) -> None:
+    """After the answer that it is gone, and around its creation."""
+    without = play(MANIFESTS, _copy_deleted, alongside=watched())
+    grace_s = 0.001 if "crash" in fault else 4.0
+
+    for branch in each_fault(
+        lambda tape: play(MANIFESTS, _copy_deleted, tape=tape, grace_s=grace_s, alongside=watched()), FAULTS[fault]
+    ):
+        run, where = branch.outcome, f"{fault} at write {branch.place}"
+        assert run.violations == [], where
+        assert run.unexpected == [], where
+        assert _without_names(run) == _without_names(without), where
 
 
 @pytest.mark.long

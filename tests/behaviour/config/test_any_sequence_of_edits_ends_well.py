@@ -21,7 +21,9 @@ from tests.behaviour.configured import (
     copies,
     copies_named,
     crash_a_pod,
+    delete_copy,
     healthy,
+    owners_of_copies,
     remove,
     touch,
     until_all_answer,
@@ -58,6 +60,18 @@ def _crash(stage: Stage, rng: random.Random) -> None:
         crash_a_pod(stage)
 
 
+def _lose_a_copy(stage: Stage, rng: random.Random) -> None:
+    """Somebody deletes a copy whose content the source has."""
+    source = stage.cluster.get(CONFIG_MAP, KEY.namespace, CONF)
+    same = [name for name, value in copies(stage).items() if source is not None and source["data"]["key"] == value]
+    if same:
+        delete_copy(stage, rng.choice(same))
+
+
+def _retain(stage: Stage, rng: random.Random) -> None:
+    stage.edit({"spec": {"configVersioning": {"retain": rng.random() < 0.5}}})
+
+
 def _leaving(stage: Stage) -> bool:
     return any("deletionTimestamp" in each["metadata"] for each in stage.cluster.list(POD, KEY.namespace))
 
@@ -76,6 +90,8 @@ MOVES_OF: dict[str, Move] = {
     "history": lambda stage, rng: stage.edit({"spec": {"revisionHistoryLimit": rng.randrange(3)}}),
     "scale": lambda stage, rng: stage.edit({"spec": {"replicas": rng.randrange(1, 4)}}),
     "crash of a pod": _crash,
+    "a copy is deleted": _lose_a_copy,
+    "retain, or not": _retain,
 }
 
 
@@ -84,13 +100,15 @@ async def _ended_well(stage: Stage) -> None:
     for verb in ("promote", "abort", "retry", "rollback"):
         stage.annotate(verb, None)
     write(stage, "v9")
-    stage.edit({"spec": {"replicas": 2, "revisionHistoryLimit": 0}})
+    versioning = {"retain": False}
+    stage.edit({"spec": {"replicas": 2, "revisionHistoryLimit": 0, "configVersioning": versioning}})
     promoted = asyncio.ensure_future(_promote_all(stage))
     await until_all_answer(stage, "v9")
     await stage.until(lambda: stage.status.get("phase") == "Healthy")
     promoted.cancel()
     await stage.until(lambda: len(copies(stage)) == 1)
     assert set(copies(stage)) == copies_named(stage)
+    assert owners_of_copies(stage) == [[KEY.name]]
 
 
 async def _promote_all(stage: Stage) -> None:

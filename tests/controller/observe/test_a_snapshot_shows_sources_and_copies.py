@@ -259,6 +259,26 @@ def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark() -> None:
 
 
 @pytest.mark.parametrize(
+    ("owners", "seen_as"),
+    [
+        (owned(), (True, 1, 0, False)),
+        (None, (False, 0, -1, False)),
+        ([{**owned()[0], "uid": "theirs", "controller": False}, *owned()], (True, 2, 1, False)),
+        (owned(uid="earlier"), (False, 1, -1, True)),
+        ([{**owned("x", "theirs")[0], "controller": False}], (False, 1, -1, False)),
+    ],
+    ids=["ours", "nobody's", "ours and somebody's", "an earlier Rollout's", "somebody's who does not control it"],
+)
+def test_whose_a_copy_is_and_at_which_place_is_seen(
+    owners: list[dict[str, Any]] | None, seen_as: tuple[bool, int, int, bool]
+) -> None:
+    """By the place the Rollout is taken off its owners; what another one controls is not adopted."""
+    _, (found,) = observed(seen(copy(ownerReferences=owners)))
+
+    assert (found.owned, found.owners, found.owner_index, found.claimed) == seen_as
+
+
+@pytest.mark.parametrize(
     ("found", "why"),
     [
         (copy(name="mine"), "its name does not follow from its annotations"),

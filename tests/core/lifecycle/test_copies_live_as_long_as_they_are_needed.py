@@ -8,7 +8,7 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.config_copies import KEPT_S, PODS_SEEN_S, STRANGERS_AGAIN_S
-from rollouts.core.model.config import ConfigUse, ConfigVersioning, SourceUnread
+from rollouts.core.model.config import ConfigUse, SourceUnread
 from rollouts.core.model.intents import (
     AskConfig,
     AskPods,
@@ -27,8 +27,6 @@ from tests.core.config_worlds import (
     CONF,
     MAYBE,
     REFS,
-    copies_moved,
-    copy_deleted,
     source_removed,
     source_written,
     with_configs,
@@ -176,37 +174,6 @@ def test_an_edit_after_an_upgrade_starts_a_canary_with_a_copy() -> None:
 
     assert (there.status.stable_revision, there.status.step_index) == ("a", 1)
     assert _config(there, there.status.current_revision)["conf"] == _copies(there)["v2"]
-
-
-# --- lost copies
-
-
-def test_a_copy_that_somebody_deletes_is_made_again_while_its_source_says_the_same() -> None:
-    """Of any revision that is kept, not only of the current one."""
-    there = source_written(_v2(), "v2", immutable=True)
-    there = settled(replace(copy_deleted(there, 1), writes=()))
-
-    assert "CreateConfigCopy" in there.writes
-    assert set(_copies(there)) == {"v1", "v2"}
-
-
-def test_a_copy_that_cannot_be_made_again_is_told() -> None:
-    """Running pods name it; pods that start would wait for it."""
-    there = settled(copy_deleted(_v2(), 0))
-    told = [each for each in there.status.conditions if each.type == "ConfigCopyMissing"]
-
-    assert [each.reason for each in told] == [Reason.CONFIG_COPY_MISSING]
-    assert "the copy of conf, is gone, and the source has another content by now" in told[0].message
-    assert Notice(Reason.CONFIG_COPY_MISSING, told[0].message, warning=True) in there.notices
-
-
-def test_a_copy_that_lost_its_owner_gets_one_and_a_retained_one_has_none() -> None:
-    """Without an owner it would outlive the Rollout, which is what `retain` asks for."""
-    there = copies_moved(_v1(), owned=False)
-    retained = edited(there, config_versioning=ConfigVersioning(retain=True))
-
-    assert [each.owned for each in settled(there).configs.copies] == [True]
-    assert [each.owned for each in settled(retained).configs.copies] == [False]
 
 
 # --- what nobody needs

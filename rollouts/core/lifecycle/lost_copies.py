@@ -1,0 +1,129 @@
+"""Copies that somebody deleted: made again while their sources have the same content, and told when they have not.
+
+Copies of ConfigMaps are watched. Of a Secret's copy nobody knows whether it is there, so it is asked about: while pods of its
+ReplicaSet are not ready, which may wait for it, and from then on until it is there again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rollouts.core.config.lost import beside_named, lost_uses, sources_of_lost
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import earliest
+from rollouts.core.model.config import ConfigKind, ConfigUse, SourceAbsent, SourceKnown, SourceLeftAlone, SourceUnread
+from rollouts.core.model.intents import AskConfig, AskSecretCopy, CopyOwner, CreateConfigCopy, Intent
+from rollouts.core.model.snapshot import ReplicaSet
+
+LOOK_AGAIN_S = 30.0
+"""How often a copy of a Secret is asked about while pods may wait for it."""
+
+REFUSED_AGAIN_S = 600.0
+"""The same, when the API server does not say whether it is there."""
+
+
+def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
+    """Creates copies again that are gone, or that somebody else has taken, while their sources have the same content."""
+    lost: dict[tuple[ConfigKind, str], CreateConfigCopy] = {}
+    for found, use in (*_lost(ctx), *_taken(ctx)):
+        if _source_has(ctx, use):
+            owner = CopyOwner(found.name, found.uid) if use.kind is ConfigKind.SECRET else None
+            lost[use.kind, use.copy] = CreateConfigCopy(use, owner)
+    return tuple(lost.values())
+
+
+def gone_copies(ctx: PassContext) -> str:
+    """Which copies are gone that cannot be made again, who needs them, and what helps; "" for none."""
+    gone = [(found, use) for found, use in _lost(ctx) if _why_not(ctx, use)]
+    running = [(found, use) for found, use in gone if found.spec_replicas > 0]
+    kept = [(found, use) for found, use in gone if found.spec_replicas == 0]
+    told = [
+        _told(ctx, running, "pods that start need it"),
+        _told(ctx, kept, f"a rollback to {_revisions(kept)} needs it"),
+    ]
+    return "; ".join([each for each in told if each])
+
+
+def copy_questions(ctx: PassContext) -> Contribution:
+    """Asks whether copies of Secrets are there, and for the contents of sources of which a copy is gone."""
+    asks: list[Intent] = []
+    times: list[float | None] = []
+    for use in _doubtful(ctx):
+        look = ctx.seen.copy_looks.get(use.copy)
+        if look is None:
+            asks.append(AskSecretCopy(use.copy))
+            continue
+        again_s = look.at_s + (REFUSED_AGAIN_S if look.there is None else LOOK_AGAIN_S)
+        if again_s <= ctx.now_s:
+            asks.append(AskSecretCopy(use.copy))
+        times.append(again_s)
+    lost = sources_of_lost(ctx.seen.replica_sets, ctx.seen.copies, ctx.seen.copy_looks)
+    for ref in beside_named(ctx.spec.config_refs, lost):
+        source = ctx.seen.sources.get((ref.kind, ref.name))
+        if isinstance(source, SourceUnread) and source.asks:
+            asks.append(AskConfig(ref))
+    return Contribution(intents=tuple(asks), wake_at_s=earliest(times, after_s=ctx.now_s))
+
+
+def _doubtful(ctx: PassContext) -> Iterator[ConfigUse]:
+    """The uses of Secrets whose copy may be gone, as far as pods tell."""
+    for each in ctx.seen.replica_sets:
+        if each.deleting or not each.spec_replicas:
+            continue
+        for use in each.config or ():
+            look = ctx.seen.copy_looks.get(use.copy)
+            was_gone = look is not None and look.there is False
+            if use.kind is ConfigKind.SECRET and use.made and (was_gone or each.ready < each.spec_replicas):
+                yield use
+
+
+def _lost(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
+    return lost_uses(ctx.seen.replica_sets, ctx.seen.copies, ctx.seen.copy_looks)
+
+
+def _taken(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
+    """The uses whose copy goes with another owner; to make it again says so, until somebody deletes it."""
+    if ctx.spec.config_versioning.retain:
+        return
+    taken = {(each.kind, each.name) for each in ctx.seen.copies if each.claimed and not each.owned}
+    for replica_set in ctx.seen.replica_sets if taken else ():
+        for use in () if replica_set.deleting else replica_set.config or ():
+            if use.has_copy and (use.kind, use.copy) in taken:
+                yield replica_set, use
+
+
+def _source_has(ctx: PassContext, use: ConfigUse) -> bool:
+    source = ctx.seen.sources.get((use.kind, use.source))
+    return isinstance(source, SourceKnown) and source.content == use.content
+
+
+def _why_not(ctx: PassContext, use: ConfigUse) -> str:
+    """Why a copy cannot be made again; "" when it can, and while that is not known."""
+    match ctx.seen.sources.get((use.kind, use.source)):
+        case SourceKnown(content=content) if content != use.content:
+            return "the source has another content by now"
+        case SourceAbsent():
+            return "the source is gone too"
+        case SourceLeftAlone():
+            return "the source is left alone, as its annotation says"
+        case SourceUnread(message=message, needs_a_person=True, asks=asks) if asks or use.kind is ConfigKind.SECRET:
+            return message  # where ConfigMaps cannot be watched, nobody knows whether the copy is gone
+        case _:
+            return ""
+
+
+def _told(ctx: PassContext, gone: Iterable[tuple[ReplicaSet, ConfigUse]], needed: str) -> str:
+    by_reason: dict[str, set[str]] = {}
+    for _, use in gone:
+        by_reason.setdefault(_why_not(ctx, use), set()).add(f"{use.kind} {use.copy}, the copy of {use.source},")
+    said = [
+        f"{' and '.join(sorted(names))} {'is' if len(names) == 1 else 'are'} gone, and {why}"
+        for why, names in by_reason.items()
+    ]
+    helps = "restore it from a backup, or give the source that content again"
+    return f"{'; '.join(said)}; {needed}: {helps}" if said else ""
+
+
+def _revisions(kept: Iterable[tuple[ReplicaSet, ConfigUse]]) -> str:
+    return " or ".join(sorted({found.revision for found, _ in kept}))

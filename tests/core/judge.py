@@ -179,6 +179,9 @@ class Judge:
                 (each for each in reversed(self._given) if (each.verb, each.value) == (record.verb, record.value)), None
             )
             lags = given is not None and _is_noted(record) and not given.forgotten
+            if given is not None and _is_noted_again(record, given.record, _on_record(before), _on_record(after)):
+                given.record = record
+                continue
             if given is None or given.record is not None or (given.withdrawn and not lags):
                 raise MisjudgedError(f"recorded, and nobody gave it: {record}")
             same_run = _run_of(before.status) == _run_of(after.status)
@@ -328,6 +331,13 @@ class Judge:
 def _is_noted(record: Command) -> bool:
     """Whether an abort is on record as a note on a ReplicaSet, a write that no newer version of the Rollout refuses."""
     return record.verb is Verb.ABORT and record.value == "true"
+
+
+def _is_noted_again(
+    record: Command, first: Command | None, before: tuple[Command, ...], after: tuple[Command, ...]
+) -> bool:
+    """Whether a pass that has not heard of a note writes it again, in its place: the same command, which still acts once."""
+    return _is_noted(record) and first is not None and first in before and first not in after
 
 
 def _on_record(there: World) -> tuple[Command, ...]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.model.reasons import Reason
@@ -113,7 +113,19 @@ def _play(judge: Judge, tape: list[tuple[str, str, int]]) -> None:
     _settle(judge)
 
 
+NOTED_TWICE = [
+    ("say", "abort", 0),
+    ("settle", "", 0),
+    ("twice", "abort", 0),
+    ("say", "abort", 0),
+    ("stale", "", 0),
+    ("stale", "", 0),
+]
+"""The second pass has not heard of the note that the first one left on the ReplicaSet."""
+
+
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(number=0, tape=NOTED_TWICE)
 @given(number=st.integers(0, len(STRATEGIES) - 1), tape=TAPES)
 def test_each_command_acts_once_on_what_was_seen_or_is_refused(number: int, tape: list[tuple[str, str, int]]) -> None:
     """None acts on a later revision, another list of steps, or another attempt; none is lost."""

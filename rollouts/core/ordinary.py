@@ -195,9 +195,9 @@ def _surplus(course: Course) -> Contribution:
 def _config(course: Course) -> Contribution:
     """Asks for the contents of sources, notes what a ReplicaSet began with, and keeps copies and their owners."""
     ctx = course.planned
-    plan = ctx.seen.config
-    if plan is None and not any(each.config for each in ctx.seen.replica_sets):
+    if not ctx.has_config:
         return _NOTHING
+    plan = ctx.seen.config
     made = {each.use.copy for each in course.step.intents if isinstance(each, CreateConfigCopy)}
     lost = [each for each in lost_copies(ctx) if each.use.copy not in made]
     owners = [each for each in copy_owners(ctx) if each.name not in made]

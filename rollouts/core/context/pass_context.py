@@ -35,6 +35,7 @@ class PassContext:
         aborted: the current revision is aborted.
         durable: the published status is about this attempt at this revision and its steps, so irreversible actions may follow.
         passed: gates past which somebody promoted the current revision in this attempt; None stands for every one.
+        has_config: the template names sources, or a ReplicaSet was made with contents of some.
     """
 
     seen: Snapshot
@@ -48,6 +49,7 @@ class PassContext:
     aborted: bool
     durable: bool
     passed: frozenset[int | AnalysisKind | None]
+    has_config: bool
 
     @cached_property
     def limits(self) -> tuple[int, int]:
@@ -202,7 +204,11 @@ class PassContext:
 def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
     """Gives each ReplicaSet its role under `status`."""
     current, recorded = status.current_revision, seen.status
-    by_revision = {replica_set.revision: replica_set for replica_set in seen.replica_sets}
+    by_revision: dict[str, ReplicaSet] = {}
+    has_config = seen.config is not None
+    for each in seen.replica_sets:
+        by_revision[each.revision] = each
+        has_config = has_config or bool(each.config)
     new = by_revision.get(current)
     stable = by_revision.get(status.stable_revision) if status.stable_revision != current else None
     if stable is not None and stable.deleting:
@@ -223,4 +229,5 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         aborted=status.abort is not None and status.abort.revision == current,
         durable=same_attempt and recorded.current_revision == current,
         passed=frozenset(passed),
+        has_config=has_config,
     )

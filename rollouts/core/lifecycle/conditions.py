@@ -133,7 +133,7 @@ def _conditions(
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
-    if gone := gone_copies(ctx):
+    if ctx.has_config and (gone := gone_copies(ctx)):
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
     if ctx.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))

@@ -36,6 +36,8 @@ def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
 def gone_copies(ctx: PassContext) -> str:
     """Which copies are gone that cannot be made again, who needs them, and what helps; "" for none."""
     gone = [(found, use) for found, use in _lost(ctx) if _why_not(ctx, use)]
+    if not gone:
+        return ""
     running = [(found, use) for found, use in gone if found.spec_replicas > 0]
     kept = [(found, use) for found, use in gone if found.spec_replicas == 0]
     told = [

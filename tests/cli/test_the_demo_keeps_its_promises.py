@@ -166,7 +166,7 @@ async def test_a_terminal_sees_one_live_picture_with_progress_and_clients(monkey
         return 0, "looked"
 
     monkeypatch.setattr(demo_module, "ACTS", (Act("looking", looks),))
-    console = Console(file=io.StringIO(), width=120, height=50, force_terminal=True, color_system=None)
+    console = Console(file=io.StringIO(), width=120, height=50, force_terminal=True, color_system=None, _environ={})
 
     await demo(SIMULATED, console=console, lines=False)
 
@@ -186,7 +186,7 @@ async def test_ctrl_c_gives_the_screen_back_and_says_how_far_it_came(monkeypatch
         raise AssertionError("nobody sets it")
 
     monkeypatch.setattr(demo_module, "ACTS", (Act("install", install), Act("waiting", waits)))
-    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None, _environ={})
     running = asyncio.create_task(demo(SIMULATED, console=console, lines=False))
     await playing.wait()
     running.cancel()

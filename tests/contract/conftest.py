@@ -8,14 +8,12 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
-from rollouts.ports import ApiServer
 from rollouts.sim.cluster import SimulatedCluster
 from tests.contract.conversation import (
     CRD,
     NAMESPACE,
     WIDGET_CRD,
     Conversation,
-    fresh_name,
     until_widgets_are_served,
 )
 
@@ -25,23 +23,20 @@ async def api(request: pytest.FixtureRequest) -> AsyncIterator[Conversation]:
     """A talk with each server, in a fresh namespace, with the test's CRD installed."""
     if request.param == "simulated":
         async with SimulatedCluster(clock=SystemClock()) as cluster:
-            yield await _begin(cluster.api, is_simulated=True)
+            conversation = Conversation(cluster.api, "contract", is_simulated=True)
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": conversation.namespace}}
+            assert (await conversation.send("POST", NAMESPACE.path(), namespace)).status == 201
+            yield await _begun(conversation)
         return
-    control_plane = request.getfixturevalue("control_plane")
+    control_plane, namespace = request.getfixturevalue("control_plane"), request.getfixturevalue("namespace")
     connection = await connect(kubeconfig=control_plane.kubeconfig_admin, context=None, user_agent="contract/1")
     try:
-        conversation = await _begin(connection, is_simulated=False)
-        yield conversation
-        await conversation.send("DELETE", NAMESPACE.path(None, conversation.namespace))
+        yield await _begun(Conversation(connection, namespace, is_simulated=False))
     finally:
         await connection.aclose()
 
 
-async def _begin(api: ApiServer, *, is_simulated: bool) -> Conversation:
-    name = fresh_name()
-    conversation = Conversation(api, name, is_simulated=is_simulated)
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    assert (await conversation.send("POST", NAMESPACE.path(), namespace)).status == 201
+async def _begun(conversation: Conversation) -> Conversation:
     assert (await conversation.send("POST", CRD.path(), WIDGET_CRD)).status in (201, 409)
-    await until_widgets_are_served(api)
+    await until_widgets_are_served(conversation.api)
     return conversation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -187,11 +186,6 @@ async def until_widgets_are_served(api: ApiServer) -> None:
             if found.status == listed.status == 200 and json.loads(listed.body)["resources"]:
                 return
             await asyncio.sleep(0.05)
-
-
-def fresh_name() -> str:
-    """A name that no other test uses."""
-    return f"contract-{secrets.token_hex(4)}"
 
 
 def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Manifest:

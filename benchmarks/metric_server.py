@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class MetricServer:
                         self.hanging -= 1
                     return
                 self.answered += 1
-                writer.write(_answer())
+                writer.write(_answer(_asked_time(query)))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             return
@@ -59,8 +59,16 @@ def _length_of(head: bytes) -> int:
     return 0
 
 
-def _answer() -> bytes:
-    result = {"resultType": "vector", "result": [{"metric": {}, "value": [time.time(), "1"]}]}
+def _asked_time(query: bytes) -> float:
+    """The time that the query is evaluated at, seconds since 1970: what Prometheus gives a value of a vector."""
+    asked = re.search(rb"\btime=([0-9.]+)", query)
+    if asked is None:
+        raise ValueError("a query without the time that it is asked for")
+    return float(asked[1])
+
+
+def _answer(at_s: float) -> bytes:
+    result = {"resultType": "vector", "result": [{"metric": {}, "value": [at_s, "1"]}]}
     body = json.dumps({"status": "success", "data": result}).encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.lab.pytest_plugin"]
 
@@ -27,6 +28,10 @@ WAITING = (
 )
 """Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
 GC_THRESHOLD = 50_000  # objects; as in the controller
+
+# Time says nothing about an example while other tests share the machine.
+settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("beside others")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

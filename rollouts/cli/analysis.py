@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.commands import analysis as runs
-from rollouts.cli.commands.lint import manifests_of
+from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, on_cluster, read_file
 from rollouts.cli.view.session import Options
+from rollouts.objects import Manifest
 
 app = typer.Typer(
     help="See and end AnalysisRuns: those that Rollouts make, and those that people make.", no_args_is_help=True
@@ -132,9 +133,10 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     from rollouts.cli.commands import templates as known  # noqa: PLC0415
 
     _check_analyze(dry_run=dry_run, rollout=rollout, watch=watch, output=output)
+    _check_url(prometheus_url)
     if not files and not templates:
         raise typer.BadParameter("name a template of the cluster, or give -f FILE")
-    in_files = known.templates_in([each for file in files or () for each in manifests_of(read_file(file)[1])])
+    in_files = known.templates_in(_manifests(files or ()))
     in_cluster = rollout is not None or not files
     names = known.chosen(in_files, templates or (), cluster_scope=cluster_scope, in_cluster=in_cluster)
     if isinstance(names, str):
@@ -155,6 +157,15 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
     )
 
 
+def _manifests(files: Iterable[str]) -> list[Manifest]:
+    """Raises: typer.Exit, when one cannot be read."""
+    try:
+        return [each for file in files for each in manifests_in(*read_file(file))]
+    except ValueError as broken:
+        fail(str(broken))
+        raise typer.Exit(Exit.USAGE) from None
+
+
 def _kept_s(keep: str) -> int | None:
     """Whole seconds; None for `forever`. Raises: typer.BadParameter."""
     return None if keep == "forever" else math.ceil(duration(keep))
@@ -170,6 +181,14 @@ def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: O
         raise typer.BadParameter("-o takes json here")
     if output is not None and not dry_run:
         raise typer.BadParameter("-o needs --dry-run; for the run see `rollouts analysis get RUN -o json`")
+
+
+def _check_url(prometheus_url: str) -> None:
+    """Raises: typer.BadParameter."""
+    from rollouts.metrics.addresses import url_problem  # noqa: PLC0415 - for this command only
+
+    if prometheus_url and url_problem(prometheus_url, None):
+        raise typer.BadParameter(f"--prometheus-url takes http[s]://HOST[:PORT][/PATH], not {prometheus_url!r}")
 
 
 def _arguments(given: Sequence[str]) -> dict[str, str]:

@@ -38,6 +38,7 @@ from rollouts.cli.terminal.options import (
     on_cluster,
     read_file,
     result_of,
+    rollout_name,
 )
 from rollouts.cli.view.session import Options
 from rollouts.core.model.drain import ProxyMode
@@ -97,7 +98,10 @@ def program_name(executable: str) -> str:
 @on_cluster
 def get(
     options: Options,
-    name: Annotated[str | None, typer.Argument(help="Name of one Rollout; default: list all.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of one Rollout; default: list all.", parser=rollout_name, metavar="[NAME]"),
+    ] = None,
     all_namespaces: AllNamespacesOption = False,
     watch: WatchOption = False,
     selector: SelectorOption = "",
@@ -268,13 +272,14 @@ def rbac(
 ) -> None:
     """Print the Roles with which the controller may read the Secrets that analyses and Rollouts in files name. Needs no cluster.
 
-    Of Rollouts those count that have `configVersioning.secrets: true`. The Roles say each Secret by name; for copies of a
-    Rollout's Secrets there is the right to create Secrets, too. Apply them by: `rollouts rbac -f FILE | kubectl apply -f -`.
+    Of Rollouts those count that have `configVersioning.secrets: true`. Each object has a Role of its own, which says each Secret
+    by name; for copies of a Rollout's Secrets there is the right to create Secrets, too. Apply them by:
+    `rollouts rbac -f FILE | kubectl apply -f -`.
     """
     from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415 - for it only
 
     try:
-        manifests = [each for file in files for each in lint_command.manifests_of(read_file(file)[1])]
+        manifests = [each for file in files for each in lint_command.manifests_in(*read_file(file))]
         named = rbac_command.secrets_named(manifests, namespaces or ())
         versioned = rbac_command.config_secrets_named(manifests, namespaces or ())
         who = rbac_command.parse_account(account)
@@ -284,7 +289,7 @@ def rbac(
         raise typer.Exit(Exit.USAGE) from None
     if not made:
         nothing = "no argument of an analysis in the files names a Secret, and no Rollout versions one"
-        Console(stderr=True).print(nothing, style="dim")
+        note(nothing)
     sys.stdout.write("---\n".join(yaml_text(each) for each in made))
 
 

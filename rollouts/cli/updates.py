@@ -15,7 +15,16 @@ from rollouts.cli.commands import delete as delete_command
 from rollouts.cli.commands import set_image as image_command
 from rollouts.cli.commands import verb_plans, verbs
 from rollouts.cli.exits import Exit
-from rollouts.cli.terminal.options import CommandRun, FilesOption, NameArgument, fail, on_cluster, read_file
+from rollouts.cli.terminal.options import (
+    CommandRun,
+    FilesOption,
+    NameArgument,
+    fail,
+    on_cluster,
+    read_file,
+    rollout_name,
+)
+from rollouts.cli.terminal.prompt import confirmed
 from rollouts.cli.view.session import Options
 from rollouts.core.model.analysis import AnalysisKind
 
@@ -150,7 +159,10 @@ def create(options: Options, files: FilesOption) -> CommandRun:
 @on_cluster
 def delete(
     options: Options,
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of Rollouts.", show_default=False)],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME…", help="Names of Rollouts.", show_default=False, parser=rollout_name),
+    ],
     yes: YesOption = False,
 ) -> CommandRun:
     """Delete Rollouts with their pods. Says what is lost and asks, on a terminal."""
@@ -194,4 +206,4 @@ def _confirmation(what: str, *, yes: bool) -> Callable[[str], bool] | None:
 
 
 def _confirm(meaning: str) -> bool:
-    return typer.confirm(f"{meaning}. Go on?")
+    return confirmed(f"{meaning}. Go on?")

@@ -188,6 +188,11 @@ def _abort_noted(text: str) -> AbortNote | None:
         return None
 
 
+def is_left_alone(annotations: Mapping[str, object]) -> bool:
+    """Whether the annotations of a ConfigMap or Secret say that references to it stay: `off`, or `Off` as in a spec."""
+    return str(annotations.get(CONFIG_VERSIONING)).lower() == CONFIG_VERSIONING_OFF
+
+
 def config_note_text(uses: Iterable[ConfigUse]) -> str:
     """Value of `rollouts.dev/config`: what a ReplicaSet's revision has of each source of its configuration."""
     noted = [

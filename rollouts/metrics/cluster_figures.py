@@ -18,6 +18,7 @@ from rollouts.core.scale.settling import is_settled
 from rollouts.metrics.figures import Figures, FiguresFound, NotYet
 from rollouts.metrics.metric_values import MetricValue
 from rollouts.metrics.samples import Absence, NoEvidence
+from rollouts.metrics.times import FUTURE_S
 
 CONTAINER_NAMES = frozenset({"utilizationPercent", "averageValue", "value", "pods", "ageSeconds"})
 AUTOSCALER_NAMES = frozenset(
@@ -160,7 +161,9 @@ def _figures(values: tuple[MetricValue, ...], max_age_s: float, *, now_s: float)
         return NoEvidence("a value is no number", Absence.ERROR)
     if len(times) < len(values):
         return NoEvidence("a value has no time", Absence.ERROR)
-    if any(abs(now_s - each) > max_age_s for each in times):
+    if max(times) > now_s + FUTURE_S:
+        return NotYet("a value is of the future: a clock is wrong")
+    if now_s - min(times) > max_age_s:
         return NotYet(f"a value is not of the last {max_age_s:g} s")
     return Figures(
         values={

@@ -17,7 +17,7 @@ from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric, C
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.metrics.lists import ListedPart, ListMetadata, decoded
 from rollouts.metrics.quantities import go_duration_s, quantity
-from rollouts.metrics.times import time_s
+from rollouts.metrics.times import FUTURE_S, time_s
 
 ROUNDING_S = 1.0
 """Times of pods and of samples are whole seconds."""
@@ -87,7 +87,7 @@ def use_by_revision(
     Args:
         pods: of one Rollout.
         now_s: seconds since 1970.
-        max_age_s: an older sample does not count, nor does one that is as far in the future.
+        max_age_s: an older sample does not count, nor does one of the future.
     """
     latest: dict[str, PodSample] = {}
     for sample in samples:
@@ -119,7 +119,9 @@ def _reading(
         return "no sample"
     if asked.started_at_s is None:
         return f"container {container} does not run"
-    if abs(now_s - sample.at_s) > max_age_s:
+    if sample.at_s > now_s + FUTURE_S:
+        return "its sample is of the future: a clock is wrong"
+    if now_s - sample.at_s > max_age_s:
         return f"no sample of the last {max_age_s:g} s"
     if sample.at_s + ROUNDING_S - sample.window_s < asked.started_at_s:
         return f"no sample since container {container} started"

@@ -29,6 +29,10 @@ WAITS_IN_VAIN = (
 )
 """Reasons of waiting containers that do not go away by waiting. Source: kubelet, pkg/kubelet/images and kuberuntime."""
 
+OVER = ("Failed", "Succeeded")
+"""Phases of pods that run no more: evicted, or not taken by the kubelet. They stay until somebody deletes them, and a ReplicaSet
+counts them no more. Source: kubernetes, pkg/controller/controller_utils.go, IsPodActive."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
@@ -54,12 +58,14 @@ class PodSeen:
 
     Args:
         leaves: it is being deleted; it need not be ready, and its restarts count.
+        over_at_s: of one that runs no more, such as an evicted one, when that was; None of any other.
     """
 
     ready: bool
     leaves: bool
     created_at_s: float
     containers: tuple[Container, ...]
+    over_at_s: float | None = None
 
 
 def pod_seen(pod: Manifest) -> PodSeen:
@@ -67,11 +73,14 @@ def pod_seen(pod: Manifest) -> PodSeen:
     metadata, status = _object(pod.get("metadata")), _object(pod.get("status"))
     conditions = [each for each in _objects(status.get("conditions")) if each.get("type") == "Ready"]
     created_s = time_s(metadata.get("creationTimestamp"))
+    containers = tuple(map(_container, _objects(status.get("containerStatuses"))))
+    over = status.get("phase") in OVER
     return PodSeen(
         ready=any(each.get("status") == "True" for each in conditions),
         leaves=bool(metadata.get("deletionTimestamp")),
         created_at_s=-math.inf if created_s is None else created_s,
-        containers=tuple(map(_container, _objects(status.get("containerStatuses")))),
+        containers=containers,
+        over_at_s=_over_at_s(status, containers, created_s) if over else None,
     )
 
 
@@ -84,10 +93,10 @@ def pods_measured(
     how many there were before.
 
     Args:
-        pods: of the revision, all of them.
+        pods: of the revision, all of them; one that was over before the run began says nothing about it.
         since_s: when the run began, seconds since 1970.
     """
-    seen = tuple(pods)
+    seen = tuple(each for each in pods if each.over_at_s is None or each.over_at_s >= since_s)
     counted = [
         (pod, each)
         for pod in seen
@@ -134,6 +143,13 @@ def _restarts(pod: PodSeen, container: Container, since_s: float) -> int:
 
 def _since(container: Container, since_s: float) -> bool:
     return container.ended_at_s is not None and container.ended_at_s >= since_s
+
+
+def _over_at_s(status: dict[str, Any], containers: Iterable[Container], created_s: float | None) -> float:
+    """The latest time that the pod shows; infinity without one, so that it counts."""
+    changed = (time_s(each.get("lastTransitionTime")) for each in _objects(status.get("conditions")))
+    times = (created_s, *changed, *(each.ended_at_s for each in containers))
+    return max((at_s for at_s in times if at_s is not None), default=math.inf)
 
 
 def _container(status: dict[str, Any]) -> Container:

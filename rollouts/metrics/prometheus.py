@@ -21,6 +21,7 @@ from rollouts.metrics.conditions import moment_s
 from rollouts.metrics.request_headers import header_problem, sent
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricEndpoint
 from rollouts.metrics.samples import Absence, NoEvidence, Numbers, ResultShape, Sample
+from rollouts.metrics.times import FUTURE_S
 from rollouts.secret import Secret
 
 QUERY_PATH = "/api/v1/query"
@@ -31,8 +32,6 @@ NUMBER_MAX_BYTES = 1 << 20
 
 STALE_S = 300.0
 """A value is no older than that. Source: Prometheus' own `--query.lookback-delta`."""
-FUTURE_S = 5.0
-"""A value is no younger than the time it was asked for, but for rounding."""
 POINTS_MAX = 11_000
 """Of one series of a range query. Source: Prometheus v3, web/api/v1/api.go."""
 URL_MAX = 2_000  # characters; a longer query is posted as a form, as every Prometheus takes it too

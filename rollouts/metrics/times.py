@@ -1,8 +1,12 @@
-"""Times in objects and answers of the API server, as seconds since 1970."""
+"""Times in objects and answers, as seconds since 1970."""
 
 from __future__ import annotations
 
 from datetime import datetime
+
+FUTURE_S = 5.0
+"""What was measured is no younger than the time it was asked for, but for rounding and for clocks that NTP keeps. What seems
+younger may be from before the step that it is to judge."""
 
 
 def time_s(value: object) -> float | None:

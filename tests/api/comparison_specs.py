@@ -103,6 +103,12 @@ BAD_COMPARISONS: tuple[Bad, ...] = (
     Bad("effect of nothing", compare(effect="0"), f"{_COMPARE}.effect", "above 0"),
     Bad("effect below nothing", compare(effect="-1%"), f"{_COMPARE}.effect", "above 0"),
     Bad("effect of everything", compare(effect="100%"), f"{_COMPARE}.effect", "below 100%"),
+    Bad(
+        "value that may fall to nothing",
+        compare(kind="value", of=LATENCY, total=GONE, effect="100%", direction="decrease"),
+        f"{_COMPARE}.effect",
+        "below 100%",
+    ),
     Bad("effect that is a word", compare(effect="NaN"), f"{_COMPARE}.effect", "must be a number"),
     Bad("alpha of a coin", compare(alpha="0.5"), f"{_COMPARE}.alpha", "up to 0.2"),
     Bad("alpha of nothing", compare(alpha="0"), f"{_COMPARE}.alpha", "up to 0.2"),

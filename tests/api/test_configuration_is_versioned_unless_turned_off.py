@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from rollouts.api.spec.parse import parse_spec
+from rollouts.core.config.references import SOURCES_MAX
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigVersioning
 from rollouts.core.model.revision import short_hash
+from rollouts.errors import SpecInvalid
 from tests.api.specs import CANARY, changed
 
 CONTAINER = {
@@ -66,3 +68,19 @@ def test_a_template_of_bytes_tells_the_same() -> None:
     )
 
     assert parse_spec(written).config_refs == (FLAGS,)
+
+
+@pytest.mark.parametrize(("count", "taken"), [(SOURCES_MAX, True), (SOURCES_MAX + 1, False)])
+def test_more_sources_than_a_replica_set_can_note_are_refused(count: int, taken: bool) -> None:
+    """Otherwise the API server refuses its annotations, after the copies were made. Left alone, any number is right."""
+    env = [{"configMapRef": {"name": f"flags-{index}"}} for index in range(count)]
+    many = changed(CANARY, template__spec__containers=[{"name": "app", "image": "cart:1.4", "envFrom": env}])
+
+    assert parse_spec(changed(many, configVersioning={"mode": "Off"})).config_refs == ()
+    if taken:
+        assert len(parse_spec(many).config_refs) == count
+        return
+    with pytest.raises(SpecInvalid) as refused:
+        parse_spec(many)
+    assert [each.path for each in refused.value.problems] == ["spec.template"]
+    assert "names 257 ConfigMaps and Secrets, and 256 at most can belong to a revision" in str(refused.value)

@@ -12,7 +12,7 @@ from rollouts.cluster.structs import ConfigMapObject
 from rollouts.controller.observe.config import Configs
 from rollouts.controller.workqueue.contents import ContentRead, Contents, SecretSeen
 from rollouts.core.config.content import content_hash
-from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, Source
+from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, CopySeen, Source
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     CopyOwner,
@@ -24,7 +24,7 @@ from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT, NAME, REVISION
 from rollouts.objects import CONFIG_MAP, POD, SECRET, Key, Kind, Manifest
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.history import DELETED, CommittedWrite
+from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 
 HASH_KEY = b"the same in each run, so that revisions have the same names in all of them"
 SourceKey: TypeAlias = tuple[ConfigKind, str]
@@ -41,12 +41,18 @@ class ConfigTruth:
         self.configs = Configs(store, self._contents, clock=cluster.clock)
         """Observes sources and copies with all that is known of them."""
         self._earlier: deque[tuple[float, SourceKey, Source]] = deque(maxlen=8)
+        self._deleted: deque[tuple[float, CopySeen]] = deque(maxlen=8)
+        self._deleting = ""  # the copy that a write of ours deletes
         cluster.api.history.listen(CONFIG_MAP, self._follow)
         cluster.api.history.listen(SECRET, self._follow_secret)
 
     def earlier(self, *, since_s: float) -> list[dict[SourceKey, Source]]:
         """The sources that somebody has changed or deleted since that loop time, each as it was."""
         return [{key: source} for at_s, key, source in self._earlier if at_s >= since_s]
+
+    def deleted(self, *, since_s: float) -> list[CopySeen]:
+        """The copies that somebody else than a pass of ours has deleted since that loop time."""
+        return [each for at_s, each in self._deleted if at_s >= since_s]
 
     def pods(self, namespace: str) -> PodsSeen:
         """All pods with a revision: those of the ReplicaSets, and those that have lost theirs."""
@@ -75,6 +81,7 @@ class ConfigTruth:
             case "DELETE":
                 seen = body.get("preconditions") or {}
                 uid, version = seen["uid"], seen["resourceVersion"]
+                self._deleting = name
                 return DeleteConfigCopy(kind=ConfigKind.CONFIG_MAP, name=name, uid=uid, resource_version=version)
             case _:
                 return None
@@ -83,6 +90,8 @@ class ConfigTruth:
         self._remember(ConfigRef(ConfigKind.CONFIG_MAP, change.new.key[1]), change)
         seen = decode(CONFIG_MAP, change.new.metadata_only().raw())
         gone = change.event == DELETED
+        if gone:
+            self._remember_deleted(change.new)
         difference = self._table.remove("", seen) if gone else self._table.put("", seen)
         before, after = (difference.before, difference.after) if difference is not None else (None, None)
         self._contents.learn(before, after, now_s=self._cluster.clock.now_s())
@@ -111,6 +120,14 @@ class ConfigTruth:
                 immutable=manifest.get("immutable") is True,
             )
             self._contents.put(source, read)
+
+    def _remember_deleted(self, copy: Stored) -> None:
+        namespace, name = copy.key
+        if name == self._deleting:
+            self._deleting = ""
+            return
+        at_s, of = asyncio.get_running_loop().time(), Key(namespace, copy.labels.get(NAME, ""))
+        self._deleted += [(at_s, each) for each in self.configs.copies(of, "") if each.name == name]
 
     def _remember(self, ref: ConfigRef, change: CommittedWrite) -> None:
         before_s, key = asyncio.get_running_loop().time(), Key(change.new.key[0], "nobody")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,7 +68,7 @@ def touch(stage: Stage, number: int) -> None:
 
 def crash_a_pod(stage: Stage, *, app: str = "web") -> None:
     """A container of one pod ends, and is started again."""
-    stage.cluster.kubelets.crash(next(iter(_ready(stage, app))).key)
+    stage.cluster.kubelets.crash(ready_pods(stage, app)[0].key)
 
 
 def remove(stage: Stage) -> None:
@@ -122,7 +121,7 @@ async def healthy(stage: Stage, name: str = KEY.name) -> str:
 def values(stage: Stage, *, app: str = "web") -> dict[str, set[str]]:
     """By revision: what its ready pods read, in any way."""
     found: dict[str, set[str]] = {}
-    for pod in _ready(stage, app):
+    for pod in ready_pods(stage, app):
         found.setdefault(pod.labels.get(REVISION, ""), set()).update(_reads(stage, pod))
     return found
 
@@ -131,7 +130,7 @@ async def until_all_answer(stage: Stage, value: str, *, pods: int = 2, app: str 
     """Waits until there are so many ready pods, and each answers with `value`, whichever way it reads."""
 
     def holds() -> bool:
-        ready = list(_ready(stage, app))
+        ready = ready_pods(stage, app)
         return len(ready) == pods and all(_reads(stage, each) == {value} for each in ready)
 
     await stage.until(holds)
@@ -163,7 +162,7 @@ class Answers:
 
     def look(self, stage: Stage) -> None:
         """Notes every pod that answers with two values, or with another one than before."""
-        for pod in _ready(stage, None):
+        for pod in ready_pods(stage, None):
             uid, reads = pod.metadata["uid"], _reads(stage, pod)
             before = self.first.setdefault(uid, reads)
             if len(reads) != 1 or reads != before:
@@ -181,9 +180,10 @@ def watched() -> Script:
     return Answers({}).follow
 
 
-def _ready(stage: Stage, app: str | None) -> Iterable[Stored]:
+def ready_pods(stage: Stage, app: str | None = "web") -> list[Stored]:
+    """Of one app, or with None of all."""
     pods = stage.cluster.api.history.select(POD, KEY.namespace)
-    return (each for each in pods if pod_facts.is_ready(each) and app in (None, each.labels.get("app")))
+    return [each for each in pods if pod_facts.is_ready(each) and app in (None, each.labels.get("app"))]
 
 
 def _reads(stage: Stage, pod: Stored) -> set[str]:

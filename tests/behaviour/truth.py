@@ -198,7 +198,7 @@ class Truth:
         return replace(observed.snapshot, replica_sets=sets, pods=pods)
 
     def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
-        """The same, now and with each spec and source that somebody has replaced in the last `grace_s` seconds.
+        """The same, now and with each spec and source that somebody has replaced, or copy deleted, in the last `grace_s` seconds.
 
         A pass that was under way then cannot have known better: no write can be bound to two objects.
         """
@@ -211,6 +211,7 @@ class Truth:
             now,
             *(replace(now, rollout=each) for at_s, each in self._earlier if at_s >= since_s),
             *(replace(now, sources={**now.sources, **each}) for each in sources),
+            *(replace(now, copies=(*now.copies, each)) for each in self._config.deleted(since_s=since_s)),
         ]
 
     def status(self, key: Key) -> RolloutStatus:

@@ -110,6 +110,42 @@ def test_what_would_not_succeed_is_exit_code_1(answer: Callable[[], bytes], phas
     assert one["run"]["message"].startswith(f'Metric "rate" assessed {phase}')
 
 
+@pytest.mark.parametrize(
+    ("fields", "values", "code"),
+    [
+        ({"noData": "wait"}, (), Exit.BAD),
+        ({"noData": "wait"}, (float("nan"),), Exit.BAD),
+        ({"noData": "wait"}, (0.97,), Exit.OK),
+        ({"failureLimit": -1, "consecutiveSuccessLimit": 2}, (0.5,), Exit.BAD),
+    ],
+)
+def test_a_run_that_would_go_on_without_a_success_is_exit_code_1(
+    fields: Mapping[str, Any], values: tuple[float, ...], code: Exit
+) -> None:
+    """A metric of a background analysis has no count, so nothing ends it; a query that finds nothing must not pass a pipeline."""
+    answer = ok(vector(*values))
+    found, (one,) = tried([template(prometheus(interval="1m", **fields))], {"/api/v1/query": answer})
+
+    assert (found, one["run"]["ends"]) == (code, False)
+
+
+def test_a_comparison_that_sees_nothing_is_exit_code_1() -> None:
+    """It would wait for requests in every run."""
+    nothing = ok({"status": "success", "data": {"resultType": "matrix", "result": []}})
+    compare = {
+        "canary": "7f9c",
+        "stable": "5d8b",
+        "of": {"prometheus": {"query": 'errors_total{hash="{{arm}}"}'}},
+        "total": 'requests_total{hash="{{arm}}"}',
+        "effect": "1%",
+    }
+    metric = {"name": "errors", "interval": "1m", "count": 5000, "provider": {"compare": compare}}
+
+    code, (one,) = tried([template(metric)], {"/api/v1/query": nothing})
+
+    assert (code, one["metrics"][0]["phase"]) == (Exit.BAD, "Pending")
+
+
 def test_arguments_are_put_into_queries() -> None:
     """Also those for which a Rollout or a Secret would have the value."""
     metric = prometheus(provider={"prometheus": {"query": 'up{service="{{args.service}}"}'}})
@@ -240,6 +276,8 @@ def test_the_pages_example_is_measured_as_the_page_says(
         (["--dry-run", "other"], "have no template other"),
         (["--dry-run", "--arg", "service"], "NAME=VALUE"),
         (["--dry-run", "-o", "yaml"], "takes json"),
+        (["--dry-run", "--arg", "sevice=cart"], "no template asks for the argument sevice"),
+        (["--dry-run", "--prometheus-url", "prometheus:9090"], "--prometheus-url takes http[s]://HOST"),
     ],
 )
 def test_a_command_line_that_cannot_be_meant_says_what_to_write(

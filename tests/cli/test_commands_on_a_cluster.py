@@ -189,6 +189,7 @@ async def test_what_cannot_be_done_is_said_with_its_exit_code(
         assert said in error
 
 
+@pytest.mark.long
 async def test_on_a_terminal_the_tree_lives_and_an_abort_asks(tmp_path: Path) -> None:
     """A real pseudo-terminal: the live tree is drawn again when the Rollout moves, and Enter alone does not abort."""
     async with shop(tmp_path) as there, terminal(there, "get", "cart", "-w") as live:

@@ -70,6 +70,10 @@ async def test_every_command_says_that_rollouts_are_not_installed(
          "you may not list rollouts in namespace shop: ask for the ClusterRole `view`, which the chart extends to Rollouts"),
         (ApiForbidden(f'{PATH}: 403 Forbidden {NO_RIGHT.format("patch")} at the cluster scope'),
          "you may not patch rollouts in every namespace: ask for the ClusterRole `edit`, which the chart extends to Rollouts"),
+        (ApiNotFound(f'{PATH}/a: 404 NotFound analysisruns.rollouts.dev "a" not found'),
+         'analysisruns "a" not found in namespace shop: `kubectl get analysisruns -A` lists all'),
+        (ApiNotFound(f'{PATH}: 404 NotFound namespaces "shpo" not found'),
+         "there is no namespace shpo: `kubectl create namespace shpo`, or name another one by -n"),
         (ApiForbidden(f"{PATH}: 401 Unauthorized Unauthorized"),
          "the API server does not know who you are: log in again, or look at the user of `kubectl config view --minify`"),
         (ApiUnavailable(f"{PATH}: no answer within 10 s"),
@@ -109,3 +113,27 @@ async def test_a_wrong_name_is_told_with_the_names_that_there_are(there: tuple[s
         await session.client.create(ROLLOUT, "default", rollout("default", each, STEPS))
 
     assert str(await no_rollout(session, name)) == text
+
+
+@pytest.mark.parametrize("command", [["get"], ["status"], ["promote"], ["delete", "--yes"], ["set", "image"]])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("", "'' is not the name of a Rollout"), ("../x", "is not the name of"), ("rollout/cart", "write cart")],
+)
+def test_what_is_no_name_is_told_before_anything_is_asked(
+    capsys: pytest.CaptureFixture[str], command: list[str], name: str, words: str
+) -> None:
+    """A script's variable was empty: to the API server, DELETE without a name is about all Rollouts of the namespace."""
+    assert main([*command, name, *(["app=x:1"] if command == ["set", "image"] else [])]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("images", "words"), [(["app=a:1", "app=b:1"], "app is given two images"), (["app=a: 1"], "an image has no spaces")]
+)
+def test_images_that_nobody_can_have_meant_are_refused(
+    capsys: pytest.CaptureFixture[str], images: list[str], words: str
+) -> None:
+    """The last of two images would win in silence, and an image with a space starts an update that can never finish."""
+    assert main(["set", "image", "cart", *images]) == 2
+    assert words in capsys.readouterr().err

@@ -106,6 +106,7 @@ def test_bash_completes_by_the_script(tmp_path: Path) -> None:
     assert done.stdout == "json\n", done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl_completes_its_plugin(tmp_path: Path) -> None:
     """kubectl runs `kubectl_complete-rollouts` with the words, and passes on what it prints."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.rbac import Account, parse_account, roles, secrets_named
+from rollouts.cli.commands.rbac import Account, RoleKey, parse_account, roles, secrets_named
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import main
 from rollouts.objects import Manifest
@@ -16,10 +16,12 @@ from rollouts.objects import Manifest
 API = "rollouts.dev/v1alpha1"
 
 
-def template(*secrets: str, kind: str = "AnalysisTemplate", namespace: str = "shop", **head: Any) -> Manifest:
+def template(
+    *secrets: str, kind: str = "AnalysisTemplate", namespace: str = "shop", name: str = "t", **head: Any
+) -> Manifest:
     """A template whose arguments come from Secrets."""
     args = [{"name": each, "valueFrom": {"secretKeyRef": {"name": each, "key": "token"}}} for each in secrets]
-    metadata = {"name": "t", **({"namespace": namespace} if namespace else {})}
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": {"args": [{"name": "a"}, *args]}, **head}
 
 
@@ -39,7 +41,25 @@ def test_each_secret_is_named_once_in_its_namespace(
     manifests: list[Manifest], namespaces: tuple[str, ...], secrets: dict[str, str]
 ) -> None:
     """A template of the cluster needs the namespaces in which it is used."""
-    assert secrets_named(manifests, namespaces) == {name: tuple(each) for name, each in secrets.items()}
+    named = secrets_named(manifests, namespaces)
+
+    assert {role.namespace: each for role, each in named.items()} == {
+        name: tuple(each) for name, each in secrets.items()
+    }
+
+
+def test_each_object_has_a_role_of_its_own() -> None:
+    """Somebody who applies the Roles of one file would otherwise take the rights of all other files of the namespace."""
+    of_cluster = template("a", kind="ClusterAnalysisTemplate", namespace="")
+    run = template("a", kind="AnalysisRun", name="")
+    run["metadata"]["generateName"] = "by-hand-"
+
+    assert secrets_named([template("a"), template("b", name="u"), of_cluster, run], ("shop",)) == {
+        RoleKey("shop", "rollouts-analysis-secrets-analysisrun-by-hand"): ("a",),
+        RoleKey("shop", "rollouts-analysis-secrets-analysistemplate-t"): ("a",),
+        RoleKey("shop", "rollouts-analysis-secrets-analysistemplate-u"): ("b",),
+        RoleKey("shop", "rollouts-analysis-secrets-clusteranalysistemplate-t"): ("a",),
+    }
 
 
 @pytest.mark.parametrize(
@@ -48,6 +68,7 @@ def test_each_secret_is_named_once_in_its_namespace(
         (template("a", namespace=""), "AnalysisTemplate t: has no namespace"),
         (template("a", kind="ClusterAnalysisTemplate"), "ClusterAnalysisTemplate t: has no namespace"),
         (template("A/b"), "AnalysisTemplate t: the name of a Secret must be the name of an object"),
+        (template("a", name="../x"), "AnalysisTemplate: metadata.name must be the name of an object"),
     ],
 )
 def test_what_is_not_known_is_not_guessed(manifest: Manifest, words: str) -> None:
@@ -58,12 +79,12 @@ def test_what_is_not_known_is_not_guessed(manifest: Manifest, words: str) -> Non
 
 def test_a_role_may_get_these_secrets_and_nothing_else() -> None:
     """No list, no watch, no other name; bound to the one account."""
-    role, binding = roles({"shop": ("a", "b")}, Account("rollouts-system", "rollouts"))
+    role, binding = roles({RoleKey("shop", "of-t"): ("a", "b")}, Account("rollouts-system", "rollouts"))
 
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]}
     ]
-    assert role["metadata"] == binding["metadata"] == {"name": "rollouts-analysis-secrets", "namespace": "shop"}
+    assert role["metadata"] == binding["metadata"] == {"name": "of-t", "namespace": "shop"}
     assert binding["roleRef"] == {
         "apiGroup": "rbac.authorization.k8s.io",
         "kind": "Role",
@@ -87,7 +108,8 @@ def test_the_command_prints_yaml_that_kubectl_takes(tmp_path: Path, capsys: pyte
 
     assert main(["rbac", "-f", str(file), "--service-account", "r/c", "-n", "cart"]) == Exit.OK
     made = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert made == roles({"cart": ("b",), "shop": ("a",)}, Account("r", "c"))
+    role = "rollouts-analysis-secrets-analysistemplate-t"
+    assert made == roles({RoleKey("cart", role): ("b",), RoleKey("shop", role): ("a",)}, Account("r", "c"))
     assert main(["rbac", "-f", str(file)]) == Exit.USAGE
     assert "has no namespace" in capsys.readouterr().err
     file.write_text(yaml.safe_dump(template()))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.rbac import Account, config_roles, config_secrets_named
+from rollouts.cli.commands.rbac import Account, RoleKey, config_roles, config_secrets_named
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import main
 from rollouts.manifests.config_copy import config_key
@@ -23,6 +23,7 @@ from tests.cli.test_the_plan_knows_configuration import cart, install, planned, 
 
 Printed = pytest.CaptureFixture[str]
 KEY = b"k" * 32
+ROLE = "rollouts-config-secrets-cart"
 OPTED_IN = {"secrets": True}
 OLD, NEW = secret("db", {"password": "hunter2", "user": "shop"}), secret("db", {"password": "hunter3", "user": "shop"})
 
@@ -47,14 +48,17 @@ async def stored(there: Served, **more: Any) -> str:
 @pytest.mark.parametrize(
     ("manifests", "named"),
     [
-        ([reading("b", "a")], {"one": ("a", "b", CONFIG_KEY_NAME)}),
+        ([reading("b", "a")], {RoleKey("one", ROLE): ("a", "b", CONFIG_KEY_NAME)}),
         ([reading("a", mode="On"), reading("a", secrets=False), reading("a", secrets=True, mode="Off")], {}),
-        ([{**reading("a"), "metadata": {"name": "x", "namespace": "two"}}], {"two": ("a", CONFIG_KEY_NAME)}),
+        (
+            [{**reading("a"), "metadata": {"name": "x", "namespace": "two"}}],
+            {RoleKey("two", "rollouts-config-secrets-x"): ("a", CONFIG_KEY_NAME)},
+        ),
         ([{**reading("a"), "apiVersion": "argoproj.io/v1alpha1"}], {}),
     ],
 )
 def test_the_secrets_of_rollouts_that_opted_in_are_named_with_the_key(
-    manifests: list[Manifest], named: Mapping[str, tuple[str, ...]]
+    manifests: list[Manifest], named: Mapping[RoleKey, tuple[str, ...]]
 ) -> None:
     """A Rollout that has not said so needs no right, and gets none."""
     assert config_secrets_named(manifests, ("one",)) == named
@@ -62,12 +66,22 @@ def test_the_secrets_of_rollouts_that_opted_in_are_named_with_the_key(
 
 def test_a_role_may_get_these_secrets_and_create_others() -> None:
     """RBAC cannot limit the names of what is created; there is no list, no watch, no change and no deletion."""
-    role, binding = config_roles({"shop": ("a", "b")}, Account("rollouts-system", "rollouts"))
+    role, binding = config_roles({RoleKey("shop", ROLE): ("a", "b")}, Account("rollouts-system", "rollouts"))
     about = {"apiGroups": [""], "resources": ["secrets"]}
 
     assert role["rules"] == [{**about, "resourceNames": ["a", "b"], "verbs": ["get"]}, {**about, "verbs": ["create"]}]
-    assert role["metadata"] == binding["metadata"] == {"name": "rollouts-config-secrets", "namespace": "shop"}
-    assert binding["roleRef"]["name"] == "rollouts-config-secrets"
+    assert role["metadata"] == binding["metadata"] == {"name": ROLE, "namespace": "shop"}
+    assert binding["roleRef"]["name"] == ROLE
+
+
+def test_each_rollout_has_a_role_of_its_own() -> None:
+    """Two teams of a namespace would otherwise take the rights from each other, in turn."""
+    other = {**reading("b"), "metadata": {"name": "other"}}
+
+    assert config_secrets_named([reading("a"), other, reading("c")], ("one",)) == {
+        RoleKey("one", ROLE): ("a", "c", CONFIG_KEY_NAME),
+        RoleKey("one", "rollouts-config-secrets-other"): ("b", CONFIG_KEY_NAME),
+    }
 
 
 def test_the_command_prints_the_roles_of_rollouts(tmp_path: Path, capsys: Printed) -> None:
@@ -77,7 +91,9 @@ def test_the_command_prints_the_roles_of_rollouts(tmp_path: Path, capsys: Printe
 
     assert main(["rbac", "-f", str(file), "-n", "shop"]) == Exit.OK
     made = list(yaml.safe_load_all(capsys.readouterr().out))
-    assert made == config_roles({"shop": ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts"))
+    assert made == config_roles(
+        {RoleKey("shop", ROLE): ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts")
+    )
     assert main(["rbac", "-f", str(file)]) == Exit.USAGE
     assert "Rollout cart: has no namespace" in capsys.readouterr().err
 

@@ -188,7 +188,9 @@ async def test_ctrl_c_gives_the_screen_back_and_says_how_far_it_came(monkeypatch
     monkeypatch.setattr(demo_module, "ACTS", (Act("install", install), Act("waiting", waits)))
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None, _environ={})
     running = asyncio.create_task(demo(SIMULATED, console=console, lines=False))
-    await playing.wait()
+    begun = asyncio.create_task(playing.wait())
+    await asyncio.wait({running, begun}, return_when=asyncio.FIRST_COMPLETED)
+    assert begun.done(), "the demo ended before its second act"
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -105,7 +105,9 @@ def forbidden(
     method: str = "GET", *, accept: str | None = None, name: str = ""
 ) -> Callable[[Request], Response | None]:
     """Refuses requests about ConfigMaps, as RBAC does."""
-    body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "may not"}).encode()
+    verb = {"GET": "get", "POST": "create"}[method]
+    message = f'configmaps is forbidden: User "rollouts" cannot {verb} resource "configmaps" in API group ""'
+    body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}).encode()
 
     def refuse(request: Request) -> Response | None:
         about = "/namespaces/default/configmaps" in request.path or request.path.endswith("/api/v1/configmaps")
@@ -162,6 +164,11 @@ class Configured:
         body = json.dumps({"metadata": {"annotations": {f"rollouts.dev/{verb}": value}}}).encode()
         path = ROLLOUT.path("default", name)
         assert self.cluster.api.answer(Request("PATCH", path, {}, body, MERGE_PATCH)).status == 200
+
+    def patch(self, name: str, body: Manifest, *, kind: Kind = CONFIG_MAP) -> None:
+        """A merge patch, as a user."""
+        path = kind.path("default", name)
+        assert self.cluster.api.answer(Request("PATCH", path, {}, json.dumps(body).encode(), MERGE_PATCH)).status == 200
 
     def delete(self, name: str, *, kind: Kind = CONFIG_MAP) -> None:
         """As a user; what it owns follows."""

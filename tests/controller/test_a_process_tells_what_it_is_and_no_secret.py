@@ -62,7 +62,7 @@ async def test_the_start_log_says_which_event_loop_runs(tmp_path: Path, wanted: 
     assert lines[0]["event_loop"] == loop
 
 
-@pytest.mark.parametrize("status", [200, 401, 403, 500])
+@pytest.mark.parametrize("status", [401, *[pytest.param(each, marks=pytest.mark.long) for each in (200, 403, 500)]])
 async def test_no_log_line_and_no_metric_has_the_token(tmp_path: Path, status: int) -> None:
     """Whatever the server answers; also when it does not speak as an API server does."""
 

@@ -332,3 +332,43 @@ def test_a_copy_without_an_owner_is_taken_back() -> None:
         assert [each["uid"] for each in copy["metadata"]["ownerReferences"]] == [rollout["metadata"]["uid"]]
 
     play(scenario)
+
+
+def test_a_copy_that_cannot_go_is_told_and_used_again_once_it_is_gone() -> None:
+    """Somebody has put a finalizer on it. The next Rollout of that name would be without a word in status."""
+
+    async def scenario(stage: Configured) -> None:
+        stage.apply(config_map(), canary())
+        await stage.until_healthy()
+        (name,) = stage.copies()
+        stage.patch(name, {"metadata": {"finalizers": ["tests.dev/kept"]}})
+        stage.delete("web", kind=ROLLOUT)
+        await stage.cluster.until(lambda one: one is None, kind=ROLLOUT, namespace="default", name="web", deadline_s=60)
+        stage.apply(canary())
+        told = await stage.until(lambda one: one.get("phase") == "Degraded")
+        assert told["waitingFor"]["reason"] == "ConfigCopyNotUsable"
+        assert f"ConfigMap {name} is being deleted" in told["message"]
+        stage.patch(name, {"metadata": {"finalizers": None}})
+        await stage.until_healthy()
+
+    play(scenario)
+
+
+def test_a_copy_that_cannot_go_holds_up_no_update() -> None:
+    """The pods of its revision read it until it is gone, and then it is made again."""
+
+    async def scenario(stage: Configured) -> None:
+        stage.apply(config_map(), canary())
+        first = await stage.until_healthy()
+        (name,) = stage.copies()
+        stage.apply(config_map(data={"color": "green"}))
+        second = await stage.promoted(at=first)
+        stage.patch(name, {"metadata": {"finalizers": ["tests.dev/kept"]}})
+        stage.delete(name)
+        stage.apply(config_map())
+        assert await stage.promoted(at=second) == first
+        stage.patch(name, {"metadata": {"finalizers": None}})
+        await asyncio.sleep(30)
+        assert "deletionTimestamp" not in stage.copies()[name]["metadata"]
+
+    play(scenario)

@@ -70,7 +70,9 @@ def asked(stage: Configured, requests: list[Request]) -> Callable[[Request], Res
 
 def refused(method: str) -> Callable[[Request], Response | None]:
     """Refuses requests about Secrets, as RBAC does."""
-    body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "may not"}).encode()
+    verb = {"GET": "get", "POST": "create"}[method]
+    message = f'secrets is forbidden: User "rollouts" cannot {verb} resource "secrets" in API group ""'
+    body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}).encode()
 
     def refuse(request: Request) -> Response | None:
         return Response(403, body) if "/secrets" in request.path and request.method == method else None

@@ -5,7 +5,7 @@ The same worlds as in test_any_world_is_safe_and_comes_to_rest.py, with more edi
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -19,9 +19,9 @@ from tests.core.test_any_world_is_safe_and_comes_to_rest import (
     BLUE_GREENS,
     CANARIES,
     ENVIRONMENT,
+    MORE,
     PASSES,
     PEOPLE,
-    UNHURRIED,
     WITH_ROUTES,
     assert_comes_to_rest,
     played,
@@ -50,7 +50,7 @@ def _tapes(*more: str) -> st.SearchStrategy[list[tuple[str, int, int]]]:
 TAPES, SECRET_TAPES = _tapes(), _tapes(*OF_SECRETS)
 
 
-@lru_cache
+@cache
 def _start(number: int, *, from_before: bool, secrets: bool = False) -> World:
     """The first content is rolled out; `from_before` by a version of this program that made no copies."""
     refs = WITH_SECRET if secrets else REFS
@@ -69,7 +69,7 @@ ORPHANED_AFTER_AN_EDIT = [
 """While nobody owns the ReplicaSet, its note of what the pods read is not seen; the update that follows is a true one."""
 
 
-@UNHURRIED
+@MORE
 @given(number=st.sampled_from(range(len(STRATEGIES))), from_before=st.booleans(), tape=TAPES)
 @example(number=0, from_before=True, tape=ORPHANED_AFTER_AN_EDIT)
 def test_any_sequence_of_edits_is_safe_and_comes_to_rest(
@@ -87,7 +87,7 @@ WITHOUT_ITS_CONTENT = [
 """The stable revision's ReplicaSet is made again, and the content of its copy is nowhere any more."""
 
 
-@UNHURRIED
+@MORE
 @given(number=st.sampled_from(range(len(STRATEGIES))), tape=SECRET_TAPES)
 @example(number=0, tape=WITHOUT_ITS_CONTENT)
 def test_any_sequence_with_a_secret_is_safe_and_comes_to_rest(number: int, tape: list[tuple[str, int, int]]) -> None:

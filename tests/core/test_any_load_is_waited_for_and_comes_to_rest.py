@@ -5,7 +5,7 @@ The same worlds as in test_any_world_is_safe_and_comes_to_rest.py. `ROLLOUTS_DEE
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +15,9 @@ from tests.core.model import World, world
 from tests.core.test_any_world_is_safe_and_comes_to_rest import (
     ENVIRONMENT,
     EVERY,
+    MORE,
     PASSES,
     PEOPLE,
-    UNHURRIED,
     assert_comes_to_rest,
     played,
 )
@@ -40,13 +40,13 @@ TAPES = st.lists(
 )
 
 
-@lru_cache
+@cache
 def _start(number: int, replicas: int, gate: int) -> World:
     """A new template comes to a Rollout whose steps wait for its autoscaler."""
     return edited(settled(world(EVERY[number], replicas=replicas, autoscaling=GATES[gate])), revision="b")
 
 
-@UNHURRIED
+@MORE
 @given(number=st.sampled_from(range(len(EVERY))), replicas=st.integers(1, 6), gate=st.integers(0, 2), tape=TAPES)
 def test_an_update_that_waits_for_its_autoscaler_is_safe_and_comes_to_rest(
     number: int, replicas: int, gate: int, tape: list[tuple[str, int, int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.model.revision import canonical_json, replica_set_name, short_hash
@@ -31,6 +31,7 @@ def test_the_order_of_keys_and_nulls_do_not_matter(template: dict[str, object]) 
 
 @QUICK
 @given(one=OBJECTS, other=OBJECTS)
+@example(one={"": []}, other={"": {}})
 def test_other_contents_have_another_name(one: dict[str, object], other: dict[str, object]) -> None:
     """True and 1 are not the same to Kubernetes either."""
     same = repr(_sorted(one)) == repr(_sorted(other))
@@ -72,5 +73,5 @@ def test_two_long_names_never_share_a_replica_set(length: int) -> None:
 
 def _sorted(value: object) -> object:
     if isinstance(value, dict):
-        return [(key, _sorted(value[key])) for key in sorted(value)]
+        return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value

@@ -44,7 +44,7 @@ def _grant(stage: Stage, rollout: Manifest) -> list[Manifest]:
     command += ["--service-account", f"{RELEASE_NAMESPACE}/{RELEASE}"]
     printed = subprocess.run(command, input=json.dumps(rollout), capture_output=True, text=True, check=True, timeout=60)
     stage.kubectl("apply", "-f", "-", input=printed.stdout)
-    return list(stage.get("role", "rollouts-config-secrets")["rules"])
+    return list(stage.get("role", f"rollouts-config-secrets-{rollout['metadata']['name']}")["rules"])
 
 
 def _names(stage: Stage, revision: str) -> str:

@@ -5,6 +5,7 @@ A healthy cluster is in `test_the_pages_that_people_follow.py`; what kwok's pods
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -155,7 +156,7 @@ def routed() -> dict[str, Any]:
 
 def install_an_old_gateway_api(plane: ControlPlane) -> None:
     """HTTPRoutes as v1.0 had them, whose mirrors know no percentage."""
-    route = next(each for each in gateway_crds() if each["spec"]["names"]["kind"] == "HTTPRoute")
+    route = copy.deepcopy(next(each for each in gateway_crds() if each["spec"]["names"]["kind"] == "HTTPRoute"))
     route["metadata"]["annotations"]["gateway.networking.k8s.io/bundle-version"] = "v1.0.0"
     (version,) = [each for each in route["spec"]["versions"] if each["name"] == "v1"]
     rule = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["rules"]["items"]

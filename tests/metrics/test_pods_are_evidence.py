@@ -111,6 +111,45 @@ def test_pods_are_judged(pods: list[dict[str, Any]], source: PodEvidence, phase:
     assert bool(found.message) is bool(words)
 
 
+def _over(pod: dict[str, Any], phase: str = "Failed", changed: str = BEFORE, **status: Any) -> dict[str, Any]:
+    """A pod that was evicted, or that a kubelet did not take: it stays for people, and its ReplicaSet has made another one."""
+    conditions = [{"type": "Ready", "status": "False", "lastTransitionTime": changed}]
+    return {**pod, "status": {**pod["status"], "conditions": conditions, "phase": phase, **status}}
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        _over(_pod(_container(state=_ended(at=BEFORE)), created=BEFORE), reason="Evicted"),
+        _over(_pod(_container(state=_ended(at=BEFORE)), created=BEFORE), "Succeeded"),
+        _over(_pod(created=BEFORE), reason="OutOfcpu", conditions=None),
+        _over(_pod(_container(state={"waiting": {"reason": "ImagePullBackOff"}}), created=BEFORE)),
+    ],
+)
+def test_a_pod_that_was_over_before_the_run_is_no_evidence_of_it(gone: dict[str, Any]) -> None:
+    """An evicted pod stays until somebody deletes it: it would fail each run of the revision, a retry's too."""
+    assert _measured(_pod(_container()), gone).phase is AnalysisPhase.SUCCESSFUL
+    assert _measured(gone).phase is AnalysisPhase.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        _over(_pod(_container(state=_ended(at=AFTER)), created=BEFORE), reason="Evicted"),
+        _over(
+            _pod(_container(state={"terminated": {"reason": "ContainerStatusUnknown"}}), created=BEFORE), changed=AFTER
+        ),
+        _over(_pod(created=AFTER), reason="OutOfcpu", conditions=None),
+        _over({"metadata": {}, "status": {}}, conditions=None),
+    ],
+)
+def test_a_pod_that_ended_since_the_run_began_counts_as_one_that_is_not_ready(gone: dict[str, Any]) -> None:
+    """It may have been evicted for what the revision uses. So does one of which nobody knows when it ended."""
+    found = _measured(_pod(_container()), gone)
+
+    assert (found.phase, found.message) == (AnalysisPhase.FAILED, "1 of 2 pods are ready, 100 % are needed")
+
+
 def test_what_was_before_the_run_is_not_its_own() -> None:
     """A pod that is older counts when it ended since; nobody can tell how often it had before."""
     old: dict[str, Any] = {"restartCount": 7, "lastState": _ended("OOMKilled", BEFORE)}

@@ -400,7 +400,7 @@ def test_the_deployment_runs_under_the_restricted_pod_security_standard(
 def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: Path, tmp_path: Path) -> None:
     """A chart and a program of one version that do not fit would crash-loop on the first install."""
     documents = render(helm, "--set", "watchNamespaces={shop}", home=tmp_path)
-    documents += render(helm, "--set", "leaderElection=false", home=tmp_path)
+    documents += render(helm, "--set", "leaderElection=false,replicas=1", home=tmp_path)
     documents += render(
         helm, "--set", "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090", home=tmp_path
     )

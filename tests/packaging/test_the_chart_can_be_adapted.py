@@ -186,3 +186,19 @@ def test_the_dashboard_is_one_that_grafanas_sidecar_finds(helm: Path, tmp_path: 
     assert dashboard == json.loads(DASHBOARD.read_text())
     assert len(places) == len(set(places)) == len({each["id"] for each in dashboard["panels"]})
     assert all(each["title"] and each["targets"] for each in dashboard["panels"])
+
+
+def test_without_a_lease_two_controllers_never_run(helm: Path, tmp_path: Path) -> None:
+    """`leaderElection: false` alone left two replicas, and an upgrade ran two: both would write."""
+    refused = subprocess.run(
+        [str(helm), "template", RELEASE, str(CHART), "--set", "leaderElection=false"],
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode != 0 and "replicas is 2: set replicas to 1 too" in refused.stderr
+
+    spec = _one(render(helm, "--set", "leaderElection=false,replicas=1", home=tmp_path), "Deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert "strategy" not in _one(render(helm, home=tmp_path), "Deployment")["spec"]

@@ -36,7 +36,7 @@ FOREIGN = {
     "--validate": "kubectl",
 }
 """Options of other programs that pages name, with the program."""
-OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--argo"}
+OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--argo"}
 ON_EVERY_CLUSTER = {"--namespace", "--kubeconfig", "--context", "--request-timeout", "--no-wait"}
 """Options that docs/cli.md explains once, below its table."""
 _PROGRAM = re.compile(r"(?:^|[|&(;$\s])(?:kubectl rollouts|rollouts) +([^|&;<>()`#\n\\]+)", re.MULTILINE)

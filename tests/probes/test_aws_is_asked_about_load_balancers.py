@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from rollouts.clock import SystemClock
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
@@ -38,6 +37,8 @@ DENIED = THROTTLED.replace("Throttling", "AccessDenied").replace(
 @pytest.fixture(scope="module")
 def aws() -> Iterator[str]:
     """Where an AWS of our own answers."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - half a second of each worker that collects the tests
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

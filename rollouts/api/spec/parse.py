@@ -31,7 +31,8 @@ from rollouts.api.v1alpha1.rollout import (
     RolloutSpecWire,
     RolloutStrategy,
 )
-from rollouts.core.config.references import references
+from rollouts.core.config.references import SOURCES_MAX, references
+from rollouts.core.model.config import ConfigRef, ConfigVersioning
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
@@ -212,10 +213,20 @@ def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
         drain=drain_spec(wire.drain or Drain(), ends),
         ends=ends,
         config_versioning=versioning,
-        config_refs=references(raw["template"], secrets=versioning.secrets) if versioning.enabled else (),
+        config_refs=_config_refs(raw["template"], versioning),
         autoscaling=autoscaling_gate(wire.autoscaling),
         template_labels=template_labels(raw["template"]),
     )
+
+
+def _config_refs(template: Mapping[str, Any], versioning: ConfigVersioning) -> tuple[ConfigRef, ...]:
+    refs = references(template, secrets=versioning.secrets) if versioning.enabled else ()
+    if len(refs) > SOURCES_MAX:
+        what = f"names {len(refs)} ConfigMaps and Secrets, and {SOURCES_MAX} at most can belong to a revision"
+        raise SpecInvalid(
+            (SpecProblem("spec.template", f"{what}: name fewer, or set spec.configVersioning.mode: Off"),)
+        )
+    return refs
 
 
 def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:

@@ -110,8 +110,16 @@ class Analysed:
 
     @property
     def exit(self) -> Exit:
-        """BAD where a run would end badly."""
-        return Exit.BAD if self.rehearsal.status.phase.bad else Exit.OK
+        """BAD where a run would end badly, or go on without a success."""
+        if self.rehearsal.ends:
+            return Exit.BAD if self.rehearsal.status.phase.bad else Exit.OK
+        return Exit.OK if all(map(self._may_succeed, self.spec.metrics)) else Exit.BAD
+
+    def _may_succeed(self, metric: Metric) -> bool:
+        """Whether a run that goes on with such measurements could have a success of the metric, or needs none."""
+        seen = self.measurements[metric.rules.name]
+        undecided = isinstance(metric.source, Comparison) and seen.phase is AnalysisPhase.PENDING and seen.samples > 0
+        return metric.rules.dry_run or undecided or seen.phase is AnalysisPhase.SUCCESSFUL
 
 
 def run_spec_of(
@@ -348,6 +356,14 @@ def _plain(one: Analysed) -> dict[str, Any]:
     }
 
 
+def _declared_arguments(templates: TemplatesByName) -> set[str]:
+    """Names of the arguments of all templates; what cannot be read has none."""
+    specs = (each.get("spec") for each in templates.values())
+    lists = (spec.get("args") for spec in specs if isinstance(spec, dict))
+    found = (each.get("name") for args in lists if isinstance(args, list) for each in args if isinstance(each, dict))
+    return {name for name in found if isinstance(name, str)}
+
+
 async def analyze(
     templates: TemplatesByName,
     names: Sequence[TemplateName],
@@ -366,8 +382,11 @@ async def analyze(
         of: the Rollout that gives values of arguments; None for none.
         cluster: the same Rollout, to be measured; None for none.
 
-    Returns: the worst of them; BAD for one that no run can be made of.
+    Returns: the worst of them; BAD for one that no run can be made of; USAGE for an argument that no template has.
     """
+    if unknown := sorted(asked.arguments.keys() - _declared_arguments(templates)):
+        fail(f"no template asks for the argument {', '.join(unknown)}")
+        return Exit.USAGE
     clock, found, wrong = SystemClock(), list[Analysed](), False
     asker = MetricAsker(tenants=TenantUrls(), clock=clock, ca_file=asked.ca_file)
     async with contextlib.aclosing(asker):

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rollouts.cli.commands.config import CURRENT
-from rollouts.cli.commands.lint import manifests_of
+from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.commands.verbs import look
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import fail
@@ -57,14 +57,16 @@ async def diff_file(options: Options, text: str, *, source: str, console: Consol
     Args:
         source: name of the file.
 
-    Returns: OK for no difference, else BAD; USAGE when the file has no Rollout.
+    Returns: OK for no difference, else BAD; USAGE when the file has no Rollout, or a document that cannot be read.
     Raises: what `Client` raises; ApiInvalid, when the server would refuse it.
     """
-    rollouts = [
-        each
-        for each in manifests_of(text)
-        if (each.get("apiVersion"), each.get("kind")) == (ROLLOUT.api_version, ROLLOUT.kind)
-    ]
+    try:
+        manifests = manifests_in(source, text)
+    except ValueError as broken:
+        fail(str(broken))
+        return Exit.USAGE
+    kind = (ROLLOUT.api_version, ROLLOUT.kind)
+    rollouts = [each for each in manifests if (each.get("apiVersion"), each.get("kind")) == kind]
     if not rollouts:
         fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout")
         return Exit.USAGE

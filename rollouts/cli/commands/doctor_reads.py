@@ -271,10 +271,10 @@ def secret_rights(manifests: Sequence[Manifest]) -> list[Right]:
         versioned, named = config_secrets_named(manifests, ()), secrets_named(manifests, ())
     except ValueError:
         return []  # a Secret whose name is none: the object's own status says so
-    reads = {(namespace, name) for each in (versioned, named) for namespace, names in each.items() for name in names}
+    reads = {(role.namespace, name) for each in (versioned, named) for role, names in each.items() for name in names}
     return [
         *(Right("", "secrets", "get", namespace, name) for namespace, name in sorted(reads)),
-        *(Right("", "secrets", "create", namespace) for namespace in versioned),
+        *(Right("", "secrets", "create", namespace) for namespace in sorted({role.namespace for role in versioned})),
     ]
 
 

@@ -21,7 +21,7 @@ from rollouts.cli.terminal.text import marks_for
 from rollouts.cli.terminal.tree import draw, fitting, line, lines_of
 from rollouts.cli.view.config import changes_text, uses_of
 from rollouts.cli.view.follow import Collection, Followed, following, list_all
-from rollouts.cli.view.missing import no_rollout
+from rollouts.cli.view.missing import no_rollout, the_rollout
 from rollouts.cli.view.objects import (
     RolloutObjects,
     belongs_to,
@@ -35,7 +35,6 @@ from rollouts.cli.view.objects import (
     view_of,
 )
 from rollouts.cli.view.session import Options, Session, open_session
-from rollouts.cluster.decoding import manifest_from
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
 
@@ -295,9 +294,7 @@ def _chosen(what: What, namespace: str | None) -> Collection:
 
 async def _manifests(session: Session, what: What, *, console: Console) -> Exit:
     if what.name is not None:
-        print_manifest(
-            manifest_from(await session.client.get(ROLLOUT, session.namespace, what.name)), what.output, console
-        )
+        print_manifest(await the_rollout(session, what.name), what.output, console)
     else:
         namespace = None if what.all_namespaces else session.namespace
         items, _ = await list_all(session, _chosen(what, namespace))

@@ -30,10 +30,11 @@ from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, mend, stranger
 from rollouts.cli.commands.lint_routes import route_problems
+from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique
-from rollouts.cli.kubernetes.yaml_text import KubernetesLoader, node_at, objects_of
+from rollouts.cli.kubernetes.yaml_text import documents_of, node_at, objects_of
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
@@ -130,8 +131,8 @@ def lint_text(
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
     report = LintReport()
-    documents = _documents(text, report)
-    if not report.problems and not any(document is not None for _, document in documents):
+    objects = list(objects_of(_documents(text, report)))
+    if not report.problems and not objects:
         report.problems.append(Remark(1, "document", "there is no object in it, so nothing was checked"))
     found = _Found(
         known=providers(text) if known is None else known,
@@ -140,7 +141,7 @@ def lint_text(
         scaled=autoscalers_in(text) if autoscalers is None else autoscalers,
         metrics=metrics,
     )
-    for node, document in objects_of(documents):
+    for node, document in objects:
         _check(node, document, report, found)
     report.problems += [*_contradictions(found), *_of_autoscalers(found), *_of_routes(found)]
     report.advice += _advice(found)
@@ -167,20 +168,22 @@ def manifests_of(text: str) -> tuple[Manifest, ...]:
     return tuple(manifest for _, manifest in objects_of(_documents(text, LintReport())) if isinstance(manifest, dict))
 
 
+def manifests_in(source: str, text: str) -> tuple[Manifest, ...]:
+    """The objects of a file, Lists taken apart, for commands that do not lint it first.
+
+    Raises: ValueError, with the place and the reason, when a document cannot be read: nothing may be left out in silence.
+    """
+    documents, broken = documents_of(text)
+    if broken is not None:
+        raise ValueError(f"{source}:{broken.line}: YAML: {broken.why}")
+    return tuple(each for _, each in objects_of(documents) if isinstance(each, dict))
+
+
 def _documents(text: str, report: LintReport) -> list[tuple[yaml.Node, Any]]:
     """Every document before the first that is no YAML; that one is reported as a problem."""
-    found: list[tuple[yaml.Node, Any]] = []
-    loader = KubernetesLoader(text)
-    try:
-        while loader.check_node() and (node := loader.get_node()) is not None:
-            found.append((node, loader.construct_document(node)))
-    except yaml.MarkedYAMLError as broken:
-        mark = broken.problem_mark or broken.context_mark
-        report.problems.append(Remark(mark.line + 1 if mark else 1, "YAML", broken.problem or str(broken)))
-    except yaml.YAMLError as broken:
-        report.problems.append(Remark(1, "YAML", str(broken)))
-    finally:
-        loader.dispose()
+    found, broken = documents_of(text)
+    if broken is not None:
+        report.problems.append(Remark(broken.line, "YAML", broken.why))
     return found
 
 
@@ -265,6 +268,7 @@ def _head_problems(document: Manifest) -> Iterator[tuple[str, str]]:
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         yield "metadata.name", "a name is required"
+    yield from metadata_problems(metadata)
     for key in document.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
         yield key, "unknown field"
     if not isinstance(document.get("spec"), dict):

@@ -12,7 +12,7 @@ from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.config.references import ConfigPlace, places
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.rollout import RolloutSpec
-from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, CONFIG_VERSIONING, CONFIG_VERSIONING_OFF
+from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_COPY_VALUE, is_left_alone
 from rollouts.objects import Manifest
 
 _ROOT = "spec.template"
@@ -137,7 +137,7 @@ def _sub_paths(document: Manifest, spec: RolloutSpec, every: Iterable[_Asked]) -
 def _is_versioned(asked: _Asked, spec: RolloutSpec) -> bool:
     ref = asked.place.ref
     annotations = _mapping(_mapping(_mapping(asked.found).get("metadata")).get("annotations"))
-    if not spec.config_versioning.enabled or annotations.get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
+    if not spec.config_versioning.enabled or is_left_alone(annotations):
         return False
     return ref.kind is ConfigKind.CONFIG_MAP or spec.config_versioning.secrets
 

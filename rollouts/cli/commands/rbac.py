@@ -1,14 +1,15 @@
 """`rollouts rbac`: the Roles with which the controller may read the Secrets that analyses and Rollouts name. Pure; no cluster.
 
 They name each Secret: the controller may get those, may list none, and may read no other. For copies of the Secrets of Rollouts
-it may create Secrets, which RBAC cannot limit by name; it may change and delete none.
+it may create Secrets, which RBAC cannot limit by name; it may change and delete none. Each object has Roles of its own: who
+applies those of one file takes no right from another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from rollouts.core.config.references import references
 from rollouts.core.model.config import ConfigKind
@@ -38,6 +39,18 @@ class Account:
     name: str
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class RoleKey:
+    """A Role: its namespace and its name, which says whose Secrets it is about."""
+
+    namespace: str
+    name: str
+
+
+SecretsNamed: TypeAlias = Mapping[RoleKey, tuple[str, ...]]
+"""The names of Secrets in their order, by the Role that is to open them, in the order of the Roles."""
+
+
 def parse_account(text: str) -> Account:
     """Reads NAMESPACE/NAME. Raises: ValueError that says what is allowed."""
     namespace, slash, name = text.partition("/")
@@ -46,55 +59,58 @@ def parse_account(text: str) -> Account:
     return Account(namespace, name)
 
 
-def secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """The names of Secrets by namespace, in their order.
+def secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> SecretsNamed:
+    """The Secrets that arguments of analyses name.
 
     Args:
         namespaces: of objects that have none of their own, such as ClusterAnalysisTemplates.
 
-    Raises: ValueError for an object whose namespace is not known, and for a Secret whose name is not.
+    Raises: ValueError for an object whose namespace or name is not known, and for a Secret whose name is not.
     """
-    found: dict[str, set[str]] = {}
+    found: dict[RoleKey, set[str]] = {}
     for manifest in manifests:
         names = tuple(_secrets_of(manifest))
         for name in names:
             if problem := name_problem(name):
                 raise ValueError(f"{_title(manifest)}: the name of a Secret {problem}")
-        for namespace in _namespaces_of(manifest, namespaces) if names else ():
-            found.setdefault(namespace, set()).update(names)
-    return {namespace: tuple(sorted(found[namespace])) for namespace in sorted(found)}
+        if names:
+            role = f"{ROLE_NAME}-{manifest['kind'].lower()}-{_name_of(manifest)}"
+            for namespace in _namespaces_of(manifest, namespaces):
+                found.setdefault(RoleKey(namespace, role), set()).update(names)
+    return {key: tuple(sorted(found[key])) for key in sorted(found)}
 
 
-def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """The names of the Secrets that Rollouts version, by namespace, and that of the key, in their order.
+def config_secrets_named(manifests: Sequence[Manifest], namespaces: Sequence[str]) -> SecretsNamed:
+    """The Secrets that Rollouts version, and that of the key.
 
     Args:
         namespaces: of Rollouts that name none.
 
-    Raises: ValueError for a Rollout whose namespace is not known.
+    Raises: ValueError for a Rollout whose namespace or name is not known.
     """
-    found: dict[str, set[str]] = {}
+    found: dict[RoleKey, set[str]] = {}
     for manifest in manifests:
-        names = _versioned_by(manifest)
-        for namespace in _namespaces_of(manifest, namespaces) if names else ():
-            found.setdefault(namespace, {CONFIG_KEY_NAME}).update(names)
-    return {namespace: tuple(sorted(found[namespace])) for namespace in sorted(found)}
+        if names := _versioned_by(manifest):
+            role = f"{CONFIG_ROLE_NAME}-{_name_of(manifest)}"
+            for namespace in _namespaces_of(manifest, namespaces):
+                found.setdefault(RoleKey(namespace, role), {CONFIG_KEY_NAME}).update(names)
+    return {key: tuple(sorted(found[key])) for key in sorted(found)}
 
 
-def roles(secrets: Mapping[str, Sequence[str]], account: Account) -> list[Manifest]:
-    """A Role and a RoleBinding for each namespace: for the Secrets of analyses."""
-    return _roles(ROLE_NAME, secrets, account, makes_copies=False)
+def roles(secrets: SecretsNamed, account: Account) -> list[Manifest]:
+    """Roles and RoleBindings for the Secrets of analyses."""
+    return _roles(secrets, account, makes_copies=False)
 
 
-def config_roles(secrets: Mapping[str, Sequence[str]], account: Account) -> list[Manifest]:
-    """A Role and a RoleBinding for each namespace: for the Secrets that Rollouts version, and their copies."""
-    return _roles(CONFIG_ROLE_NAME, secrets, account, makes_copies=True)
+def config_roles(secrets: SecretsNamed, account: Account) -> list[Manifest]:
+    """Roles and RoleBindings for the Secrets that Rollouts version, and their copies."""
+    return _roles(secrets, account, makes_copies=True)
 
 
-def _roles(role: str, secrets: Mapping[str, Sequence[str]], account: Account, *, makes_copies: bool) -> list[Manifest]:
+def _roles(secrets: SecretsNamed, account: Account, *, makes_copies: bool) -> list[Manifest]:
     made: list[Manifest] = []
-    for namespace, names in secrets.items():
-        metadata = {"name": role, "namespace": namespace}
+    for role, names in secrets.items():
+        metadata = {"name": role.name, "namespace": role.namespace}
         about = {"apiGroups": [SECRET.group], "resources": [SECRET.plural]}
         rules: list[Manifest] = [{**about, "resourceNames": list(names), "verbs": ["get"]}]
         if makes_copies:
@@ -106,7 +122,7 @@ def _roles(role: str, secrets: Mapping[str, Sequence[str]], account: Account, *,
                 **head,
                 "kind": "RoleBinding",
                 "metadata": metadata,
-                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role},
+                "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": role.name},
                 "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}],
             },
         ]
@@ -120,6 +136,15 @@ def _namespaces_of(manifest: Manifest, namespaces: Sequence[str]) -> Sequence[st
     if not namespaces:
         raise ValueError(f"{_title(manifest)}: has no namespace; name those in which it is used, with -n")
     return namespaces
+
+
+def _name_of(manifest: Manifest) -> str:
+    """The name of an object, or what the API server makes it of."""
+    metadata = _object(manifest.get("metadata"))
+    name = str(metadata.get("name") or metadata.get("generateName") or "").rstrip("-")
+    if problem := name_problem(name):
+        raise ValueError(f"{manifest['kind']}: metadata.name {problem}")
+    return name
 
 
 def _secrets_of(manifest: Manifest) -> Iterator[str]:

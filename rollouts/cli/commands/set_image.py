@@ -93,6 +93,11 @@ def parse_images(words: Sequence[str]) -> dict[str, str]:
     pairs = [word.partition("=") for word in words]
     if wrong := [word for word, (name, _, image) in zip(words, pairs, strict=True) if not name or not image]:
         raise ValueError(f"write CONTAINER=IMAGE, for example app=registry.example/app:1.5.0, not {wrong[0]!r}")
+    if wrong := [word for word in words if any(map(str.isspace, word))]:
+        raise ValueError(f"an image has no spaces: {wrong[0]!r}")
+    names = [name for name, _, _ in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{twice[0]} is given two images; name each container once")
     return {name: image for name, _, image in pairs}
 
 

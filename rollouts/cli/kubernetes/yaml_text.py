@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 _PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _RESOLVED_OTHERWISE = ("timestamp", "int", "float")
+_NOT_IN_JSON = ("timestamp", "set", "omap", "pairs")
+_DEEPEST = 200  # levels of mappings and lists; the schemas of CRDs have about 50
+_TOO_DEEP = f"something in it is nested more than {_DEEPEST} levels deep, or contains itself"
+_GROWN_MOST = 100_000  # values; the largest object that etcd takes (1.5 MiB) with all that it repeats is smaller
+_GROWN_TIMES = 10  # a file may be large, but its aliases must not make a small one large
 _INTEGER = re.compile(r"[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 _FLOAT = re.compile(r"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$")
 
 
 class KubernetesLoader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: times stay text, also 22:22, 1e3 and 08 are numbers, and a key is given once."""
+    """YAML as Kubernetes reads it: times stay text, also 22:22, 1e3 and 08 are numbers, keys are texts, and given once."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  PyYAML's own protocol: a class attribute, replaced as a whole
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in _RESOLVED_OTHERWISE]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    yaml_constructors = {  # noqa: RUF012  PyYAML's own protocol, as above
+        tag: construct
+        for tag, construct in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] not in _NOT_IN_JSON
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -32,11 +43,56 @@ class KubernetesLoader(yaml.SafeLoader):
                         None, None, f"key {key.value!r} is given twice", key.start_mark
                     )
                 seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
+        return {_key_text(key, node): value for key, value in super().construct_mapping(node, deep=deep).items()}
 
 
 for _kind, _pattern in (("int", _INTEGER), ("float", _FLOAT)):
     KubernetesLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", _pattern, list("-+.0123456789"))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenDocument:
+    """Why a document is no YAML that can be checked.
+
+    Args:
+        line: counted from 1.
+    """
+
+    line: int
+    why: str
+
+
+def documents_of(text: str) -> tuple[list[tuple[yaml.Node, Any]], BrokenDocument | None]:
+    """Every document before the first that cannot be read, each with its node; and why that one cannot.
+
+    What is nested without end, or repeats itself by aliases, is refused before anything walks through it. go-yaml, by which
+    kubectl reads files, has limits of the same kind: https://github.com/go-yaml/yaml/blob/v2.4.0/decode.go, "excessive aliasing".
+
+    Raises: nothing.
+    """
+    found: list[tuple[yaml.Node, Any]] = []
+    line = 1
+    try:
+        loader = KubernetesLoader(text)
+        try:
+            while loader.check_node() and (node := loader.get_node()) is not None:
+                line = node.start_mark.line + 1
+                if (why := _overgrown(node)) is not None:
+                    return found, BrokenDocument(line, why)
+                found.append((node, loader.construct_document(node)))
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as broken:
+        mark = broken.problem_mark or broken.context_mark
+        return found, BrokenDocument(mark.line + 1 if mark else line, broken.problem or str(broken))
+    except yaml.reader.ReaderError as broken:
+        at = text.count("\n", 0, broken.position) + 1
+        return found, BrokenDocument(at, f"the character U+{ord(text[broken.position]):04X} is not allowed; remove it")
+    except (yaml.YAMLError, ValueError) as broken:  # ValueError: a number of 5000 digits
+        return found, BrokenDocument(line, str(broken))
+    except RecursionError:
+        return found, BrokenDocument(line, _TOO_DEEP)
+    return found, None
 
 
 def objects_of(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:
@@ -65,3 +121,43 @@ def node_at(node: yaml.Node, path: str) -> tuple[yaml.Node, int]:
         else:
             break
     return node, line
+
+
+def _key_text(key: object, node: yaml.MappingNode) -> str:
+    """The key as it stands in JSON. Raises: yaml.constructor.ConstructorError for one that JSON cannot have."""
+    match key:
+        case str():
+            return key
+        case bool():
+            return "true" if key else "false"
+        case int() | float():
+            return str(key)
+        case _:
+            raise yaml.constructor.ConstructorError(
+                None, None, "a key must be a text, and here it is empty or an object", node.start_mark
+            )
+
+
+def _overgrown(root: yaml.Node) -> str | None:
+    """Why a document is too deep or too large to be walked through; None for what people write."""
+    known: dict[int, tuple[int, int]] = {}  # by a node's identity: the values below it with its aliases, and its levels
+
+    def measure(node: yaml.Node) -> tuple[int, int]:
+        if (before := known.get(id(node))) is not None:
+            return before
+        known[id(node)] = (0, _DEEPEST)  # found again below itself, it has no end
+        parts = [each for pair in node.value for each in pair] if isinstance(node, yaml.MappingNode) else node.value
+        below = [measure(each) for each in parts] if isinstance(node, yaml.CollectionNode) else []
+        levels = 1 + max((each for _, each in below), default=0)
+        if levels > _DEEPEST:
+            raise RecursionError
+        known[id(node)] = (1 + sum(size for size, _ in below), levels)
+        return known[id(node)]
+
+    try:
+        size, _ = measure(root)
+    except RecursionError:
+        return _TOO_DEEP
+    if size > max(_GROWN_MOST, _GROWN_TIMES * len(known)):
+        return f"its aliases make {size:,} values out of {len(known):,}; write fewer of them"
+    return None

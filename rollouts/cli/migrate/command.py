@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import yaml
 
+from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.exits import Exit
 from rollouts.cli.migrate.migrated import migrated
 from rollouts.cli.terminal.options import fail, read_file
@@ -30,9 +30,9 @@ def migrate(
     found: list[Manifest] = []
     for source, text in map(read_file, files):
         try:
-            found += _objects(yaml.safe_load_all(text))
-        except yaml.YAMLError as broken:
-            fail(f"{source}: {broken}")
+            found += manifests_in(source, text)
+        except ValueError as broken:
+            fail(str(broken))
             raise typer.Exit(Exit.BAD) from None
     outcome = migrated(found)
     for note in outcome.notes:
@@ -43,12 +43,3 @@ def migrate(
     sys.stdout.write(yaml.safe_dump_all(outcome.objects, sort_keys=False))
     if not outcome.complete:
         raise typer.Exit(Exit.BAD)
-
-
-def _objects(documents: Iterable[Any]) -> Iterator[Manifest]:
-    """The objects among documents, Lists taken apart."""
-    for each in documents:
-        if isinstance(each, dict) and str(each.get("kind")).endswith("List") and isinstance(each.get("items"), list):
-            yield from _objects(each["items"])
-        elif isinstance(each, dict):
-            yield each

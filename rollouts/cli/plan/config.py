@@ -24,7 +24,7 @@ from rollouts.core.model.config import (
 )
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.manifests.config_copy import TOKEN_TYPE, kind_of
-from rollouts.manifests.ownership import CONFIG_KEY_NAME, CONFIG_VERSIONING, CONFIG_VERSIONING_OFF
+from rollouts.manifests.ownership import CONFIG_KEY_NAME, is_left_alone
 from rollouts.objects import Manifest
 
 NOT_KNOWN = "(unknown)"
@@ -189,7 +189,7 @@ def as_it_is(kind: ConfigKind, manifest: Manifest, *, key: bytes = b"") -> Sourc
     """
     metadata: Mapping[str, object] = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
-    if isinstance(annotations, Mapping) and annotations.get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
+    if isinstance(annotations, Mapping) and is_left_alone(annotations):
         return SourceLeftAlone()
     if kind is ConfigKind.SECRET and manifest.get("type") == TOKEN_TYPE:
         return SourceLeftAlone()

@@ -9,6 +9,8 @@ from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, Ap
 APPLY_CRDS = "kubectl rollouts crds | kubectl apply --server-side -f -"
 _DENIED = re.compile(r'\bcannot (\w+) resource "([^"]+)"(?:.*? in the namespace "([^"]+)")?')
 _REQUEST = re.compile(r"^(?P<method>[A-Z]+) (?P<path>/\S*): (?P<rest>.*)$", re.DOTALL)
+_MISSING = re.compile(r': 404 NotFound ([^".\s]+)\S* "([^"]+)" not found')
+_NAMESPACE = re.compile(r"/namespaces/([^/\s]+)/")
 _STATUS = re.compile(r"^\d+ \w+ ")
 
 
@@ -17,6 +19,8 @@ def error_text(error: RolloutsError) -> str:
     match error:
         case ApiNotFound() if is_not_served(error):
             return f"Rollouts are not installed in this cluster, or not this version of them: `{APPLY_CRDS}`"
+        case ApiNotFound() if (missing := _MISSING.search(str(error))) is not None:
+            return _missing(missing[1], missing[2], str(error))
         case ApiForbidden():
             return _forbidden(str(error))
         case ApiUnavailable():
@@ -30,6 +34,14 @@ def error_text(error: RolloutsError) -> str:
 def is_not_served(error: ApiNotFound) -> bool:
     """Whether the API server does not serve the resource type at all; it has other words for a missing object."""
     return any(words in str(error) for words in ("404 page not found", "could not find the requested resource"))
+
+
+def _missing(plural: str, name: str, said: str) -> str:
+    if plural == "namespaces":
+        return f"there is no namespace {name}: `kubectl create namespace {name}`, or name another one by -n"
+    namespace = _NAMESPACE.search(said)
+    where = f" in namespace {namespace[1]}" if namespace is not None else ""
+    return f'{plural} "{name}" not found{where}: `kubectl get {plural} -A` lists all'
 
 
 def _forbidden(said: str) -> str:

@@ -22,10 +22,29 @@ from rollouts.errors import RolloutsError
 
 CommandRun = Coroutine[Any, Any, Exit]
 T = TypeVar("T")
-NameArgument = Annotated[str, typer.Argument(help="Name of the Rollout.", show_default=False)]
+_KINDS = ("rollout", "rollouts", "rollouts.rollouts.dev")
 FilesOption = Annotated[
     list[str],
     typer.Option("-f", "--filename", metavar="FILE", help="YAML or JSON, any number of documents; - for stdin."),
+]
+
+
+def rollout_name(text: str) -> str:
+    """`typer` parser of a Rollout's name.
+
+    Raises: typer.BadParameter for what no object can have as its name, such as a script's empty variable: the API server takes a
+        request without a name as one about all Rollouts of the namespace.
+    """
+    kind, slash, name = text.rpartition("/")
+    if slash and kind in _KINDS and name:
+        raise typer.BadParameter(f"write {name}: names stand here without {kind}/")
+    if not text or not text.isprintable() or set(text) & set("/% ") or text in (".", ".."):
+        raise typer.BadParameter(f"{text!r} is not the name of a Rollout")
+    return text
+
+
+NameArgument = Annotated[
+    str, typer.Argument(help="Name of the Rollout.", show_default=False, parser=rollout_name, metavar="NAME")
 ]
 
 

@@ -47,6 +47,9 @@ _POD_METADATA = (
     "the controller may not patch pods, and metadata that follows the role of pods needs that: set the chart's podMetadata, or "
     "remove canaryMetadata, stableMetadata, activeMetadata and previewMetadata from the strategy"
 )
+_UNKNOWN_FIELD = "strict decoding error: unknown field"
+"""Source: apimachinery, pkg/runtime/error.go, `strictDecodingError`."""
+_IS_OLDER = "is older than that field: upgrade it, or remove what needs the field from the strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +244,8 @@ class Performer:
         except ApiInvalid as exc:
             if "metadata.uid" in str(exc):  # another object now has the name
                 raise ApiConflict(str(exc)) from exc
+            if call.strict and _UNKNOWN_FIELD in str(exc):
+                raise ApiInvalid(f"{exc}; the CRD of {call.kind.plural} in this cluster {_IS_OLDER}") from exc
             raise
         finally:
             self._forget_answers(key, call)

@@ -152,7 +152,8 @@ def _writes(rollout: Rollout, read: RouteRead, objects: Objects, ops: tuple[Op, 
     for op in ops:
         match op:
             case PatchUser(operations):
-                yield _patch(read, objects, route_patch(objects.user, operations, marks))
+                # A part of a mirror that an older Gateway API drops would leave a mirror of all requests.
+                yield replace(_patch(read, objects, route_patch(objects.user, operations, marks)), strict=True)
                 patched = True
             case ApplyOwned(manifest):
                 owned = owned_route(manifest, rollout, marks, before=objects.owned)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import Counter
+from collections.abc import Mapping
 
 import structlog
 
@@ -23,12 +25,30 @@ from rollouts.ports import Clock
 LOOK_AGAIN_S = 30.0
 """How often a Secret is looked at; a kubelet follows one after 60 to 90 seconds."""
 LOOKS_PER_S = 10.0
-"""The most looks of one controller; with more than 300 Secrets each is looked at less often."""
+"""The most looks of one controller; with more than 300 Secrets those of large namespaces are looked at less often."""
 LOOK_AGAIN_FAILED_S = 5.0
 FAILED_TELL_S = 60.0
 """How long looks fail until what was seen before does not count any more; a refusal is told at once."""
 
 log = structlog.get_logger()
+
+
+def look_again_s(followed: Mapping[str, int], namespace: str) -> float:
+    """How often each Secret of a namespace is looked at, in seconds, `LOOK_AGAIN_S` at least.
+
+    All looks together are `LOOKS_PER_S` at most. A namespace that needs less than an equal part of these has what it needs; the
+    rest is for the others, in equal parts. So nobody's thousands of Secrets keep another tenant waiting.
+
+    Args:
+        followed: the number of Secrets by namespace, >= 1.
+    """
+    rest_per_s = LOOKS_PER_S
+    for index, count in enumerate(sorted(followed.values())):
+        part_per_s = rest_per_s / (len(followed) - index)
+        if count / LOOK_AGAIN_S > part_per_s:
+            return max(LOOK_AGAIN_S, followed[namespace] / part_per_s)
+        rest_per_s -= count / LOOK_AGAIN_S
+    return LOOK_AGAIN_S
 
 
 class SecretLooks:
@@ -56,12 +76,14 @@ class SecretLooks:
         self._room = room
         self._looks = looks
         self._following: dict[SourceKey, asyncio.Task[None]] = {}
+        self._in_namespace: Counter[str] = Counter()
 
     def follow(self, source: SourceKey) -> bool:
         """Begins to look at a Secret; False when that goes on already. What is new wakes everybody who names it."""
         if source in self._following:
             return False
         self._following[source] = self._looks.create_task(self._follow(source))
+        self._in_namespace[source[1]] += 1
         return True
 
     def stop(self) -> None:
@@ -91,6 +113,7 @@ class SecretLooks:
                 first = first and seen.failed is not None
         finally:
             self._following.pop(source, None)
+            self._in_namespace -= Counter((source[1],))
             self._contents.overlook(source)
 
     async def _look(self, source: SourceKey) -> SecretSeen:
@@ -115,7 +138,7 @@ class SecretLooks:
 
     def _pause_s(self, source: SourceKey, seen: SecretSeen, *, first: bool) -> float:
         """Until the next look. After the first one a part of the time, so that not all Secrets are looked at in one moment."""
-        again_s = max(LOOK_AGAIN_S, len(self._following) / LOOKS_PER_S)
+        again_s = look_again_s(self._in_namespace, source[1])
         if seen.failed is not None and not seen.failed.needs_a_person:
             return LOOK_AGAIN_FAILED_S
         part = zlib.crc32("/".join(source).encode()) / 2**32

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,10 +23,11 @@ from rollouts.core.config.content import Hashing, hashing
 from rollouts.core.model.config import ConfigKind
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiNotFound, ApiUnavailable
 from rollouts.manifests.config_copy import CONFIG_KEY_BYTES, TOKEN_TYPE, config_key, config_key_of, kind_of
-from rollouts.manifests.ownership import CONFIG_KEY_NAME, FIELD_MANAGER
+from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_KEY_NAME, FIELD_MANAGER
 from rollouts.objects import SECRET
 
 _ENTRIES = msgspec.json.Decoder(dict[str, str] | None)
+_DENIED = re.compile(r"admission webhook .* denied|ValidatingAdmissionPolicy .* denied", re.DOTALL)
 _PRINTS_THE_ROLE = "rollouts rbac -f FILE prints the Role"
 
 
@@ -80,6 +82,17 @@ def remedy_of(kind: ConfigKind, verb: str) -> str:
             return f"grant {verb} of {plural}, or set spec.configVersioning.mode: Off"
         case ConfigKind.SECRET:
             return f"grant {verb} of {plural} ({_PRINTS_THE_ROLE}), or set spec.configVersioning.secrets: false"
+
+
+def refusal_remedy(kind: ConfigKind, text: str) -> str:
+    """What helps when a copy is refused, to be put behind the refusal; "" when its own words say all, as those of a quota do.
+
+    Args:
+        text: the refusal. RBAC names the verb and the resource; webhooks and policies say that they denied the request.
+    """
+    if f'cannot create resource "{kind_of(kind).plural}"' in text:
+        return f"; {remedy_of(kind, 'create')}"
+    return f"; exempt objects with the label {CONFIG_COPY}" if _DENIED.search(text) else ""
 
 
 def not_readable(kind: ConfigKind, name: str, why: ApiForbidden) -> ApiForbidden:

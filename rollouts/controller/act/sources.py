@@ -16,7 +16,7 @@ from rollouts.cluster.store import Store
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import CreateCopy, Patch
 from rollouts.controller.act.secret_looks import SecretLooks
-from rollouts.controller.act.source_reads import SourceRead, not_readable, read_source, remedy_of, without_values
+from rollouts.controller.act.source_reads import SourceRead, not_readable, read_source, refusal_remedy, without_values
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFailed, SecretSeen, SourceKey
 from rollouts.controller.workqueue.managed import is_rollout
@@ -119,14 +119,11 @@ class Sources:
         except ApiNotFound as exc:
             raise ApiConflict(f"namespace {key.namespace} is gone") from exc
         except ApiForbidden as exc:
-            remedy = "" if "quota" in str(exc) else f"; {remedy_of(use.kind, 'create')}"
-            message = (
-                f"the copy of {use.kind} {use.source} cannot be created: {without_values(str(exc), source)}{remedy}"
-            )
-            raise ApiForbidden(message) from None
+            why = f"{without_values(str(exc), source)}{refusal_remedy(use.kind, str(exc))}"
+            raise ApiForbidden(f"the copy of {use.kind} {use.source} cannot be created: {why}") from None
         except ApiInvalid as exc:
-            message = f"the copy of {use.kind} {use.source} is refused: {without_values(str(exc), source)}"
-            raise ApiInvalid(message) from None
+            why = f"{without_values(str(exc), source)}{refusal_remedy(use.kind, str(exc))}"
+            raise ApiInvalid(f"the copy of {use.kind} {use.source} is refused: {why}") from None
         if use.kind is ConfigKind.CONFIG_MAP:  # no watch shows a Secret
             self._barrier.wrote(key, kind, use.copy, resource_version=made.resource_version, uid=made.uid)
         return None

@@ -9,11 +9,15 @@ from rollouts.core.analysis.cluster_source import AutoscalerMetric
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due
+from rollouts.core.model.autoscaling import LOOK_S
 from rollouts.metrics.cluster_figures import autoscaler_figures
-from rollouts.metrics.figures import FiguresFound
+from rollouts.metrics.figures import Figures, FiguresFound, NotYet
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.objects import Key
 from rollouts.ports import Clock
+
+PATIENCE_S = 2 * LOOK_S
+"""A list that was read late enough is there by then: it is looked at every 15 s, and others may have read it 15 s before."""
 
 
 class AutoscalerMeasurements:
@@ -34,6 +38,9 @@ class AutoscalerMeasurements:
             found = await self._cluster.autoscalers(Key(run.namespace, run.rollout), name=source.name)
             if isinstance(found, Unread):
                 return NoEvidence(found.why, Absence.ERROR)
-            return autoscaler_figures(source, found.value, now_s=self._clock.now_s())
+            figures = autoscaler_figures(source, found.value, now_s=self._clock.now_s())
+            if isinstance(figures, Figures) and found.at_s < run.started_at_s + LOOK_S:
+                return NotYet(f"the autoscaler is given {LOOK_S:g} s to see what the run judges")
+            return figures
 
-        return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=0.0)
+        return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=PATIENCE_S)

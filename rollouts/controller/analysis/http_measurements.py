@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, assert_never
@@ -142,7 +142,8 @@ def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Meas
     secrets = {text for text in values.values() if text}
     if any(text in measurement.message for text in secrets):
         measurement = replace(measurement, message="the reason has the value of a secret in it, so it is not shown")
-    if not secrets.isdisjoint(_NUMBERS.findall(measurement.value)):
+    shown = _NUMBERS.findall(measurement.value)
+    if not secrets.isdisjoint(shown) or not _numbers(secrets).isdisjoint(_numbers(shown)):
         measurement = replace(measurement, value="")
     return measurement
 
@@ -150,7 +151,12 @@ def without_secrets(measurement: Measurement, values: Mapping[str, str]) -> Meas
 def _has_secret(seen: Sequence[ArmSeen], values: Mapping[str, str]) -> bool:
     """Whether a number that was seen is a secret: a comparison shows it rounded, where its text is not found."""
     numbers = {number for each in seen if isinstance(each, tuple) for number in each}
-    return any(number is not None and number in numbers for number in map(_number, values.values()))
+    return not numbers.isdisjoint(_numbers(values.values()))
+
+
+def _numbers(texts: Iterable[str]) -> set[float]:
+    """Those of the texts that are numbers, however they are spelled."""
+    return {number for each in texts if (number := _number(each)) is not None}
 
 
 def _number(text: str) -> float | None:

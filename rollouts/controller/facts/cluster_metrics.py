@@ -24,7 +24,7 @@ from rollouts.core.model.autoscaling import (
     ContainerUse,
 )
 from rollouts.errors import ApiForbidden, ApiNotFound, ApiThrottled, ApiUnavailable, RolloutsError
-from rollouts.manifests.ownership import NAME
+from rollouts.manifests.ownership import NAME, name_label
 from rollouts.metrics.autoscalers import ListedAutoscaler, listed_autoscalers
 from rollouts.metrics.container_use import (
     ListedPod,
@@ -106,25 +106,24 @@ class ClusterMetrics:
         )
 
     async def autoscalers(self, key: Key, *, name: str = "") -> Answered[tuple[AutoscalerSeen, ...]]:
-        """Autoscalers whose target is the Rollout; with a name the one of that name in its namespace."""
+        """Autoscalers whose target is the Rollout; with a name the one of that name in its namespace.
+
+        Args:
+            key: of the Rollout; a name that its pods' label has shortened finds the same.
+        """
         found = await self._autoscalers.of(key.namespace, lambda: self._list_autoscalers(key.namespace))
         if isinstance(found, Unread):
             return found
-        ours = (ROLLOUT.group, ROLLOUT.kind, key.name)
-        asked = (
-            each.seen
-            for each in found.value
-            if (each.seen.name == name if name else (each.target_group, each.target_kind, each.target_name) == ours)
-        )
+        asked = (each.seen for each in found.value if (each.seen.name == name if name else _is_target(key, each)))
         return Read(tuple(asked), found.at_s)
 
     async def pods(self, key: Key) -> Answered[tuple[ListedPod, ...]]:
-        """Pods of the Rollout."""
-        namespace = key.namespace
+        """Pods of the Rollout; a name that their label has shortened finds the same."""
+        namespace, label = key.namespace, name_label(key.name)
         found = await self._pods.of(namespace, lambda: self._list_pods(namespace))
         if isinstance(found, Unread):
             return found
-        return Read(tuple(each for each in found.value if each.rollout == key.name), found.at_s)
+        return Read(tuple(each for each in found.value if each.rollout == label), found.at_s)
 
     async def container_use(
         self, key: Key, container: str, resource: ContainerMetric, *, max_age_s: float = SAMPLE_MAX_AGE_S
@@ -213,6 +212,12 @@ class _Shared(Generic[T]):
                 kept = self._kept[namespace] = await read()
                 asyncio.get_running_loop().call_later(self._interval_s, self._kept.pop, namespace, None)
             return kept
+
+
+def _is_target(key: Key, listed: ListedAutoscaler) -> bool:
+    """Whether the autoscaler scales the Rollout."""
+    target = (listed.target_group, listed.target_kind, name_label(listed.target_name))
+    return target == (ROLLOUT.group, ROLLOUT.kind, name_label(key.name))
 
 
 def _why(kind: Kind, exc: RolloutsError) -> str:

@@ -33,12 +33,11 @@ from rollouts.manifests.ownership import (
     CONFIG_COPY,
     CONFIG_COPY_VALUE,
     CONFIG_SOURCE,
-    CONFIG_VERSIONING,
-    CONFIG_VERSIONING_OFF,
     CONTENT,
     HASH_SCHEME_LABEL,
     NAME,
     config_note_of,
+    is_left_alone,
     name_label,
 )
 from rollouts.objects import CONFIG_MAP, Key
@@ -137,7 +136,7 @@ class Configs:
         source = (ref.kind, namespace, ref.name)
         if metadata is None:
             return SourceAbsent(self._contents.gone_since_s(source))
-        if (metadata.annotations or {}).get(CONFIG_VERSIONING) == CONFIG_VERSIONING_OFF:
+        if is_left_alone(metadata.annotations or {}):
             return SourceLeftAlone()
         read = self._contents.get(source)
         if isinstance(read, ContentRead) and _is_about(read, metadata):

@@ -9,6 +9,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import TypeAlias
 
@@ -59,6 +60,7 @@ def hashing(data: Mapping[str, str] | None, binary_data: Mapping[str, str] | Non
     return short_hash(digest.digest()) if key else short_name(digest.digest())
 
 
+@lru_cache(maxsize=4096)  # each pass asks for the names of the same copies
 def copy_name(kind: ConfigKind, *, rollout: str, source: str, content: str, salt: str = "") -> str:
     """`<source>-<hash>`, at most 253 characters: a copy's name. Two Rollouts never share one; equal content has it again.
 
@@ -79,8 +81,14 @@ def config_revision(template_hash: str, uses: Iterable[ConfigUse]) -> str:
         template_hash: the hash of the template, see core/model/revision.py.
         uses: in any order. Only kind, source and content count.
     """
-    config = sorted([use.kind.value, use.source, use.content] for use in uses)
-    return short_hash(canonical_json({"template": template_hash, "config": config})) if config else template_hash
+    config = tuple(sorted([(use.kind.value, use.source, use.content) for use in uses]))
+    return _config_revision(template_hash, config) if config else template_hash
+
+
+@lru_cache(maxsize=4096)  # each pass asks for the same revision
+def _config_revision(template_hash: str, config: tuple[tuple[str, str, str], ...]) -> str:
+    """`config_revision` of at least one use, as kind, source and content."""
+    return short_hash(canonical_json({"template": template_hash, "config": [list(each) for each in config]}))
 
 
 def _canonical(data: Mapping[str, str], binary_data: Mapping[str, str]) -> Iterator[str]:

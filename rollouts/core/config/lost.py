@@ -1,10 +1,19 @@
-"""Which copies are gone although a ReplicaSet names them."""
+"""Which copies are gone although a ReplicaSet names them, and which ReplicaSets will have none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, CopyLook, CopySeen
+from rollouts.core.model.config import (
+    ConfigKind,
+    ConfigRef,
+    ConfigUse,
+    CopyLook,
+    CopySeen,
+    Source,
+    SourceAbsent,
+    SourceKnown,
+)
 from rollouts.core.model.snapshot import ReplicaSet
 
 
@@ -41,3 +50,23 @@ def sources_of_lost(
 ) -> frozenset[ConfigRef]:
     """The sources of copies that are gone: a copy can be made again of a source that the template names no more."""
     return frozenset([ConfigRef(use.kind, use.source) for _, use in lost_uses(replica_sets, copies, looks)])
+
+
+def uses_too_late(replica_set: ReplicaSet, sources: Mapping[tuple[ConfigKind, str], Source]) -> tuple[ConfigUse, ...]:
+    """The Secrets that have changed or gone before an empty ReplicaSet had a copy of them, so that its pods cannot begin.
+
+    Until the sources have that content again, the ReplicaSet is as good as deleted. () while that is not known.
+    """
+    if replica_set.spec_replicas or replica_set.replicas:
+        return ()
+    return tuple([use for use in replica_set.config or () if use.waits_for_copy and _is_too_late(use, sources)])
+
+
+def _is_too_late(use: ConfigUse, sources: Mapping[tuple[ConfigKind, str], Source]) -> bool:
+    match sources.get((use.kind, use.source)):
+        case SourceKnown(content=content):
+            return content != use.content
+        case SourceAbsent():
+            return True
+        case _:
+            return False

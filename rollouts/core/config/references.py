@@ -17,6 +17,10 @@ OF_THE_CLUSTER = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt", "ist
 """ConfigMaps that a cluster publishes in each namespace and keeps up to date: a pod must follow them, so they are left alone.
 Source: kube-controller-manager's root-ca-cert-publisher, OpenShift's service CA, Istio's namespace controller."""
 
+SOURCES_MAX = 256
+"""How many sources of one template can be versioned. Their ReplicaSet notes them in an annotation, 0.7 KB for a name of 253
+characters, and the API server takes 256 KiB of annotations. Source: `TotalAnnotationSizeLimitB` of apimachinery."""
+
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _CONFIG_MAP, _SECRET = ConfigKind.CONFIG_MAP, ConfigKind.SECRET
 _OF_A_KEY = (("configMapKeyRef", "name", _CONFIG_MAP), ("secretKeyRef", "name", _SECRET))

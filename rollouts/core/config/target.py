@@ -18,6 +18,7 @@ from rollouts.core.model.config import (
     ConfigPlan,
     ConfigRef,
     ConfigUse,
+    CopySeen,
     Source,
     SourceAbsent,
     SourceKnown,
@@ -151,8 +152,19 @@ def _unusable(seen: Snapshot, revision: str, uses: tuple[ConfigUse, ...]) -> Con
     if any(each.revision == revision for each in seen.replica_sets):
         return None
     named = {(each.kind, each.copy) for each in uses}
-    problems = [each.problem for each in seen.copies if each.problem and (each.kind, each.name) in named]
+    problems = [why for each in seen.copies if (each.kind, each.name) in named and (why := _why_unusable(each))]
     return ConfigHold(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(problems)) if problems else None
+
+
+def _why_unusable(copy: CopySeen) -> str:
+    """Why a copy under that name cannot be used now, and what helps; "" when it can. One that goes is made again after that."""
+    if copy.deleting:
+        return (
+            f"{copy.kind} {copy.name} is being deleted; if it stays, something has put a finalizer on it: remove that"
+        )
+    if copy.claimed and not copy.problem:
+        return f"{copy.kind} {copy.name} goes with an earlier Rollout of that name; if it stays, delete it"
+    return copy.problem
 
 
 def _by_name(use: ConfigUse) -> ConfigUse:

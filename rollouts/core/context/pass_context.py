@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from rollouts.core.config.lost import uses_too_late
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight, known_weight
 from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
@@ -202,7 +203,7 @@ class PassContext:
 
 
 def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
-    """Gives each ReplicaSet its role under `status`."""
+    """Gives each ReplicaSet its role under `status`. A stable one that is deleted has none, nor one whose pods cannot begin."""
     current, recorded = status.current_revision, seen.status
     by_revision: dict[str, ReplicaSet] = {}
     has_config = seen.config is not None
@@ -211,7 +212,7 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         has_config = has_config or bool(each.config)
     new = by_revision.get(current)
     stable = by_revision.get(status.stable_revision) if status.stable_revision != current else None
-    if stable is not None and stable.deleting:
+    if stable is not None and _is_lost(stable, seen):
         stable = None
     older = [each for each in seen.replica_sets if each is not new and each is not stable and not each.deleting]
     older.sort(key=lambda each: (each.number, each.created_at_s, each.name))
@@ -231,3 +232,7 @@ def context_of(seen: Snapshot, status: RolloutStatus) -> PassContext:
         passed=frozenset(passed),
         has_config=has_config,
     )
+
+
+def _is_lost(stable: ReplicaSet, seen: Snapshot) -> bool:
+    return stable.deleting or (bool(stable.config) and bool(uses_too_late(stable, seen.sources)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rollouts.core.config.lost import beside_named, lost_uses, sources_of_lost
+from rollouts.core.config.lost import beside_named, lost_uses, sources_of_lost, uses_too_late
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
@@ -24,10 +24,14 @@ REFUSED_AGAIN_S = 600.0
 
 
 def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
-    """Creates copies again that are gone, or that somebody else has taken, while their sources have the same content."""
+    """Creates copies again that are gone, or that somebody else has taken, while their sources have the same content.
+
+    One that is being deleted has its name until it is gone, and is there for pods until then.
+    """
     lost: dict[tuple[ConfigKind, str], CreateConfigCopy] = {}
+    going = {(each.kind, each.name) for each in ctx.seen.copies if each.deleting}
     for found, use in (*_lost(ctx), *_taken(ctx)):
-        if _source_has(ctx, use):
+        if _source_has(ctx, use) and (use.kind, use.copy) not in going:
             owner = CopyOwner(found.name, found.uid) if use.kind is ConfigKind.SECRET else None
             lost[use.kind, use.copy] = CreateConfigCopy(use, owner)
     return tuple(lost.values())
@@ -36,15 +40,26 @@ def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
 def gone_copies(ctx: PassContext) -> str:
     """Which copies are gone that cannot be made again, who needs them, and what helps; "" for none."""
     gone = [(found, use) for found, use in _lost(ctx) if _why_not(ctx, use)]
-    if not gone:
-        return ""
     running = [(found, use) for found, use in gone if found.spec_replicas > 0]
     kept = [(found, use) for found, use in gone if found.spec_replicas == 0]
     told = [
+        _too_late(ctx),
         _told(ctx, running, "pods that start need it"),
         _told(ctx, kept, f"a rollback to {_revisions(kept)} needs it"),
     ]
     return "; ".join([each for each in told if each])
+
+
+def _too_late(ctx: PassContext) -> str:
+    """Why the stable revision can have no pods any more; "" when it can."""
+    stable = ctx.status.stable_revision
+    found = ctx.of_revision(stable) if stable != ctx.status.current_revision else None
+    uses = uses_too_late(found, ctx.seen.sources) if found is not None and found.config else ()
+    if not uses:
+        return ""
+    names = " and ".join([f"{use.kind} {use.source}" for use in uses])
+    serves = f"so it has no pods, and revision {ctx.status.current_revision} serves in its place"
+    return f"{names} has changed before the ReplicaSet of revision {stable} had a copy, {serves}: give it that content again"
 
 
 def copy_questions(ctx: PassContext) -> Contribution:
@@ -85,10 +100,13 @@ def _lost(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
 
 
 def _taken(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
-    """The uses whose copy goes with another owner; to make it again says so, until somebody deletes it."""
+    """The uses whose copy goes with another owner; to make it again says so, until somebody deletes it.
+
+    The garbage collector deletes one that goes with an earlier Rollout of that name.
+    """
     if ctx.spec.config_versioning.retain:
         return
-    taken = {(each.kind, each.name) for each in ctx.seen.copies if each.claimed and not each.owned}
+    taken = {(each.kind, each.name) for each in ctx.seen.copies if each.claimed and not each.owned and each.problem}
     for replica_set in ctx.seen.replica_sets if taken else ():
         for use in () if replica_set.deleting else replica_set.config or ():
             if use.has_copy and (use.kind, use.copy) in taken:

@@ -13,6 +13,10 @@ from enum import StrEnum
 SAMPLE_MAX_AGE_S = 90.0
 """A sample that is older says nothing about now. metrics-server scrapes every 15 s, some installations every 60 s."""
 
+LOOK_S = 30.0
+"""How long an autoscaler needs to see what a step changed: a measurement of 15 s, then the HPA controller's next look, every 15 s
+(`--horizontal-pod-autoscaler-sync-period`)."""
+
 
 class ContainerMetric(StrEnum):
     """A resource that the resource metrics API (metrics.k8s.io) measures of each container."""

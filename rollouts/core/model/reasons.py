@@ -125,7 +125,7 @@ class Reason(StrEnum):
     )
     CONFIG_COPY_NOT_USABLE = (
         "ConfigCopyNotUsable",
-        "An object that is no copy of this Rollout has the name that a copy needs; the revision on record stays.",
+        "Something else has the name that a copy needs, or an earlier copy that is about to go; the revision on record stays.",
     )
     CONFIG_COPY_MISSING = (
         "ConfigCopyMissing",

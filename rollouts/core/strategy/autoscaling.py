@@ -17,6 +17,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import AT_AUTOSCALING_GATE, Wait, pods_text
 from rollouts.core.model.autoscaling import (
+    LOOK_S,
     AutoscalerSeen,
     AutoscalingGate,
     AutoscalingSeen,
@@ -37,10 +38,6 @@ POLL_S = 15.0
 
 FRESH_S = 3 * POLL_S
 """An answer that is older says nothing about now."""
-
-LOOK_S = 30.0
-"""How long an autoscaler needs to see what a step changed: a measurement of 15 s, then the HPA controller's next look, every 15 s
-(`--horizontal-pod-autoscaler-sync-period`)."""
 
 TOLERANCE = 0.1
 """An HPA does not scale for a smaller difference (`--horizontal-pod-autoscaler-tolerance`)."""

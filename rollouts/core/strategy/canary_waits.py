@@ -57,12 +57,14 @@ def _checks(progress: Progress) -> tuple[WaitCheck, ...]:
 def evidence_wait(step: StepGoal, moves: Moves) -> Wait | None:
     """The wait at the last step until each metric beside the steps has evidence: after it no stable pod may be left.
 
-    An analysis that has not begun, because no step gives the revision requests, begins with all of them.
+    An analysis that has not begun, because no step gives the revision requests, begins with all of them. One that has not begun
+    with the weight of this step begins with the next pass.
     """
     if not step.is_last:
         return None
-    unmeasured = (each for each in moves.guards if each.gate.step is None and each.begun and not each.measured)
-    return next((each.wait for each in unmeasured), None)
+    begins = step.weight_percent > 0
+    beside = (each for each in moves.guards if each.gate.step is None and (each.begun or begins))
+    return next((each.wait for each in beside if not each.measured), None)
 
 
 def autoscaling_wait(ctx: PassContext, step: StepGoal) -> Wait | None:

@@ -2,7 +2,8 @@
 
 Source of the moments: Argo Rollouts' features/analysis. A revision that skips its steps (the first one, the stable one, one
 within `rollbackWindow`) is not analysed, nor is one that somebody promoted in full, nor one of 0 replicas, which serves nothing
-that could be measured.
+that could be measured. But what has begun counts at 0 replicas too: otherwise whoever switches a Rollout off overnight, or an
+autoscaler that finds no requests, would promote what has failed, or what nobody has judged.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
     """The analyses that count now, by their gates; none while no update is under way, and after an abort."""
     status = ctx.status
     finished = status.stable_revision in ("", status.current_revision)
-    if finished or ctx.aborted or None in ctx.passed or ctx.spec.replicas == 0:
+    if finished or ctx.aborted or None in ctx.passed:
         return {}
     strategy = ctx.spec.strategy
-    return _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
+    found = _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
+    return found if ctx.spec.replicas else {gate: each for gate, each in found.items() if _has_begun(status, gate)}
 
 
 def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
@@ -57,6 +59,12 @@ def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
         if record is not None and record.held:
             return gate
     return None
+
+
+def _has_begun(status: RolloutStatus, gate: AnalysisGate) -> bool:
+    """Whether the gate has a run, or a verdict that nobody has promoted past."""
+    record = analysis_of(status, gate)
+    return record is not None and not record.passed
 
 
 def _of_canary(status: RolloutStatus, strategy: Canary) -> dict[AnalysisGate, Analysis]:

@@ -24,6 +24,7 @@ from tests.behaviour.configured import (
     delete_copy,
     healthy,
     owners_of_copies,
+    ready_pods,
     remove,
     touch,
     until_all_answer,
@@ -56,7 +57,7 @@ def _touch(stage: Stage, rng: random.Random) -> None:
 
 def _crash(stage: Stage, rng: random.Random) -> None:
     del rng
-    if stage.status.get("readyReplicas", 0) and not _leaving(stage):
+    if ready_pods(stage) and not _leaving(stage):
         crash_a_pod(stage)
 
 

@@ -252,17 +252,26 @@ def test_a_source_that_cannot_be_read_is_not_copied(source: Answer, failure: typ
     assert paths(run(scenario, source)) == ["GET app-config"]
 
 
+RBAC_SAYS = 'configmaps is forbidden: User "rollouts" cannot create resource "configmaps" in API group ""'
+WEBHOOK_SAYS = 'admission webhook "check.example.org" denied the request:'
+POLICY_SAYS = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: no"
+
+
 @pytest.mark.parametrize(
     ("refused", "failure", "remedy"),
     [
-        (error(403, "Forbidden", "may not"), ApiForbidden, "may not; grant create of configmaps, or set"),
+        (error(403, "Forbidden", RBAC_SAYS), ApiForbidden, 'in API group ""; grant create of configmaps, or set'),
         (error(403, "Forbidden", "exceeded quota: maps"), ApiForbidden, "exceeded quota: maps$"),
+        (error(403, "Forbidden", "namespace shop is being terminated"), ApiForbidden, "being terminated$"),
+        (error(403, "Forbidden", f"{WEBHOOK_SAYS} no team"), ApiForbidden, "no team; exempt objects with the label"),
+        (error(400, "BadRequest", f"{WEBHOOK_SAYS} no team"), ApiInvalid, "no team; exempt objects with the label"),
+        (error(422, "Invalid", POLICY_SAYS), ApiInvalid, "no; exempt objects with the label rollouts.dev/config-copy$"),
         (error(404, "NotFound"), ApiConflict, "namespace shop is gone"),
-        (error(422, "Invalid", "too long"), ApiInvalid, "too long"),
+        (error(422, "Invalid", "too long"), ApiInvalid, "too long$"),
     ],
 )
 def test_a_copy_that_is_refused_is_told(refused: Response, failure: type[Exception], remedy: str) -> None:
-    """Somebody reads it in the Rollout's condition."""
+    """Somebody reads it in the Rollout's condition, and does what it says: a right helps against no quota and no webhook."""
 
     async def scenario(world: World, performer: Performer) -> None:
         with pytest.raises(failure, match=remedy):

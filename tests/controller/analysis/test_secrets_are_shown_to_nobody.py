@@ -157,6 +157,18 @@ async def test_a_server_that_repeats_a_secret_gets_it_into_no_measurement(echo: 
     assert len(echo.requests) == 1
 
 
+@pytest.mark.parametrize("secret", ["0084123", "84123.0", "+84123", "8.4123e4", "123456789012345678"])
+async def test_a_number_that_is_a_secret_is_not_shown_in_another_spelling(secret: str) -> None:
+    """A server sends it back as JSON writes it, and a status shows it as Prometheus does."""
+
+    async def of_keys(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str]:
+        return {each.argument: secret for each in secrets}
+
+    found = await measured(web(), Echo([7, float(secret)]), secret_values=of_keys, condition="result[0] > 0.0")
+
+    assert (found.phase, found.value) == (AnalysisPhase.SUCCESSFUL, "")
+
+
 @pytest.mark.parametrize(
     "url", ["https://{{args.token}}.example/", "https://a.example:{{args.number}}/", "{{args.token}}"]
 )

@@ -287,6 +287,34 @@ def test_a_measurement_goes_on_when_there_is_a_newer_sample() -> None:
     play(scenario)
 
 
+def test_an_autoscaler_is_asked_once_it_could_see_what_the_run_judges() -> None:
+    """Until its next look it says what it saw before the step, and one that has not looked says that all is well."""
+    young = replace(RUN, started_at_s=NOW_S)
+
+    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
+        found = await measure(ROOM, run=young)
+        for waited_s in (15, 30):
+            assert (found.phase, found.resume_at_s) == (AnalysisPhase.RUNNING, NOW_S + waited_s)
+            assert "is given 30 s to see" in found.message
+            await asyncio.sleep(15)
+            found = await measure(ROOM, run=young, task=Task.RESUME, before=found)
+        assert found.phase is AnalysisPhase.SUCCESSFUL
+
+    play(scenario)
+
+
+def test_a_list_of_autoscalers_that_somebody_read_before_is_not_taken_for_a_later_look() -> None:
+    """Lists are shared: it counts when it was read."""
+    young = replace(RUN, started_at_s=NOW_S - 25)
+
+    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
+        assert (await measure(ROOM)).phase is AnalysisPhase.SUCCESSFUL
+        await asyncio.sleep(10)
+        assert (await measure(ROOM, run=young)).phase is AnalysisPhase.RUNNING
+
+    play(scenario)
+
+
 class Metered:
     """A cluster whose pods have samples of `millicores`; None for a cluster without metrics-server."""
 

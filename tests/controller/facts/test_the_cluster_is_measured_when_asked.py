@@ -11,6 +11,7 @@ import pytest
 from rollouts.cluster.client import Client
 from rollouts.controller.facts.cluster_metrics import INTERVAL_S, ClusterMetrics, Read, Unread
 from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
+from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import SimClock, run_virtual
@@ -75,6 +76,23 @@ def test_the_gate_gets_what_it_asks_for() -> None:
         assert (seen.at_s, seen.message) == (NOW_S, "")
 
     play(scenario)
+
+
+def test_the_pods_and_the_autoscaler_of_a_rollout_with_a_long_name_are_found() -> None:
+    """A label has 63 characters, so pods and runs carry a name that was shortened; the autoscaler names the whole one."""
+    name = "a-name-that-is-longer-than-any-label-could-ever-be-in-kubernetes"
+    answer = answers(
+        pods=listed(pod("a", rollout=name_label(name))),
+        autoscalers=listed(autoscaler(target=name), autoscaler("else", target=name[:-1])),
+    )
+
+    async def scenario(metrics: ClusterMetrics, _api: ScriptedApi) -> None:
+        for known_as in (name, name_label(name)):
+            seen = await metrics.seen(Key("shop", known_as), ALL)
+            assert [each.name for each in seen.autoscalers or ()] == ["web"]
+            assert {revision: use.pods for revision, use in (seen.use or {}).items()} == {"new": 1}
+
+    play(scenario, answer)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,7 @@ def known(content: str = "abc", *, immutable: bool = False, shared_by: int = 1) 
 
 FAILED = ReadFailed(message="no", needs_a_person=True)
 OFF: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning": "off"}}
+AS_IN_A_SPEC: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning": "Off"}}
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,7 @@ OFF: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning": "off"}}
         (seen(read=READ), SourceAbsent()),
         (seen(config_map(**OFF), read=READ), SourceLeftAlone()),
         (seen(config_map(**OFF), read=FAILED), SourceLeftAlone()),
+        (seen(config_map(**AS_IN_A_SPEC)), SourceLeftAlone()),
     ],
     ids=[
         "absent",
@@ -130,6 +132,7 @@ OFF: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning": "off"}}
         "gone since",
         "opted out",
         "opted out, nobody may read it",
+        "opted out as in a spec",
     ],
 )
 def test_a_source_is_what_its_watch_and_the_last_read_say(arrange: Callable[[World], None], source: Source) -> None:

@@ -6,6 +6,7 @@ Copies of ConfigMaps are watched; whether one of a Secret is there is asked for 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,20 @@ def test_a_copy_that_somebody_deletes_is_made_again_while_its_source_says_the_sa
 
     assert "CreateConfigCopy" in there.writes
     assert _copies(there) == {"v1", "v2"}
+
+
+@pytest.mark.parametrize("how", [{"deleting": True}, {"claimed": True, "owned": False}])
+def test_a_name_that_is_not_free_yet_is_not_written_to(how: dict[str, Any]) -> None:
+    """A finalizer keeps a copy that is being deleted; the garbage collector deletes one of an earlier Rollout.
+
+    A write that is refused ends the pass, and with it the update that has nothing to do with that copy.
+    """
+    there = _v1()
+    (copy,) = there.configs.copies
+    going = with_configs(there, copies=(replace(copy, **how),))
+
+    assert _intents(there) == _intents(going) == ()
+    assert len([each for each in _intents(with_configs(there, copies=())) if isinstance(each, CreateConfigCopy)]) == 1
 
 
 def test_a_copy_that_cannot_be_made_again_is_told() -> None:

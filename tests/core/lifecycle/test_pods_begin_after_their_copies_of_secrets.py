@@ -12,10 +12,11 @@ from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
+from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import CRED, source_written, with_configs
 from tests.core.model import World, deleted, snapshot, world
-from tests.core.worlds import edited, later, one, reconciled, settled
+from tests.core.worlds import edited, later, one, reconciled, settled, sizes
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 OPTED_IN = ConfigVersioning(secrets=True, settle_s=0.0)
@@ -134,3 +135,36 @@ def test_an_unreadable_secret_holds_the_revision_on_record() -> None:
     assert decision.status.current_revision == there.status.current_revision
     assert decision.status.waiting_for is not None
     assert decision.status.waiting_for.reason is Reason.CONFIG_NOT_READ
+
+
+def _robbed() -> World:
+    """Somebody deletes the stable ReplicaSet, and the Secret is rotated before the next one has its copy."""
+    there = reconciled(deleted(_v1(), _v1().status.current_revision))
+    return settled(source_written(there, "v2", CRED.name))
+
+
+def test_a_stable_revision_that_lost_its_secret_keeps_no_other_from_serving() -> None:
+    """It can have no pods, as if its ReplicaSet were gone: the new revision has all that the spec asks for, and says why."""
+    there = _robbed()
+    stable, current = there.status.stable_revision, there.status.current_revision
+    (told,) = [each.message for each in there.status.conditions if each.type == "ConfigCopyMissing"]
+
+    assert (stable != current, there.status.phase) == (True, Phase.PAUSED)
+    assert sizes(there) == {current: there.rollout.spec.replicas}
+    assert f"Secret cred has changed before the ReplicaSet of revision {stable} had a copy" in told
+    assert told.endswith("give it that content again")
+
+
+def test_the_stable_revision_comes_back_with_the_content_of_its_secret() -> None:
+    """A person puts the old credentials back: the spec means that revision again."""
+    there = _robbed()
+    stable = there.status.stable_revision
+    back = settled(source_written(there, "v1", CRED.name))
+
+    assert (back.status.stable_revision, back.status.current_revision, back.status.phase) == (
+        stable,
+        stable,
+        Phase.HEALTHY,
+    )
+    assert sizes(back) == {stable: back.rollout.spec.replicas}
+    assert not [each for each in back.status.conditions if each.type == "ConfigCopyMissing"]

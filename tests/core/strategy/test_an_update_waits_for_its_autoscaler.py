@@ -11,14 +11,14 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.analysis import Analysis
-from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric, ScalingCondition
+from rollouts.core.model.autoscaling import LOOK_S, AutoscalingGate, ContainerLimit, ContainerMetric, ScalingCondition
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskAutoscaling
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
-from rollouts.core.strategy.autoscaling import FRESH_S, LOOK_S, POLL_S
+from rollouts.core.strategy.autoscaling import FRESH_S, POLL_S
 from tests.core.autoscalers import LIMITED, Load
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import edited, later, looks_again_in_s, reconciled, running, settled, sizes

@@ -195,6 +195,29 @@ def test_all_traffic_comes_after_the_first_evidence_of_the_background(last: Step
     assert there.status.stable_revision == "b"
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [(SetWeight(50),), (SetWeight(100),), (PauseUntilPromoted(), SetWeight(1))],
+    ids=["50", "100", "a pause, 1"],
+)
+def test_the_first_requests_of_a_revision_may_come_with_the_last_step(steps: tuple[Step, ...]) -> None:
+    """The pass that sees the weight arrive begins the analysis, and nobody has measured anything by then."""
+    routed = Canary(
+        steps=steps,
+        analysis=CHECK,
+        stable_service="cart",
+        canary_service="cart-canary",
+        traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
+    )
+    there = settled(annotated(_updating(routed), "promote", "true"), seconds=3600)
+
+    assert there.status.step_index == len(steps) - 1
+    assert (there.services["cart"].revision, _waits(there)) == ("a", Reason.ANALYSIS_RUNNING)
+
+    there = settled(runs_ended(settled(runs_measured(there))))
+    assert there.status.stable_revision == "b"
+
+
 def test_a_background_analysis_that_fails_aborts_at_any_step() -> None:
     """Also while the update waits for a person."""
     there = _ended(_updating(IN_BACKGROUND), BAD)
@@ -384,6 +407,34 @@ def test_an_update_of_0_replicas_is_not_analysed(strategy: Strategy) -> None:
     there = settled(edited(there, revision="b"))
 
     assert (there.status.phase, there.status.stable_revision, there.runs) == (Phase.HEALTHY, "b", ())
+
+
+HELD: tuple[Strategy, ...] = (
+    replace(AT_STEP, steps=(SetWeight(50), Analyze(HOLD))),
+    replace(IN_BACKGROUND, steps=(SetWeight(50), Pause(5)), analysis=HOLD),
+    replace(BEFORE, pre_promotion=HOLD),
+    replace(AFTER, post_promotion=HOLD),
+)
+
+
+@pytest.mark.parametrize("phase", [BAD, *NEITHER])
+@pytest.mark.parametrize("strategy", HELD)
+def test_a_verdict_that_holds_an_update_holds_it_at_0_replicas_too(strategy: Strategy, phase: AnalysisPhase) -> None:
+    """An autoscaler that finds no requests at night must not promote what has failed: in the morning it would get all of them."""
+    there = settled(edited(_ended(_updating(strategy), phase), replicas=0), seconds=3600)
+
+    assert (there.status.stable_revision, _waits(there)) == ("a", Reason.ANALYSIS_INCONCLUSIVE)
+    assert settled(annotated(there, "promote", "true")).status.stable_revision == "b"
+
+
+@pytest.mark.parametrize("strategy", [AT_STEP, BEFORE, AFTER])
+def test_a_run_that_has_begun_counts_when_the_rollout_is_scaled_to_0(strategy: Strategy) -> None:
+    """It was asked for when the revision served, and nothing has been learned of it since."""
+    there = settled(edited(_updating(strategy), replicas=0), seconds=3600)
+    assert (there.status.stable_revision, _waits(there), len(_open(there))) == ("a", Reason.ANALYSIS_RUNNING, 1)
+
+    assert _ended(there, BAD).status.phase is Phase.ABORTED
+    assert _ended(there, GOOD).status.stable_revision == "b"
 
 
 def test_a_rollback_within_its_window_is_not_analysed() -> None:

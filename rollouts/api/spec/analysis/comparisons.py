@@ -99,6 +99,9 @@ def _check_numbers(wire: CompareWire, root: str, problems: Problems) -> None:
             )
         elif _method(wire) is ComparedBy.RATES and effect.size >= 1:
             problems.add(f"{root}.effect", f"of a rate must be below 100%, not {wire.effect}")
+        elif effect.relative and effect.size >= 1 and wire.direction == "decrease":
+            message = f"must be below 100%, not {wire.effect}: a value that falls to nothing would not be worse"
+            problems.add(f"{root}.effect", message)
     if wire.alpha is not None and OPEN not in wire.alpha:
         alpha = _effect(wire.alpha)
         if alpha is None or not ALPHA_MIN <= alpha.size <= ALPHA_MAX:

@@ -1,0 +1,115 @@
+"""Whatever a file contains, a command says which line cannot be read: it never crashes, hangs, or leaves a part out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rollouts.cli.commands.lint import lint_text
+from rollouts.cli.kubernetes.yaml_text import KubernetesLoader
+from rollouts.cli.main import main
+from rollouts.objects import Manifest
+from tests.cli.test_lint_passes_nothing_unchecked import cart
+
+HEAD = "apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\n"
+GOOD = yaml.safe_dump(cart())
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+)
+CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 2000))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (f'{HEAD}metadata: {{name: "a\x00b"}}\n', 3, "the character U+0000 is not allowed; remove it"),
+        (f"{HEAD}spec: {'[' * 500}{']' * 500}\n", 1, "nested more than 200 levels deep"),
+        (f"{HEAD}{CHAIN}", 1, "nested more than 200 levels deep"),
+        (f"{HEAD}spec: &s {{template: *s}}\n", 1, "contains itself"),
+        (f"{HEAD}{BOMB}spec: {{template: *a8}}\n", 1, "its aliases make"),
+        (f"{HEAD}spec: {{replicas: {'9' * 5000}}}\n", 1, "5000 digits"),
+        (f"{HEAD}metadata: {{name: 0x_}}\n", 1, "invalid literal"),
+        (f"{HEAD}metadata: {{name: !!timestamp 2001-99-99}}\n", 3, "could not determine a constructor"),
+        (f"{HEAD}null: x\n", 1, "a key must be a text"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_one_problem(text: str, line: int, words: str) -> None:
+    """People lint what a pull request of a stranger contains: no text may end the check of all the others."""
+    (problem,) = lint_text(text).problems
+
+    assert problem.line == line and words in problem.message
+
+
+def test_anchors_as_people_use_them_are_no_bomb() -> None:
+    """One list of variables for every container, and settings that are merged, are what anchors are for."""
+    data = "".join(f"  key-{n}: *text\n" for n in range(300))
+
+    assert not lint_text(
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, labels: &all {{app: cart}}}}\ndata:\n  first: &text value\n{data}"
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, labels: &more {app: cart}, annotations: {<<: *more}}\n"
+    ).problems
+
+
+def test_keys_that_are_numbers_are_texts_as_for_kubernetes() -> None:
+    """JSON has no other keys, and kubectl turns `8080: web` into `"8080": web` before it sends it."""
+    assert yaml.load("{8080: web, true: x, no: y}", KubernetesLoader) == {"8080": "web", "true": "x", "false": "y"}  # noqa: S506
+    told = [each.message for each in lint_text(f"{HEAD}1: x\nmetadata: {{name: cart}}\nspec: {{2: x}}\n").problems]
+    assert any(each.startswith("1: unknown field") for each in told)
+
+
+@pytest.mark.parametrize("command", [["rbac"], ["migrate"], ["gitops"], ["diff"], ["analyze", "--dry-run"]])
+def test_no_command_takes_the_first_half_of_a_broken_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """Roles for half of the Secrets, or a diff without the second Rollout, would look complete."""
+    file = tmp_path / "half.yaml"
+    file.write_text(f"{GOOD}---\na: [\n")
+
+    assert main([*command, "-f", str(file)]) in (1, 2)
+    said = capsys.readouterr()
+    assert f"{file}:" in said.err and "YAML: expected the node content" in said.err and not said.out
+
+
+def test_an_empty_list_is_a_file_without_an_object() -> None:
+    """`kubectl get rollouts -o yaml` in the wrong namespace: nothing was checked."""
+    (problem,) = lint_text("apiVersion: v1\nkind: List\nitems: []\n").problems
+
+    assert problem.message == "there is no object in it, so nothing was checked"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"annotations": {"rollouts.dev/pause": True}},
+         "metadata.annotations.rollouts.dev/pause: must be a text, not true; put it in quotes"),
+        ({"labels": {"tier": 1}}, "metadata.labels.tier: must be a text, not a number; put it in quotes"),
+        ({"labels": {"tier": "a b"}}, "metadata.labels.tier: a value is at most 63 letters"),
+        ({"labels": {"bad key": "x"}}, "metadata.labels.bad key: a key is at most 63 letters"),
+        ({"annotations": {"é": "x"}}, "metadata.annotations.é: a key is at most 63 letters"),
+        ({"name": "Cart_1"}, "metadata.name: a name is lower-case letters"),
+        ({"name": 12}, "metadata.name: must be a text, not a number; put it in quotes"),
+        ({"namespace": "My Shop"}, "metadata.namespace: a namespace is lower-case letters"),
+        ({"anotations": {}}, "metadata.anotations: is unknown to Kubernetes 1.36; did you mean annotations?"),
+    ],
+)  # fmt: skip
+def test_metadata_that_the_api_server_refuses_is_a_problem(metadata: Manifest, words: str) -> None:
+    """`rollouts.dev/pause: true` without quotes is how most people write it first, and the API server refuses the object."""
+    (problem,) = lint_text(yaml.safe_dump({**cart(), "metadata": {"name": "cart", **metadata}})).problems
+
+    assert problem.message.startswith(words)
+
+
+def test_metadata_that_the_api_server_takes_is_none() -> None:
+    """Names of 253 characters, unicode in annotations, capitals in the DNS name of an annotation, and labels without a value."""
+    metadata: Manifest = {
+        "name": ".".join(["a" * 60] * 4),
+        "namespace": "a" * 63,
+        "labels": {"app.kubernetes.io/name": "", "tier": "A_b.c"},
+        "annotations": {"note": "größer 🚀\n", "Example.com/x": "true"},
+        "creationTimestamp": None,
+        "finalizers": [],
+    }
+
+    assert not lint_text(yaml.safe_dump({**cart(), "metadata": metadata})).problems

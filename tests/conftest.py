@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -28,6 +29,9 @@ WAITING = (
 )
 """Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
 GC_THRESHOLD = 50_000  # objects; as in the controller
+
+if os.environ.get("ROLLOUTS_DEEP") == "1" or "ROLLOUTS_WORLDS" in os.environ:
+    os.environ.setdefault("PYTEST_TIMEOUT", "0")  # what is played in depth may take an hour
 
 # Time says nothing about an example while other tests share the machine.
 settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,6 +1,8 @@
 """Analyses: what background runs cost the controller, and whether anybody waits for them or for a Prometheus that hangs.
 
-The reaction times of one Rollout are taken in the same run: alone, beside the runs, and beside queries without an answer.
+The reaction times of one Rollout are taken in the same run: alone, beside the runs, and beside queries without an answer. On two
+cores the writes of the runs take time from everybody, whoever sends them. So the times are also taken beside the same writes from
+a plain client (`same_writes.py`), and that is what the controller is compared with.
 """
 
 from __future__ import annotations
@@ -8,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 
-from benchmarks import latency
+from benchmarks import latency, same_writes
 from benchmarks.api import MERGE_PATCH, for_each
 from benchmarks.figures import percentile
 from benchmarks.metric_server import HANGING, MetricServer
 from benchmarks.process import Controller
-from benchmarks.scene import QUIET_S, Scene
+from benchmarks.scene import QUIET_S, QUIET_WITHIN_S, Scene
 from benchmarks.workloads import ROLLOUTS, Object
 
 INTERVAL_S = 30
@@ -21,6 +23,7 @@ MEASURED_S = 90.0
 HANGING_ROLLOUTS = 50
 SETTLED_S = 3.0
 NAMESPACE = "bench-analyses"
+FLOOR = "beside the same writes"
 TEMPLATES = "/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/analysistemplates"
 RUNS = "/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/analysisruns"
 
@@ -42,6 +45,8 @@ async def measure(scene: Scene, controller: Controller, metrics: MetricServer, *
         samples: rounds of the reaction times.
     """
     alone = await _reactions(scene, "alone", samples=samples)
+    async with same_writes.sent(scene.plane, scene.api, count=count, interval_s=INTERVAL_S):
+        floor = await _reactions(scene, FLOOR, samples=samples)
     idle_mib = controller.rss_mib()
     await _begun(scene, NAMESPACE, count=count, query="1")
     await _cost(scene, controller, metrics, count=count, idle_mib=idle_mib)
@@ -51,23 +56,25 @@ async def measure(scene: Scene, controller: Controller, metrics: MetricServer, *
     scene.results.add("queries that hang at once", await _all_that_hang(metrics), "")
     beside_hanging = await _reactions(scene, "beside queries that hang", samples=samples)
     for name in ("step", "abort"):
-        _compare(scene, name, alone, beside, beside_hanging)
+        _compare(scene, name, alone, floor, beside, beside_hanging)
 
 
 def _compare(scene: Scene, name: str, *all_of: latency.Reactions) -> None:
-    """The three figures, each later one to the first: what a pass of another Rollout loses by analyses."""
-    titles = ("alone", "beside background runs", "beside queries that hang")
+    """The figures, and what a pass of another Rollout loses by analyses: the last two to the second."""
+    titles = ("alone", FLOOR, "beside background runs", "beside queries that hang")
     p99_ms = [percentile(getattr(each, f"{name}_s"), 99) * 1000 for each in all_of]
     medians_ms = [percentile(getattr(each, f"{name}_s"), 50) * 1000 for each in all_of]
     for title, median, p99 in zip(titles, medians_ms, p99_ms, strict=True):
         scene.results.add(f"{name} {title}, median", median, "ms")
         scene.results.add(f"{name} {title}, p99", p99, "ms")
-    for title, median in zip(titles[1:], medians_ms[1:], strict=True):
-        scene.results.add(f"{name} {title} to alone, median", median / medians_ms[0], "x", limit=1.25)
+    for title, median in zip(titles[2:], medians_ms[2:], strict=True):
+        scene.results.add(f"{name} {title} to {FLOOR}, median", median / medians_ms[1], "x", limit=1.25)
+        scene.results.add(f"{name} {title} to alone, median", median / medians_ms[0], "x")
 
 
 async def _cost(scene: Scene, controller: Controller, metrics: MetricServer, *, count: int, idle_mib: float) -> None:
-    await asyncio.sleep(QUIET_S)  # counters of the updates are written at most 5 s late
+    # Counters of the updates are written at most 5 s late, and Events have a rate of their own.
+    await scene.audit.quiet(for_s=QUIET_S, deadline_s=QUIET_WITHIN_S, counted=lambda load: load.events)
     with scene.bar(f"{count:,} background runs", int(MEASURED_S)) as done:
         mark, own_s, answered = scene.audit.mark(), controller.cpu_s(), metrics.answered
         for second in range(int(MEASURED_S)):

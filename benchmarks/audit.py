@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -121,8 +121,13 @@ class Audit:
         """The sums of a phase."""
         return load_of(self.asked(since=since))
 
-    async def quiet(self, *, for_s: float, deadline_s: float) -> None:
+    async def quiet(
+        self, *, for_s: float, deadline_s: float, counted: Callable[[Load], int] = lambda load: load.requests
+    ) -> None:
         """Returns when the user has asked nothing but its Lease for `for_s` seconds.
+
+        Args:
+            counted: which requests must end; all of them by default.
 
         Raises: TimeoutError with what it still asks.
         """
@@ -131,7 +136,7 @@ class Audit:
             mark = self.mark()
             await asyncio.sleep(for_s)
             load = self.load(since=mark)
-            if load.requests == 0:
+            if counted(load) == 0:
                 return
             if time.monotonic() > give_up_s:
                 raise TimeoutError(f"the controller was not quiet within {deadline_s:g} s: {dict(load.kinds)}")

@@ -9,7 +9,7 @@ import httpx
 import structlog
 
 from rollouts.errors import Unanswered
-from rollouts.probes.exchange import Outgoing, Replica, Resolve, client, exchanged, replicas, trust
+from rollouts.probes.exchange import Outgoing, Replica, Resolve, exchanged, replicas, transport, trust
 
 BODY_MAX_BYTES = 16 * 1024 * 1024
 _OK = 200
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Asker:
-    """A client for low rates.
+    """Asks at low rates.
 
     Args:
         tls: whether some of the URLs are `https://`. Loading the public authorities takes 100 ms and more.
@@ -32,7 +32,7 @@ class Asker:
     def __init__(self, *, tls: bool, ca_file: Path | None = None, resolve: Resolve | None = None) -> None:
         self._tls = tls
         self._resolve = resolve
-        self._client = client(trust(ca_file, flag="--data-plane-ca") if ca_file is not None else tls)
+        self._transport = transport(trust(ca_file, flag="--data-plane-ca") if ca_file is not None else tls)
 
     async def replicas(self, url: str, *, deadline_s: float) -> tuple[Replica, ...]:
         """One replica for each address of the URL's host.
@@ -51,7 +51,7 @@ class Asker:
         """
         try:
             received = await exchanged(
-                self._client,
+                self._transport,
                 replica,
                 Outgoing(url=replica.base + path),
                 wanted=lambda status: status == _OK,
@@ -74,4 +74,4 @@ class Asker:
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
-        await self._client.aclose()
+        await self._transport.aclose()

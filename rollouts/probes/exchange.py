@@ -11,6 +11,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -22,6 +23,7 @@ from rollouts.errors import SettingsInvalid, Unanswered
 REPLICAS_MAX = 64  # of one URL
 CONNECTIONS_MAX = 128
 _REDIRECTS = range(300, 400)
+_HEADERS = {"User-Agent": "rollouts", "Accept": "application/json", "Accept-Encoding": "identity"}
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """The IP addresses of a host name. Raises: OSError."""
@@ -50,7 +52,7 @@ class Outgoing:
 
     Args:
         url: at a replica's address.
-        headers: besides the client's; one of the same name takes its place.
+        headers: besides ours; one of the same name takes its place.
         server_name: the name that the certificate must have; "" for the URL's host.
     """
 
@@ -79,17 +81,14 @@ class NotConnected(Unanswered):
     """Nothing was sent, so another address may be asked the same."""
 
 
-def client(verify: ssl.SSLContext | bool) -> httpx.AsyncClient:
-    """For requests with a deadline of their own, at low rates."""
-    return httpx.AsyncClient(
-        verify=verify,
-        # No connection is kept: it is found by address, though it was verified for another name, and it breaks in a restart.
-        limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0),
-        trust_env=False,
-        follow_redirects=False,
-        timeout=None,  # noqa: S113 - each call has a deadline over all of its parts
-        headers={"User-Agent": "rollouts", "Accept": "application/json", "Accept-Encoding": "identity"},
-    )
+def transport(verify: ssl.SSLContext | bool) -> httpx.AsyncHTTPTransport:
+    """For requests with a deadline of their own, at low rates.
+
+    It is not a client: that would follow what it is not asked to, and send the cookies of one answer along with the next request.
+    """
+    # No connection is kept: it is found by address, though it was verified for another name, and it breaks in a restart.
+    limits = httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=0)
+    return httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False)
 
 
 async def replicas(url: str, resolve: Resolve | None, *, deadline_s: float) -> tuple[Replica, ...]:
@@ -122,7 +121,7 @@ async def replicas(url: str, resolve: Resolve | None, *, deadline_s: float) -> t
 
 
 async def exchanged(
-    by: httpx.AsyncClient,
+    by: httpx.AsyncHTTPTransport,
     replica: Replica,
     outgoing: Outgoing,
     *,
@@ -138,20 +137,18 @@ async def exchanged(
 
     Cancellation: safe. Raises: Unanswered; NotConnected where nothing was sent.
     """
-    extensions = {"sni_hostname": outgoing.server_name or replica.host.rpartition(":")[0] or replica.host}
-    headers = [*outgoing.headers, ("Host", replica.host)]
     name = replica.display_name
     try:
-        async with (
-            asyncio.timeout(deadline_s),
-            by.stream(
-                outgoing.method,
-                outgoing.url,
-                headers=headers,
-                content=outgoing.body or None,
-                extensions=extensions,
-            ) as response,
-        ):
+        request = httpx.Request(
+            outgoing.method,
+            outgoing.url,
+            headers=httpx.Headers([("Host", replica.host), *outgoing.headers]),
+            content=outgoing.body or None,
+            extensions={"sni_hostname": outgoing.server_name or replica.host.rpartition(":")[0] or replica.host},
+        )
+        for header, value in _HEADERS.items():
+            request.headers.setdefault(header, value)
+        async with asyncio.timeout(deadline_s), aclosing(await by.handle_async_request(request)) as response:
             if response.status_code in _REDIRECTS:
                 raise Unanswered(f"{name}: answers with a redirect ({response.status_code}), which is not followed")
             found = bytearray()

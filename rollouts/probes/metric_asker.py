@@ -30,12 +30,12 @@ from rollouts.metrics.requests import (
     origin_of,
 )
 from rollouts.ports import Clock
-from rollouts.probes.exchange import NotConnected, Outgoing, Received, Resolve, client, exchanged, replicas, trust
+from rollouts.probes.exchange import NotConnected, Outgoing, Received, Resolve, exchanged, replicas, transport, trust
 from rollouts.secret import Secret
 
 ADDRESSES_TRIED = 3  # of one name, when nobody listens
 TOKENS_KEPT = 256
-CLIENTS_KEPT = 64  # one for each way to check certificates; files of authorities are renewed
+TRANSPORTS_KEPT = 64  # one for each way to check certificates; files of authorities are renewed
 TOKEN_MAX_CHARACTERS = 8_192
 TOKEN_SPARE_S = 30.0  # a token is not used in the last seconds of its life
 TOKEN_LIFE_S = 300.0
@@ -64,7 +64,7 @@ class MetricAsker:
         self._ca_file = ca_file
         self._trust = trust(ca_file, flag="--metrics-ca") if ca_file is not None else None
         self._resolve = resolve
-        self._clients: dict[_Tls, httpx.AsyncClient] = {}
+        self._transports: dict[_Tls, httpx.AsyncHTTPTransport] = {}
         self._tokens: dict[tuple[ClientCredentials, bool], _Token] = {}
 
     async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
@@ -92,7 +92,7 @@ class MetricAsker:
 
     async def aclose(self) -> None:
         """Closes connections; safe to call twice."""
-        for each in self._clients.values():
+        for each in self._transports.values():
             await each.aclose()
 
     async def _answer(self, request: HttpRequest, endpoint: MetricEndpoint, limit_s: float) -> MetricAnswer:
@@ -176,7 +176,7 @@ class MetricAsker:
         tls = _Tls(
             used=outgoing.url.startswith("https:"), checked=not endpoint.insecure, authorities=endpoint.authorities
         )
-        by = await self._client(tls)
+        by = await self._transport_for(tls)
         last = Unanswered(f"{who}: has no address")
         for each in found[:ADDRESSES_TRIED]:
             # Which address a name has is not for those who named it.
@@ -196,15 +196,15 @@ class MetricAsker:
                 return _plain(received, who)
         raise last
 
-    async def _client(self, tls: _Tls) -> httpx.AsyncClient:
-        if tls not in self._clients:
+    async def _transport_for(self, tls: _Tls) -> httpx.AsyncHTTPTransport:
+        if tls not in self._transports:
             # Loading the public authorities takes 100 ms and more.
             verify = await asyncio.to_thread(self._verify, tls)
-            if len(self._clients) >= CLIENTS_KEPT:
+            if len(self._transports) >= TRANSPORTS_KEPT:
                 # It keeps no connection, so whoever still asks through it closes what is open.
-                self._clients.pop(next(iter(self._clients)))
-            self._clients.setdefault(tls, client(verify))
-        return self._clients[tls]
+                self._transports.pop(next(iter(self._transports)))
+            self._transports.setdefault(tls, transport(verify))
+        return self._transports[tls]
 
     def _verify(self, tls: _Tls) -> ssl.SSLContext | bool:
         """Raises: Unanswered for authorities that are none."""

@@ -72,6 +72,16 @@ async def test_a_request_is_sent_as_it_is_and_its_answer_comes_back(asker: Make)
     assert "authorization" not in sent.headers
 
 
+async def test_a_cookie_of_an_answer_is_sent_to_nobody(asker: Make) -> None:
+    """One address may serve several tenants: what one of them was told to remember must not go along with another's request."""
+    async with serving({"/": raw(b"{}", headers=["Set-Cookie: session=of-somebody; Path=/"])}) as server:
+        by = asker()
+        for _ in range(2):
+            await ask(by, endpoint_of(server), "/")
+
+    assert [each.headers.get("cookie") for each in server.sent] == [None, None]
+
+
 def bomb() -> bytes:
     """64 MiB as an answer of 64 KiB. Made for its test only: each worker would make it while it collects the tests."""
     return raw(gzip.compress(b" " * (64 << 20)), headers=["Content-Encoding: gzip"])

@@ -6,6 +6,7 @@ Reading never raises. A metric that cannot be read is left out, so that it is me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from rollouts.api.status.reader import FieldMissing, Reader
@@ -38,14 +39,18 @@ def run_status_to_wire(status: RunStatus) -> Manifest:
     )
 
 
-def read_run_status(wire: Mapping[str, Any] | None) -> tuple[RunStatus, tuple[str, ...]]:
-    """The status, and what could not be read: one sentence with a path for each. None and {} are a new run's."""
+def read_run_status(wire: Mapping[str, Any] | None, *, latest: int | None = None) -> tuple[RunStatus, tuple[str, ...]]:
+    """The status, and what could not be read: one sentence with a path for each. None and {} are a new run's.
+
+    Args:
+        latest: so many measurements of each metric are enough; None for all.
+    """
     problems: list[str] = []
     status = Reader(wire if isinstance(wire, Mapping) else {}, "status", problems)
     read = RunStatus(
         phase=status.word("phase", AnalysisPhase, AnalysisPhase.PENDING),
         message=status.text("message"),
-        results=status.parts("metricResults", _result_from_wire),
+        results=status.parts("metricResults", partial(_result_from_wire, latest=latest)),
         started_at_s=status.time("startedAt"),
         completed_at_s=status.time("completedAt"),
     )
@@ -90,8 +95,8 @@ def _summary(results: Iterable[MetricResult]) -> Manifest:
     return _said({"count": len(phases), **{phase.value.lower(): phases.count(phase) for phase in over}})
 
 
-def _result_from_wire(result: Reader) -> MetricResult:
-    measurements = result.parts("measurements", _measurement_from_wire)
+def _result_from_wire(result: Reader, *, latest: int | None) -> MetricResult:
+    measurements = result.parts("measurements", _measurement_from_wire, latest=latest)
     if not result.absent("measurements") and not measurements:
         raise FieldMissing("measurements")
     return MetricResult(

@@ -122,13 +122,18 @@ class Reader:
             return self._default(name, "an object", None)
         return self._whole(f"{self._path}.{name}", value, read)
 
-    def parts(self, name: str, read: Callable[[Reader], _T]) -> tuple[_T, ...]:
-        """The values that `read` makes of a list's entries, without those that cannot be read."""
+    def parts(self, name: str, read: Callable[[Reader], _T], *, latest: int | None = None) -> tuple[_T, ...]:
+        """The values that `read` makes of a list's entries, without those that cannot be read.
+
+        Args:
+            latest: only so many entries at the end are looked at; None for all.
+        """
         value = self._wire.get(name)
         if not isinstance(value, list):
             return self._default(name, "a list", ())
         found = []
-        for index, entry in enumerate(value):
+        begin = 0 if latest is None else max(0, len(value) - latest)
+        for index, entry in enumerate(value[begin:], begin):
             path = f"{self._path}.{name}[{index}]"
             if not isinstance(entry, Mapping):
                 self._problems.append(f"{path}: is not an object")

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from rollouts.api.spec.analysis.run import parse_run, time_to_live_in
-from rollouts.api.status.analysis_run import read_run_status
+from rollouts.api.status.analysis_run import read_run_status, run_status_to_wire
+from rollouts.api.status.wire import merge_patch
+from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import AnalysisRunObject, Struct
 from rollouts.controller.analysis.measuring import Taken
 from rollouts.controller.analysis.sources import MeasuredRun
@@ -35,13 +37,11 @@ class RunStatusRead:
     """`.status` of a run.
 
     Args:
-        wire: as the API server has it.
         problems: what could not be read.
     """
 
     status: RunStatus
-    wire: Manifest
-    problems: tuple[str, ...]
+    problems: tuple[str, ...] = ()
 
 
 class _Quick(Struct, frozen=True):
@@ -78,11 +78,17 @@ def status_of(seen: AnalysisRunObject) -> RunStatusRead:
     try:
         wire = msgspec.json.decode(bytes(seen.status)) if bytes(seen.status) else {}
     except (msgspec.DecodeError, RecursionError):
-        return RunStatusRead(RunStatus(), {}, ("status: cannot be read",))
+        return RunStatusRead(RunStatus(), ("status: cannot be read",))
     if not isinstance(wire, dict):
-        return RunStatusRead(RunStatus(), {}, ("status: is not an object",))
-    status, problems = read_run_status(wire)
-    return RunStatusRead(status, wire, problems)
+        return RunStatusRead(RunStatus(), ("status: is not an object",))
+    return RunStatusRead(*read_run_status(wire))
+
+
+def patch_to(status: RunStatus, *, read: RunStatusRead, seen: AnalysisRunObject) -> Manifest:
+    """The JSON merge patch that gives the run that status; {} when it has it."""
+    if status == read.status and not read.problems:
+        return {}
+    return merge_patch(json_object(bytes(seen.status)), run_status_to_wire(status))
 
 
 def measured_run(seen: AnalysisRunObject, *, started_at_s: float) -> MeasuredRun:

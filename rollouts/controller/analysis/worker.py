@@ -13,8 +13,6 @@ from typing import TypeAlias
 
 import structlog
 
-from rollouts.api.status.analysis_run import run_status_to_wire
-from rollouts.api.status.wire import merge_patch
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import metadata_of
 from rollouts.cluster.store import Table
@@ -27,6 +25,7 @@ from rollouts.controller.analysis.reading import (
     measured_run,
     needs_a_look,
     not_recorded,
+    patch_to,
     spec_of,
     status_of,
     time_to_live_of,
@@ -86,12 +85,14 @@ class _Known:
     Args:
         spec: of that generation, or what is wrong with it.
         written: resourceVersion of our last write; what follows from it was done in the look that wrote it.
+        recorded: the status of that version, so that the next look need not decode it.
     """
 
     uid: str
     generation: int
     spec: RunSpec | SpecInvalid
     written: str = ""
+    recorded: RunStatus | None = None
 
 
 class RunWorker:
@@ -184,7 +185,7 @@ class RunWorker:
             self._forget(key)
             return
         now_s = self._clock.now_s()
-        read = status_of(seen)
+        read = self._status_of(key, seen)
         if read.status.phase.over:
             self._forget(key)
             await self._expire(key, seen, read.status, now_s)
@@ -236,14 +237,13 @@ class RunWorker:
 
         Raises: what `Client` raises; ApiConflict also when the run has changed or is gone.
         """
-        patch = merge_patch(read.wire, run_status_to_wire(status))
-        if patch:
-            await self._write(key, seen.metadata, patch)
+        if patch := patch_to(status, read=read, seen=seen):
+            await self._write(key, seen.metadata, patch, status)
         if status.phase.over:
             self._forget(key)
             self._tell(seen.metadata, status)
 
-    async def _write(self, key: Key, metadata: Metadata, patch: Mapping[str, object]) -> None:
+    async def _write(self, key: Key, metadata: Metadata, patch: Mapping[str, object], status: RunStatus) -> None:
         # With a resourceVersion in it, a merge patch on an old version is a conflict, not an overwrite.
         body = {
             "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
@@ -270,7 +270,7 @@ class RunWorker:
         self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=written, uid=metadata.uid)
         known = self._known.get(key)
         if known is not None and known.uid == metadata.uid:
-            known.written = written
+            known.written, known.recorded = written, status
 
     def _tell(self, metadata: Metadata, status: RunStatus) -> None:
         """Reports the end of a run."""
@@ -303,6 +303,13 @@ class RunWorker:
             )
             raise
         self._barrier.wrote(key, ANALYSIS_RUN, key.name, resource_version=None, uid=metadata.uid)
+
+    def _status_of(self, key: Key, seen: AnalysisRunObject) -> RunStatusRead:
+        """The run's status: as we wrote it, where nobody has written since."""
+        known = self._known.get(key)
+        if known is not None and known.recorded is not None and known.written == seen.metadata.resource_version:
+            return RunStatusRead(known.recorded)
+        return status_of(seen)
 
     def _known_of(self, key: Key, seen: AnalysisRunObject) -> _Known:
         """What is known of the run; its spec is read once for each generation."""

@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.structs import AnalysisRunObject, Metadata
 from rollouts.core.analysis.measurement import MetricResult
-from rollouts.core.model.analysis import AnalysisPhase, RunSeen
+from rollouts.core.analysis.schedule import shortest_s
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
+from rollouts.errors import SpecInvalid
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import REVISION
 
@@ -35,7 +38,7 @@ class RunsSeen:
         known = self._seen.get(uid)
         if known is not None and known.resource_version == run.metadata.resource_version:
             return known
-        found = self._seen[uid] = _read(run)
+        found = self._seen[uid] = _read(run, known)
         if len(self._seen) > KEPT_MAX:
             self._seen.popitem(last=False)
         return found
@@ -46,8 +49,8 @@ def unread(run: UnreadableObject) -> RunSeen:
     return _run(run.metadata, message=f"it cannot be read ({run.why}); delete it"[:MESSAGE_MAX])
 
 
-def _read(run: AnalysisRunObject) -> RunSeen:
-    status, _ = read_run_status(json_object(bytes(run.status)))
+def _read(run: AnalysisRunObject, known: RunSeen | None) -> RunSeen:
+    status, _ = read_run_status(json_object(bytes(run.status)), latest=1)
     return _run(
         run.metadata,
         phase=status.phase,
@@ -56,6 +59,7 @@ def _read(run: AnalysisRunObject) -> RunSeen:
         errors_in_a_row=_errors_in_a_row(status.results),
         terminate=_is_told_to_end(bytes(run.spec)),
         completed_at_s=status.completed_at_s if status.phase.over else None,
+        shortest_s=_shortest_s(run) if known is None else known.shortest_s,  # nobody changes the metrics of a run
     )
 
 
@@ -68,6 +72,7 @@ def _run(
     errors_in_a_row: int = 0,
     terminate: bool = False,
     completed_at_s: float | None = None,
+    shortest_s: float | None = None,
 ) -> RunSeen:
     labels = metadata.labels or {}
     return RunSeen(
@@ -84,7 +89,19 @@ def _run(
         terminate=terminate,
         deleting=metadata.deletion_timestamp is not None,
         completed_at_s=completed_at_s,
+        shortest_s=shortest_s,
     )
+
+
+def _shortest_s(run: AnalysisRunObject) -> float | None:
+    """None also for a run beside the steps, whose end is that of the update."""
+    gate = gate_of(run.metadata.labels or {})
+    if gate is None or gate.kind is AnalysisKind.BACKGROUND:
+        return None
+    try:
+        return shortest_s(parse_run(json_object(bytes(run.spec))).rules)
+    except SpecInvalid:
+        return None  # it ends at once, and says why
 
 
 def _is_measured(results: Sequence[MetricResult]) -> bool:
@@ -103,7 +120,8 @@ def _last_measured(results: Iterable[MetricResult]) -> str:
     for result in results:
         last = result.last
         if last is not None and not result.dry_run:
-            what = last.value or last.message
+            # The value of a good one would be a write of the Rollout's status for each measurement; the run shows it.
+            what = last.message if last.phase is AnalysisPhase.SUCCESSFUL else last.value or last.message
             said.append(f"{result.name} {last.phase}{f' ({what})' if what else ''}")
     return ", ".join(said)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from rollouts.core.analysis.measurement import MetricResult
@@ -30,6 +31,18 @@ def due_at_s(rules: MetricRules, result: MetricResult, *, started_at_s: float) -
 def retry_interval_s(rules: MetricRules) -> float:
     """From one look at the metric to the next."""
     return RETRY_S if rules.interval_s is None else rules.interval_s
+
+
+def shortest_s(rules: Iterable[MetricRules]) -> float:
+    """From the start of a run to its earliest success; infinity when one of its metrics goes on until somebody ends it."""
+    return max((_shortest_s(each) for each in rules if not each.dry_run), default=0.0)
+
+
+def _shortest_s(rules: MetricRules) -> float:
+    ways = (rules.effective_count, rules.consecutive_success_limit or None)
+    fewest = min((count for count in ways if count is not None), default=math.inf)
+    between = (fewest - 1) * retry_interval_s(rules) if fewest > 1 else 0.0
+    return rules.initial_delay_s + between
 
 
 def earliest(times_s: Iterable[float | None]) -> float | None:

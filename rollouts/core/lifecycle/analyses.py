@@ -6,6 +6,7 @@ and the gate, so no update is judged by the run of another one, and a creation t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ from rollouts.core.model.status import RolloutStatus, analysis_of
 
 ERRORS_TOLD = 3
 """So many errors in a row may be a restart of the server; with more the wait says what a person can do."""
+TOLD_S = 10.0
+"""A run that can be over sooner says nothing of how long it takes."""
 _NAME_MAX = 63  # a Job that measures for a run carries the run's name as a label
 
 
@@ -75,7 +78,7 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
         return _beginning(ctx, gate, number=record.number if record is not None else 1, begins=begins)
     said = f": {run.message}" if run.message else ""
     ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
-    told = f"{_place(gate)}: waiting for AnalysisRun {run.name}{said}{_without_answers(ctx, run)}"
+    told = f"{_place(gate)}: waiting for AnalysisRun {run.name}{_how_long(run)}{said}{_what_helps(ctx, run)}"
     wait = Wait(Reason.ANALYSIS_RUNNING, told)
     return Guard(gate=gate, wait=wait, measured=run.measured, ending=ending)
 
@@ -169,13 +172,25 @@ def _created(ctx: PassContext, gate: AnalysisGate, number: int, name: str, draft
     )
 
 
-def _without_answers(ctx: PassContext, run: RunSeen) -> str:
-    """What helps a run that gets no answers: how long it goes on is the template's choice, and may be forever."""
-    if run.errors_in_a_row <= ERRORS_TOLD:
+def _how_long(run: RunSeen) -> str:
+    """How long the run takes: the same text as long as it goes on, so that no status is written for it."""
+    if run.shortest_s is None or run.shortest_s < TOLD_S:
         return ""
-    end = f"rollouts analysis terminate {run.name} -n {ctx.seen.rollout.namespace}"
-    ways = f"mend what it asks; to end it and judge what was measured: {end}; to go back: {ctx.command('abort')}"
-    return f"; more than {ERRORS_TOLD} errors in a row, and it goes on until consecutiveErrorLimit: {ways}"
+    if math.isinf(run.shortest_s):
+        return ", which has no count of measurements and goes on until somebody ends it"
+    return f", which takes {run.shortest_s:g} s at least"
+
+
+def _what_helps(ctx: PassContext, run: RunSeen) -> str:
+    """What helps a run that does not end, or gets no answers: how long it goes on is the template's choice."""
+    ways = (
+        f"to end it and judge what was measured: rollouts analysis terminate {run.name} -n {ctx.seen.rollout.namespace}; "
+        f"to go back: {ctx.command('abort')}"
+    )
+    if run.errors_in_a_row > ERRORS_TOLD:
+        limit = "it goes on until consecutiveErrorLimit"
+        return f"; more than {ERRORS_TOLD} errors in a row, and {limit}: mend what it asks; {ways}"
+    return f"; {ways}" if run.shortest_s == math.inf else ""
 
 
 def _is_noted(status: RolloutStatus, record: AnalysisRecord) -> bool:

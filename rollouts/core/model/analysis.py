@@ -145,6 +145,8 @@ class RunSeen:
         errors_in_a_row: the most, of a metric that counts and goes on, at the end of what was measured.
         terminate: somebody has told it to end.
         completed_at_s: when it was over; None before.
+        shortest_s: from its start to its earliest success; infinity when a metric goes on until somebody ends it; None when
+            that is not known.
     """
 
     name: str
@@ -160,6 +162,7 @@ class RunSeen:
     terminate: bool = False
     deleting: bool = False
     completed_at_s: float | None = None
+    shortest_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

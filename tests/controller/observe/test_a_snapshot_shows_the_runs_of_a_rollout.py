@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -114,7 +115,7 @@ def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict() -> None
 
 
 def test_a_run_that_goes_on_says_what_it_measured_last() -> None:
-    """People who wait for it read this in the status of the Rollout."""
+    """People who wait for it read this in the status of the Rollout. The numbers of good ones change each time, and stay in the run."""
     results = (
         measured("success-rate", AnalysisPhase.SUCCESSFUL, value="0.99", count=1),
         measured("latency", AnalysisPhase.ERROR, message="connection refused", error=1),
@@ -124,7 +125,37 @@ def test_a_run_that_goes_on_says_what_it_measured_last() -> None:
 
     (run,) = runs_with(RunStatus(phase=AnalysisPhase.RUNNING, results=results, started_at_s=1.0))
 
-    assert run.message == "success-rate Successful (0.99), latency Error (connection refused)"
+    assert run.message == "success-rate Successful, latency Error (connection refused)"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "shortest_s"),
+    [
+        ([{}], 0.0),
+        ([{"initialDelay": "1m"}], 60.0),
+        ([{"interval": "30s", "count": 5, "initialDelay": "10s"}, {"interval": "1m", "count": 2}], 130.0),
+        ([{"interval": "1m", "count": 9, "consecutiveSuccessLimit": 3}], 120.0),
+        ([{"interval": "1m", "consecutiveSuccessLimit": 3}], 120.0),
+        ([{"count": 3}], 20.0),
+        ([{"interval": "1m"}], math.inf),
+        ([{"interval": "nonsense"}], None),
+        ("nonsense", None),
+    ],
+)
+def test_it_is_known_how_long_a_run_takes_at_least(metrics: Any, shortest_s: float | None) -> None:
+    """From its start to the last measurement that it needs; a metric without a count goes on until somebody ends it."""
+    named = {"name": "rate", "successCondition": "true", "provider": {"prometheus": {"query": "1"}}}
+    spec = {"metrics": [{**named, "name": f"m{at}", **each} for at, each in enumerate(metrics)]}
+
+    assert [each.shortest_s for each in runs_with({}, spec=spec if metrics != "nonsense" else "x")] == [shortest_s]
+
+
+def test_how_long_an_analysis_beside_the_steps_takes_is_not_said() -> None:
+    """It ends with the update."""
+    labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": "v2", "rollouts.dev/analysis": "background"}
+    metric = {"name": "rate", "interval": "1m", "provider": {"prometheus": {"query": "1"}}}
+
+    assert [each.shortest_s for each in runs_with({}, spec={"metrics": [metric]}, labels=labels)] == [None]
 
 
 def test_errors_in_a_row_are_counted_of_metrics_that_count_and_go_on() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.core.model.rollout import BlueGreen, Canary, Percent, TrafficRouting
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated
+from tests.core.model import World, annotated, deleted
 from tests.core.worlds import (
     edited,
     pods_ready,
@@ -57,6 +57,11 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
     "a previewed revision": (
         lambda: settled(edited(running(GREEN), revision="b")),
         "waiting for promotion of revision b, which is previewed: rollouts promote cart -n shop",
+    ),
+    "an abort whose stable revision is gone": (
+        lambda: settled(annotated(settled(deleted(settled(edited(running(GATE), revision="b")), "a")), "abort", "b")),
+        "revision b was aborted by annotation; no pods take the place of those that revision b has: the ReplicaSet of the "
+        "stable one is gone; to try revision b again: rollouts retry cart -n shop",
     ),
     "an abort": (
         lambda: settled(annotated(settled(edited(running(GATE), revision="b")), "abort", "b")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -140,6 +141,26 @@ def test_a_run_that_gets_no_answers_says_what_helps(*, errors: int, told: bool) 
     ways = (f"rollouts analysis terminate {there.runs[0].name} -n shop", "rollouts abort cart -n shop")
     assert [each in there.status.message for each in ways] == [told, told]
     assert _waits(there) is Reason.ANALYSIS_RUNNING
+
+
+@pytest.mark.parametrize(
+    ("shortest_s", "words", "ends"),
+    [
+        (None, "", False),
+        (5.0, "", False),
+        (300.0, ", which takes 300 s at least", False),
+        (math.inf, ", which has no count of measurements and goes on until somebody ends it", True),
+    ],
+)
+def test_a_wait_for_a_run_says_how_long_it_takes(shortest_s: float | None, words: str, *, ends: bool) -> None:
+    """A step whose metric has no count stands there forever, and looked like one that is nearly done."""
+    there = _updating(AT_STEP)
+
+    there = settled(replace(there, runs=tuple(replace(each, shortest_s=shortest_s) for each in there.runs)))
+
+    (run,) = there.runs
+    assert there.status.message.startswith(f"step 1: waiting for AnalysisRun {run.name}{words}")
+    assert (f"rollouts analysis terminate {run.name} -n shop" in there.status.message) == ends
 
 
 # --- the background

@@ -60,8 +60,10 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
     ),
     "an abort whose stable revision is gone": (
         lambda: settled(annotated(settled(deleted(settled(edited(running(GATE), revision="b")), "a")), "abort", "b")),
-        "revision b was aborted by annotation; no pods take the place of those that revision b has: the ReplicaSet of the "
-        "stable one is gone; to try revision b again: rollouts retry cart -n shop",
+        (
+            "revision b was aborted by annotation; no pods take the place of those that revision b has: the ReplicaSet of the "
+            "stable one is gone; to try revision b again: rollouts retry cart -n shop"
+        ),
     ),
     "an abort": (
         lambda: settled(annotated(settled(edited(running(GATE), revision="b")), "abort", "b")),

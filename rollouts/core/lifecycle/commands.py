@@ -319,7 +319,7 @@ def _has_passed_verdict(status: RolloutStatus, command: Command) -> bool:
     if command.analysis is None:
         return False
     record = analysis_of(status, AnalysisGate(command.analysis, command.step))
-    return record is None or not record.held or record.at_s > command.at_s
+    return record is None or not record.held
 
 
 def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:

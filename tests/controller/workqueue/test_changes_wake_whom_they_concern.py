@@ -67,9 +67,9 @@ def config_copy(*, version: int = 1, labels: dict[str, str] | None = COPY) -> Co
     return msgspec.convert({"metadata": {**metadata, "labels": labels}}, ConfigMapObject)
 
 
-def running(value: str) -> dict[str, Any]:
+def running(value: str, phase: str = "Failed") -> dict[str, Any]:
     """The status of a run that has measured this."""
-    measurement = {"phase": "Successful", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"}
+    measurement = {"phase": phase, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"}
     result = {"name": "a", "phase": "Running", "count": 1, "measurements": [{**measurement, "value": value}]}
     return {"phase": "Running", "startedAt": "2026-01-01T00:00:00Z", "metricResults": [result]}
 
@@ -123,6 +123,10 @@ def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after:
         (analysis_run(), analysis_run(version=2)),
         (analysis_run(), analysis_run(version=2, annotations={"a": "b"}, status={"runSummary": {"count": 1}})),
         (analysis_run(labels=BESIDE, status=MEASURED), analysis_run(labels=BESIDE, version=2, status=AGAIN)),
+        (
+            analysis_run(status=running("0.1", "Successful")),
+            analysis_run(version=2, status=running("0.2", "Successful")),
+        ),
         (None, analysis_run(ownerReferences=[])),
         (None, config_copy(labels=None)),
         (config_copy(labels=None), config_copy(labels=None, version=2)),

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from rollouts.cli.commands import analysis as runs
-from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.exits import Exit
 from rollouts.cli.terminal.options import CommandRun, Output, duration, fail, on_cluster, read_file
 from rollouts.cli.view.session import Options
@@ -159,6 +158,8 @@ def analyze(  # noqa: PLR0913 - each is an option of the command
 
 def _manifests(files: Iterable[str]) -> list[Manifest]:
     """Raises: typer.Exit, when one cannot be read."""
+    from rollouts.cli.commands.lint import manifests_in  # noqa: PLC0415 - main.py says why
+
     try:
         return [each for file in files for each in manifests_in(*read_file(file))]
     except ValueError as broken:

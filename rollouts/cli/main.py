@@ -1,6 +1,8 @@
 """`rollouts` and `kubectl rollouts`: the commands, their options and exit codes. What they do is in the modules beside this one.
 
 Nothing here decides anything about a Rollout: `promote` and the like write annotations, and the controller acts on them.
+
+What checks specs is imported by the commands that do: it takes a third of the time in which `get` prints its first line.
 """
 
 from __future__ import annotations
@@ -14,23 +16,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.api.schema import crd_manifests, yaml_text
 from rollouts.cli import analysis, completion, config, updates
 from rollouts.cli.commands import drain_report as drain_command
 from rollouts.cli.commands import get as get_command
-from rollouts.cli.commands import lint as lint_command
 from rollouts.cli.commands import status as status_command
-from rollouts.cli.commands.gitops import Tool, gitops_text, ignored_in
-from rollouts.cli.commands.lint_output import LintOutput, as_text, files_in, lint_files, print_reports
-from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.commands.own_version import own_version
 from rollouts.cli.exits import EXIT_HELP, Exit
 from rollouts.cli.migrate import command as migrate
 from rollouts.cli.terminal.options import (
     CommandRun,
     FilesOption,
+    LintOutput,
     NameArgument,
     Output,
+    Tool,
     duration,
     fail,
     finish,
@@ -207,6 +206,9 @@ def lint(
     Each of them is unsafe, a warning or a note, and does not change the exit code.
     With --prometheus-url it warns of metrics that are not there, with the names next to them; 4 when it does not answer.
     """
+    from rollouts.cli.commands.lint_output import as_text, files_in, lint_files, print_reports  # noqa: PLC0415
+    from rollouts.cli.commands.metric_names import metric_names  # noqa: PLC0415
+
     found = files_in(files)
     if found.patches:
         merged = f"not checked, because Kustomize merges them into others: {', '.join(found.patches)}"
@@ -242,6 +244,9 @@ def gitops(
 
     A tool that resets weights or selectors to their values in Git during an update moves traffic.
     """
+    from rollouts.cli.commands import lint as lint_command  # noqa: PLC0415
+    from rollouts.cli.commands.gitops import gitops_text, ignored_in  # noqa: PLC0415
+
     manifests: list[Manifest] = []
     problems = 0
     texts = [read_file(file) for file in files]
@@ -276,7 +281,9 @@ def rbac(
     by name; for copies of a Rollout's Secrets there is the right to create Secrets, too. Apply them by:
     `rollouts rbac -f FILE | kubectl apply -f -`.
     """
-    from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415 - for it only
+    from rollouts.api.schema import yaml_text  # noqa: PLC0415
+    from rollouts.cli.commands import lint as lint_command  # noqa: PLC0415
+    from rollouts.cli.commands import rbac as rbac_command  # noqa: PLC0415
 
     try:
         manifests = [each for file in files for each in lint_command.manifests_in(*read_file(file))]
@@ -396,6 +403,8 @@ def completion_(
 @app.command("crds")
 def crds() -> None:
     """Print the CustomResourceDefinitions: `rollouts crds | kubectl apply -f -`."""
+    from rollouts.api.schema import crd_manifests, yaml_text  # noqa: PLC0415
+
     sys.stdout.write("---\n".join(yaml_text(crd) for crd in crd_manifests()))
 
 

@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollouts.cli.commands import create as create_command
-from rollouts.cli.commands import delete as delete_command
 from rollouts.cli.commands import set_image as image_command
 from rollouts.cli.commands import verb_plans, verbs
 from rollouts.cli.exits import Exit
@@ -153,6 +151,8 @@ def set_image(
 def create(options: Options, files: FilesOption) -> CommandRun:
     """Create the Rollouts, templates, providers, Services and ConfigMaps of files, after `lint` has found no problem in them."""
     texts = [read_file(file) for file in files]
+    from rollouts.cli.commands import create as create_command  # noqa: PLC0415 - main.py says why
+
     return create_command.create(options, texts, console=Console())
 
 
@@ -167,6 +167,8 @@ def delete(
 ) -> CommandRun:
     """Delete Rollouts with their pods. Says what is lost and asks, on a terminal."""
     confirm = _confirmation("the deletion", yes=yes)
+    from rollouts.cli.commands import delete as delete_command  # noqa: PLC0415
+
     return delete_command.delete(options, names, confirm=confirm, console=Console())
 
 

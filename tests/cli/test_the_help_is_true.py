@@ -81,14 +81,17 @@ def test_a_command_line_that_cannot_be_understood_exits_with_2(words: list[str])
     assert main(words) == 2
 
 
-def test_looking_at_a_rollout_loads_neither_controller_nor_simulator() -> None:
-    """`get` is typed a hundred times a day: it must not pay for the demo."""
+def test_looking_at_a_rollout_loads_neither_controller_nor_simulator_nor_what_checks_specs() -> None:
+    """`get` is typed a hundred times a day: it must not pay for the demo, nor a third of its time for the models of specs."""
     rooms = (
         "rollouts.controller.wiring",
         "rollouts.controller.loop",
         "rollouts.core.decide",
         "rollouts.sim",
         "rollouts.cli.plan",
+        "rollouts.api.schema",
+        "rollouts.api.spec",
+        "pydantic",
     )
     code = f"import sys, rollouts.cli.main; print([name for name in sys.modules if name.startswith({rooms})])"
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rollouts.api.schema import yaml_text
 from rollouts.api.spec.parse import parse_spec
+from rollouts.cli.terminal.options import Tool
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import Place, places_of
 from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
@@ -24,13 +24,6 @@ from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.declared.codec import Declared
 from rollouts.traffic.rules.annotations import OneAnnotation
-
-
-class Tool(StrEnum):
-    """The values of `--for`."""
-
-    ARGO_CD = "argocd"
-    FLUX = "flux"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from rollouts.cli.commands.lint import (
     summary,
     templates_in,
 )
+from rollouts.cli.terminal.options import LintOutput
 from rollouts.cli.terminal.text import plain
 from rollouts.core.advice.findings import Severity
 
@@ -31,14 +31,6 @@ _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml")
 _PATCH_FIELDS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 """Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
-
-
-class LintOutput(StrEnum):
-    """The values of `-o`."""
-
-    JSON = "json"
-    GITHUB = "github"
-    SARIF = "sarif"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,7 @@ from typing import Annotated
 import typer
 import yaml
 
-from rollouts.cli.commands.lint import manifests_in
 from rollouts.cli.exits import Exit
-from rollouts.cli.migrate.migrated import migrated
 from rollouts.cli.terminal.options import fail, read_file
 from rollouts.cli.terminal.text import plain
 from rollouts.objects import Manifest
@@ -27,6 +25,9 @@ def migrate(
     What comes out goes to stdout; what has changed, what is left to do, and what was left out and why, to stderr. The exit code
     is 1 when something was left out.
     """
+    from rollouts.cli.commands.lint import manifests_in  # noqa: PLC0415 - main.py says why
+    from rollouts.cli.migrate.migrated import migrated  # noqa: PLC0415
+
     found: list[Manifest] = []
     for source, text in map(read_file, files):
         try:

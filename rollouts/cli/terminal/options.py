@@ -56,6 +56,21 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
+class LintOutput(StrEnum):
+    """The values of `-o` of `lint`."""
+
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
+
+
+class Tool(StrEnum):
+    """The values of `--for` of `gitops`."""
+
+    ARGO_CD = "argocd"
+    FLUX = "flux"
+
+
 def duration(text: str) -> float:
     """`typer` parser of an option's duration, in seconds.
 

@@ -36,7 +36,8 @@ def create_new(ctx: PassContext, *, replicas: int) -> CreateReplicaSet:
 def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
     """The patch that brings a ReplicaSet to `replicas` and updates its other outdated fields; None when nothing changes.
 
-    A patch that shrinks carries the version that was seen; growing is safe on any version, once the count is true (`_may_grow`).
+    A patch that shrinks carries the version that was seen, and so does one that makes pods of a restart ordinary ones; growing is safe
+    on any version, once the count is true (`_may_grow`).
     A draining revision keeps all its pods, except in a canary by the ratio of pods: there the strategy says what stays.
     """
     before = replica_set.spec_replicas + replica_set.restart_surge
@@ -46,16 +47,17 @@ def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> Patc
     size = after if after != before else None
     min_ready_s = ctx.spec.min_ready_s if live and replica_set.min_ready_s != ctx.spec.min_ready_s else None
     number = ctx.status.revision_number if current and ctx.status.revision_number != replica_set.number else None
-    if replica_set.deleting or (size, min_ready_s, number) == (None, None, None):
+    added = surge if surge != replica_set.restart_surge else None
+    if replica_set.deleting or (size, added, min_ready_s, number) == (None, None, None, None):
         return None
-    shrinks = size is not None and size < before
+    seen_only = (size is not None and size < before) or (size is None and added is not None)
     return PatchReplicaSet(
         name=replica_set.name,
         uid=replica_set.uid,
         revision=replica_set.revision,
-        resource_version=replica_set.resource_version if shrinks else "",
+        resource_version=replica_set.resource_version if seen_only else "",
         replicas=size,
-        restart_surge=surge if surge != replica_set.restart_surge else None,
+        restart_surge=added,
         min_ready_s=min_ready_s,
         number=number,
     )

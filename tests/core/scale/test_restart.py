@@ -138,6 +138,26 @@ def test_pods_that_a_restart_added_go_when_a_new_revision_comes_in_between() -> 
     assert (sizes(there), there.status.phase) == ({"b": 1}, Phase.HEALTHY)
 
 
+def test_a_step_may_need_exactly_the_pods_that_a_restart_had_added() -> None:
+    """Somebody promotes to a step of that size while they come up, and takes the restart back: the update stood still for good."""
+    steps = (SetWeight(50), PauseUntilPromoted(), SetWeight(75), PauseUntilPromoted())
+    routed = Canary(steps=steps, traffic_routing=TrafficRouting(), max_surge=1, max_unavailable=0)
+    there = settled(edited(running(routed), revision="b"))
+    there = later(there, 100)
+    there = edited(there, restart_at_s=there.now_s)
+    while not one(there, "b").restart_surge:
+        there = reconciled(there)
+    before = one(there, "b")
+    there = reconciled(reconciled(annotated(there, "promote", "true")))
+
+    there = settled(edited(there, restart_at_s=None))
+
+    after = one(there, "b")
+    assert (before.spec_replicas, before.restart_surge) == (3, 1)
+    assert (after.spec_replicas, after.restart_surge, after.available) == (3, 0, 3)
+    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 3)
+
+
 def test_pods_that_a_restart_added_go_when_their_metadata_changes_in_the_same_pass() -> None:
     """One patch says both; a mark that stays behind would make the set look smaller than it is for ever."""
     strategy = SURGES[1]

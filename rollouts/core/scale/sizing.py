@@ -36,8 +36,8 @@ def create_new(ctx: PassContext, *, replicas: int) -> CreateReplicaSet:
 def resized(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> PatchReplicaSet | None:
     """The patch that brings a ReplicaSet to `replicas` and updates its other outdated fields; None when nothing changes.
 
-    A patch that shrinks carries the version that was seen, and so does one that makes pods of a restart ordinary ones; growing is safe
-    on any version, once the count is true (`_may_grow`).
+    A patch that shrinks carries the version that was seen, and so does one that makes pods of a restart ordinary ones; growing is
+    safe on any version, once the count is true (`_may_grow`).
     A draining revision keeps all its pods, except in a canary by the ratio of pods: there the strategy says what stays.
     """
     before = replica_set.spec_replicas + replica_set.restart_surge

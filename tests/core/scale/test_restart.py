@@ -139,7 +139,7 @@ def test_pods_that_a_restart_added_go_when_a_new_revision_comes_in_between() -> 
 
 
 def test_a_step_may_need_exactly_the_pods_that_a_restart_had_added() -> None:
-    """Somebody promotes to a step of that size while they come up, and takes the restart back: the update stood still for good."""
+    """Somebody promotes to a step of that size while they come up, and takes the restart back: the update stood still."""
     steps = (SetWeight(50), PauseUntilPromoted(), SetWeight(75), PauseUntilPromoted())
     routed = Canary(steps=steps, traffic_routing=TrafficRouting(), max_surge=1, max_unavailable=0)
     there = settled(edited(running(routed), revision="b"))

@@ -152,7 +152,7 @@ class CanaryRules:
         at_step = moves.routing.arrived and moves.reached and not ctx.none_available and not unusable
         return tuple(
             [
-                guarded(ctx, gate, begins=_gets_requests(ctx) if gate == BACKGROUND else at_step)
+                guarded(ctx, gate, begins=_gets_requests(ctx, self.strategy) if gate == BACKGROUND else at_step)
                 for gate in guarding_gates(ctx)
             ]
         )
@@ -333,13 +333,18 @@ def _lacks_evidence(ctx: PassContext, rules: CanaryRules, moves: Moves) -> bool:
     return evidence_wait(rules.step, moves) is not None or autoscaling_wait(ctx, rules.step) is not None
 
 
-def _gets_requests(ctx: PassContext) -> bool:
-    """Whether requests reach the new revision: a background analysis measures nothing before."""
+def _gets_requests(ctx: PassContext, strategy: Canary) -> bool:
+    """Whether requests reach the new revision: a background analysis measures nothing before.
+
+    A weight that is live may still be that of the revision before, whose update this one takes the place of.
+    """
     if ctx.by_ratio or ctx.stable is None:
         return ctx.new_available > 0
     if not ctx.routed:
         return ctx.new_available > 0 and bool(ctx.recorded.weight_percent)
-    traffic = ctx.recorded.traffic
+    traffic, service = ctx.recorded.traffic, strategy.canary_service
+    if service and selected_revision(ctx, service) != ctx.status.current_revision:
+        return False
     return traffic is not None and bool(traffic.observed_percent or traffic.observed_routes)
 
 

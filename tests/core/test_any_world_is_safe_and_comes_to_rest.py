@@ -407,9 +407,7 @@ def assert_configured(there: World) -> None:
     """Pods have what the sources contain, and no copy is left that nothing names."""
     spec, status = there.rollout.spec, there.status
     named = {use.copy for each in there.replica_sets for use in each.config or ()}
-    if (
-        status.phase is not Phase.HEALTHY
-    ):  # the template names them, and its ReplicaSet is made with them when it is rolled out
+    if status.phase is not Phase.HEALTHY:  # the template names them, for when it is rolled out
         now = {name: each.content for (_, name), each in there.configs.objects.items()}
         named |= {each.name for each in there.configs.copies if each.content == now.get(each.source)}
     assert {each.name for each in there.configs.copies} <= named

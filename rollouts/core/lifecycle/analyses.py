@@ -178,7 +178,7 @@ def _how_long(run: RunSeen) -> str:
         return ""
     if math.isinf(run.shortest_s):
         return ", which has no count of measurements and goes on until somebody ends it"
-    return f", which takes {run.shortest_s:g} s at least"
+    return f", which takes {round(run.shortest_s)} s at least"
 
 
 def _what_helps(ctx: PassContext, run: RunSeen) -> str:

@@ -7,9 +7,11 @@ does (`test_same_seed_same_run.py`), and what comes before the fault is played o
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
 import os
 import pickle
+import signal
 import sys
 import traceback
 import warnings
@@ -20,6 +22,8 @@ from typing import Generic, TypeVar
 from rollouts.ports import Request
 from rollouts.sim.faults import Fault, FaultTape
 from rollouts.sim.network.prometheus.faults import PrometheusFault
+
+BRANCH_LIMIT_S = 300.0  # most take a tenth of a second
 
 FaultT = TypeVar("FaultT")
 Outcome = TypeVar("Outcome")
@@ -69,13 +73,22 @@ class Forks(Generic[FaultT]):
                 self._begin(answer_to=writes, loop=loop)
                 return fault
             os.close(writes)
-            with os.fdopen(reads, "rb") as answer:
-                self.answers.append((place, fault, answer.read()))
-            os.waitpid(branch, 0)
+            try:
+                with os.fdopen(reads, "rb") as answer:
+                    self.answers.append((place, fault, answer.read()))
+            except BaseException:  # the test's time is over
+                os.kill(branch, signal.SIGKILL)
+                raise
+            finally:
+                os.waitpid(branch, 0)
         return None
 
     def _begin(self, *, answer_to: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins a branch in its process: short-lived, so garbage is collected once, at its end."""
+        """Begins a branch in its process: short-lived, so garbage is collected once, at its end.
+
+        Threads do not come along, but a lock that one of them held stays locked: a branch that stands still for long says where.
+        """
+        faulthandler.dump_traceback_later(BRANCH_LIMIT_S, exit=True, file=2)
         self.answer_to = answer_to
         asyncio._set_running_loop(loop)  # asyncio knows it by the process as well
         gc.disable()
@@ -151,7 +164,9 @@ def branched(
         gc.collect()
         _end_with((False, f"ignored: {forks.ignored}") if forks.ignored else answer, forks.answer_to)
     for place, fault, said in forks.answers:
-        assert said, f"{fault} at {place}: the branch has ended without an answer"
+        assert said, (
+            f"{fault} at {place}: the branch has ended without an answer; if it stood still, stderr has its stack"
+        )
         is_outcome, value = pickle.loads(said)  # noqa: S301 - said by this process
         assert is_outcome, f"{fault} at {place}: {value}"
         yield Branch(place, fault, value)

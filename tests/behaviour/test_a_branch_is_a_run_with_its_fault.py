@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import pytest
 
 from rollouts.sim.faults import CrashAfter, Fault, FaultTape, Slow
 from rollouts.sim.network.prometheus.faults import HttpError, PrometheusFault
+from tests.behaviour import branches
 from tests.behaviour.analysed import ANALYSED
 from tests.behaviour.branches import ForkingQuestions, branched, each_fault
 from tests.behaviour.scenarios import SCENARIOS
@@ -25,11 +28,11 @@ def test_a_fault_of_a_write_is_the_same_in_a_branch() -> None:
     """Every place from the first one on, each fault of it once, with the same requests and answers."""
     writes = played(FaultTape({})).faultable
 
-    branches = list(each_fault(played, *FAULTS, first=FIRST))
+    found = list(each_fault(played, *FAULTS, first=FIRST))
 
     places = [(place, fault) for place in range(FIRST, writes) for fault in FAULTS]
-    assert [(each.place, each.fault) for each in branches] == places
-    assert [each.outcome for each in branches] == [played(FaultTape({place: fault})) for place, fault in places]
+    assert [(each.place, each.fault) for each in found] == places
+    assert [each.outcome for each in found] == [played(FaultTape({place: fault})) for place, fault in places]
 
 
 def test_a_fault_of_questions_is_the_same_in_a_branch() -> None:
@@ -37,12 +40,12 @@ def test_a_fault_of_questions_is_the_same_in_a_branch() -> None:
     scenario = ANALYSED["canary bad"]
     fault: PrometheusFault = HttpError(503)
 
-    branches = list(branched(lambda forks: scenario.play(prometheus=ForkingQuestions(forks, times=2)), [fault]))
+    found = list(branched(lambda forks: scenario.play(prometheus=ForkingQuestions(forks, times=2)), [fault]))
 
-    assert [each.outcome for each in branches] == [
-        scenario.play(prometheus=dict.fromkeys((number, number + 1), fault)) for number in range(len(branches))
+    assert [each.outcome for each in found] == [
+        scenario.play(prometheus=dict.fromkeys((number, number + 1), fault)) for number in range(len(found))
     ]
-    assert branches
+    assert found
 
 
 def test_what_a_branch_raises_is_raised() -> None:
@@ -55,3 +58,23 @@ def test_what_a_branch_raises_is_raised() -> None:
 
     with pytest.raises(AssertionError, match=r"(?s)CrashAfter\(\) at 9:.*there were two"):
         list(each_fault(fails, CrashAfter(), first=FIRST))
+
+
+def test_a_branch_that_stands_still_ends_and_says_where(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A lock that a thread of the parent held is locked in the branch for good; whoever waits for its answer would wait too."""
+    monkeypatch.setattr(branches, "BRANCH_LIMIT_S", 1.0)
+    last = played(FaultTape({})).faultable - 1
+
+    def stands_still(tape: FaultTape) -> Run:
+        run = played(tape)
+        if len(run.senders) > 1:
+            locked = Lock()
+            locked.acquire()
+            locked.acquire()
+        return run
+
+    with pytest.raises(AssertionError, match="has ended without an answer"):
+        list(each_fault(stands_still, CrashAfter(), first=last))
+    assert "stands_still" in capfd.readouterr().err

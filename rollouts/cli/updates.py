@@ -150,9 +150,9 @@ def set_image(
 @on_cluster
 def create(options: Options, files: FilesOption) -> CommandRun:
     """Create the Rollouts, templates, providers, Services and ConfigMaps of files, after `lint` has found no problem in them."""
-    texts = [read_file(file) for file in files]
     from rollouts.cli.commands import create as create_command  # noqa: PLC0415 - main.py says why
 
+    texts = [read_file(file) for file in files]
     return create_command.create(options, texts, console=Console())
 
 
@@ -166,9 +166,9 @@ def delete(
     yes: YesOption = False,
 ) -> CommandRun:
     """Delete Rollouts with their pods. Says what is lost and asks, on a terminal."""
-    confirm = _confirmation("the deletion", yes=yes)
     from rollouts.cli.commands import delete as delete_command  # noqa: PLC0415
 
+    confirm = _confirmation("the deletion", yes=yes)
     return delete_command.delete(options, names, confirm=confirm, console=Console())
 
 

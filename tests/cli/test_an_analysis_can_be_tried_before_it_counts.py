@@ -31,6 +31,14 @@ from tests.probes.servers import ok, raw, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
 
+COMPARED = {
+    "canary": "7f9c",
+    "stable": "5d8b",
+    "of": {"prometheus": {"query": 'errors_total{hash="{{arm}}"}'}},
+    "total": 'requests_total{hash="{{arm}}"}',
+    "effect": "1%",
+}
+
 
 def vector(*values: float) -> Mapping[str, Any]:
     """Prometheus' answer to an instant query, of this moment."""
@@ -132,14 +140,7 @@ def test_a_run_that_would_go_on_without_a_success_is_exit_code_1(
 def test_a_comparison_that_sees_nothing_is_exit_code_1() -> None:
     """It would wait for requests in every run."""
     nothing = ok({"status": "success", "data": {"resultType": "matrix", "result": []}})
-    compare = {
-        "canary": "7f9c",
-        "stable": "5d8b",
-        "of": {"prometheus": {"query": 'errors_total{hash="{{arm}}"}'}},
-        "total": 'requests_total{hash="{{arm}}"}',
-        "effect": "1%",
-    }
-    metric = {"name": "errors", "interval": "1m", "count": 5000, "provider": {"compare": compare}}
+    metric = {"name": "errors", "interval": "1m", "count": 5000, "provider": {"compare": COMPARED}}
 
     code, (one,) = tried([template(metric)], {"/api/v1/query": nothing})
 
@@ -186,13 +187,7 @@ def test_templates_that_others_take_in_are_not_measured_twice() -> None:
 
 def test_a_comparison_is_tried_with_one_look() -> None:
     """It shows whether the queries give both arms; what follows is for all looks of a run to tell."""
-    compare = {
-        "canary": "{{args.canary}}",
-        "stable": "5d8b",
-        "of": {"prometheus": {"query": 'errors_total{hash="{{arm}}"}'}},
-        "total": 'requests_total{hash="{{arm}}"}',
-        "effect": "1%",
-    }
+    compare = {**COMPARED, "canary": "{{args.canary}}"}
     metric = {"name": "errors", "interval": "1m", "count": 5, "provider": {"compare": compare}}
     now_s = SystemClock().now_s()
     counted = {"metric": {}, "values": [[now_s - 200, "100"], [now_s - 40, "300"]]}

@@ -1,7 +1,9 @@
 """Plays a run once for many faults: wherever one may strike, the process forks, and the child goes on with it.
 
 A run in virtual time follows from its seed and its faults alone. So a branch ends as a run with the same fault from the beginning
-does (`test_same_seed_same_run.py`), and what comes before the fault is played once for all of them.
+does (`test_same_seed_same_run.py`), and what comes before the fault is played once for all of them. Two faults that leave the same
+world and the same process behind are one (`test_a_branch_is_a_run_with_its_fault.py`), and are played once; `ROLLOUTS_DEEP=1` plays
+both.
 """
 
 from __future__ import annotations
@@ -15,15 +17,17 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rollouts.ports import Request
-from rollouts.sim.faults import Fault, FaultTape
+from rollouts.sim.faults import CrashBefore, DropRequest, Fault, FaultTape, Unavailable
 from rollouts.sim.network.prometheus.faults import PrometheusFault
+from tests.behaviour.stage import Run
 
 BRANCH_LIMIT_S = 300.0  # most take a tenth of a second
+DEEP = os.environ.get("ROLLOUTS_DEEP") == "1"
 
 FaultT = TypeVar("FaultT")
 Outcome = TypeVar("Outcome")
@@ -47,12 +51,12 @@ class Forks(Generic[FaultT]):
     """The places of one run at which each of `faults` strikes in a branch of its own.
 
     Args:
-        first: the first such place.
+        places: their numbers; None for all.
     """
 
-    def __init__(self, faults: Sequence[FaultT], *, first: int = 0) -> None:
+    def __init__(self, faults: Sequence[FaultT], *, places: Collection[int] | None = None) -> None:
         self._faults = faults
-        self._first = first
+        self._places = places
         self.answers: list[tuple[int, FaultT, bytes]] = []
         """What the branches said, pickled, in the order of their places."""
         self.answer_to: int | None = None
@@ -62,7 +66,7 @@ class Forks(Generic[FaultT]):
 
     def strike(self, place: int) -> FaultT | None:
         """Goes on as a branch for each fault, with that fault; then as the run itself, with none."""
-        if self.answer_to is not None or place < self._first:
+        if self.answer_to is not None or (self._places is not None and place not in self._places):
             return None
         loop = asyncio.get_running_loop()
         for fault in self._faults:
@@ -130,30 +134,55 @@ class ForkingQuestions(Mapping[int, PrometheusFault]):
         return len(self._struck)
 
 
+def places(run: Run, fault: Fault, *, first: int = 0) -> list[int]:
+    """The writes at which a fault is played, from `first` on.
+
+    A process that ends before a write, when nothing has happened since the write before, has ended after that one. So one place is
+    left out where `CrashAfter` of the write before is played.
+
+    Args:
+        run: the run without a fault.
+    """
+    among = range(first, run.faultable)
+    if DEEP or not isinstance(fault, CrashBefore):
+        return list(among)
+    return [place for place in among if place == first or place not in run.seamless]
+
+
+def distinct(faults: Mapping[str, Fault]) -> dict[str, Fault]:
+    """Those of the faults that are played: a lost request is to its sender what a 5xx is."""
+    lost = any(isinstance(each, DropRequest) for each in faults.values())
+    return {name: each for name, each in faults.items() if DEEP or not (lost and isinstance(each, Unavailable))}
+
+
 def each_fault(
-    play: Callable[[FaultTape], Outcome], *faults: Fault, first: int = 0
+    play: Callable[[FaultTape], Outcome], *faults: Fault, places: Collection[int]
 ) -> Iterator[Branch[Fault, Outcome]]:
-    """Plays a run with each fault of each write from `first` on.
+    """Plays a run with each fault of each of these writes.
 
     Args:
         play: plays it with a tape; what it returns can be pickled.
 
-    Raises: AssertionError when a branch raised anything; what the run itself raises.
+    Raises: AssertionError when a branch raised anything, or the run has no such write; what the run itself raises.
     """
-    return branched(lambda forks: play(ForkingTape(forks)), faults, first=first)
+    played = 0
+    for branch in branched(lambda forks: play(ForkingTape(forks)), faults, places=places):
+        played += 1
+        yield branch
+    assert played == len(places) * len(faults), f"{played} branches at writes {places}"
 
 
 def branched(
-    play: Callable[[Forks[FaultT]], Outcome], faults: Sequence[FaultT], *, first: int = 0
+    play: Callable[[Forks[FaultT]], Outcome], faults: Sequence[FaultT], *, places: Collection[int] | None = None
 ) -> Iterator[Branch[FaultT, Outcome]]:
-    """Plays a run, and a branch of it with each fault at each place from `first` on; see `each_fault`.
+    """Plays a run, and a branch of it with each fault at each of these places, or at all; see `each_fault`.
 
     What there is before the run is frozen: a branch that looked for garbage in all of it would copy each of its pages, which took
     most of the branch's time in a process that has played many tests.
     """
     gc.collect()
     gc.freeze()
-    forks = Forks(faults, first=first)
+    forks = Forks(faults, places=places)
     try:
         answer: tuple[bool, object] = True, play(forks)
     except BaseException:

@@ -69,6 +69,7 @@ class Run:
     Args:
         end: everything that is there at the end, but for times and for what is drawn by chance.
         faultable: writes that a tape numbers, in the order in which they were sent.
+        seamless: those of them before which nothing had happened since the write before.
         effects: writes that took effect, by verb and kind.
         accepted: writes that took effect; without Leases and Events.
         refused: those that reached the server and did not.
@@ -82,6 +83,7 @@ class Run:
 
     end: EndState
     faultable: int
+    seamless: frozenset[int]
     effects: Counter[str]
     accepted: int
     refused: int
@@ -297,6 +299,7 @@ class Stage:
         return Run(
             end=self.end_state(),
             faultable=faultable,
+            seamless=frozenset(self.witness.seamless),
             effects=self.witness.effects(),
             accepted=sum(each.is_rollout_write and each.status < 300 for each in arrivals),
             refused=sum(each.is_rollout_write and each.status >= 300 for each in arrivals),

@@ -11,7 +11,8 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,11 @@ class Witness:
         self.violations: list[str] = []
         self.sender = ""
         """The controller whose request is being carried out; "" when what changes is somebody else's doing."""
+        self.seamless: set[int] = set()
+        """Numbers of the writes, as a `FaultTape` counts them, before which nothing has happened since the write before."""
+        self._writes = 0
+        self._under_way = 0
+        self._left: tuple[float, int, int] | None = None
         self._digest = hashlib.sha256()
 
     def door(self, sender: str) -> Door:
@@ -83,6 +89,25 @@ class Witness:
             for each in self.arrivals
             if each.status < 300 and (each.is_rollout_write or each.what == "POST events")
         )
+
+    @contextmanager
+    def numbered(self) -> Iterator[None]:
+        """Around a write that a `FaultTape` counts: tells whether it is seamless."""
+        if self._left is not None and self._left == self._moment():
+            self.seamless.add(self._writes)
+        number, self._left = self._writes, None
+        self._writes += 1
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+        if not self._under_way and number == self._writes - 1:
+            self._left = self._moment()
+
+    def _moment(self) -> tuple[float, int, int]:
+        """Changes with everything that happens: the time, the changes of objects, and the requests so far."""
+        return asyncio.get_running_loop().time(), self.cluster.api.history.version, len(self.arrivals)
 
     def last_write_s(self) -> float:
         """Loop time of the last write to anything but Leases and Events, refused or not; 0 for none."""
@@ -172,6 +197,10 @@ class Door:
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """Carries a request out, with a look at the truth just before and just after."""
+        with self._witness.numbered() if is_rollout_write(request) else nullcontext():
+            return await self._carry_out(request, deadline_s=deadline_s)
+
+    async def _carry_out(self, request: Request, *, deadline_s: float) -> Response:
         await asyncio.sleep(min(self._server.latency_s, deadline_s) / 2)
         witness, write = self._witness, is_rollout_write(request) and f"/{TRAFFIC_PROVIDER.plural}/" not in request.path
         if write and "dryRun" not in request.query:

@@ -13,21 +13,23 @@ from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import SECRET, Manifest
 from rollouts.ports import MERGE_PATCH, Request
-from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, DropRequest, Fault, FaultTape, Unavailable
-from tests.behaviour.branches import each_fault
+from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, DropRequest, FaultTape, Unavailable
+from tests.behaviour.branches import distinct, each_fault, places
 from tests.behaviour.config_truth import HASH_KEY
 from tests.behaviour.configured import copies, copies_missing, healthy, until_all_answer, until_new, values, watched
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
 from tests.behaviour.stage import KEY, Run, Stage, play
 
 CRED = "cred"
-FAULTS: dict[str, Fault] = {
-    "crash before": CrashBefore(),
-    "crash after": CrashAfter(),
-    "500": Unavailable(500),
-    "lost request": DropRequest(),
-    "lost reply": DropReply(),
-}
+FAULTS = distinct(
+    {
+        "crash before": CrashBefore(),
+        "crash after": CrashAfter(),
+        "500": Unavailable(500),
+        "lost request": DropRequest(),
+        "lost reply": DropReply(),
+    }
+)
 
 
 def _data(value: str) -> Manifest:
@@ -173,7 +175,9 @@ def test_no_crash_or_fault_keeps_a_deleted_copy_away(fault: str) -> None:
     grace_s = 0.001 if "crash" in fault else 4.0
 
     for branch in each_fault(
-        lambda tape: play(MANIFESTS, _copy_deleted, tape=tape, grace_s=grace_s, alongside=watched()), FAULTS[fault]
+        lambda tape: play(MANIFESTS, _copy_deleted, tape=tape, grace_s=grace_s, alongside=watched()),
+        FAULTS[fault],
+        places=places(without, FAULTS[fault]),
     ):
         run, where = branch.outcome, f"{fault} at write {branch.place}"
         assert run.violations == [], where
@@ -187,7 +191,7 @@ def test_no_crash_or_fault_of_any_write_changes_the_end(fault: str) -> None:
     """Between a ReplicaSet, its copy, its note and its pods."""
     without = _undisturbed()
 
-    for place in range(without.faultable):
+    for place in places(without, FAULTS[fault]):
         run = play(
             MANIFESTS,
             _rotated,

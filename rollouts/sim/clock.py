@@ -26,7 +26,10 @@ class TimeLimitPassed(RuntimeError):
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """A selector whose waits cost no time: it adds the wait to the clock and polls."""
+    """A selector whose waits cost no time: it adds the wait to the clock, and polls if there is anything to poll for.
+
+    The pipe by which threads wake their loop is nothing of that kind: who writes to it has left its call with the loop before.
+    """
 
     def __init__(self, *, limit_s: float) -> None:
         self._real = selectors.PollSelector()  # keeps nothing in the kernel, which a fork would share
@@ -34,7 +37,7 @@ class _JumpingSelector(selectors.BaseSelector):
         self.now_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._real.select(0)
+        ready = self._real.select(0) if timeout is None or len(self._real.get_map()) > 1 else []
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if timeout is None:

@@ -72,7 +72,7 @@ def test_an_abort_gives_both_services_back_to_the_stable_revision(stage: Stage) 
 
 def test_a_service_that_comes_late_is_waited_for(stage: Stage) -> None:
     """People apply things in any order: a missing Service is named, and its coming is enough."""
-    stage.apply(_canary(), service("web-stable", app="web"))
+    stage.apply(service("web-stable", app="web"), _canary())
     waiting = stage.until_at("web", "ServiceNotFound")
 
     stage.apply(service("web-canary", app="web"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from rollouts import objects
 from rollouts.objects import Kind, Manifest
@@ -152,7 +153,7 @@ def _custom(kind: Kind, schema: Manifest, subresources: Manifest, names: Manifes
             paths["statusReplicasPath"].lstrip("."),
             (paths.get("labelSelectorPath") or "").lstrip(".") or None,
         )
-    own_rules = _CustomRules(schema, scale, has_cel_rules="x-kubernetes-validations" in json.dumps(schema))
+    own_rules = _CustomRules(schema, scale, has_cel_rules=b"x-kubernetes-validations" in msgspec.json.encode(schema))
     return Resource(
         kind,
         shapes.shape_of_schema(schema),

@@ -1,9 +1,8 @@
 """Plays a run once for many faults: wherever one may strike, the process forks, and the child goes on with it.
 
 A run in virtual time follows from its seed and its faults alone. So a branch ends as a run with the same fault from the beginning
-does (`test_same_seed_same_run.py`), and what comes before the fault is played once for all of them. Two faults that leave the same
-world and the same process behind are one (`test_a_branch_is_a_run_with_its_fault.py`), and are played once; `ROLLOUTS_DEEP=1` plays
-both.
+does (`test_same_seed_same_run.py`), and what comes before the fault is played once for all of them. Two faults that leave the
+same world and the same process behind are played once (`test_a_branch_is_a_run_with_its_fault.py`); `ROLLOUTS_DEEP=1` plays both.
 """
 
 from __future__ import annotations
@@ -137,8 +136,7 @@ class ForkingQuestions(Mapping[int, PrometheusFault]):
 def places(run: Run, fault: Fault, *, first: int = 0) -> list[int]:
     """The writes at which a fault is played, from `first` on.
 
-    A process that ends before a write, when nothing has happened since the write before, has ended after that one. So one place is
-    left out where `CrashAfter` of the write before is played.
+    A process that ends before a write, when nothing has happened since the write before, has ended after that one (`CrashAfter`).
 
     Args:
         run: the run without a fault.

@@ -42,14 +42,19 @@ _AT_WORK = (
 NODES = tuple(f"kwok-node-{number}" for number in range(5))
 
 
-def whole_events(log: Path, *, since: int) -> list[dict[str, Any]]:
-    """Events of an audit log that begin at byte `since` or later; the one at either end may be half written yet."""
+def whole_events(log: Path, *, since: int, about: str = "") -> Iterator[dict[str, Any]]:
+    """Events of an audit log that begin at byte `since` or later; the one at either end may be half written yet.
+
+    Args:
+        about: a word that each of them has; the log of a whole run would take hundreds of megabytes of objects.
+    """
     with log.open("rb") as file:
         file.seek(max(0, since - 1))
-        text = file.read()
-    if since:  # up to the end of the line that was being written at that moment
-        text = text[text.find(b"\n") + 1 :]
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
+        if since:  # up to the end of the line that was being written at that moment
+            file.readline()
+        for line in file:
+            if line.endswith(b"\n") and about.encode() in line:
+                yield json.loads(line)
 
 
 @dataclass(frozen=True)
@@ -206,5 +211,5 @@ class ControlPlane:
 
     def audit_events(self, *, since: int = 0, user: str | None = None) -> list[dict[str, Any]]:
         """Audit events (level Metadata, one for each answered request), oldest first, of everybody or of one user name."""
-        events = whole_events(Path(self.folder, "logs", "audit.log"), since=since)
+        events = whole_events(Path(self.folder, "logs", "audit.log"), since=since, about=user or "")
         return [event for event in events if user is None or event["user"].get("username") == user]

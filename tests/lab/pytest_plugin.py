@@ -19,7 +19,7 @@ import pytest
 
 from tests.lab import binaries, supervisor
 from tests.lab.chart import CONTROLLER_USER, RBAC_GROUP, RELEASE, RELEASE_NAMESPACE, install_chart
-from tests.lab.control_plane import HANDLE_FILE, ControlPlane
+from tests.lab.control_plane import HANDLE_FILE, ControlPlane, whole_events
 
 _ROOT = Path(__file__).parent.parent.parent
 _FOLDER = pytest.StashKey[Path]()
@@ -58,7 +58,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workerinput") or not (config.stash[_FOLDER] / HANDLE_FILE).exists():
         return
     plane = ControlPlane.load(config.stash[_FOLDER])
-    config.stash[_DENIED] = refused_to_the_controller(plane.audit_events())
+    config.stash[_DENIED] = refused_to_the_controller(whole_events(Path(plane.folder, "logs", "audit.log"), since=0))
     if config.stash[_DENIED]:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

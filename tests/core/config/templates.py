@@ -67,7 +67,9 @@ EVERYWHERE: Template = {
 
 _NAMES = st.sampled_from(["a", "b", "a.b", "a-1", "kube-root-ca.crt", "A/b", "", "x" * 254, 3, None])
 _OPTIONAL = st.sampled_from([True, False, None, "true"])
-_JUNK: st.SearchStrategy[Any] = st.sampled_from([None, 0, "x", [], {}, [None], [[]], [{}], {"name": "a"}])
+_JUNK: st.SearchStrategy[Any] = st.sampled_from([None, 0, "x", [], {}, [None], [[]], [{}], {"name": "a"}]).map(
+    copy.deepcopy  # as from JSON: no object stands in two places
+)
 
 
 def random_templates() -> st.SearchStrategy[Template]:

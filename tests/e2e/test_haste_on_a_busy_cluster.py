@@ -30,7 +30,10 @@ pytestmark = pytest.mark.controlplane
 
 MOVES = int(os.environ.get("ROLLOUTS_HASTY_MOVES", "200"))
 REPLICAS = 5
-BUSY_SETS, BUSY_PODS = 6, 5
+BUSY_SETS, BUSY_PODS = 4, 4
+LATE = "--concurrent-replicaset-syncs=1 --kube-api-qps=120 --kube-api-burst=40"
+"""One worker for all ReplicaSets, and few requests a second: an event waits for 0.15 s on average, twice as long as for that worker
+with as many requests as it likes. A real controller manager has 20 a second."""
 STEPS: list[Manifest] = [{"setWeight": 20}, {"setWeight": 60}, {"pause": {"duration": "2s"}}, {"setWeight": 80}]
 ORDERS = ("abort", "abort", "retry", "rollback", "template", "template")
 
@@ -38,7 +41,7 @@ ORDERS = ("abort", "abort", "retry", "rollback", "template", "template")
 @pytest.fixture
 def busy_plane(tmp_path: Path, lab_programs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
     """A control plane whose ReplicaSets wait for one worker."""
-    monkeypatch.setenv(MANAGER_FLAGS, "--concurrent-replicaset-syncs=1")
+    monkeypatch.setenv(MANAGER_FLAGS, LATE)
     folder = tmp_path / "plane"
     plane = supervisor.shared(folder, owner=os.getpid())
     try:
@@ -67,13 +70,13 @@ def _merge(plane: ControlPlane, path: str, patch: Manifest) -> None:
 
 @contextmanager
 def _kept_busy(stage: Stage) -> Iterator[None]:
-    """Other ReplicaSets grow and shrink all the while."""
+    """Other ReplicaSets grow and shrink all the while, with pods that no node gets."""
     labels = {"busy": "yes"}
-    container = {"name": "web", "image": "web:1"}
+    pod = {"containers": [{"name": "web", "image": "web:1"}], "schedulingGates": [{"name": "rollouts.dev/busy"}]}
     path = f"/apis/apps/v1/namespaces/{stage.namespace}/replicasets"
     names = [f"busy-{number}" for number in range(BUSY_SETS)]
     for name in names:
-        template = {"metadata": {"labels": labels | {"set": name}}, "spec": {"containers": [container]}}
+        template = {"metadata": {"labels": labels | {"set": name}}, "spec": pod}
         spec = {"replicas": 0, "selector": {"matchLabels": labels | {"set": name}}, "template": template}
         one = {
             "apiVersion": "apps/v1",

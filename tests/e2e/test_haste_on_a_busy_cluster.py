@@ -32,8 +32,8 @@ MOVES = int(os.environ.get("ROLLOUTS_HASTY_MOVES", "200"))
 REPLICAS = 5
 BUSY_SETS, BUSY_PODS = 4, 4
 LATE = "--concurrent-replicaset-syncs=1 --kube-api-qps=120 --kube-api-burst=40"
-"""One worker for all ReplicaSets, and few requests a second: an event waits for 0.15 s on average, twice as long as for that worker
-with as many requests as it likes. A real controller manager has 20 a second."""
+"""One worker for all ReplicaSets, and few requests a second: an event waits for 0.15 s on average, twice as long as for that
+worker with as many requests as it likes. A real controller manager has 20 a second."""
 STEPS: list[Manifest] = [{"setWeight": 20}, {"setWeight": 60}, {"pause": {"duration": "2s"}}, {"setWeight": 80}]
 ORDERS = ("abort", "abort", "retry", "rollback", "template", "template")
 

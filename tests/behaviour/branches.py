@@ -3,6 +3,9 @@
 A run in virtual time follows from its seed and its faults alone. So a branch ends as a run with the same fault from the beginning
 does (`test_same_seed_same_run.py`), and what comes before the fault is played once for all of them. Two faults that leave the
 same world and the same process behind are played once (`test_a_branch_is_a_run_with_its_fault.py`); `ROLLOUTS_DEEP=1` plays both.
+
+A branch copies each page of memory that it writes to, and a test process that has played much has them scattered. So the run is
+played in a process of its own, which is young, small, and has no other thread.
 """
 
 from __future__ import annotations
@@ -10,15 +13,18 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import gc
+import multiprocessing
 import os
 import pickle
-import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import cache
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from typing import Generic, TypeAlias, TypeVar
 
 from rollouts.ports import Request
 from rollouts.sim.faults import CrashBefore, DropRequest, Fault, FaultTape, Unavailable
@@ -30,6 +36,10 @@ DEEP = os.environ.get("ROLLOUTS_DEEP") == "1"
 
 FaultT = TypeVar("FaultT")
 Outcome = TypeVar("Outcome")
+Places: TypeAlias = Mapping[FaultT, Collection[int] | None]
+"""For each fault, the numbers of the requests or questions that meet it, each in a branch of its own; None for all."""
+
+_Said: TypeAlias = "tuple[int, FaultT, bytes]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +55,21 @@ class Branch(Generic[FaultT, Outcome]):
     fault: FaultT
     outcome: Outcome
 
+    def __str__(self) -> str:
+        return f"{self.fault} at {self.place}"
+
 
 class Forks(Generic[FaultT]):
-    """The places of one run at which each of `faults` strikes in a branch of its own.
+    """The branches of one run.
 
     Args:
-        places: their numbers; None for all.
+        limit_s: a branch that has not ended after so long ends, and says where it stood.
     """
 
-    def __init__(self, faults: Sequence[FaultT], *, places: Collection[int] | None = None) -> None:
-        self._faults = faults
+    def __init__(self, places: Places[FaultT], *, limit_s: float) -> None:
         self._places = places
-        self.answers: list[tuple[int, FaultT, bytes]] = []
+        self._limit_s = limit_s
+        self.answers: list[_Said[FaultT]] = []
         """What the branches said, pickled, in the order of their places."""
         self.answer_to: int | None = None
         """In a branch, the file descriptor of its answer."""
@@ -64,34 +77,28 @@ class Forks(Generic[FaultT]):
         """In a branch, exceptions that Python could raise nowhere: of a finalizer, or warnings about what nobody awaited."""
 
     def strike(self, place: int) -> FaultT | None:
-        """Goes on as a branch for each fault, with that fault; then as the run itself, with none."""
-        if self.answer_to is not None or (self._places is not None and place not in self._places):
+        """Goes on as a branch for each fault of this place, with that fault; then as the run itself, with none."""
+        if self.answer_to is not None:
             return None
         loop = asyncio.get_running_loop()
-        for fault in self._faults:
+        for fault, places in self._places.items():
+            if places is not None and place not in places:
+                continue
             reads, writes = os.pipe()
-            branch = _fork()
+            branch = os.fork()
             if branch == 0:
                 os.close(reads)
                 self._begin(answer_to=writes, loop=loop)
                 return fault
             os.close(writes)
-            try:
-                with os.fdopen(reads, "rb") as answer:
-                    self.answers.append((place, fault, answer.read()))
-            except BaseException:  # the test's time is over
-                os.kill(branch, signal.SIGKILL)
-                raise
-            finally:
-                os.waitpid(branch, 0)
+            with os.fdopen(reads, "rb") as answer:
+                self.answers.append((place, fault, answer.read()))
+            os.waitpid(branch, 0)
         return None
 
     def _begin(self, *, answer_to: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins a branch in its process: short-lived, so garbage is collected once, at its end.
-
-        Threads do not come along, but a lock that one of them held stays locked: a branch that stands still for long says where.
-        """
-        faulthandler.dump_traceback_later(BRANCH_LIMIT_S, exit=True, file=2)
+        """Begins a branch in its process: short-lived, so garbage is collected once, at its end."""
+        faulthandler.dump_traceback_later(self._limit_s, exit=True, file=answer_to)
         self.answer_to = answer_to
         asyncio._set_running_loop(loop)  # asyncio knows it by the process as well
         gc.disable()
@@ -133,8 +140,8 @@ class ForkingQuestions(Mapping[int, PrometheusFault]):
         return len(self._struck)
 
 
-def places(run: Run, fault: Fault, *, first: int = 0) -> list[int]:
-    """The writes at which a fault is played, from `first` on.
+def places(run: Run, faults: Iterable[Fault], *, first: int = 0) -> dict[Fault, list[int]]:
+    """The writes at which each fault is played, from `first` on.
 
     A process that ends before a write, when nothing has happened since the write before, has ended after that one (`CrashAfter`).
 
@@ -142,68 +149,109 @@ def places(run: Run, fault: Fault, *, first: int = 0) -> list[int]:
         run: the run without a fault.
     """
     among = range(first, run.faultable)
-    if DEEP or not isinstance(fault, CrashBefore):
-        return list(among)
-    return [place for place in among if place == first or place not in run.seamless]
+    apart = [place for place in among if place == first or place not in run.seamless]
+    return {fault: apart if isinstance(fault, CrashBefore) and not DEEP else list(among) for fault in faults}
 
 
-def distinct(faults: Mapping[str, Fault]) -> dict[str, Fault]:
+def distinct(*faults: Fault) -> tuple[Fault, ...]:
     """Those of the faults that are played: a lost request is to its sender what a 5xx is."""
-    lost = any(isinstance(each, DropRequest) for each in faults.values())
-    return {name: each for name, each in faults.items() if DEEP or not (lost and isinstance(each, Unavailable))}
+    lost = any(isinstance(each, DropRequest) for each in faults)
+    return tuple(each for each in faults if DEEP or not (lost and isinstance(each, Unavailable)))
 
 
 def each_fault(
-    play: Callable[[FaultTape], Outcome], *faults: Fault, places: Collection[int]
+    play: Callable[[FaultTape], Outcome], places: Mapping[Fault, Collection[int]]
 ) -> Iterator[Branch[Fault, Outcome]]:
-    """Plays a run with each fault of each of these writes.
+    """Plays a run with each fault at each of its writes.
 
     Args:
-        play: plays it with a tape; what it returns can be pickled.
+        play: plays it with a tape; like what it returns it can be pickled: a function of a module, or a `partial` of one.
 
-    Raises: AssertionError when a branch raised anything, or the run has no such write; what the run itself raises.
+    Raises: AssertionError when a branch or the run itself raised anything, or the run has no such write.
     """
     played = 0
-    for branch in branched(lambda forks: play(ForkingTape(forks)), faults, places=places):
+    for branch in branched(play, ForkingTape, places):
         played += 1
         yield branch
-    assert played == len(places) * len(faults), f"{played} branches at writes {places}"
+    assert played == sum(map(len, places.values())), f"{played} branches at writes {places}"
+
+
+Faulty = TypeVar("Faulty")
 
 
 def branched(
-    play: Callable[[Forks[FaultT]], Outcome], faults: Sequence[FaultT], *, places: Collection[int] | None = None
+    play: Callable[[Faulty], Outcome],
+    faulty: Callable[[Forks[FaultT]], Faulty],
+    places: Places[FaultT],
+    *,
+    limit_s: float = BRANCH_LIMIT_S,
 ) -> Iterator[Branch[FaultT, Outcome]]:
-    """Plays a run, and a branch of it with each fault at each of these places, or at all; see `each_fault`.
+    """Plays a run, and its branches.
 
-    What there is before the run is frozen: a branch that looked for garbage in all of it would copy each of its pages, which took
-    most of the branch's time in a process that has played many tests.
+    Args:
+        play, faulty: what plays it, with what makes the faults out of the forks; both can be pickled.
+        limit_s: see `Forks`.
     """
-    gc.collect()
-    gc.freeze()
-    forks = Forks(faults, places=places)
+    receives, sends = _young_processes().Pipe(duplex=False)
+    process = _young_processes().Process(target=_play, args=(sends, play, faulty, places, limit_s))
+    process.start()
+    sends.close()
     try:
-        answer: tuple[bool, object] = True, play(forks)
-    except BaseException:
-        if forks.answer_to is None:
-            raise
-        answer = False, traceback.format_exc()
-    if forks.answer_to is not None:
-        gc.collect()
-        _end_with((False, f"ignored: {forks.ignored}") if forks.ignored else answer, forks.answer_to)
-    for place, fault, said in forks.answers:
-        assert said, (
-            f"{fault} at {place}: the branch has ended without an answer; if it stood still, stderr has its stack"
+        with receives:
+            trouble, answers = receives.recv()
+    except BaseException:  # the test's time is over, or the process has ended
+        process.kill()
+        raise
+    finally:
+        process.join()
+    assert not trouble, trouble
+    for place, fault, said in answers:
+        assert said.startswith(_PICKLED), (
+            f"{fault} at {place}: the branch has ended without an answer:\n{said.decode()}"
         )
-        is_outcome, value = pickle.loads(said)  # noqa: S301 - said by this process
+        is_outcome, value = pickle.loads(said)  # noqa: S301 - said by a process of ours
         assert is_outcome, f"{fault} at {place}: {value}"
         yield Branch(place, fault, value)
 
 
-def _fork() -> int:
-    """The child's process id, or 0 in the child. The process may have other threads, which wait for pytest's messages."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
+_PICKLED = pickle.dumps(None)[:1]
+"""How an answer begins that is no stack."""
+
+
+@cache
+def _young_processes() -> ForkServerContext:
+    """Processes that come with all modules loaded and have played next to nothing."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.behaviour.young"])
+    return context
+
+
+def _play(
+    answer_to: Connection,
+    play: Callable[[Faulty], Outcome],
+    faulty: Callable[[Forks[FaultT]], Faulty],
+    places: Places[FaultT],
+    limit_s: float,
+) -> None:
+    """Plays the run in its process, and in those of its branches.
+
+    What there is before the run is frozen: a branch that looked for garbage in all of it would copy each of its pages.
+    """
+    warnings.simplefilter("error")  # as for the tests
+    gc.collect()
+    gc.freeze()
+    forks = Forks(places, limit_s=limit_s)
+    trouble = ""
+    answer: tuple[bool, object]
+    try:
+        answer = True, play(faulty(forks))
+    except BaseException:
+        trouble = traceback.format_exc()
+        answer = False, trouble
+    if forks.answer_to is not None:
+        gc.collect()
+        _end_with((False, f"ignored: {forks.ignored}") if forks.ignored else answer, forks.answer_to)
+    answer_to.send((trouble, forks.answers))
 
 
 def _end_with(answer: tuple[bool, object], file: int) -> None:

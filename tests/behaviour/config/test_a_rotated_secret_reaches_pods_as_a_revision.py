@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -13,22 +13,18 @@ from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import SECRET, Manifest
 from rollouts.ports import MERGE_PATCH, Request
-from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, DropRequest, FaultTape, Unavailable
+from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, DropRequest, Fault, FaultTape, Unavailable
 from tests.behaviour.branches import distinct, each_fault, places
 from tests.behaviour.config_truth import HASH_KEY
 from tests.behaviour.configured import copies, copies_missing, healthy, until_all_answer, until_new, values, watched
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
-from tests.behaviour.stage import KEY, Run, Stage, play
+from tests.behaviour.stage import AT_ONCE_S, KEY, Run, Script, Stage, play
 
 CRED = "cred"
-FAULTS = distinct(
-    {
-        "crash before": CrashBefore(),
-        "crash after": CrashAfter(),
-        "500": Unavailable(500),
-        "lost request": DropRequest(),
-        "lost reply": DropReply(),
-    }
+CRASHES = (CrashBefore(), CrashAfter())
+FAULTS = distinct(Unavailable(500), DropRequest(), DropReply())
+IN_TIME = pytest.mark.parametrize(
+    ("faults", "grace_s"), [(CRASHES, AT_ONCE_S), (FAULTS, 4.0)], ids=["crashes", "faults"]
 )
 
 
@@ -168,39 +164,30 @@ def test_a_lost_copy_of_a_rotated_secret_is_told_and_comes_back_with_its_content
     assert (run.violations, run.unexpected) == ([], [])
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_no_crash_or_fault_keeps_a_deleted_copy_away(fault: str) -> None:
+def _played(script: Script, grace_s: float, tape: FaultTape) -> Run:
+    return play(MANIFESTS, script, tape=tape, grace_s=grace_s, alongside=watched())
+
+
+@IN_TIME
+def test_no_crash_or_fault_keeps_a_deleted_copy_away(faults: tuple[Fault, ...], grace_s: float) -> None:
     """After the answer that it is gone, and around its creation."""
     without = play(MANIFESTS, _copy_deleted, alongside=watched())
-    grace_s = 0.001 if "crash" in fault else 4.0
 
-    for branch in each_fault(
-        lambda tape: play(MANIFESTS, _copy_deleted, tape=tape, grace_s=grace_s, alongside=watched()),
-        FAULTS[fault],
-        places=places(without, FAULTS[fault]),
-    ):
-        run, where = branch.outcome, f"{fault} at write {branch.place}"
+    for branch in each_fault(partial(_played, _copy_deleted, grace_s), places(without, faults)):
+        run, where = branch.outcome, str(branch)
         assert run.violations == [], where
         assert run.unexpected == [], where
         assert _without_names(run) == _without_names(without), where
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS)
-def test_no_crash_or_fault_of_any_write_changes_the_end(fault: str) -> None:
+@IN_TIME
+def test_no_crash_or_fault_of_any_write_changes_the_end(faults: tuple[Fault, ...], grace_s: float) -> None:
     """Between a ReplicaSet, its copy, its note and its pods."""
     without = _undisturbed()
 
-    for place in places(without, FAULTS[fault]):
-        run = play(
-            MANIFESTS,
-            _rotated,
-            tape=FaultTape({place: FAULTS[fault]}),
-            grace_s=0.001 if "crash" in fault else 4.0,
-            alongside=watched(),
-        )
-
-        where = f"{fault} at write {place}"
+    for branch in each_fault(partial(_played, _rotated, grace_s), places(without, faults)):
+        run, where = branch.outcome, str(branch)
         assert run.violations == [], where
         assert run.unexpected == [], where
         assert _without_names(run) == _without_names(without), where

@@ -7,14 +7,21 @@ dead process had read the answer makes no difference to anybody else; that a liv
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from rollouts.sim.faults import CrashAfter, CrashBefore, Fault
+from rollouts.sim.faults import CrashAfter, CrashBefore, FaultTape
 from tests.behaviour.branches import each_fault, places
 from tests.behaviour.scenarios import SCENARIOS
-from tests.behaviour.stage import play
+from tests.behaviour.stage import Run, play
 
-CRASHES: dict[str, Fault] = {"before": CrashBefore(), "after": CrashAfter()}
+CRASHES = (CrashBefore(), CrashAfter())
+
+
+def played(name: str, tape: FaultTape | None = None) -> Run:
+    """The scenario, with or without a crash."""
+    return play(SCENARIOS[name].manifests, SCENARIOS[name].script, tape=tape)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -22,7 +29,7 @@ def test_without_a_crash_the_scenario_ends_as_it_should(name: str) -> None:
     """What the crashed runs are compared with is itself right, and takes one controller only."""
     scenario = SCENARIOS[name]
 
-    run = play(scenario.manifests, scenario.script)
+    run = played(name)
 
     sizes = {tag: replicas for tag, replicas, *_ in run.end["replicaSets"].values()}
     assert (run.end["status"].get("phase", ""), sizes) == (scenario.phase, scenario.sizes)
@@ -31,19 +38,13 @@ def test_without_a_crash_the_scenario_ends_as_it_should(name: str) -> None:
     assert run.senders == {"first"}
 
 
-@pytest.mark.parametrize("crash", CRASHES)
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_crash_at_any_write_ends_as_without(name: str, crash: str) -> None:
+def test_a_crash_at_any_write_ends_as_without(name: str) -> None:
     """All memory is in the API: whichever write was the last one, who comes next sees what was done and does the rest."""
-    scenario = SCENARIOS[name]
-    without = play(scenario.manifests, scenario.script)
+    without = played(name)
 
-    for branch in each_fault(
-        lambda tape: play(scenario.manifests, scenario.script, tape=tape),
-        CRASHES[crash],
-        places=places(without, CRASHES[crash]),
-    ):
-        run, where = branch.outcome, f"crash {crash} write {branch.place}"
+    for branch in each_fault(partial(played, name), places(without, CRASHES)):
+        run, where = branch.outcome, str(branch)
         assert run.senders == {"first", "second"}, where
         assert run.end == without.end, where
         assert run.violations == [], where

@@ -21,7 +21,7 @@ from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, MANUAL
 from tests.behaviour.stage import KEY, Run, Stage
 
 GATEWAYS = pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
-FAULTS: dict[str, Fault] = {"crash before": CrashBefore(), "crash after": CrashAfter(), "lost reply": DropReply()}
+FAULTS: tuple[Fault, ...] = (CrashBefore(), CrashAfter(), DropReply())
 AT_THE_EDIT = 14
 """Writes before this one are of an update like any other, which has its own tests."""
 
@@ -104,19 +104,18 @@ def test_a_route_is_given_back_in_the_middle_of_an_update(edit: Manifest, settin
     assert outcome.run.end["status"]["phase"] == "Healthy"
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_any_one_write_ends_as_without(fault: str) -> None:
+def made_blue_green(tape: FaultTape) -> tuple[Run, dict[int, int]]:
+    """The run, and what each lost request met."""
+    outcome, _ = play_edit(EDITS["blue-green"], tape=tape, grace_s=4.0)
+    return outcome.run, outcome.users.causes
+
+
+def test_a_fault_of_any_one_write_ends_as_without() -> None:
     """What the canary may still get is remembered, or its pods would go under requests."""
     without, _ = play_edit(EDITS["blue-green"])
 
-    def faulty(tape: FaultTape) -> tuple[Run, dict[int, int]]:
-        outcome, _ = play_edit(EDITS["blue-green"], tape=tape, grace_s=4.0)
-        return outcome.run, outcome.users.causes
-
-    where_it_strikes = places(without.run, FAULTS[fault], first=AT_THE_EDIT)
-
-    for branch in each_fault(faulty, FAULTS[fault], places=where_it_strikes):
-        (run, causes), where = branch.outcome, f"{fault} at write {branch.place}"
+    for branch in each_fault(made_blue_green, places(without.run, FAULTS, first=AT_THE_EDIT)):
+        (run, causes), where = branch.outcome, str(branch)
         assert causes == {}, where
         assert (run.violations, run.unexpected) == ([], []), where
         assert run.end == without.run.end, where

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ settings.load_profile("beside others")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under pytest-xdist half of the workers begin with what waits, each with its part; the other half with what is long.
+    """Under pytest-xdist half of the workers begin with what waits, each with its files; the other half with what is long.
 
     Behind the others, the last of them would be waited for alone. pytest-xdist gives each worker one stretch of the list to begin
     with, and a worker that has nothing left takes from the end of another's.
@@ -47,13 +47,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers == 1:
         return
-    waiting = [item for item in items if _waits(item)]
+    files = [list(of_file) for _, of_file in groupby(filter(_waits, items), key=lambda item: item.path)]
     long = [item for item in items if not _waits(item) and item.get_closest_marker("long")]
     others = iter([item for item in items if not _waits(item) and not item.get_closest_marker("long")])
     parts = (workers + 1) // 2
     ordered: list[pytest.Item] = []
     for number in range(workers):
-        first = waiting[number::parts] if number < parts else long[number - parts :: workers - parts]
+        waiting = chain.from_iterable(files[number::parts])  # tests of a file may share a control plane
+        first = list(waiting) if number < parts else long[number - parts :: workers - parts]
         stretch = (len(items) - len(ordered)) // (workers - number)
         ordered += [*first, *islice(others, max(0, stretch - len(first)))]
     items[:] = [*ordered, *others]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,10 +34,12 @@ def stage(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Pa
 @pytest.fixture
 def own_plane(tmp_path: Path, lab_programs: Path) -> Iterator[ControlPlane]:
     """A control plane of the test's own: here the controllers work in all namespaces, as the chart's Deployment does."""
-    folder = tmp_path / "plane"
-    plane = supervisor.shared(folder, owner=os.getpid())
-    try:
+    with supervisor.own(tmp_path / "plane") as plane:
         yield plane
-    finally:
-        plane.api.close()
-        supervisor.stop(folder, keep_logs=False)
+
+
+@pytest.fixture(scope="module")
+def modules_plane(tmp_path_factory: pytest.TempPathFactory, lab_programs: Path) -> Iterator[ControlPlane]:
+    """The same, of all tests of a module: what is not in a namespace is still there when the next of them begins."""
+    with supervisor.own(tmp_path_factory.mktemp("plane")) as plane:
+        yield plane

@@ -1,4 +1,4 @@
-"""A namespace with a controller at work, as a test uses it: kubectl to act, watches to wait, never a sleep."""
+"""A namespace with a controller at work, as a test uses it: kubectl to act, the API to look and to wait, never a sleep."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ WITHIN_S = 50
 """How long a wait lasts at most: many times what it takes on two busy cores."""
 
 REVISION = "rollouts.dev/revision"
-_CORE = "/api/v1/namespaces"
-_PATHS = {
-    "rollouts": "/apis/rollouts.dev/v1alpha1/namespaces",
-    "analysisruns": "/apis/rollouts.dev/v1alpha1/namespaces",
-    "replicasets": "/apis/apps/v1/namespaces",
-    "httproutes": "/apis/gateway.networking.k8s.io/v1/namespaces",
-    "trafficsplits": "/apis/split.smi-spec.io/v1alpha4/namespaces",
-    "endpointslices": "/apis/discovery.k8s.io/v1/namespaces",
-    "horizontalpodautoscalers": "/apis/autoscaling/v2/namespaces",
-    "poddisruptionbudgets": "/apis/policy/v1/namespaces",
+_GROUPS = {
+    "rollouts": "/apis/rollouts.dev/v1alpha1",
+    "analysisruns": "/apis/rollouts.dev/v1alpha1",
+    "replicasets": "/apis/apps/v1",
+    "httproutes": "/apis/gateway.networking.k8s.io/v1",
+    "trafficsplits": "/apis/split.smi-spec.io/v1alpha4",
+    "endpointslices": "/apis/discovery.k8s.io/v1",
+    "horizontalpodautoscalers": "/apis/autoscaling/v2",
+    "poddisruptionbudgets": "/apis/policy/v1",
+    "roles": "/apis/rbac.authorization.k8s.io/v1",
+    "leases": "/apis/coordination.k8s.io/v1",
 }
+"""Of the kinds with a namespace that are not in the core group."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,24 @@ class Stage:
         self.kubectl("annotate", "rollout", rollout, f"rollouts.dev/{verb}={value}", "--overwrite")
 
     def wait_ready(self, rollout: str) -> Manifest:
-        """`kubectl wait --for=condition=Ready`; then the Rollout."""
-        self.kubectl("wait", f"rollout/{rollout}", "--for=condition=Ready", f"--timeout={WITHIN_S}s")
-        return self.get("rollout", rollout)
+        """Watches a Rollout until its condition Ready holds for the spec as it is; the Rollout."""
 
-    def get(self, kind: str, name: str) -> Manifest:
-        """`kubectl get KIND NAME -o json`."""
-        found: Manifest = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        def is_ready(one: Manifest) -> bool:
+            status = one.get("status", {})
+            current = status.get("observedGeneration") == one["metadata"]["generation"]
+            return current and condition(one, "Ready")[0] == "True"
+
+        return self.until("rollouts", rollout, is_ready)
+
+    def get(self, what: str, name: str) -> Manifest:
+        """One object. Raises: httpx.HTTPStatusError."""
+        found: Manifest = self.plane.api.get(f"{self._path(what)}/{name}").raise_for_status().json()
         return found
 
-    def all(self, kind: str, *selector: str) -> list[Manifest]:
-        """`kubectl get KIND -o json`, with flags such as `-l app=web`."""
-        items: list[Manifest] = json.loads(self.kubectl("get", kind, *selector, "-o", "json"))["items"]
+    def all(self, what: str, selector: str = "") -> list[Manifest]:
+        """The objects that a label selector finds, in the order of their names."""
+        answer = self.plane.api.get(self._path(what), params={"labelSelector": selector}).raise_for_status()
+        items: list[Manifest] = answer.json()["items"]
         return items
 
     def until(self, what: str, name: str, holds: Callable[[Manifest], bool], *, within_s: int = WITHIN_S) -> Manifest:
@@ -159,7 +167,7 @@ class Stage:
 
     def selected(self, service: str) -> str:
         """The revision in a Service's selector, "" for none."""
-        return str(self.get("service", service)["spec"]["selector"].get(REVISION, ""))
+        return str(self.get("services", service)["spec"]["selector"].get(REVISION, ""))
 
     @contextmanager
     def history(self, what: str, selector: str) -> Iterator[list[dict[str, Any]]]:
@@ -195,7 +203,7 @@ class Stage:
                 yield
 
     def _path(self, what: str) -> str:
-        return f"{_PATHS.get(what, _CORE)}/{self.namespace}/{what}"
+        return f"{_GROUPS.get(what, '/api/v1')}/namespaces/{self.namespace}/{what}"
 
 
 def counted(changes: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:

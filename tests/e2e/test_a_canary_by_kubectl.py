@@ -51,7 +51,7 @@ def test_it_is_promoted_step_by_step(stage: Stage) -> None:
     with stage.history("pods", "app=web") as changes, stage.history("replicasets", "app=web") as resized:
         second = _next_at_the_gate(stage, "web:2")
         stage.until_pods("web", {first: 3, second: 1})
-        gated = stage.get("rollout", "web")
+        gated = stage.get("rollouts", "web")
         stage.annotate("web", "promote", f"{second}@{GATE}")
         half = stage.until_at("web", "TimedPause", step=HALF)
         stage.until_pods("web", {first: 2, second: 2})
@@ -156,7 +156,7 @@ def test_it_is_scaled_in_the_middle_of_a_step(stage: Stage) -> None:
     stage.until_pods("web", {first: 6, second: 2})  # exactly a quarter, with the one pod that may be too many
     stage.kubectl("scale", "rollout/web", "--replicas=2")
     stage.until_pods("web", {first: 2, second: 1})
-    still = stage.get("rollout", "web")
+    still = stage.get("rollouts", "web")
     stage.annotate("web", "promote", f"{second}@full")
     stage.wait_ready("web")
     stage.until_pods("web", {second: 2})

@@ -32,15 +32,24 @@ SETTLED_WITHIN_S = 60  # the example gives its router 10 s for each share
 
 
 @pytest.fixture
-def stage(own_plane: ControlPlane) -> Iterator[Stage]:
+def stage(modules_plane: ControlPlane) -> Iterator[Stage]:
     """A cluster with that router's CRD, and the chart with the right to change its objects."""
     (crd,) = manifests(SPLIT_CRD, "TrafficSplit")
-    own_plane.apply(KUBE_PROXY, crd)
-    wait_established(own_plane, crd["metadata"]["name"])
-    kubeconfig = install_chart(own_plane, *DECLARED)
-    log = Path(own_plane.folder, "logs", "controller.log")
-    with own_plane.fresh_namespace() as namespace, Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
-        yield Stage(own_plane, namespace)
+    modules_plane.apply(KUBE_PROXY, crd)
+    wait_established(modules_plane, crd["metadata"]["name"])
+    kubeconfig = install_chart(modules_plane, *DECLARED)
+    with modules_plane.fresh_namespace(stays=True) as namespace:
+        log = Path(modules_plane.folder, "logs", f"controller-{namespace}.log")
+        with Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
+            yield Stage(modules_plane, namespace)
+        modules_plane.kubectl("delete", "trafficprovider", "--all")
+
+
+def provider(stage: Stage) -> Manifest:
+    """The router's TrafficProvider, which has no namespace."""
+    found = stage.plane.api.get("/apis/rollouts.dev/v1alpha1/trafficproviders/traffic-split")
+    declared: Manifest = found.raise_for_status().json()
+    return declared
 
 
 def weights(split: Manifest) -> list[int]:
@@ -62,7 +71,7 @@ def test_the_example_moves_weights_that_no_code_knows(stage: Stage) -> None:
     (written,) = [one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one["kind"] == "TrafficSplit"]
     stage.kubectl("apply", "--validate=strict", "-f", str(EXAMPLE))
     stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=30s")
-    provider = stage.get("trafficprovider", "traffic-split")
+    tried = provider(stage)
     first = current(stage.wait_ready(NAME))
 
     stage.set_image(NAME, "ghcr.io/stefanprodan/podinfo:6.9.1")
@@ -73,8 +82,8 @@ def test_the_example_moves_weights_that_no_code_knows(stage: Stage) -> None:
     stage.kubectl("delete", "rollout", NAME, "--timeout=20s")
     left = stage.until("trafficsplits", NAME, lambda one: ledger_of(one) == NOTHING and "labels" not in one["metadata"])
 
-    (ready,) = [each for each in provider["status"]["conditions"] if each["type"] == "Ready"]
-    assert (ready["reason"], provider["status"]["observedGeneration"]) == ("Tried", 1)
+    (ready,) = [each for each in tried["status"]["conditions"] if each["type"] == "Ready"]
+    assert (ready["reason"], tried["status"]["observedGeneration"]) == ("Tried", 1)
     assert told == [[95, 5], [50, 50], [0, 100]]
     assert done["status"]["traffic"]["verifiedBy"] == "SettleTime"
     assert left["spec"] == written["spec"]
@@ -160,14 +169,14 @@ def test_a_router_that_can_be_asked_decides_when_a_step_is_done(stage: Stage, ro
 
 def test_a_field_that_the_routers_crd_does_not_know_is_found_by_the_dry_run(stage: Stage) -> None:
     """Its own tests pass: only the API server knows that such an object would lose what is written."""
-    (provider,) = [one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one["kind"] == "TrafficProvider"]
-    text = json.dumps(provider["spec"]["tests"]).replace('"weight"', '"share"')
-    provider["spec"] |= {"weight": {"path": "share"}, "tests": json.loads(text)}
+    (wrong,) = [one for one in yaml.safe_load_all(EXAMPLE.read_text()) if one["kind"] == "TrafficProvider"]
+    text = json.dumps(wrong["spec"]["tests"]).replace('"weight"', '"share"')
+    wrong["spec"] |= {"weight": {"path": "share"}, "tests": json.loads(text)}
 
-    stage.kubectl("apply", "-f", "-", input=json.dumps(provider))
+    stage.kubectl("apply", "-f", "-", input=json.dumps(wrong))
     stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready=false", "--timeout=30s")
 
-    found = stage.get("trafficprovider", "traffic-split")
+    found = provider(stage)
     (ready,) = [each for each in found["status"]["conditions"] if each["type"] == "Ready"]
     assert (ready["status"], ready["reason"]) == ("False", "TestRefused")
     assert "share" in ready["message"]

@@ -102,7 +102,7 @@ def test_a_reader_plans_what_then_happens(stage: Stage, tmp_path: Path) -> None:
     at_gate = plan["steps"][GATE]
     for revision, pods in ((second, at_gate["pods"]["new"]), (first, at_gate["pods"]["old"])):
         stage.until("replicasets", f"web-{revision}", _has(pods))
-    real = {name: stage.get("service", name)["spec"]["selector"][REVISION] for name in at_gate["services"]}
+    real = {name: stage.get("services", name)["spec"]["selector"][REVISION] for name in at_gate["services"]}
     sides = {"new": second, "old": first}
     assert real == {name: sides[side] for name, side in at_gate["services"].items()}
 

@@ -25,15 +25,16 @@ WITHIN_S = 60
 
 
 @pytest.fixture
-def stage(own_plane: ControlPlane) -> Iterator[Stage]:
+def stage(modules_plane: ControlPlane) -> Iterator[Stage]:
     """A cluster with the Gateway API, and the chart with the right to make routes."""
-    own_plane.apply(KUBE_PROXY, *gateway_crds())
+    modules_plane.apply(KUBE_PROXY, *gateway_crds())
     for crd in gateway_crds():
-        wait_established(own_plane, crd["metadata"]["name"])
-    kubeconfig = install_chart(own_plane, "--set", "ownRoutes=true")
-    log = Path(own_plane.folder, "logs", "controller.log")
-    with own_plane.fresh_namespace() as namespace, Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
-        yield Stage(own_plane, namespace)
+        wait_established(modules_plane, crd["metadata"]["name"])
+    kubeconfig = install_chart(modules_plane, "--set", "ownRoutes=true")
+    with modules_plane.fresh_namespace(stays=True) as namespace:
+        log = Path(modules_plane.folder, "logs", f"controller-{namespace}.log")
+        with Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
+            yield Stage(modules_plane, namespace)
 
 
 def weights(route: Manifest) -> list[int]:
@@ -48,11 +49,12 @@ def shared(stage: Stage, canary: int) -> list[int]:
 
 def test_the_example_makes_its_route_and_takes_it_along(stage: Stage) -> None:
     """Applied as it is: no object but the Rollout and its Services is the user's, and nothing was refused."""
+    begins = stage.plane.audit_mark()
     stage.kubectl("apply", "--validate=strict", "-f", str(EXAMPLE))
     stage.kubectl("wait", f"httproute/{NAME}", "--for=create", "--timeout=30s")
     accepted(stage, NAME, parent="web")
     first = current(stage.wait_ready(NAME))
-    made = stage.get("httproute", NAME)
+    made = stage.get("httproutes", NAME)
 
     stage.set_image(NAME, "ghcr.io/stefanprodan/podinfo:6.9.1")
     told = [shared(stage, share) for share in (5, 50, 100)]
@@ -70,7 +72,7 @@ def test_the_example_makes_its_route_and_takes_it_along(stage: Stage) -> None:
     assert changed["metadata"]["uid"] == made["metadata"]["uid"]
     creations = [
         event["responseStatus"]["code"]
-        for event in stage.plane.audit_events(user=CONTROLLER_USER)
+        for event in stage.plane.audit_events(since=begins, user=CONTROLLER_USER)
         if event.get("objectRef", {}).get("resource") == "httproutes" and event["verb"] == "create"
     ]
     assert creations == [201]

@@ -43,7 +43,7 @@ def _checked(**fields: object) -> Manifest:
 
 
 def _runs(stage: Stage) -> list[tuple[str, str]]:
-    runs = stage.all("analysisruns.rollouts.dev")
+    runs = stage.all("analysisruns")
     runs.sort(key=lambda one: str(one["metadata"]["creationTimestamp"]))
     return [(one["metadata"]["labels"]["rollouts.dev/revision"], one.get("status", {}).get("phase")) for one in runs]
 
@@ -98,7 +98,7 @@ def test_five_percent_of_errors_abort_and_the_message_says_the_number(
     stage.set_image("web", "web:2")
 
     aborted = stage.until_phase("web", "Aborted")
-    run = stage.all("analysisruns.rollouts.dev")[0]
+    run = stage.all("analysisruns")[0]
 
     assert run["metadata"]["name"] in aborted["status"]["message"]
     assert 0.9 < float(run["status"]["metricResults"][0]["measurements"][-1]["value"].strip("[]")) < 0.99
@@ -152,7 +152,7 @@ def test_a_good_version_is_promoted_by_a_flapping_prometheus(scraped: tuple[Requ
         stage.set_image("web", "web:2")
         done = stage.wait_ready("web")
 
-    (result,) = stage.all("analysisruns.rollouts.dev")[0]["status"]["metricResults"]
+    (result,) = stage.all("analysisruns")[0]["status"]["metricResults"]
     assert _runs(stage) == [(current(done), "Successful")]
     assert (result["successful"], result["error"]) == (3, 3)
     assert relay.taken == {Way.DROPPED: 1, Way.LATE: 1, Way.CUT: 1, Way.WHOLE: 3}
@@ -204,7 +204,7 @@ def test_a_preview_gets_the_traffic_after_its_analysis(scraped: tuple[Requests, 
     done = stage.wait_ready("web")
 
     assert stage.selected("web-active") == current(done)
-    kinds = {one["metadata"]["labels"]["rollouts.dev/analysis"] for one in stage.all("analysisruns.rollouts.dev")}
+    kinds = {one["metadata"]["labels"]["rollouts.dev/analysis"] for one in stage.all("analysisruns")}
     assert kinds == {"pre-promotion", "post-promotion"}
 
 

@@ -26,7 +26,7 @@ def _rolled_out(stage: Stage, **fields: Any) -> str:
 
 def _scaled_at(stage: Stage, revision: str) -> float:
     """When the controller last wrote to a revision's ReplicaSet; whole seconds."""
-    managed = stage.all("replicasets", "-l", f"rollouts.dev/revision={revision}", "--show-managed-fields")[0]
+    managed = stage.all("replicasets", f"rollouts.dev/revision={revision}")[0]
     times = [one["time"] for one in managed["metadata"]["managedFields"] if one["manager"] == "rollouts"]
     return max(_seconds(time) for time in times)
 

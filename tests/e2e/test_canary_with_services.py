@@ -25,7 +25,7 @@ def _canary() -> Manifest:
 
 
 def _roles(stage: Stage) -> dict[str, int]:
-    roles = [pod["metadata"]["labels"].get("role", "") for pod in stage.all("pods", "-l", "app=web")]
+    roles = [pod["metadata"]["labels"].get("role", "") for pod in stage.all("pods", "app=web")]
     return {role: roles.count(role) for role in roles}
 
 

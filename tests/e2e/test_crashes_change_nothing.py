@@ -79,23 +79,27 @@ def _end_states(stage: Stage, names: list[str]) -> dict[str, str]:
     for name in names:
         rollout = stage.until("rollouts", name, _is_at_rest, within_s=60)
         stage.until_pods(name, {rollout["status"]["currentRevision"]: REPLICAS})
-    objects = stage.all("rollouts,replicasets,services,pods")
-    return {name: _end_state(name, [one for one in objects if _rollout_of(one) == name]) for name in names}
+    objects = {what: stage.all(what) for what in ("rollouts", "replicasets", "services", "pods")}
+    return {
+        name: _end_state(
+            name, {what: [one for one in all_ if _rollout_of(one) == name] for what, all_ in objects.items()}
+        )
+        for name in names
+    }
 
 
 def _rollout_of(one: Manifest) -> str:
     return str(one["metadata"]["name"]).partition("-")[0]
 
 
-def _end_state(name: str, objects: list[Manifest]) -> str:
-    by_kind = {kind: [one for one in objects if one["kind"] == kind] for kind in {one["kind"] for one in objects}}
-    sets, rollout = sorted(by_kind["ReplicaSet"], key=_number), by_kind["Rollout"][0]
+def _end_state(name: str, objects: dict[str, list[Manifest]]) -> str:
+    sets, rollout = sorted(objects["replicasets"], key=_number), objects["rollouts"][0]
     state = {
         "replicaSets": [(one["metadata"]["name"], one["spec"]["replicas"], _number(one)) for one in sets],
         "services": [
-            (one["metadata"]["name"], one["spec"]["selector"], one["metadata"]["labels"]) for one in by_kind["Service"]
+            (one["metadata"]["name"], one["spec"]["selector"], one["metadata"]["labels"]) for one in objects["services"]
         ],
-        "pods": sorted(_labels(pod) for pod in by_kind["Pod"]),
+        "pods": sorted(_labels(pod) for pod in objects["pods"]),
         "status": _without_times(rollout["status"]),
         "annotations": [key for key in rollout["metadata"]["annotations"] if key.startswith("rollouts.dev/")],
     }

@@ -42,7 +42,7 @@ def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
     }
 
     assert all(managed.values())
-    assert stage.all("replicasets,pods") == []
+    assert (stage.all("replicasets"), stage.all("pods")) == ([], [])
     assert {name: one["spec"]["selector"] for name, one in released.items()} == {
         name: one["spec"]["selector"] for name, one in services.items()
     }

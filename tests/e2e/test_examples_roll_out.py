@@ -46,5 +46,5 @@ def test_an_example_rolls_out(stage: Stage, example: Path) -> None:
     done = stage.until("rollouts", name, lambda one: _rolled_out(one, since=first), within_s=DRAINED_WITHIN_S)
 
     assert current(done) == done["status"]["stableRevision"] != first
-    new = stage.all("pods", "-l", f"rollouts.dev/revision={current(done)}")
+    new = stage.all("pods", f"rollouts.dev/revision={current(done)}")
     assert Counter(pod["spec"]["containers"][0]["image"] for pod in new)[image] >= replicas

@@ -42,14 +42,9 @@ ORDERS = ("abort", "abort", "retry", "rollback", "template", "template")
 def busy_plane(tmp_path: Path, lab_programs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlPlane]:
     """A control plane whose ReplicaSets wait for one worker."""
     monkeypatch.setenv(MANAGER_FLAGS, LATE)
-    folder = tmp_path / "plane"
-    plane = supervisor.shared(folder, owner=os.getpid())
-    try:
+    with supervisor.own(tmp_path / "plane") as plane:
         plane.apply(KUBE_PROXY)
         yield plane
-    finally:
-        plane.api.close()
-        supervisor.stop(folder, keep_logs=False)
 
 
 def _rollouts() -> list[Manifest]:
@@ -161,7 +156,7 @@ def test_ready_pods_are_never_fewer_than_promised(busy_plane: ControlPlane) -> N
                     _merge(busy_plane, path, {"metadata": {"annotations": {f"rollouts.dev/{order}": "true"}}})
                 given[order] += 1
                 moment.wait(rng.uniform(0.05, 0.5))  # at random moments of what goes on
-        moved = stage.all("replicasets", "-l", "rollouts.dev/name")
+        moved = stage.all("replicasets", "rollouts.dev/name")
 
     assert dict(fewest) == dict.fromkeys(names, REPLICAS), given
     assert len(moved) > len(names), "nothing was rolled out"

@@ -44,19 +44,19 @@ def _grant(stage: Stage, rollout: Manifest) -> list[Manifest]:
     command += ["--service-account", f"{RELEASE_NAMESPACE}/{RELEASE}"]
     printed = subprocess.run(command, input=json.dumps(rollout), capture_output=True, text=True, check=True, timeout=60)
     stage.kubectl("apply", "-f", "-", input=printed.stdout)
-    return list(stage.get("role", f"rollouts-config-secrets-{rollout['metadata']['name']}")["rules"])
+    return list(stage.get("roles", f"rollouts-config-secrets-{rollout['metadata']['name']}")["rules"])
 
 
 def _names(stage: Stage, revision: str) -> str:
     """The Secret that a revision's pods read."""
-    (found,) = stage.all("replicasets", "-l", f"{REVISION}={revision}")
+    (found,) = stage.all("replicasets", f"{REVISION}={revision}")
     (container,) = found["spec"]["template"]["spec"]["containers"]
     (source,) = container["envFrom"]
     return str(source["secretRef"]["name"])
 
 
 def _value(stage: Stage, name: str) -> str:
-    return base64.b64decode(stage.get("secret", name)["data"]["token"]).decode()
+    return base64.b64decode(stage.get("secrets", name)["data"]["token"]).decode()
 
 
 def _requests(stage: Stage, mark: int) -> list[tuple[str, str]]:
@@ -91,7 +91,7 @@ def test_a_rotated_secret_goes_through_a_canary_with_the_printed_role_alone(stag
     stage.until_pods("web", {first: 3, second: 1})
     before, after = _names(stage, first), _names(stage, second)
     assert (_value(stage, before), _value(stage, after)) == (OLD, NEW)
-    copy = stage.get("secret", after)
+    copy = stage.get("secrets", after)
     assert (copy["type"], copy["immutable"]) == ("example.com/token", True)
 
     stage.annotate("web", "promote", f"{second}@full")

@@ -108,7 +108,7 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
         )
     )
     stage.wait_ready("web")
-    managed = stage.get("httproute", "web")
+    managed = stage.get("httproutes", "web")
     stage.kubectl("delete", "rollout", "web", "--timeout=20s")
     left = stage.until("httproutes", "web", lambda one: "annotations" not in one["metadata"])
 

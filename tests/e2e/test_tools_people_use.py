@@ -54,10 +54,11 @@ def test_kubectl_wait_waits_for_what_was_applied_last(stage: Stage) -> None:
     """A pipeline applies and waits: it must not be told of the revision before, even if the controller has not looked yet."""
     for image in ("web:1", "web:2", "web:3"):
         stage.apply(canary("web", image=image, steps=[{"setWeight": 50}]))
-        ready = stage.wait_ready("web")
+        stage.kubectl("wait", "rollout/web", "--for=condition=Ready", "--timeout=50s")
+        ready = stage.get("rollouts", "web")
 
         assert ready["status"]["observedGeneration"] == ready["metadata"]["generation"]
-        images = {pod["spec"]["containers"][0]["image"] for pod in stage.all("pods", f"-l{REVISION}={current(ready)}")}
+        images = {pod["spec"]["containers"][0]["image"] for pod in stage.all("pods", f"{REVISION}={current(ready)}")}
         assert images == {image}
         assert ready["status"]["stableRevision"] == current(ready)
 
@@ -112,7 +113,7 @@ def test_kubectl_scale_and_the_scale_subresource_agree(stage: Stage) -> None:
     )
 
     assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (5, 5)
-    assert len(stage.all("pods", "-l", scale["status"]["selector"])) == 5
+    assert len(stage.all("pods", scale["status"]["selector"])) == 5
 
 
 def test_an_autoscaler_keeps_a_rollout_between_its_bounds(stage: Stage) -> None:
@@ -151,7 +152,7 @@ def test_an_autoscaler_computes_from_the_pods_that_the_selector_names(stage: Sta
         scaled = stage.until("horizontalpodautoscalers", "web", lambda one: one["status"].get("currentReplicas") == 4)
 
     assert scaled["status"]["desiredReplicas"] == 4
-    assert set(metrics.selectors) == {stage.get("rollout", "web")["status"]["selector"]}
+    assert set(metrics.selectors) == {stage.get("rollouts", "web")["status"]["selector"]}
     assert first in metrics.selectors[0]
 
 
@@ -209,14 +210,14 @@ def test_a_restart_respects_disruption_budgets(stage: Stage) -> None:
     stage.apply(canary("web", replicas=2, spec={"minReadySeconds": 1}), budget)
     revision = current(stage.wait_ready("web"))
     stage.until("poddisruptionbudgets", "web", lambda one: one.get("status", {}).get("currentHealthy") == 2)
-    old = {pod["metadata"]["name"] for pod in stage.all("pods", "-l", "app=web")}
+    old = {pod["metadata"]["name"] for pod in stage.all("pods", "app=web")}
     stage.annotate("web", "restart", datetime.now(UTC).isoformat())
     held = stage.until_at("web", "DisruptionBudget")
-    untouched = {pod["metadata"]["name"] for pod in stage.all("pods", "-l", "app=web")}
+    untouched = {pod["metadata"]["name"] for pod in stage.all("pods", "app=web")}
     stage.kubectl("patch", "pdb", "web", "--type=merge", "-p", '{"spec": {"maxUnavailable": 1}}')
     stage.until("rollouts", "web", lambda one: "restartedAt" in one["status"], within_s=60)
     stage.until_pods("web", {revision: 2})
 
     assert "eviction" in held["status"]["waitingFor"]["message"]
     assert old <= untouched, "a pod more is there, and none was evicted"
-    assert old.isdisjoint(pod["metadata"]["name"] for pod in stage.all("pods", "-l", "app=web"))
+    assert old.isdisjoint(pod["metadata"]["name"] for pod in stage.all("pods", "app=web"))

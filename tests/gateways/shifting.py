@@ -140,7 +140,7 @@ class Shifting:
                     NAME, {_serving(moment.rollout): moment.rollout["spec"]["replicas"]}, within_s=120
                 )
             except AssertionError as exc:  # the numbers of the drain say how long pods may take
-                drain = self.stage.get("rollout", NAME)["status"].get("drain")
+                drain = self.stage.get("rollouts", NAME)["status"].get("drain")
                 raise AssertionError(f"{exc}; drain: {drain}") from exc
             after = time.time()
             marked.until(lambda all_: sum(one.sent_at > after for one in all_) > 20, within_s=30)
@@ -222,7 +222,7 @@ class Shifting:
 
     def _answered_by_canary(self) -> int:
         """Asked of the pods: a proxy counts from 0 again when it names a cluster anew."""
-        slices = self.stage.all("endpointslices", "-l", slices_of(CANARY))
+        slices = self.stage.all("endpointslices", slices_of(CANARY))
         addresses = {address for one in slices for each in one["endpoints"] or [] for address in each["addresses"]}
         answers = [httpx.get(f"http://{each}:{APP_PORT}/answered", trust_env=False) for each in addresses]
         return sum(int(each.raise_for_status().text) for each in answers)

@@ -160,7 +160,7 @@ def set_up(shifting: Shifting) -> None:
 
 def run_of(shifting: Shifting) -> Manifest:
     """The only AnalysisRun."""
-    (one,) = shifting.stage.all("analysisruns.rollouts.dev")
+    (one,) = shifting.stage.all("analysisruns")
     return one
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -100,13 +99,8 @@ def _named_in(schema: Any, *, status: bool) -> Iterator[str]:
 
 def main() -> None:
     """Starts a control plane, and writes the file by what it publishes."""
-    with tempfile.TemporaryDirectory() as folder:
-        plane = supervisor.shared(Path(folder, "plane"), owner=os.getpid())
-        try:
-            FILE.write_text(published(plane), encoding="utf-8")
-        finally:
-            plane.api.close()
-            supervisor.stop(Path(folder, "plane"), keep_logs=False)
+    with tempfile.TemporaryDirectory() as folder, supervisor.own(Path(folder, "plane")) as plane:
+        FILE.write_text(published(plane), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -50,6 +50,20 @@ def shared(folder: Path, *, owner: int) -> ControlPlane:
         return ControlPlane.load(folder)
 
 
+@contextmanager
+def own(folder: Path) -> Iterator[ControlPlane]:
+    """A control plane of the caller's own in `folder`, ended with the block.
+
+    Raises: as `shared`.
+    """
+    plane = shared(folder, owner=os.getpid())
+    try:
+        yield plane
+    finally:
+        plane.api.close()
+        stop(folder, keep_logs=False)
+
+
 def stop(folder: Path, *, keep_logs: bool) -> None:
     """Ends the control plane of `folder`, if there is one, and returns when all its programs have ended."""
     try:

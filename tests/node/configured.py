@@ -63,7 +63,7 @@ class Edit:
         """Edits the source, aborts, tries again, promotes and rolls back, under load."""
         stage.apply(source(OLD), service(), reading(canary("dies", "auto", steps=GATED_STEPS)))
         first = str(until_phase(stage, "Healthy")["status"]["currentRevision"])
-        address = stage.get("service", NAME)["spec"]["clusterIP"]
+        address = stage.get("services", NAME)["spec"]["clusterIP"]
         with traffic(node, f"http://{address}/", rate=self.rate, name=f"load-{stage.namespace}") as running:
             began = time.monotonic()
             stage.apply(source(NEW))
@@ -112,7 +112,7 @@ class Edit:
             aborted=aborted,
             promoted=promoted,
             back=back,
-            copies=stage.all("configmaps", "-l", f"rollouts.dev/name={NAME}"),
+            copies=stage.all("configmaps", f"rollouts.dev/name={NAME}"),
         )
 
 
@@ -137,7 +137,7 @@ def reading(rollout: Manifest) -> Manifest:
 def answers(stage: Stage) -> dict[str, list[dict[str, str]]]:
     """What the running pods say, by revision."""
     said: dict[str, list[dict[str, str]]] = {}
-    for pod in stage.all("pods", "-l", f"app={NAME}"):
+    for pod in stage.all("pods", f"app={NAME}"):
         if "deletionTimestamp" in pod["metadata"]:
             continue
         url = f"http://{pod['status']['podIP']}:8080/config"

@@ -78,7 +78,7 @@ class Trial:
         """Makes the move; the requests are those that were sent from before it until all pods that had to go were gone."""
         stage.apply(*self.move.manifests(self.app, self.drain))
         until_phase(stage, "Healthy")
-        address = stage.get("service", self.move.service)["spec"]["clusterIP"]
+        address = stage.get("services", self.move.service)["spec"]["clusterIP"]
         with traffic(
             node,
             f"http://{address}{self.ask}",

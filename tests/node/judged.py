@@ -90,7 +90,7 @@ class Update:
         with measuring(node, stage, port=self.port) as prometheus:
             stage.apply(OF_THE_PODS, service(), canary("dies", "auto", steps=STEPS))
             first = until_phase(stage, "Healthy")["status"]["currentRevision"]
-            address = stage.get("service", NAME)["spec"]["clusterIP"]
+            address = stage.get("services", NAME)["spec"]["clusterIP"]
             with traffic(node, f"http://{address}/", rate=self.rate, name=f"load-{stage.namespace}") as running:
                 began = time.monotonic()
                 stage.patch(NAME, new_version("2", errors_percent=self.errors_percent, work=self.work))
@@ -102,9 +102,9 @@ class Update:
             namespace=stage.namespace,
             slowest_sync_s=node.slowest_sync_s(),
             first=first,
-            rollout=stage.get("rollout", NAME),
+            rollout=stage.get("rollouts", NAME),
             held=held,
-            runs=stage.all("analysisruns.rollouts.dev"),
+            runs=stage.all("analysisruns"),
         )
 
     def _row(self, outcome: Outcome, took_s: float) -> Case:
@@ -155,7 +155,7 @@ def is_held_without_prometheus(stage: Stage, prometheus: Prometheus) -> Manifest
     prometheus.stop()
     until_waiting_for(stage, "AnalysisInconclusive")
     threading.Event().wait(HELD_S)
-    held = stage.get("rollout", NAME)
+    held = stage.get("rollouts", NAME)
     abort(stage)
     return held
 
@@ -167,7 +167,7 @@ def _until_run(stage: Stage) -> str:
 
 def _until_more_evidence(stage: Stage, run: str) -> None:
     """Waits for one more success of the metric."""
-    before = _successes(stage.get("analysisruns.rollouts.dev", run))
+    before = _successes(stage.get("analysisruns", run))
     stage.until("analysisruns", run, lambda one: _successes(one) > before, within_s=DONE_WITHIN_S)
 
 

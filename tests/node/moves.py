@@ -69,7 +69,7 @@ def abort(stage: Stage) -> None:
 
 def wait_until_back(stage: Stage) -> None:
     """Waits until all pods are of the stable revision."""
-    stable = stage.get("rollout", NAME)["status"]["stableRevision"]
+    stable = stage.get("rollouts", NAME)["status"]["stableRevision"]
     stage.until_pods(NAME, {stable: REPLICAS}, within_s=DONE_WITHIN_S)
 
 
@@ -87,7 +87,7 @@ def _update(stage: Stage) -> None:
 
 
 def _abort(stage: Stage) -> None:
-    stable = stage.get("rollout", NAME)["status"]["currentRevision"]
+    stable = stage.get("rollouts", NAME)["status"]["currentRevision"]
     stage.patch(NAME, new_version("2"))
     until_waiting_for(stage, "PromotionNeeded")
     abort(stage)
@@ -95,7 +95,7 @@ def _abort(stage: Stage) -> None:
 
 
 def _roll_back(stage: Stage) -> None:
-    first = stage.get("rollout", NAME)["status"]["currentRevision"]
+    first = stage.get("rollouts", NAME)["status"]["currentRevision"]
     _update(stage)
     stage.annotate(NAME, "rollback", first)
     stage.until("rollouts", NAME, lambda one: one["status"].get("stableRevision") == first, within_s=DONE_WITHIN_S)
@@ -111,7 +111,7 @@ def restart(stage: Stage) -> None:
 
 def pod_names(stage: Stage) -> set[str]:
     """Of all pods of the Rollout."""
-    return {pod["metadata"]["name"] for pod in stage.all("pods", "-l", f"app={NAME}")}
+    return {pod["metadata"]["name"] for pod in stage.all("pods", f"app={NAME}")}
 
 
 def wait_until_restarted(stage: Stage, before: set[str]) -> None:
@@ -138,7 +138,7 @@ def _scale_down(stage: Stage) -> None:
 
 def _evict(stage: Stage) -> None:
     """Each pod once, through the eviction API as `kubectl drain` does, as the disruption budget lets it."""
-    for pod in stage.all("pods", "-l", f"app={NAME}"):
+    for pod in stage.all("pods", f"app={NAME}"):
         _evict_one(stage, pod["metadata"]["name"])
     wait_until_done(stage)
 

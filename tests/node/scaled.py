@@ -106,7 +106,7 @@ class ScaledUpdate:
         stage.apply(TEMPLATE, service(), requesting(canary("dies", "auto", steps=self.steps, spec=spec), cpu=CPU))
         first = str(until_phase(stage, "Healthy")["status"]["currentRevision"])
         stage.apply(autoscaler(most=self.most))
-        address = stage.get("service", NAME)["spec"]["clusterIP"]
+        address = stage.get("services", NAME)["spec"]["clusterIP"]
         with traffic(node, f"http://{address}/", rate=self.rate, name=f"load-{stage.namespace}") as running:
             stage.until("horizontalpodautoscalers", NAME, _is_active, within_s=DONE_WITHIN_S)
             began = time.monotonic()
@@ -136,8 +136,8 @@ class ScaledUpdate:
             first=first,
             held=held,
             autoscaler=seen,
-            rollout=stage.get("rollout", NAME),
-            runs=stage.all("analysisruns.rollouts.dev"),
+            rollout=stage.get("rollouts", NAME),
+            runs=stage.all("analysisruns"),
         )
 
 
@@ -158,7 +158,7 @@ def is_held_by(reason: str) -> Act:
     def act(_: RealNode, stage: Stage) -> Manifest:
         until_waiting_for(stage, reason)
         threading.Event().wait(HELD_S)
-        return stage.get("rollout", NAME)
+        return stage.get("rollouts", NAME)
 
     return act
 
@@ -169,7 +169,7 @@ def is_held_without_metrics(node: RealNode, stage: Stage) -> Manifest:
     try:
         until_waiting_for(stage, "AutoscalingUnknown")
         threading.Event().wait(HELD_S)
-        return stage.get("rollout", NAME)
+        return stage.get("rollouts", NAME)
     finally:
         metrics_server.start(node.plane, node.processes)
 

@@ -91,12 +91,12 @@ def _replace_the_service(stage: Stage) -> None:
 
 def _crash(stage: Stage) -> None:
     """Every pod of the promoted revision ends, again and again; a person goes back to the old one when its time is over."""
-    first = stage.get("rollout", NAME)["status"]["currentRevision"]
+    first = stage.get("rollouts", NAME)["status"]["currentRevision"]
     old = pod_names(stage)
     stage.patch(NAME, new_version("2"))
     stage.until("rollouts", NAME, lambda one: one["status"].get("stableRevision") != first, within_s=DONE_WITHIN_S)
     threading.Event().wait(SERVES_S)  # the proxies have followed, and the drain of the old pods is not over
-    for pod in stage.all("pods", "-l", f"app={NAME}"):
+    for pod in stage.all("pods", f"app={NAME}"):
         if pod["metadata"]["name"] not in old:
             with_crash = f"http://{pod['status']['podIP']}:8080/crash?for={CRASHED_S}s"
             try:
@@ -106,7 +106,7 @@ def _crash(stage: Stage) -> None:
             raise AssertionError(f"{with_crash} was answered")
     kept = f"revision {first} keeps its {REPLICAS} pods"
     stage.until("rollouts", NAME, lambda one: kept in one["status"].get("message", ""), within_s=DONE_WITHIN_S)
-    cutover = stage.get("rollout", NAME)["status"]["drain"]["cutovers"][-1]
+    cutover = stage.get("rollouts", NAME)["status"]["drain"]["cutovers"][-1]
     left = datetime.fromisoformat(cutover["until"]) - datetime.now(UTC)
     threading.Event().wait(max(0.0, left.total_seconds()) + AFTER_THE_END_S)
     assert old <= pod_names(stage), "the pods that could serve were taken away by a clock"

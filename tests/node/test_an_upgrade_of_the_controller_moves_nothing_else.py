@@ -83,7 +83,7 @@ def test_rollouts_go_on_through_an_upgrade(bare_cluster: Installed, checkout_bef
 def containers(stage: Stage) -> dict[str, tuple[str, str, int]]:
     """Of each pod by its name: its id, its revision, and how often its container was started again."""
     found = {}
-    for pod in stage.all("pods", "-l", f"app={NAME}"):
+    for pod in stage.all("pods", f"app={NAME}"):
         restarts = sum(one["restartCount"] for one in pod["status"]["containerStatuses"])
         found[pod["metadata"]["name"]] = (pod["metadata"]["uid"], pod["metadata"]["labels"][REVISION], restarts)
     return found

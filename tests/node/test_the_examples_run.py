@@ -33,7 +33,7 @@ class Example:
         """As a person would who has read the comments: apply, change the template, promote what waits for it."""
         stage.kubectl("apply", "-f", str(EXAMPLES / f"{self.file}.yaml"))
         first = until_phase(stage, "Healthy", name=self.name)["status"]["currentRevision"]
-        address = stage.get("service", self.name)["spec"]["clusterIP"]
+        address = stage.get("services", self.name)["spec"]["clusterIP"]
         with traffic(node, f"http://{address}/version", rate=RATE, name=f"load-{self.name}") as running:
             stage.patch(self.name, {"template": {"metadata": {"annotations": {"release": "2"}}}})
             if self.file == "canary":

@@ -29,7 +29,7 @@ def test_the_image_becomes_ready_leads_and_moves_a_rollout(bare_cluster: Install
         stage = Stage(bare_cluster.plane, name)
         stage.apply(*CANARY.manifests("dies", "auto"))
         until_phase(stage, "Healthy")
-        address = stage.get("service", NAME)["spec"]["clusterIP"]
+        address = stage.get("services", NAME)["spec"]["clusterIP"]
         with traffic(bare_cluster.node, f"http://{address}/", rate=RATE, name=f"load-{name}") as load:
             CANARY.act(stage)
         stage.kubectl("delete", "rollout", NAME, "--timeout=55s")

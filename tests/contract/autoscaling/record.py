@@ -41,12 +41,8 @@ def main() -> None:
     """Records, and writes the file of outcomes."""
     folder = Path(tempfile.mkdtemp(prefix=f"autoscaling-{secrets.token_hex(3)}-"))
     os.environ[MANAGER_FLAGS] = _FLAGS_TEXT
-    plane = supervisor.shared(folder, owner=os.getpid())
-    try:
+    with supervisor.own(folder) as plane:
         seen = asyncio.run(_recorded(plane))
-    finally:
-        plane.api.close()
-        supervisor.stop(folder, keep_logs=False)
     lines = [
         f"{json.dumps(each.name)}: {json.dumps(seen[each.name].shown(each))}" for each in (*WITHOUT_THE_API, *SERVED)
     ]

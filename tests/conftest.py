@@ -29,6 +29,7 @@ WAITING = (
 )
 """Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
 GC_THRESHOLD = 50_000  # objects; as in the controller
+gc.disable()  # until all tests are collected: what is imported stays
 
 if os.environ.get("ROLLOUTS_DEEP") == "1" or "ROLLOUTS_WORLDS" in os.environ:
     os.environ.setdefault("PYTEST_TIMEOUT", "0")  # what is played in depth may take an hour
@@ -72,6 +73,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -97,11 +97,10 @@ class Forks(Generic[FaultT]):
         return None
 
     def _begin(self, *, answer_to: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins a branch in its process: short-lived, so garbage is collected once, at its end."""
+        """Begins a branch in its process."""
         faulthandler.dump_traceback_later(self._limit_s, exit=True, file=answer_to)
         self.answer_to = answer_to
         asyncio._set_running_loop(loop)  # asyncio knows it by the process as well
-        gc.disable()
         sys.unraisablehook = lambda each: self.ignored.append(f"{each.exc_value!r} in {each.object!r}")
 
 
@@ -240,6 +239,7 @@ def _play(
     warnings.simplefilter("error")  # as for the tests
     gc.collect()
     gc.freeze()
+    gc.disable()  # these processes are short-lived; branches collect once, at their ends
     forks = Forks(places, limit_s=limit_s)
     trouble = ""
     answer: tuple[bool, object]

@@ -21,6 +21,13 @@ def kube_proxy(control_plane: ControlPlane) -> None:
 
 
 @pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A fresh namespace, which stays; what is at work in it ends with the test."""
+    with control_plane.fresh_namespace(stays=True) as name:
+        yield name
+
+
+@pytest.fixture
 def stage(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> Iterator[Stage]:
     """A namespace and a controller of its own, run as the chart's ServiceAccount.
 

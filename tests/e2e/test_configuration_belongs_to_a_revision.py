@@ -86,9 +86,8 @@ def test_a_deleted_source_harms_nobody_and_a_deleted_rollout_takes_its_copies_al
     assert current(stage.wait_ready("web")) == first
     (copy,) = stage.all("configmaps", COPIES)
     stage.kubectl("delete", "rollout", "web", "--timeout=20s")
-    stage.kubectl(
-        "wait", f"configmap/{copy['metadata']['name']}", "--for=delete", "--timeout=60s"
-    )  # the garbage collector learns of new kinds every 30 s
+    # The garbage collector learns of new kinds every 30 s.
+    stage.kubectl("wait", f"configmap/{copy['metadata']['name']}", "--for=delete", "--timeout=60s")
     assert stage.get("configmaps", "web-config")["data"] == {"color": "blue"}
 
 

@@ -11,7 +11,7 @@ import json
 import secrets
 import ssl
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -26,18 +26,18 @@ HANDLE_FILE = "control-plane.json"
 RARE_COLLECTIONS = {"GOGC": "400"}
 """Environment of the Go programs: kube-apiserver takes a fifth less CPU, and 300 MB more."""
 
-_AT_WORK = (
-    ("/apis/rollouts.dev/v1alpha1", "rollouts"),
-    ("/apis/rollouts.dev/v1alpha1", "analysisruns"),
-    ("/apis/apps/v1", "deployments"),
-    ("/apis/apps/v1", "statefulsets"),
-    ("/apis/apps/v1", "replicasets"),
-    ("/apis/batch/v1", "jobs"),
-    ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
-    ("/api/v1", "services"),
-    ("/api/v1", "pods"),
-)
-"""What makes programs work on and on; those that would make others again come first."""
+AT_WORK = {
+    "rollouts": "/apis/rollouts.dev/v1alpha1",
+    "analysisruns": "/apis/rollouts.dev/v1alpha1",
+    "deployments": "/apis/apps/v1",
+    "statefulsets": "/apis/apps/v1",
+    "replicasets": "/apis/apps/v1",
+    "jobs": "/apis/batch/v1",
+    "horizontalpodautoscalers": "/apis/autoscaling/v2",
+    "services": "/api/v1",
+    "pods": "/api/v1",
+}
+"""What programs work on, with its group; those that would make others again come first."""
 
 NODES = tuple(f"kwok-node-{number}" for number in range(5))
 
@@ -158,12 +158,13 @@ class ControlPlane:
             yield (json.loads(line) for line in answer.iter_lines())
 
     @contextmanager
-    def fresh_namespace(self, *, stays: bool = False) -> Iterator[str]:
+    def fresh_namespace(self, *, stays: bool = False, ends: Iterable[str] = AT_WORK) -> Iterator[str]:
         """A new namespace that can take pods (its `default` ServiceAccount is there); deleted at the end, not waited for.
 
         Args:
             stays: only what is at work in it is deleted. For a namespace the controller manager asks for every kind that is
                 served, twice: 350 requests, many times what a test needs.
+            ends: the kinds that are deleted then, of `AT_WORK`.
         """
         name = f"test-{secrets.token_hex(4)}"
         created = self.api.post("/api/v1/namespaces", json={"metadata": {"name": name}})
@@ -173,13 +174,13 @@ class ControlPlane:
             yield name
         finally:
             if stays:
-                self._end_what_works_in(name)
+                self._end_in(name, ends)
             else:
                 self.api.delete(f"/api/v1/namespaces/{name}").raise_for_status()
 
-    def _end_what_works_in(self, namespace: str) -> None:
-        for group, kind in _AT_WORK:
-            answer = self.api.delete(f"{group}/namespaces/{namespace}/{kind}")
+    def _end_in(self, namespace: str, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            answer = self.api.delete(f"{AT_WORK[kind]}/namespaces/{namespace}/{kind}")
             if answer.status_code != httpx.codes.NOT_FOUND:  # where the CRD is not installed
                 answer.raise_for_status()
 

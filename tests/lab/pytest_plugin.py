@@ -124,8 +124,8 @@ def control_plane(pytestconfig: pytest.Config, lab_programs: Path) -> Iterator[C
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """A fresh namespace on the real control plane. It stays; what is at work in it ends with the test."""
-    with control_plane.fresh_namespace(stays=True) as name:
+    """A fresh namespace on the real control plane. It stays, but for autoscalers, which are looked at every second."""
+    with control_plane.fresh_namespace(stays=True, ends=["horizontalpodautoscalers"]) as name:
         yield name
 
 

@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate
 # More workers than cores: half of them begin with tests that wait for most of their time (tests/conftest.py).
-PYTEST_ARGS ?= -n 4 --dist worksteal --durations 12
+PYTEST_ARGS ?= -n 5 --dist worksteal --durations 12
 # The quick lane: pure tests and a simulated cluster. What needs a control plane, what is long, and the rooms that are not named
 # here, is in `make test`.
 UNIT := $(addprefix tests/,api architecture cli cluster controller core expressions invariants manifests metrics pages probes sim traffic) -m "not controlplane and not long"

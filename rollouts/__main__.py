@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 def main() -> int:
@@ -18,8 +15,7 @@ def main() -> int:
     match arguments:
         case ["controller", *rest]:
             _stay_small()
-            with _nothing_collected():
-                from rollouts.controller.command import main as controller  # noqa: PLC0415 - only this command needs it
+            from rollouts.controller.command import main as controller  # noqa: PLC0415 - only this command needs it
 
             return controller(rest)
         case ["--version"]:
@@ -49,16 +45,6 @@ def _stay_small() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would read every package's entry points
 
 
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Around imports, which make much and leave no garbage: looking for some takes a tenth of the start-up time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def _terminal(arguments: list[str]) -> int:
     try:
         import rich  # noqa: F401, PLC0415
@@ -66,8 +52,7 @@ def _terminal(arguments: list[str]) -> int:
     except ImportError:
         print("rollouts: this command needs the extra `cli`: in the source tree, pip install '.[cli]'", file=sys.stderr)
         return 2
-    with _nothing_collected():
-        from rollouts.cli.main import main as cli  # noqa: PLC0415
+    from rollouts.cli.main import main as cli  # noqa: PLC0415
 
     return cli(arguments)
 

@@ -17,7 +17,7 @@ from rollouts.traffic.rules.ledger import NOTHING, ledger_of
 from tests.e2e.controllers import Controller
 from tests.e2e.manifests import KUBE_PROXY, Manifest
 from tests.e2e.stage import Stage, current
-from tests.lab.chart import CONTROLLER_USER, install_chart, wait_established
+from tests.lab.chart import CONTROLLER_USER, install_chart, install_crds
 from tests.lab.control_plane import ControlPlane
 from tests.traffic.cases.case import Crd
 from tests.traffic.crds import manifests
@@ -35,8 +35,8 @@ SETTLED_WITHIN_S = 60  # the example gives its router 10 s for each share
 def stage(modules_plane: ControlPlane) -> Iterator[Stage]:
     """A cluster with that router's CRD, and the chart with the right to change its objects."""
     (crd,) = manifests(SPLIT_CRD, "TrafficSplit")
-    modules_plane.apply(KUBE_PROXY, crd)
-    wait_established(modules_plane, crd["metadata"]["name"])
+    modules_plane.apply(KUBE_PROXY)
+    install_crds(modules_plane, crd)
     kubeconfig = install_chart(modules_plane, *DECLARED)
     with modules_plane.fresh_namespace(stays=True) as namespace:
         log = Path(modules_plane.folder, "logs", f"controller-{namespace}.log")

@@ -13,7 +13,7 @@ from tests.e2e.controllers import Controller
 from tests.e2e.manifests import KUBE_PROXY, Manifest
 from tests.e2e.stage import Stage, condition, current
 from tests.e2e.test_the_chart_grants_enough import accepted
-from tests.lab.chart import CONTROLLER_USER, install_chart, wait_established
+from tests.lab.chart import CONTROLLER_USER, install_chart, install_crds
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -27,9 +27,8 @@ WITHIN_S = 60
 @pytest.fixture
 def stage(modules_plane: ControlPlane) -> Iterator[Stage]:
     """A cluster with the Gateway API, and the chart with the right to make routes."""
-    modules_plane.apply(KUBE_PROXY, *gateway_crds())
-    for crd in gateway_crds():
-        wait_established(modules_plane, crd["metadata"]["name"])
+    modules_plane.apply(KUBE_PROXY)
+    install_crds(modules_plane, *gateway_crds())
     kubeconfig = install_chart(modules_plane, "--set", "ownRoutes=true")
     with modules_plane.fresh_namespace(stays=True) as namespace:
         log = Path(modules_plane.folder, "logs", f"controller-{namespace}.log")

@@ -155,7 +155,7 @@ def test_ready_pods_are_never_fewer_than_promised(busy_plane: ControlPlane) -> N
                 else:
                     _merge(busy_plane, path, {"metadata": {"annotations": {f"rollouts.dev/{order}": "true"}}})
                 given[order] += 1
-                moment.wait(rng.uniform(0.05, 0.5))  # at random moments of what goes on
+                moment.wait(rng.uniform(0.05, 0.3))  # at random moments of what goes on
         moved = stage.all("replicasets", "rollouts.dev/name")
 
     assert dict(fewest) == dict.fromkeys(names, REPLICAS), given

@@ -12,7 +12,7 @@ import pytest
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
 from tests.e2e.manifests import GATE, Manifest, canary, config_map, service
 from tests.e2e.stage import Stage, current
-from tests.lab.chart import CONTROLLER_USER, wait_established
+from tests.lab.chart import CONTROLLER_USER, install_crds
 
 pytestmark = pytest.mark.controlplane
 
@@ -92,9 +92,7 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
 
 def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
     """From the first question about it to the day it is given back, and with nothing but those rights."""
-    stage.plane.apply(*gateway_crds())
-    for crd in gateway_crds():
-        wait_established(stage.plane, crd["metadata"]["name"])
+    install_crds(stage.plane, *gateway_crds())
     stage.plane.apply(http_route("web"), namespace=stage.namespace)
     stage.apply(service("web-stable", app="web"), service("web-canary", app="web"))
     accepted(stage, "web")

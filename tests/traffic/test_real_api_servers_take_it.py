@@ -27,6 +27,7 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, DeleteOwned, Objects, Op, PatchUser, Target
 from rollouts.traffic.rules.ledger import NOTHING, ledger_of
+from tests.lab.chart import install_crds
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.crds import manifests
@@ -132,8 +133,7 @@ def place(request: pytest.FixtureRequest, control_plane: Any, namespace: str) ->
     """A user's object of each kind, in a namespace of its own."""
     case: Case = request.param
     for crd in case.crds:
-        for manifest in manifests(crd, case.example["kind"]):
-            control_plane.apply(manifest)
+        install_crds(control_plane, *manifests(crd, case.example["kind"]))
     found = Place(control_plane, case, namespace)
     _until_served(found)
     found.create()
@@ -227,7 +227,7 @@ def test_a_route_that_is_full_is_refused_in_words(control_plane: Any, namespace:
     """16 rules are the most that the CRD takes: the user is told before the API server says 422, and 15 go through."""
     case = next(case for case in CASES if case.name == "HTTPRoute")
     for crd in case.crds:
-        control_plane.apply(*manifests(crd, "HTTPRoute"))
+        install_crds(control_plane, *manifests(crd, "HTTPRoute"))
     place = Place(control_plane, case, namespace)
     _until_served(place)
     pair = place.manifest["spec"]["rules"][0]["backendRefs"]

@@ -14,6 +14,7 @@ import pytest
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Op, PatchUser
 from rollouts.traffic.istio.subsets import RULE_KINDS, pointed, released, subset_of
+from tests.lab.chart import install_crds
 from tests.traffic.cases.case import Crd
 from tests.traffic.crds import manifests
 
@@ -70,8 +71,7 @@ class Rule:
 @pytest.fixture
 def rule(control_plane: Any, namespace: str) -> Iterator[Rule]:
     """One, in a namespace of its own."""
-    for manifest in manifests(CRD, RULE_KINDS[0].kind):
-        control_plane.apply(manifest)
+    install_crds(control_plane, *manifests(CRD, RULE_KINDS[0].kind))
     found = Rule(control_plane, namespace)
     found.create()
     yield found

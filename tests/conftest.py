@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain, groupby, islice
 from pathlib import Path
 
@@ -29,7 +29,6 @@ WAITING = (
 )
 """Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
 GC_THRESHOLD = 50_000  # objects; as in the controller
-gc.disable()  # until all tests are collected: what is imported stays
 
 if os.environ.get("ROLLOUTS_DEEP") == "1" or "ROLLOUTS_WORLDS" in os.environ:
     os.environ.setdefault("PYTEST_TIMEOUT", "0")  # what is played in depth may take an hour
@@ -65,15 +64,20 @@ def _waits(item: pytest.Item) -> bool:
     return any(each == item.path or each in item.path.parents for each in WAITING)
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end, so the garbage collector need not look at it again and again.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end, so the garbage collector need not look at it, now or later.
 
-    Nor so often: simulations and worlds make few cycles.
+    Nor so often at the rest: simulations and worlds make few cycles.
     """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
-    gc.enable()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

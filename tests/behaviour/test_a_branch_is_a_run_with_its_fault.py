@@ -17,6 +17,8 @@ from tests.behaviour.branches import DEEP, ForkingQuestions, ForkingTape, branch
 from tests.behaviour.scenarios import SCENARIOS
 from tests.behaviour.stage import AT_ONCE_S, Run, play
 
+pytestmark = pytest.mark.long
+
 SCENARIO = SCENARIOS["canary-with-services-by-time"]
 FAULTS: tuple[Fault, ...] = (CrashAfter(), Slow(3.0))
 FIRST = 9

@@ -52,12 +52,14 @@ def assert_as_without(name: str, faults: Sequence[Fault], *, grace_s: float) -> 
         assert run.end == without.end, where
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CONFIGURED)
 def test_a_crash_at_any_write_ends_as_without(name: str) -> None:
     """Before and after each copy, each ReplicaSet that names one, each status: who comes next does the rest."""
     assert_as_without(name, CRASHES, grace_s=AT_ONCE_S)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CONFIGURED if DEEP else ["edited", "reverted"])
 def test_a_fault_of_any_one_write_changes_nothing(name: str) -> None:
     """Refused, failed, lost on the way there or back, or late."""

@@ -38,6 +38,7 @@ def test_without_a_crash_the_scenario_ends_as_it_should(name: str) -> None:
     assert run.senders == {"first"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_crash_at_any_write_ends_as_without(name: str) -> None:
     """All memory is in the API: whichever write was the last one, who comes next sees what was done and does the rest."""

@@ -62,6 +62,7 @@ def what_users_met(name: str, tape: FaultTape) -> tuple[Run, dict[int, int]]:
     return outcome.run, outcome.users.causes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["promoted", "aborted"])
 def test_a_fault_of_any_one_write_ends_as_without(name: str) -> None:
     """The same objects, route and status; no invariant broken on the way, at the proxies neither; no request lost."""

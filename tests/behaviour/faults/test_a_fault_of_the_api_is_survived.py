@@ -58,6 +58,7 @@ def assert_as_without(
     assert run.refused <= refused, where
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SOME)
 def test_a_fault_of_any_one_write_changes_nothing(name: str) -> None:
     """Refused, throttled, failed, lost on the way there or back, or late: what to do is read off the world again."""

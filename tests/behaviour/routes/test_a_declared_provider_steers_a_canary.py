@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 
 from rollouts.objects import TRAFFIC_PROVIDER, Manifest
 from rollouts.ports import MERGE_PATCH, Request
@@ -271,6 +272,7 @@ def updated_once(tape: FaultTape) -> tuple[Run, dict[int, int], list[str]]:
     return outcome.run, outcome.users.causes, ready
 
 
+@pytest.mark.long
 def test_a_controller_that_dies_after_any_write_is_not_missed() -> None:
     """The next one believes what the provider's status says, and reads the declaration again: nothing else is remembered."""
     without, _, _ = updated_once(FaultTape({}))

@@ -110,6 +110,7 @@ def made_blue_green(tape: FaultTape) -> tuple[Run, dict[int, int]]:
     return outcome.run, outcome.users.causes
 
 
+@pytest.mark.long
 def test_a_fault_of_any_one_write_ends_as_without() -> None:
     """What the canary may still get is remembered, or its pods would go under requests."""
     without, _ = play_edit(EDITS["blue-green"])

@@ -260,6 +260,7 @@ def what_was_lost(script: Script, tape: FaultTape | None = None) -> tuple[Run, l
     return run, mesh.lost
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("script", [updated, aborted])
 def test_a_fault_of_any_one_write_ends_as_without(script: Script) -> None:
     """The same objects and status, and no mixture in which a request is lost."""

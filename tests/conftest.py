@@ -39,7 +39,7 @@ settings.load_profile("beside others")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under pytest-xdist half of the workers begin with what waits, each with its files; the other half with what is long.
+    """Under pytest-xdist half of the workers begin with tests that wait, whole files of them; the others with long ones.
 
     Behind the others, the last of them would be waited for alone. pytest-xdist gives each worker one stretch of the list to begin
     with, and a worker that has nothing left takes from the end of another's.

@@ -27,15 +27,17 @@ from multiprocessing.context import ForkServerContext
 from typing import Generic, TypeAlias, TypeVar
 
 from rollouts.ports import Request
-from rollouts.sim.faults import CrashBefore, DropRequest, Fault, FaultTape, Unavailable
+from rollouts.sim.faults import CrashAfter, CrashBefore, DropRequest, Fault, FaultTape, Unavailable
 from rollouts.sim.network.prometheus.faults import PrometheusFault
 from tests.behaviour.stage import Run
 
 BRANCH_LIMIT_S = 300.0  # most take a tenth of a second
 DEEP = os.environ.get("ROLLOUTS_DEEP") == "1"
+CRASHES = (CrashBefore(), CrashAfter())
 
 FaultT = TypeVar("FaultT")
 Outcome = TypeVar("Outcome")
+Faulty = TypeVar("Faulty")
 Places: TypeAlias = Mapping[FaultT, Collection[int] | None]
 """For each fault, the numbers of the requests or questions that meet it, each in a branch of its own; None for all."""
 
@@ -164,7 +166,8 @@ def each_fault(
     """Plays a run with each fault at each of its writes.
 
     Args:
-        play: plays it with a tape; like what it returns it can be pickled: a function of a module, or a `partial` of one.
+        play: plays the run with a tape. It can be pickled (a function of a module, or a `partial` of one), and so can what it
+            returns.
 
     Raises: AssertionError when a branch or the run itself raised anything, or the run has no such write.
     """
@@ -173,9 +176,6 @@ def each_fault(
         played += 1
         yield branch
     assert played == sum(map(len, places.values())), f"{played} branches at writes {places}"
-
-
-Faulty = TypeVar("Faulty")
 
 
 def branched(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rollouts.objects import ROLLOUT, Manifest
-from tests.behaviour.stage import KEY, Script, Stage
+from rollouts.sim.faults import FaultTape
+from tests.behaviour.stage import AT_ONCE_S, KEY, Run, Script, Stage, play
 
 
 def service(name: str) -> Manifest:
@@ -177,6 +178,11 @@ async def applied_again(stage: Stage) -> None:
     await stage.until_phase("Paused", "2")
     stage.annotate("promote", "true")
     await stage.until_phase("Healthy", "2")
+
+
+def played(name: str, tape: FaultTape | None = None, *, grace_s: float = AT_ONCE_S) -> Run:
+    """A scenario of `SCENARIOS`, with or without faults; see `stage.play`."""
+    return play(SCENARIOS[name].manifests, SCENARIOS[name].script, tape=tape, grace_s=grace_s)
 
 
 SCENARIOS = {

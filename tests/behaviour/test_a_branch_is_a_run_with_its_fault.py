@@ -12,21 +12,21 @@ import pytest
 
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropRequest, Fault, FaultTape, Slow, Unavailable
 from rollouts.sim.network.prometheus.faults import HttpError, PrometheusFault
+from tests.behaviour import scenarios
 from tests.behaviour.analysed import ANALYSED
 from tests.behaviour.branches import DEEP, ForkingQuestions, ForkingTape, branched, each_fault
 from tests.behaviour.scenarios import SCENARIOS
-from tests.behaviour.stage import AT_ONCE_S, Run, play
+from tests.behaviour.stage import Run
 
 pytestmark = pytest.mark.long
 
-SCENARIO = SCENARIOS["canary-with-services-by-time"]
 FAULTS: tuple[Fault, ...] = (CrashAfter(), Slow(3.0))
 FIRST = 9
 
 
 def played(tape: FaultTape) -> Run:
     """The scenario with the faults of a tape."""
-    return play(SCENARIO.manifests, SCENARIO.script, tape=tape, grace_s=4.0)
+    return scenarios.played("canary-with-services-by-time", tape, grace_s=4.0)
 
 
 def test_a_fault_of_a_write_is_the_same_in_a_branch() -> None:
@@ -70,7 +70,7 @@ def fails(tape: FaultTape) -> Run:
 
 
 def fails_without_a_fault(tape: FaultTape) -> Run:
-    """Takes it for a fault that there was no second controller."""
+    """Fails in the run itself, which has no second controller."""
     run = played(tape)
     assert len(run.senders) == 2, "there were two"
     return run
@@ -94,18 +94,13 @@ def stands_still(tape: FaultTape) -> Run:
 SHOWN = SCENARIOS if DEEP else ["canary-with-services-by-time", "blue-green-superseded"]
 
 
-def whole(name: str, grace_s: float, tape: FaultTape) -> Run:
-    """A scenario, with a fault or without."""
-    return play(SCENARIOS[name].manifests, SCENARIOS[name].script, tape=tape, grace_s=grace_s)
-
-
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_crash_before_a_seamless_write_is_the_crash_after_the_write_before(name: str) -> None:
     """So one of the two is played where nothing has happened between them.
 
     Up to the order of what is due in one instant, such as two Events: a heap of timers gives that, and none is the right one.
     """
-    one = partial(whole, name, AT_ONCE_S)
+    one = partial(scenarios.played, name)
     seamless = sorted(one(FaultTape({})).seamless)
     before = each_fault(one, {CrashBefore(): seamless})
     after = each_fault(one, {CrashAfter(): [place - 1 for place in seamless]})
@@ -117,7 +112,7 @@ def test_a_crash_before_a_seamless_write_is_the_crash_after_the_write_before(nam
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_lost_request_is_what_a_5xx_is(name: str) -> None:
     """To the byte, at every write: neither took effect, and the sender learns no more of it."""
-    one = partial(whole, name, 4.0)
+    one = partial(scenarios.played, name, grace_s=4.0)
     every = range(one(FaultTape({})).faultable)
     lost = each_fault(one, {DropRequest(): every})
     failed = each_fault(one, {Unavailable(500): every})

@@ -22,7 +22,7 @@ def kube_proxy(control_plane: ControlPlane) -> None:
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """A fresh namespace, which stays; what is at work in it ends with the test."""
+    """A fresh namespace. It stays, but Rollouts, pods and whatever else is at work in it are deleted after the test."""
     with control_plane.fresh_namespace(stays=True) as name:
         yield name
 
@@ -47,6 +47,6 @@ def own_plane(tmp_path: Path, lab_programs: Path) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def modules_plane(tmp_path_factory: pytest.TempPathFactory, lab_programs: Path) -> Iterator[ControlPlane]:
-    """The same, of all tests of a module: what is not in a namespace is still there when the next of them begins."""
+    """The same, shared by the tests of a module. Objects without a namespace stay from one test to the next."""
     with supervisor.own(tmp_path_factory.mktemp("plane")) as plane:
         yield plane

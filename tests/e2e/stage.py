@@ -10,25 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.manifests import Manifest
-from tests.lab.control_plane import ControlPlane
+from tests.lab.control_plane import AT_WORK, ControlPlane
 
 WITHIN_S = 50
 """How long a wait lasts at most: many times what it takes on two busy cores."""
 
 REVISION = "rollouts.dev/revision"
 _GROUPS = {
-    "rollouts": "/apis/rollouts.dev/v1alpha1",
-    "analysisruns": "/apis/rollouts.dev/v1alpha1",
-    "replicasets": "/apis/apps/v1",
+    **AT_WORK,
     "httproutes": "/apis/gateway.networking.k8s.io/v1",
     "trafficsplits": "/apis/split.smi-spec.io/v1alpha4",
     "endpointslices": "/apis/discovery.k8s.io/v1",
-    "horizontalpodautoscalers": "/apis/autoscaling/v2",
     "poddisruptionbudgets": "/apis/policy/v1",
     "roles": "/apis/rbac.authorization.k8s.io/v1",
     "leases": "/apis/coordination.k8s.io/v1",
 }
-"""Of the kinds with a namespace that are not in the core group."""
+"""Of kinds with a namespace; those that are not here are in the core group."""
 
 
 @dataclass(frozen=True)

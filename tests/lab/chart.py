@@ -61,18 +61,17 @@ def install_chart(plane: ControlPlane, *arguments: str) -> Path:
 
 
 def install_crds(plane: ControlPlane, *crds: Mapping[str, Any]) -> None:
-    """Applies CRDs and waits for them, but for those that were installed last under their names.
+    """Applies CRDs and waits until they are established. What was installed last under a name is not applied again.
 
-    Tests of one control plane bring the same ones again and again, and each takes kubectl and the API server a tenth of a second.
+    Tests of one control plane bring the same CRDs again and again.
     """
-    texts = {Path(plane.folder, f"crd-{one['metadata']['name']}.json"): json.dumps(one, sort_keys=True) for one in crds}
-    new = {last: text for last, text in texts.items() if not last.exists() or last.read_text() != text}
-    if not new:
-        return
-    plane.apply(*map(json.loads, new.values()))
-    for last, text in new.items():
-        wait_established(plane, json.loads(text)["metadata"]["name"])
-        last.write_text(text)
+    for crd in crds:
+        name, text = crd["metadata"]["name"], json.dumps(crd, sort_keys=True)
+        last = Path(plane.folder, f"crd-{name}.json")
+        if not last.exists() or last.read_text() != text:
+            plane.apply(crd)
+            wait_established(plane, name)
+            last.write_text(text)
 
 
 def wait_established(plane: ControlPlane, name: str) -> None:

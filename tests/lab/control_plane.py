@@ -139,8 +139,8 @@ class ControlPlane:
     def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None) -> None:
         """Server-side apply of these objects, as the administrator, whoever else has written them before.
 
-        Not by kubectl, which asks for the schemas of all kinds before each: after each new CRD the API server makes them anew,
-        which takes it a second.
+        kubectl would ask for the schemas of all kinds each time. After a new CRD the API server has to make them again, which
+        takes a second.
 
         Raises: AssertionError with the API server's words.
         """

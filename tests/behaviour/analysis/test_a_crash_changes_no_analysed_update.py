@@ -9,12 +9,8 @@ from functools import partial
 
 import pytest
 
-from rollouts.sim.faults import CrashAfter, CrashBefore, FaultTape
-from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, undisturbed
-from tests.behaviour.branches import each_fault, places
-from tests.behaviour.stage import Run
-
-CRASHES = (CrashBefore(), CrashAfter())
+from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, played, undisturbed
+from tests.behaviour.branches import CRASHES, each_fault, places
 
 
 @pytest.mark.parametrize("name", ANALYSED)
@@ -27,11 +23,6 @@ def test_without_a_crash_the_update_ends_as_it_should(name: str) -> None:
     assert (run.end["status"]["phase"], sizes) == (scenario.phase, {scenario.tag: (2, 2), other: (0, 0)})
     assert tuple(phase for _, phase, *_ in run.end["runs"]) == scenario.verdicts
     assert (run.violations, run.unexpected, run.senders) == ([], [], {"first"})
-
-
-def played(name: str, tape: FaultTape) -> Run:
-    """The update, with a crash."""
-    return ANALYSED[name].play(tape=tape)
 
 
 @pytest.mark.parametrize("name", IN_ANY_LANE)

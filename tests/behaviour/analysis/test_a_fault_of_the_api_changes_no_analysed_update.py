@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 
-from rollouts.sim.faults import FaultTape
-from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, undisturbed
+from tests.behaviour.analysed import ANALYSED, IN_ANY_LANE, played, undisturbed
 from tests.behaviour.branches import each_fault, places
 from tests.behaviour.faults.test_a_fault_of_the_api_is_survived import (
     FAULTS,
@@ -41,16 +40,11 @@ def assert_as_without(
     assert run.refused <= refused, where
 
 
-def played(name: str, tape: FaultTape) -> Run:
-    """The update, with faults."""
-    return ANALYSED[name].play(tape=tape, grace_s=HELD_UP_S)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("name", ANALYSED)
 def test_a_fault_of_any_one_write_changes_nothing(name: str) -> None:
     """Of a pass and of a look: refused, throttled, failed, lost on the way there or back, or late."""
-    for branch in each_fault(partial(played, name), places(undisturbed(name), FAULTS)):
+    for branch in each_fault(partial(played, name, grace_s=HELD_UP_S), places(undisturbed(name), FAULTS)):
         assert_as_without(branch.outcome, name, str(branch), refused=MORE_REFUSED)
 
 

@@ -13,15 +13,14 @@ from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import SECRET, Manifest
 from rollouts.ports import MERGE_PATCH, Request
-from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, DropRequest, Fault, FaultTape, Unavailable
-from tests.behaviour.branches import distinct, each_fault, places
+from rollouts.sim.faults import DropReply, DropRequest, Fault, FaultTape, Unavailable
+from tests.behaviour.branches import CRASHES, distinct, each_fault, places
 from tests.behaviour.config_truth import HASH_KEY
 from tests.behaviour.configured import copies, copies_missing, healthy, until_all_answer, until_new, values, watched
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
 from tests.behaviour.stage import AT_ONCE_S, KEY, Run, Script, Stage, play
 
 CRED = "cred"
-CRASHES = (CrashBefore(), CrashAfter())
 FAULTS = distinct(Unavailable(500), DropRequest(), DropReply())
 IN_TIME = pytest.mark.parametrize(
     ("faults", "grace_s"), [(CRASHES, AT_ONCE_S), (FAULTS, 4.0)], ids=["crashes", "faults"]

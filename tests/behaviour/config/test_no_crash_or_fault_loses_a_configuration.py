@@ -12,8 +12,6 @@ import pytest
 
 from rollouts.sim.faults import (
     Conflict,
-    CrashAfter,
-    CrashBefore,
     DropReply,
     DropRequest,
     Fault,
@@ -21,11 +19,10 @@ from rollouts.sim.faults import (
     Slow,
     Unavailable,
 )
-from tests.behaviour.branches import DEEP, distinct, each_fault, places
+from tests.behaviour.branches import CRASHES, DEEP, distinct, each_fault, places
 from tests.behaviour.configured import CONFIGURED, MANIFESTS, watched
 from tests.behaviour.stage import AT_ONCE_S, Run, play
 
-CRASHES = (CrashBefore(), CrashAfter())
 FAULTS = distinct(Conflict(), Unavailable(500), DropRequest(), DropReply(), Slow(3.0))
 HELD_UP_S = 4.0  # the longest of them, and the back-off after it
 

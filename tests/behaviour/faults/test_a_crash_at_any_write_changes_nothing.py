@@ -11,17 +11,8 @@ from functools import partial
 
 import pytest
 
-from rollouts.sim.faults import CrashAfter, CrashBefore, FaultTape
-from tests.behaviour.branches import each_fault, places
-from tests.behaviour.scenarios import SCENARIOS
-from tests.behaviour.stage import Run, play
-
-CRASHES = (CrashBefore(), CrashAfter())
-
-
-def played(name: str, tape: FaultTape | None = None) -> Run:
-    """The scenario, with or without a crash."""
-    return play(SCENARIOS[name].manifests, SCENARIOS[name].script, tape=tape)
+from tests.behaviour.branches import CRASHES, each_fault, places
+from tests.behaviour.scenarios import SCENARIOS, played
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -10,14 +10,14 @@ from functools import cache, partial
 
 import pytest
 
-from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
+from rollouts.sim.faults import DropReply, Fault, FaultTape
 from rollouts.sim.network.gateway import GatewaySettings
-from tests.behaviour.branches import each_fault, places
+from tests.behaviour.branches import CRASHES, each_fault, places
 from tests.behaviour.routed import BETA_ROUTE, Outcome, Users, play_routed, weight, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import Run, Stage
 
-FAULTS: tuple[Fault, ...] = (CrashBefore(), CrashAfter(), DropReply())
+FAULTS: tuple[Fault, ...] = (*CRASHES, DropReply())
 HELD_UP_S = 4.0
 STEPS = (BETA_ROUTE, weight(50), MANUAL)
 LAGGING = GatewaySettings(route_lag_s=(0.1, 1.0))

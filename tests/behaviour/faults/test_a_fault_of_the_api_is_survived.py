@@ -11,13 +11,12 @@ from rollouts.sim.faults import (
     Conflict,
     DropReply,
     DropRequest,
-    FaultTape,
     Slow,
     Throttle,
     Unavailable,
 )
 from tests.behaviour.branches import distinct, each_fault, places
-from tests.behaviour.scenarios import SCENARIOS
+from tests.behaviour.scenarios import SCENARIOS, played
 from tests.behaviour.stage import Run, play
 from tests.behaviour.troubles import TROUBLES, in_trouble
 
@@ -33,11 +32,6 @@ MORE_WRITES = 8
 """A fault costs what was to be said with other news a write of its own, and what was lost a second one."""
 MORE_REFUSED = 3
 """Writes from a view that is behind; one that stays behind for long is asked less and less often."""
-
-
-def played(name: str, tape: FaultTape | None = None) -> Run:
-    """The scenario, with or without a fault."""
-    return play(SCENARIOS[name].manifests, SCENARIOS[name].script, tape=tape, grace_s=HELD_UP_S)
 
 
 @cache
@@ -62,7 +56,7 @@ def assert_as_without(
 @pytest.mark.parametrize("name", SOME)
 def test_a_fault_of_any_one_write_changes_nothing(name: str) -> None:
     """Refused, throttled, failed, lost on the way there or back, or late: what to do is read off the world again."""
-    for branch in each_fault(partial(played, name), places(undisturbed(name), FAULTS)):
+    for branch in each_fault(partial(played, name, grace_s=HELD_UP_S), places(undisturbed(name), FAULTS)):
         assert_as_without(branch.outcome, name, str(branch))
 
 

@@ -12,16 +12,16 @@ from fractions import Fraction
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
+from rollouts.sim.faults import DropReply, Fault, FaultTape
 from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
-from tests.behaviour.branches import each_fault, places
+from tests.behaviour.branches import CRASHES, each_fault, places
 from tests.behaviour.routed import Outcome, Users, http_route, play_routed, stored_share, weight, world
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, MANUAL
 from tests.behaviour.stage import KEY, Run, Stage
 
 GATEWAYS = pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
-FAULTS: tuple[Fault, ...] = (CrashBefore(), CrashAfter(), DropReply())
+FAULTS: tuple[Fault, ...] = (*CRASHES, DropReply())
 AT_THE_EDIT = 14
 """Writes before this one are of an update like any other, which has its own tests."""
 

@@ -15,15 +15,15 @@ import pytest
 
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import SERVICE, Kind, Manifest
-from rollouts.sim.faults import CrashAfter, CrashBefore, DropReply, Fault, FaultTape
-from tests.behaviour.branches import each_fault, places
+from rollouts.sim.faults import DropReply, Fault, FaultTape
+from tests.behaviour.branches import CRASHES, each_fault, places
 from tests.behaviour.routed import STAY, patch, weight
 from tests.behaviour.routes.subsets import CRDS, RULE_NAME, destination_rule, play_subsets, virtual_service, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
 from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
 
-FAULTS: tuple[Fault, ...] = (CrashBefore(), CrashAfter(), DropReply())
+FAULTS: tuple[Fault, ...] = (*CRASHES, DropReply())
 
 
 def revisions(stage: Stage) -> dict[str, str]:

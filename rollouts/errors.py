@@ -27,7 +27,7 @@ Expected outcomes ("not yet", "inconclusive") are values, never exceptions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 class RolloutsError(Exception):
@@ -122,8 +122,7 @@ class ExpressionsTooCostly(TerminalError):
     """Expressions with a shared budget (`expressions.metered`) have spent it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpecProblem:
+class SpecProblem(Struct, frozen=True):
     """One thing wrong with a spec.
 
     Args:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 ITERATIONS_MAX = 10_000  # cel-cpp's own limit, for all rounds of one evaluation together
 VALUES_MAX = 20_000  # objects, lists, texts and numbers in the data of one evaluation
@@ -41,8 +42,7 @@ _JOINS = re.compile(r"\.\s*join\s*\(")
 _SPLITS = re.compile(r"\.\s*split\s*\(")
 
 
-@dataclass(frozen=True, slots=True)
-class DataSize:
+class DataSize(Struct, frozen=True):
     """The size of an expression's input.
 
     Args:
@@ -80,8 +80,7 @@ def size_of(data: Mapping[str, Any]) -> DataSize:
     return DataSize(values, longest, most)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """The parts of an expression's text that decide its cost.
 
     Args:

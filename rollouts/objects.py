@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import quote
+
+from msgspec import Struct
 
 Manifest: TypeAlias = dict[str, Any]
 """An object as JSON, as the API server sends and receives it."""
@@ -37,8 +38,7 @@ def namespace_problem(name: str) -> str:
     return f"must be the name of a namespace: lower-case letters, digits and '-', {NAMESPACE_MAX} at most, not {name[:80]!r}"
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A resource type that the API server serves.
 
     Args:
@@ -107,8 +107,7 @@ LIMIT_RANGE = Kind("", "v1", "LimitRange", "limitranges")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """Namespace and name of a Rollout: the unit of work of the queue and of one pass."""
 
     namespace: str

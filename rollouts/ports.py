@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
+import msgspec
+from msgspec import Struct
+
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe
 from rollouts.core.model.snapshot import DrainSeen
@@ -38,8 +41,7 @@ BODY_MAX_BYTES = 64 * 1024 * 1024
 """The largest answer: one object, or one page of a list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One call to the API server.
 
     Args:
@@ -53,14 +55,13 @@ class Request:
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """The API server's answer, with any HTTP status.
 
     Args:
@@ -168,8 +169,7 @@ class LiveQuestion:
         return frozenset({self.route.name, *own} - {""})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainQuestion:
+class DrainQuestion(Struct, frozen=True, kw_only=True):
     """What is still in flight at the pods of a revision that its Service left?
 
     Args:

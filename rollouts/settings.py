@@ -8,9 +8,10 @@ import re
 import socket
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.errors import SettingsInvalid
 
@@ -36,8 +37,7 @@ _HOST_PATTERN = re.compile(r"\*|(?:\*\.)?[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """An address to listen on. `host` is "" for every address of the machine."""
 
     host: str
@@ -50,8 +50,7 @@ def own_identity() -> str:
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricSettings:
+class MetricSettings(Struct, frozen=True, kw_only=True):
     """What an administrator may configure about the metrics of analyses.
 
     Args:
@@ -78,8 +77,7 @@ class MetricSettings:
     at_once: int = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """What an administrator may configure.
 
     Args:

@@ -15,6 +15,8 @@ from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rollouts.cli.view.follow import Collection, list_all
 from rollouts.cli.view.objects import number_of, revision_of
 from rollouts.cli.view.session import Options, Session, open_session
@@ -42,8 +44,7 @@ class Directive(IntEnum):
     NO_FILES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A word that may come next."""
 
     word: str

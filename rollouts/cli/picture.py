@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +14,7 @@ from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
 from rollouts.cli.view.tree import EventLine, PodLine, RevisionLine, RolloutView, WaitLine
 from rollouts.cli.view.ways import wait_line
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
 

@@ -11,10 +11,11 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from rollouts.errors import ApiUnavailable
 from rollouts.secret import Secret
@@ -26,8 +27,7 @@ PLUGIN_MAX_BYTES = 1024 * 1024  # a token has a few KB, a certificate with its c
 RENEW_AT_REMAINING = 0.2  # of a plugin token's lifetime; that part is for a slow plugin
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(Struct, frozen=True):
     """A client certificate and its key, both PEM."""
 
     certificate: str
@@ -264,8 +264,7 @@ class ExecPlugin:
         return printed
 
 
-@dataclass(frozen=True, slots=True)
-class _Credential:
+class _Credential(Struct, frozen=True):
     """The credential in an ExecCredential."""
 
     authorization: Secret | None

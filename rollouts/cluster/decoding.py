@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Generic
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.cluster.json_parts import CutOff, members, shallow
 from rollouts.cluster.managed_fields import annotators_of
@@ -25,11 +25,11 @@ from rollouts.cluster.structs import (
     ConfigMapMetadata,
     ConfigMapObject,
     Metadata,
+    Partial,
     ProviderObject,
     ReplicaSetObject,
     RolloutObject,
     RouteObject,
-    Struct,
     T,
 )
 from rollouts.errors import ApiUnavailable
@@ -49,13 +49,13 @@ OUR_PREFIX = f"{ROLLOUT.group}/"
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class StatusDetails(Struct, frozen=True):
+class StatusDetails(Partial, frozen=True):
     """`.details` of a `Status`: which object was refused; empty when the error is not about an object."""
 
     kind: str = ""
 
 
-class ServerStatus(Struct, frozen=True):
+class ServerStatus(Partial, frozen=True):
     """The `Status` object of an error answer; it is never kept."""
 
     code: int = 0
@@ -64,8 +64,7 @@ class ServerStatus(Struct, frozen=True):
     details: StatusDetails | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableObject:
+class UnreadableObject(Struct, frozen=True):
     """An object that exists and cannot be read.
 
     Args:
@@ -77,8 +76,7 @@ class UnreadableObject:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(Struct, Generic[T], frozen=True):
     """One line of a watch.
 
     Args:
@@ -94,8 +92,7 @@ class WatchEvent(Generic[T]):
     unreadable: UnreadableObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(Struct, Generic[T], frozen=True):
     """One page of a list.
 
     Args:
@@ -284,7 +281,7 @@ class _Event(msgspec.Struct, Generic[T], gc=False):
     object: T
 
 
-class _ListMetadata(Struct, frozen=True):
+class _ListMetadata(Partial, frozen=True):
     resource_version: str = "0"
     continue_: str = msgspec.field(default="", name="continue")
 
@@ -294,11 +291,11 @@ class _List(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 
 
-class _OnlyMetadata(Struct, frozen=True):
+class _OnlyMetadata(Partial, frozen=True):
     metadata: Metadata = Metadata()
 
 
-class _ErrorEvent(Struct, frozen=True):
+class _ErrorEvent(Partial, frozen=True):
     type: str = ""
     object: msgspec.Raw = msgspec.Raw()
 

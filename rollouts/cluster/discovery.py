@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.cluster.client import answer_of
 from rollouts.errors import ApiNotFound, ApiUnavailable
@@ -13,8 +13,7 @@ from rollouts.objects import Kind
 from rollouts.ports import ApiServer, Request
 
 
-@dataclass(frozen=True, slots=True)
-class ServerVersion:
+class ServerVersion(Struct, frozen=True):
     """The API server's release.
 
     Args:

@@ -15,10 +15,11 @@ import json
 import math
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.cluster.client import answer_of
 from rollouts.cluster.decoding import manifest_from
@@ -252,8 +253,7 @@ class _Outcome(Enum):
     UNKNOWN = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Sighting:
+class _Sighting(Struct, frozen=True):
     """When we first saw a renewal of another holder, on our own clock."""
 
     record: tuple[Any, ...] | None

@@ -12,17 +12,17 @@ import importlib
 import importlib.util
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
 
 PACKAGE = "kubernetes_asyncio"
 _EMPTY_PARENTS = ("", ".client", ".config")
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """The parts of the library that are used.
 
     Args:

@@ -27,11 +27,11 @@ from rollouts.objects import (
 )
 
 
-class Struct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+class Partial(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """The options that all structs here share."""
 
 
-class OwnerReference(Struct, frozen=True):
+class OwnerReference(Partial, frozen=True):
     """One of `.metadata.ownerReferences`."""
 
     api_version: str = ""
@@ -41,7 +41,7 @@ class OwnerReference(Struct, frozen=True):
     controller: bool = False
 
 
-class Metadata(Struct, frozen=True):
+class Metadata(Partial, frozen=True):
     """`.metadata` without managedFields and the like. Times are RFC 3339 as the server wrote them."""
 
     name: str = ""
@@ -69,7 +69,7 @@ class Metadata(Struct, frozen=True):
         return None
 
 
-class ObjectCondition(Struct, frozen=True):
+class ObjectCondition(Partial, frozen=True):
     """One of `.status.conditions`."""
 
     type: str = ""
@@ -85,7 +85,7 @@ class RolloutMetadata(Metadata, frozen=True):
     annotators: dict[str, str] | None = None
 
 
-class RolloutObject(Struct, frozen=True):
+class RolloutObject(Partial, frozen=True):
     """A Rollout: `spec` and `status` are JSON bytes of their own (empty when absent), parsed where their meaning is known."""
 
     metadata: RolloutMetadata = RolloutMetadata()
@@ -93,7 +93,7 @@ class RolloutObject(Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw()
 
 
-class RouteObject(Struct, frozen=True):
+class RouteObject(Partial, frozen=True):
     """A route of any kind: `spec` and `status` are JSON bytes of their own (empty when absent), which its codec parses."""
 
     metadata: Metadata = Metadata()
@@ -101,7 +101,7 @@ class RouteObject(Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw()
 
 
-class ProviderObject(Struct, frozen=True):
+class ProviderObject(Partial, frozen=True):
     """A TrafficProvider or a MetricProvider; `spec` and `status` are JSON bytes, as in a Rollout."""
 
     metadata: Metadata = Metadata()
@@ -109,7 +109,7 @@ class ProviderObject(Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw()
 
 
-class AnalysisRunObject(Struct, frozen=True):
+class AnalysisRunObject(Partial, frozen=True):
     """An AnalysisRun; `spec` and `status` are JSON bytes, as in a Rollout."""
 
     metadata: Metadata = Metadata()
@@ -117,27 +117,27 @@ class AnalysisRunObject(Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw()
 
 
-class AnalysisTemplateObject(Struct, frozen=True):
+class AnalysisTemplateObject(Partial, frozen=True):
     """An AnalysisTemplate or a ClusterAnalysisTemplate; `spec` is JSON bytes, as in a Rollout."""
 
     metadata: Metadata = Metadata()
     spec: msgspec.Raw = msgspec.Raw()
 
 
-class TemplateMetadata(Struct, frozen=True):
+class TemplateMetadata(Partial, frozen=True):
     """`.spec.template.metadata`."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
 
-class PodTemplate(Struct, frozen=True):
+class PodTemplate(Partial, frozen=True):
     """`.spec.template`, of which only the metadata is kept."""
 
     metadata: TemplateMetadata = TemplateMetadata()
 
 
-class ReplicaSetSpec(Struct, frozen=True):
+class ReplicaSetSpec(Partial, frozen=True):
     """`.spec` of a ReplicaSet; the selector, JSON bytes of its own, is kept only if the ReplicaSet has no controller."""
 
     replicas: int = 1
@@ -146,7 +146,7 @@ class ReplicaSetSpec(Struct, frozen=True):
     selector: msgspec.Raw = msgspec.Raw()
 
 
-class ReplicaSetStatus(Struct, frozen=True):
+class ReplicaSetStatus(Partial, frozen=True):
     """`.status` of a ReplicaSet. `terminating_replicas` is None if the server does not count them (KEP-3973)."""
 
     replicas: int = 0
@@ -157,7 +157,7 @@ class ReplicaSetStatus(Struct, frozen=True):
     conditions: tuple[ObjectCondition, ...] | None = None
 
 
-class ReplicaSetObject(Struct, frozen=True):
+class ReplicaSetObject(Partial, frozen=True):
     """A ReplicaSet."""
 
     metadata: Metadata = Metadata()
@@ -165,19 +165,19 @@ class ReplicaSetObject(Struct, frozen=True):
     status: ReplicaSetStatus = ReplicaSetStatus()
 
 
-class ClientIPConfig(Struct, frozen=True):
+class ClientIPConfig(Partial, frozen=True):
     """`.spec.sessionAffinityConfig.clientIP` of a Service."""
 
     timeout_seconds: int | None = None
 
 
-class SessionAffinityConfig(Struct, frozen=True):
+class SessionAffinityConfig(Partial, frozen=True):
     """`.spec.sessionAffinityConfig` of a Service."""
 
     client_ip: ClientIPConfig | None = msgspec.field(default=None, name="clientIP")
 
 
-class ServiceSpec(Struct, frozen=True):
+class ServiceSpec(Partial, frozen=True):
     """`.spec` of a Service."""
 
     selector: dict[str, str] | None = None
@@ -191,14 +191,14 @@ class ServiceSpec(Struct, frozen=True):
     session_affinity_config: SessionAffinityConfig | None = None
 
 
-class ServiceObject(Struct, frozen=True):
+class ServiceObject(Partial, frozen=True):
     """A Service."""
 
     metadata: Metadata = Metadata()
     spec: ServiceSpec = ServiceSpec()
 
 
-class EndpointConditions(Struct, frozen=True):
+class EndpointConditions(Partial, frozen=True):
     """`.conditions` of an endpoint; None is "unknown", which consumers treat as ready."""
 
     ready: bool | None = None
@@ -206,7 +206,7 @@ class EndpointConditions(Struct, frozen=True):
     terminating: bool | None = None
 
 
-class TargetRef(Struct, frozen=True):
+class TargetRef(Partial, frozen=True):
     """The object that an endpoint stands for, usually a pod."""
 
     kind: str = ""
@@ -214,41 +214,41 @@ class TargetRef(Struct, frozen=True):
     uid: str = ""
 
 
-class Endpoint(Struct, frozen=True):
+class Endpoint(Partial, frozen=True):
     """One of an EndpointSlice's endpoints, without its addresses."""
 
     conditions: EndpointConditions = EndpointConditions()
     target_ref: TargetRef | None = None
 
 
-class EndpointSliceObject(Struct, frozen=True):
+class EndpointSliceObject(Partial, frozen=True):
     """An EndpointSlice."""
 
     metadata: Metadata = Metadata()
     endpoints: tuple[Endpoint, ...] | None = None
 
 
-class Waiting(Struct, frozen=True):
+class Waiting(Partial, frozen=True):
     """Why a container waits: `ImagePullBackOff`, `CrashLoopBackOff`."""
 
     reason: str = ""
     message: str = ""
 
 
-class ContainerState(Struct, frozen=True):
+class ContainerState(Partial, frozen=True):
     """`.state` of a container."""
 
     waiting: Waiting | None = None
 
 
-class ContainerStatus(Struct, frozen=True):
+class ContainerStatus(Partial, frozen=True):
     """One of a pod's container statuses."""
 
     name: str = ""
     state: ContainerState = ContainerState()
 
 
-class PodStatus(Struct, frozen=True):
+class PodStatus(Partial, frozen=True):
     """`.status` of a pod."""
 
     phase: str = ""
@@ -260,14 +260,14 @@ class PodStatus(Struct, frozen=True):
     container_statuses: tuple[ContainerStatus, ...] | None = None
 
 
-class PodObject(Struct, frozen=True):
+class PodObject(Partial, frozen=True):
     """A pod, without its spec."""
 
     metadata: Metadata = Metadata()
     status: PodStatus = PodStatus()
 
 
-class LeaseSpec(Struct, frozen=True):
+class LeaseSpec(Partial, frozen=True):
     """`.spec` of a Lease."""
 
     holder_identity: str | None = None
@@ -277,14 +277,14 @@ class LeaseSpec(Struct, frozen=True):
     lease_transitions: int | None = None
 
 
-class LeaseObject(Struct, frozen=True):
+class LeaseObject(Partial, frozen=True):
     """A Lease."""
 
     metadata: Metadata = Metadata()
     spec: LeaseSpec = LeaseSpec()
 
 
-class FieldsEntry(Struct, frozen=True):
+class FieldsEntry(Partial, frozen=True):
     """One of `.metadata.managedFields`, of which only the time is read."""
 
     time: str = ""
@@ -301,13 +301,13 @@ class ConfigMapMetadata(Metadata, frozen=True):
     changed_at: str | None = None
 
 
-class ConfigMapObject(Struct, frozen=True):
+class ConfigMapObject(Partial, frozen=True):
     """A ConfigMap without its data: the controller watches metadata only. Also what a look at a Secret shows."""
 
     metadata: ConfigMapMetadata = ConfigMapMetadata()
 
 
-class ConfigContent(Struct, frozen=True):
+class ConfigContent(Partial, frozen=True):
     """A whole ConfigMap or Secret; `data` and `binary_data` are JSON bytes of their own, empty when absent.
 
     It is read to be hashed or copied, and is not kept.

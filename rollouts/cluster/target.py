@@ -6,13 +6,15 @@ import base64
 import os
 import urllib.request
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from rollouts.cluster import slim_import
 from rollouts.cluster.credentials import Credentials, ExecPlugin, FixedCredentials, ReloadedCredentials, TokenFile
+from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiUnavailable, SettingsInvalid
 from rollouts.secret import Secret, without_password
 
@@ -23,8 +25,7 @@ POOL_CONNECTIONS = 64
 _MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterTarget:
+class ClusterTarget(Struct, frozen=True):
     """An API server and our access to it.
 
     Args:

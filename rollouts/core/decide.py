@@ -12,7 +12,7 @@ commands are read), `settled` (delays and cutovers are up to date), `released` (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.context.contribution import Contribution
@@ -58,8 +58,7 @@ TELLS_AFTER_S = 0.25
 """How long status omits an abort that is on record and can do nothing yet: a write would delay the pods that start."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _Begun(Struct, frozen=True, kw_only=True):
     """A pass after its target is taken up and its commands are read.
 
     Args:

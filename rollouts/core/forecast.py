@@ -8,15 +8,18 @@ measures, and what, nobody knows beforehand), and autoscalers are content with w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.core.context.waits import earliest
 from rollouts.core.decide import decide
 from rollouts.core.model.after import after
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, OnFailure, RunDraft, RunSeen
 from rollouts.core.model.autoscaling import AutoscalerSeen, AutoscalingSeen, ContainerUse, ScalingCondition
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
     AskFeatures,
@@ -58,8 +61,7 @@ class StageKind(StrEnum):
     AFTER = "after"  # the new revision is the stable one
 
 
-@dataclass(frozen=True, slots=True)
-class Pods:
+class Pods(Struct, frozen=True):
     """How many pods the new revision has, the one that was stable before, and all others."""
 
     new: int
@@ -72,8 +74,7 @@ class Pods:
         return self.new + self.old + self.others
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(Struct, frozen=True):
     """One wait of a stage.
 
     Args:
@@ -85,8 +86,7 @@ class Waited:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class GrownSizes:
+class GrownSizes(Struct, frozen=True):
     """The sizes of all ReplicaSets right after one has grown.
 
     Args:
@@ -98,8 +98,7 @@ class GrownSizes:
     sizes: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(Struct, frozen=True, kw_only=True):
     """One part of an update.
 
     Args:
@@ -124,8 +123,7 @@ class Stage:
     growths: tuple[GrownSizes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class Rehearsal(Struct, frozen=True, kw_only=True):
     """An update from its beginning until nothing changes any more.
 
     Args:

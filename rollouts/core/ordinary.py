@@ -6,8 +6,9 @@ Each rule decides from what the pass has found so far (`Course`). No rule looks 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
@@ -50,8 +51,7 @@ _HOLD_PODS = CONFIG_HOLDS | {Reason.DRAINING, Reason.DRAIN_TIMED_OUT}
 _NOTHING = Contribution()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Course(Struct, frozen=True, kw_only=True):
     """A pass after the strategy has decided its step.
 
     Args:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.core.analysis.source import JobMetric
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import ANALYSIS_RUN, JOB, Manifest
 
@@ -31,8 +33,7 @@ _UNFIT = re.compile(r"[^a-z0-9]+")
 _WORD = re.compile(r"[A-Za-z]{1,64}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuringJob:
+class MeasuringJob(Struct, frozen=True, kw_only=True):
     """What a Job is made for.
 
     Args:
@@ -62,8 +63,7 @@ class MeasuringJob:
         return replace(self, number=number).name
 
 
-@dataclass(frozen=True, slots=True)
-class JobVerdict:
+class JobVerdict(Struct, frozen=True):
     """What a Job says of its measurement.
 
     Args:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import Rollout
@@ -19,8 +20,7 @@ from rollouts.objects import ROLLOUT, Manifest
 _MAPS = ("labels", "annotations")
 
 
-@dataclass(frozen=True, slots=True)
-class _MadeFrom:
+class _MadeFrom(Struct, frozen=True):
     """The annotation's content: the manifest's hash, and the names of the labels and annotations in it."""
 
     hash: str

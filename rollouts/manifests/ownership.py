@@ -29,9 +29,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
+
+from msgspec.structs import asdict
 
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection

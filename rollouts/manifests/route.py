@@ -8,9 +8,11 @@ already in it, so the maps of labels and annotations always exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Rollout
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import BESIDE, MANAGED, MANAGED_BY, MANAGED_VALUE, ROUTER, owner_reference
@@ -19,8 +21,7 @@ from rollouts.objects import Manifest
 Operation = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """What our annotations say: enough to release a route without any other knowledge.
 
     Args:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 URL_MAX = 4_096
 
@@ -53,8 +54,7 @@ _GLOBAL_IPV6 = ipaddress.ip_network("2000::/3")
 """What of IPv6 is handed out. Outside of it are also the forms that hold an IPv4 address (`::ffff:0:0/96`, `64:ff9b::/96`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TenantUrls:
+class TenantUrls(Struct, frozen=True):
     """Whether metrics may name URLs that no administrator declared, and which.
 
     Args:

@@ -6,9 +6,8 @@ Sources: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from rollouts.core.model.autoscaling import AutoscalerSeen, ScalingCondition
 from rollouts.metrics.lists import ListedPart, ListMetadata, decoded
@@ -19,8 +18,7 @@ STABILIZATION_DOWN_S = 300
 """Without a window in `spec.behavior`. The second is the default of --horizontal-pod-autoscaler-downscale-stabilization."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedAutoscaler:
+class ListedAutoscaler(Struct, frozen=True, kw_only=True):
     """An autoscaler, and what it scales.
 
     Args:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import ComparedBy, Comparison
@@ -27,8 +28,7 @@ from rollouts.metrics.samples import Absence, NoEvidence
 SHOWN_MAX = 1_000_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(Struct, frozen=True):
     """What a look comes to."""
 
     answer: Conclusion = Conclusion.UNDECIDED

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.core.analysis.cluster_source import ContainerResourceMetric, CustomMetric, ExternalMetric
 from rollouts.core.analysis.source import ComparedBy, ComparedSource, Comparison, PrometheusQuery, WebQuery
@@ -33,8 +33,7 @@ SPAN_MAX_S = 3_600.0
 """What a look counts at most; what was before is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """A number of the cluster's own metrics.
 
     Args:
@@ -49,8 +48,7 @@ ArmSeen: TypeAlias = Growth | tuple[float, ...] | Sampled | NoEvidence
 """What one query of a look has shown: of rates what counters grew by, otherwise the values of one series, or one number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonLook:
+class ComparisonLook(Struct, frozen=True, kw_only=True):
     """One look at both arms.
 
     Args:

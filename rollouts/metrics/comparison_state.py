@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from rollouts.core.compare.rates import Counts, RateEvidence
 from rollouts.core.compare.stakes import Stakes
@@ -16,8 +17,7 @@ from rollouts.core.compare.values import Sides
 _WHOLE = ("looks", "canaryEvents", "canaryBad", "stableEvents", "stableBad", "sides", "above", "below")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(Struct, frozen=True, kw_only=True):
     """What was seen so far.
 
     Args:

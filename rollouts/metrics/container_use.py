@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric, ContainerUse
 from rollouts.core.model.revision import REVISION_LABEL
@@ -23,8 +23,7 @@ ROUNDING_S = 1.0
 """Times of pods and of samples are whole seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSample:
+class PodSample(Struct, frozen=True, kw_only=True):
     """What a pod's containers used in the time from `at_s - window_s` to `at_s`.
 
     Args:
@@ -37,8 +36,7 @@ class PodSample:
     used: Mapping[str, Mapping[ContainerMetric, float]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerAsked:
+class ContainerAsked(Struct, frozen=True, kw_only=True):
     """One container of a pod, as its spec and its status have it.
 
     Args:
@@ -50,8 +48,7 @@ class ContainerAsked:
     started_at_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedPod:
+class ListedPod(Struct, frozen=True, kw_only=True):
     """A pod of a Rollout.
 
     Args:
@@ -65,8 +62,7 @@ class ListedPod:
     containers: Mapping[str, ContainerAsked]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     used: float
     requested: float | None
     at_s: float

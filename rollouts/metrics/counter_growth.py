@@ -7,8 +7,9 @@ which would make evidence of requests that nobody sent. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from rollouts.metrics.prometheus import STALE_S, Series
 
@@ -16,8 +17,7 @@ LOOKBACK_S = STALE_S
 """The last sample before the span is no older than that; Prometheus itself does not show older ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """Of all series together.
 
     Args:

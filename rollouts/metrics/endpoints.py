@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, OAuth2, PrometheusQuery, WebQuery
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.requests import ClientCredentials, MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.metrics.sources import HttpSource, Question, question_of

@@ -16,7 +16,8 @@ Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/#failur
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition, NoData
@@ -62,14 +63,12 @@ def measured(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
+class _Verdict(Struct, frozen=True):
     phase: AnalysisPhase
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Conditions:
+class _Conditions(Struct, frozen=True):
     success: CompiledCondition | None
     failure: CompiledCondition | None
 
@@ -78,8 +77,7 @@ class _Conditions:
         return tuple(each for each in (self.success, self.failure) if each is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Gap:
+class _Gap(Struct, frozen=True):
     """What is wrong with the evidence; with `of_missing` or `of_finite` a condition may ask about it."""
 
     why: str

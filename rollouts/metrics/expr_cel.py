@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from rollouts.errors import ExpressionInvalid
 from rollouts.metrics.expr_parser import NOW, RESULT
@@ -81,8 +82,7 @@ class ValueKind(Enum):
     ANY = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(Struct, frozen=True):
     """What a condition asks of `result`, told from its text.
 
     Args:

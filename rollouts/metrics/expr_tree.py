@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+
+class Literal(Struct, frozen=True):
     """A number, a text, true, false, or nil."""
 
     value: float | str | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Struct, frozen=True):
     """A variable: `result`, `now`, or the element of a list that a call goes through."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(Struct, frozen=True):
     """A member or an item: `of.key`, `of["key"]`, `of[0]`."""
 
     of: Node
     key: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Struct, frozen=True):
     """`!` or `-`."""
 
     sign: str
     of: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Struct, frozen=True):
     """Two values and a sign; words of Argo's are signs of CEL's already (`and` is `&&`)."""
 
     sign: str
@@ -46,8 +42,7 @@ class Binary:
     right: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """`test ? yes : no`."""
 
     test: Node
@@ -55,8 +50,7 @@ class Choice:
     no: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Each:
+class Each(Struct, frozen=True):
     """A call that goes through a list: `all(list, {# < 1})`.
 
     Args:
@@ -70,16 +64,14 @@ class Each:
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Any other function, by Argo's name."""
 
     name: str
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     """A list that is written down."""
 
     items: tuple[Node, ...]

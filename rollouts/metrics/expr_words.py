@@ -6,8 +6,9 @@ Source: https://expr-lang.org/docs/language-definition
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from rollouts.errors import ExpressionInvalid
 
@@ -25,8 +26,7 @@ class WordKind(Enum):
     END = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One word.
 
     Args:

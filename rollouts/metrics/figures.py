@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
@@ -21,8 +22,7 @@ AGAIN_S = 15.0
 """Until the next sample: metrics-server's resolution."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """What was found.
 
     Args:
@@ -38,8 +38,7 @@ class Figures:
     newest_at_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
+class NotYet(Struct, frozen=True):
     """Evidence that is not whole and may soon be: a new pod has no sample for half a minute.
 
     Args:
@@ -52,8 +51,7 @@ class NotYet:
 FiguresFound: TypeAlias = Figures | NotYet | NoEvidence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookTimes:
+class LookTimes(Struct, frozen=True, kw_only=True):
     """When and for how long was asked.
 
     Args:

@@ -5,11 +5,11 @@ Source: kubernetes, staging/src/k8s.io/metrics/pkg/apis/custom_metrics and exter
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.metrics.lists import ListedPart, decoded
 from rollouts.metrics.quantities import quantity
@@ -23,8 +23,7 @@ EXTERNAL_VERSION = "v1beta1"
 ALL_OBJECTS = "*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricValue:
+class MetricValue(Struct, frozen=True, kw_only=True):
     """One value.
 
     Args:

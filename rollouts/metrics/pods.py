@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.source import PodEvidence
@@ -34,8 +35,7 @@ OVER = ("Failed", "Succeeded")
 counts them no more. Source: kubernetes, pkg/controller/controller_utils.go, IsPodActive."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(Struct, frozen=True, kw_only=True):
     """What a pod's status says of one container.
 
     Args:
@@ -52,8 +52,7 @@ class Container:
     waits: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSeen:
+class PodSeen(Struct, frozen=True, kw_only=True):
     """What a pod shows.
 
     Args:

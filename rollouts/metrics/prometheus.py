@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.core.analysis.source import PrometheusQuery
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
@@ -46,8 +46,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.ASCII | r
 _NOT_FINITE = {"NaN": math.nan, "+Inf": math.inf, "Inf": math.inf, "-Inf": -math.inf}
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The times that were asked for, seconds since 1970; a value of another time answers another question.
 
     Args:
@@ -59,8 +58,7 @@ class Window:
     step_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """One counter of one target: its labels, and its samples as (seconds since 1970, value), the oldest first."""
 
     labels: Mapping[str, str]

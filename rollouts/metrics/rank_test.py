@@ -8,7 +8,8 @@ Source: https://docs.scipy.org/doc/scipy/reference/generated/scipy.stats.mannwhi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.compare.stakes import Conclusion
 from rollouts.metrics.samples import Absence, NoEvidence
@@ -21,8 +22,7 @@ MISSING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RankAnswer:
+class RankAnswer(Struct, frozen=True):
     """What the test says.
 
     Args:

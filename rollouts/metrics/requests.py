@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from rollouts.core.analysis.metric_server import READS_ONLY
 from rollouts.secret import Secret
 
@@ -13,23 +15,20 @@ ANSWER_MAX_BYTES = 1 << 20
 """Of an answer; what is more is not read to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Basic:
+class Basic(Struct, frozen=True):
     """User and password. Source: RFC 7617."""
 
     user: str
     password: Secret
 
 
-@dataclass(frozen=True, slots=True)
-class Bearer:
+class Bearer(Struct, frozen=True):
     """A token that is sent as it is. Source: RFC 6750."""
 
     token: Secret
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCredentials:
+class ClientCredentials(Struct, frozen=True):
     """A token is asked for first. Source: RFC 6749, section 4.4.
 
     Args:
@@ -105,8 +104,7 @@ class HttpAnswer:
     content_type: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(Struct, frozen=True):
     """None came that can be used; why, in words of ours."""
 
     why: str

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 DEPTH_MAX = 32  # of lists and objects in each other, in a JSON answer
 VALUES_MAX = 20_000  # in a JSON answer; an expression takes no more either
 
@@ -25,8 +27,7 @@ class Absence(Enum):
     """It was measured, and the answer says nothing: `noData` of the metric decides what the measurement is."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoEvidence:
+class NoEvidence(Struct, frozen=True):
     """Nothing that a condition may be asked about.
 
     Args:
@@ -45,8 +46,7 @@ class ResultShape(StrEnum):
     MATRIX = "matrix"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One number.
 
     Args:

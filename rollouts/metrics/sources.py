@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from rollouts.core.analysis.source import PrometheusQuery, WebQuery
 from rollouts.metrics import prometheus, web
@@ -13,8 +14,7 @@ from rollouts.metrics.samples import Absence, MetricData, NoEvidence
 HttpSource: TypeAlias = PrometheusQuery | WebQuery
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """One measurement's question; what the answer means depends on it.
 
     Args:

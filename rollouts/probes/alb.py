@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Entry, Judgement, judged
@@ -31,8 +31,7 @@ _IP = "ip"
 _SHOWN = 3  # targets in a message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetGroup:
+class TargetGroup(Struct, frozen=True, kw_only=True):
     """One target group that is bound to a Service.
 
     Args:
@@ -53,16 +52,14 @@ class TargetGroup:
         return self.arn.rpartition(":")[2]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class Listener(Struct, frozen=True, kw_only=True):
     """A listener and its rules, as DescribeRules returns them, including the default rule."""
 
     port: int
     rules: Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoints:
+class Endpoints(Struct, frozen=True):
     """The addresses of a Service's endpoints; those of pods that are not ready are only in `known`."""
 
     ready: frozenset[str] = frozenset()
@@ -164,8 +161,7 @@ def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
     return Endpoints(frozenset(address for address, ready in found if ready), frozenset(each for each, _ in found))
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     """The state of a target, as DescribeTargetHealth names it."""
 
     name: str

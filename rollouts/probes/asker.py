@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import structlog
 
+from rollouts.core.model.frozen import replace
 from rollouts.errors import Unanswered
 from rollouts.probes.exchange import Outgoing, Replica, Resolve, exchanged, replicas, transport, trust
 

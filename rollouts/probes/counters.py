@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+
+from msgspec import Struct
 
 from rollouts.metrics.prometheus import Series
 from rollouts.ports import LiveQuestion
@@ -116,8 +117,7 @@ _SHOWN = 3  # problems in a message
 _SCRAPES = 2  # scrapes make one interval
 
 
-@dataclass(frozen=True, slots=True)
-class _Interval:
+class _Interval(Struct, frozen=True):
     """The requests that were counted between two scrapes."""
 
     start_s: float
@@ -129,8 +129,7 @@ class _Interval:
         return self.stable + self.canary
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Proxy:
+class _Proxy(Struct, frozen=True, eq=False):
     """One target's scrapes, and the values of its series at each of them, by side."""
 
     name: str
@@ -172,8 +171,7 @@ class _Proxy:
         return _Counted(self.name, tuple(intervals))
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
+class _Counted(Struct, frozen=True):
     """The requests that one proxy counted, the latest interval last."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 from urllib.parse import quote, urlencode
@@ -13,7 +13,9 @@ from urllib.parse import quote, urlencode
 import httpx
 import msgspec
 import structlog
+from msgspec import Struct
 
+from rollouts.core.model.frozen import replace
 from rollouts.errors import Unanswered
 from rollouts.metrics.addresses import TenantUrls, may_be_asked, url_problem
 from rollouts.metrics.requests import (
@@ -228,8 +230,7 @@ class _Tls:
     authorities: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Struct, frozen=True):
     """A bearer token, and until when it may be used, by the monotonic clock."""
 
     text: Secret

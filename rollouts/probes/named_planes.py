@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from rollouts.core.model.traffic import VerifiedBy
 from rollouts.errors import SettingsInvalid
@@ -35,8 +36,7 @@ class PlaneKind(StrEnum):
     TRAEFIK = "traefik"  # the API of `--api.insecure`, or of a router in front of `api@internal`
 
 
-@dataclass(frozen=True, slots=True)
-class DataPlane:
+class DataPlane(Struct, frozen=True):
     """The proxies of one Gateway.
 
     Args:
@@ -52,8 +52,7 @@ class DataPlane:
         return VerifiedBy.CONFIG, ASKED_KINDS
 
 
-@dataclass(frozen=True, slots=True)
-class CountedPlane:
+class CountedPlane(Struct, frozen=True):
     """Proxies whose counters of requests are in the controller's Prometheus."""
 
     counters: Counters
@@ -64,8 +63,7 @@ class CountedPlane:
         return VerifiedBy.COUNTERS, KINDS[self.counters]
 
 
-@dataclass(frozen=True, slots=True)
-class AwsPlane:
+class AwsPlane(Struct, frozen=True):
     """The Application Load Balancers of one region, asked about through AWS's API."""
 
     region: str

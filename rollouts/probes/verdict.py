@@ -7,14 +7,14 @@ The entries that a proxy replaces as a whole are one `group`, so a group never h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, MatchRoute, RequestMatch, Split
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCondition:
+class RequestCondition(Struct, frozen=True):
     """A header, or a query parameter, that an entry asks for. Header names are lower case; the method is header `:method`.
 
     Args:
@@ -26,8 +26,7 @@ class RequestCondition:
     query: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One entry of a proxy's table of routes, as far as it concerns the two Services.
 
     Args:
@@ -47,8 +46,7 @@ class Entry:
     unknown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """Whether a proxy follows a split; the message says what it does instead, or which parts of the split were not compared.
 
     Args:

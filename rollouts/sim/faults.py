@@ -11,10 +11,10 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.errors import ApiUnavailable
 from rollouts.ports import ApiServer, Request, Response, WatchStream
@@ -28,47 +28,39 @@ class Crashed(BaseException):
     """The process under test ends here. It is no Exception, so that nothing catches and retries it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CrashBefore:
+class CrashBefore(Struct, frozen=True):
     """The process ends before the request is sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class CrashAfter:
+class CrashAfter(Struct, frozen=True):
     """The request takes effect, but the process ends before it gets the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropRequest:
+class DropRequest(Struct, frozen=True):
     """The request is lost: it has no effect, and the client gets ApiUnavailable."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropReply:
+class DropReply(Struct, frozen=True):
     """The request takes effect, but the client gets ApiUnavailable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """409 Conflict; the request has no effect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Throttle:
+class Throttle(Struct, frozen=True):
     """429; the request has no effect. With `retry_after_s` None there is no Retry-After."""
 
     retry_after_s: float | None = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(Struct, frozen=True):
     """A 5xx; the request has no effect."""
 
     status: int = 503
 
 
-@dataclass(frozen=True, slots=True)
-class Slow:
+class Slow(Struct, frozen=True):
     """The request takes effect; the answer is `delay_s` loop seconds late, or the client gets ApiUnavailable at its deadline."""
 
     delay_s: float
@@ -169,8 +161,7 @@ class Faulty:
         """Leaves the server open: it belongs to the cluster, not to the process under test."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchFaults:
+class WatchFaults(Struct, frozen=True, kw_only=True):
     """The faults of watches and lists; by default there are none.
 
     Args:

@@ -8,8 +8,9 @@ another package in the group `rollouts.traffic`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.core.model.traffic import Acceptance, Feature, Split
 from rollouts.objects import Kind, Manifest
@@ -19,8 +20,7 @@ LEDGER = "rollouts.dev/route"
 memory, and a release removes it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """One place where traffic is split: an object of the user, and perhaps one that we own beside it.
 
     Args:
@@ -50,8 +50,7 @@ class Target:
     no_ping_pong: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(Struct, frozen=True):
     """A destination of requests: a Service, or one subset of the pods of a Service (`istio/subsets.py`).
 
     Its text is `service` or `service/subset`; no name has a slash.
@@ -70,8 +69,7 @@ def destination_of(text: str) -> Destination:
     return Destination(service, subset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(Struct, frozen=True, kw_only=True):
     """The two destinations of a split, and what else a codec needs to know about the Rollout.
 
     Args:
@@ -101,30 +99,26 @@ class Context:
         return self.canary.service
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(Struct, frozen=True):
     """The objects that were read for one target. `owned` is None while it does not exist."""
 
     user: Manifest
     owned: Manifest | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PatchUser:
+class PatchUser(Struct, frozen=True):
     """JSON Patch (RFC 6902) of the user's object. The driver adds a precondition: the resourceVersion that was read."""
 
     operations: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyOwned:
+class ApplyOwned(Struct, frozen=True):
     """Server-side apply of the object that we own; the driver adds the owner reference and the label of our watch."""
 
     manifest: Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOwned:
+class DeleteOwned(Struct, frozen=True):
     """Deletion of the object that we own, in the version that was read."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +15,7 @@ from rollouts.api.status.wire import can_wait, merge_patch, read_status, status_
 from rollouts.api.v1alpha1.status import RolloutStatusWire as StatusModel
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
 from rollouts.core.model.autoscaling import AutoscalerRecord, AutoscalingRecord, UseRecord
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import service_ref

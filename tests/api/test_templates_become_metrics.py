@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollouts.api.spec.analysis.run import parse_run, parse_template
@@ -71,7 +71,7 @@ def test_its_run_is_measured(name: str) -> None:
 
     assert run.rules
     for each in run.metrics:
-        left = str(dataclasses.asdict(each)).replace("{{arm}}", "").replace("{{window}}", "")
+        left = str(msgspec.to_builtins(each, enc_hook=str)).replace("{{arm}}", "").replace("{{window}}", "")
         assert ("{{" in left) == bool(each.secrets)
 
 

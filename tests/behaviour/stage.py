@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ import msgspec
 
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.wiring import run_controller
+from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import ABORT_ACCEPTED, CONFIG_NOTE, PREFIX, REVISION, config_note_of
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, DataPlanes, Request

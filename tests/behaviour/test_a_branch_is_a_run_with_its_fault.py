@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from threading import Lock
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.sim.faults import CrashAfter, CrashBefore, DropRequest, Fault, FaultTape, Slow, Unavailable
 from rollouts.sim.network.prometheus.faults import HttpError, PrometheusFault
 from tests.behaviour import scenarios

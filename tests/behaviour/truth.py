@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict, deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -35,6 +35,7 @@ from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedSe
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateAnalysisRun,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from rollouts.cli.terminal.table import (
 from rollouts.cli.terminal.tree import draw, fitting, lines_of
 from rollouts.cli.view.tree import RolloutView, ScalingLine, UseLine
 from rollouts.cli.view.ways import wait_line
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
 from tests.cli.drawn_plans import plans

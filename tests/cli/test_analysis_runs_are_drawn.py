@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from rollouts.cli.view.objects import RolloutObjects, is_run_about, view_of
 from rollouts.cli.view.runs import run_line, run_text
 from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 from tests.cli.runs import BAD, FAILED, GOOD, NOW_S, RUNNING, measurement, metric, result, run
 from tests.cli.test_objects_become_a_view import replica_set

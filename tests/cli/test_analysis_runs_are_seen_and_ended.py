@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import yaml
 
 from rollouts.api.status.analysis_run import run_status_to_wire
 from rollouts.core.analysis.measurement import RunStatus
+from rollouts.core.model.frozen import replace
 from rollouts.objects import ANALYSIS_RUN, REPLICA_SET, ROLLOUT
 from tests.cli.runs import BAD, GOOD, RUNNING, install, replica_set, rollout, run, said, served
 

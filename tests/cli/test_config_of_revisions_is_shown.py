@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from rollouts.cli.view.config import (
 )
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.core.model.config import ConfigUse
+from rollouts.core.model.frozen import replace
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SECRET
 from rollouts.ports import Request
 from tests.cli.configured import MAP, SECRET_KIND, config_map, install, noted, secret, use

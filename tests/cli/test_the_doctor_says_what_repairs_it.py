@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from rollouts.cli.commands.doctor_finding import Diagnosis, Level
 from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, Right, secret_rights
 from rollouts.cluster.discovery import ServerVersion
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 
 VERSION = "0.1.0"
 NOW_S = 1_800_000_000.0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rollouts.cli.commands.drain_report import report
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition, Cutover, Idle, RolloutStatus

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -17,6 +16,7 @@ from rollouts.cli.terminal.text import MARKS
 from rollouts.cli.view.config import SourceChange, changed_sources, content_of, hash_of, key_changes, use_text
 from rollouts.core.config.content import config_revision, copy_name
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,6 @@ It never changes the exit code: nothing of it loses requests, pods wait.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from rollouts.cli.plan.limits import Excess, LimitKind, NamespaceLimits, PodSpec
 from rollouts.cli.plan.live import Live
 from rollouts.core.forecast import GrownSizes
 from rollouts.core.model.autoscaling import AutoscalerSeen
+from rollouts.core.model.frozen import replace
 from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from tests.cli.test_a_plan_can_be_read import EXAMPLES, on_a_terminal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from rollouts.cli.picture import NOW_S, PICTURES, analysed, example, svg
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.terminal.tree import PODS_SHOWN, draw, line, weight_bar
 from rollouts.cli.view.tree import ConditionLine, PodLine, RolloutView, WaitLine, percent_text
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.steps import WeightPercent
 
 EXPECTED = """\

@@ -7,7 +7,6 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.health.readiness import BLIND_MAX_S
 from rollouts.controller.wiring import EXIT_BLIND, EXIT_STOPPED, run_controller
+from rollouts.core.model.frozen import replace
 from rollouts.objects import ENDPOINT_SLICE, EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.settings import Settings

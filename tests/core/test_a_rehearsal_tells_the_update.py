@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.forecast import Pods, Rehearsal, StageKind, rehearse, with_revision
 from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting, named_services

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from rollouts.core.model.after import after
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
     AskConfig,

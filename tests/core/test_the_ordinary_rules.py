@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.context.contribution import Contribution
@@ -12,6 +10,7 @@ from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.housekeeping import TROUBLE_AFTER_S
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.drain import DrainSpec, EnvoyProbe
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
     AskDrained,

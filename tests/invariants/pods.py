@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.pass_context import context_of
 from rollouts.core.model.after import after
 from rollouts.core.model.drain import DrainMode, OnTimeout
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import DeleteReplicaSet, EvictPod, Intent, SwitchService
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.service_ref import ServiceRef

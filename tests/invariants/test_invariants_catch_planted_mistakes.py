@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
     CreateAnalysisRun,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.model.analysis import Analysis, AnalysisPhase, AnalysisRecord, OnFailure
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision, EvictPod
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from tests.lab import binaries
 
 

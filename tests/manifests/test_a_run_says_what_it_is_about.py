@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.api.spec.parse import parse_rollout
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateAnalysisRun, TerminateAnalysisRun
 from rollouts.manifests.analysis_run import analysis_run, gate_labels, gate_of, termination_patch
 from rollouts.manifests.ownership import name_label, owner_reference

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from rollouts.core.config.content import content_hash, copy_name
 from rollouts.core.config.references import places, references
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, ConfigVersioning
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CopyOwner, CreateReplicaSet
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.revision import canonical_json

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     CreateReplicaSet,
     EvictPod,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.analysis.source import OAuth2, PrometheusQuery, WebQuery
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.declared import endpoint_of_server
 from rollouts.metrics.endpoints import endpoint_of, question_to
 from rollouts.metrics.requests import Bearer, ClientCredentials, MetricEndpoint

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from rollouts.core.analysis.source import PrometheusQuery, QueryRange, WebQuery
+from rollouts.core.model.frozen import replace
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.json_path import json_path, part_of
 from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, HttpAnswer, MetricEndpoint, is_below, origin_of

@@ -5,7 +5,6 @@ The conditions here hold for every number, so a Successful measurement means tha
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition, NoData
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.autoscaling import ContainerMetric
+from rollouts.core.model.frozen import replace
 from rollouts.core.scale.settling import is_settled
 from rollouts.metrics.autoscalers import listed_autoscalers
 from rollouts.metrics.cluster_figures import (

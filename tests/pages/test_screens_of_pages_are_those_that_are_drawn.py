@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -15,6 +14,7 @@ import yaml
 
 from rollouts.cli.commands.drain_report import report
 from rollouts.cli.main import main
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.status import Cutover, Idle, RolloutStatus
 from tests.architecture.tracked import ROOT

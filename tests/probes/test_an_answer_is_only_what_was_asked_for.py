@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rollouts.clock import SystemClock
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
 from rollouts.probes import asker as asker_module

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.clock import SystemClock
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.metrics.prometheus import Series, series_of
 from rollouts.ports import LiveQuestion

@@ -7,13 +7,14 @@ import gzip
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.requests import (
     Basic,
     Bearer,

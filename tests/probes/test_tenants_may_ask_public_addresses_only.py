@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from ipaddress import ip_network
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.addresses import AddressKind, TenantUrls, address_kind, may_be_asked, url_problem
 from rollouts.metrics.requests import (
     HttpAnswer,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, Split
 from rollouts.ports import LiveQuestion
 from rollouts.probes import envoy, traefik

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, PatchUser

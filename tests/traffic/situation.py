@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.sim.storage.patches import json_patch

@@ -6,12 +6,12 @@ Which namespace a backend's name is resolved in is the router's rule: its own fi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest

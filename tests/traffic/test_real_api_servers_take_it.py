@@ -6,13 +6,13 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import httpx
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import (
     Feature,
     MatchKind,

@@ -6,7 +6,6 @@ After the first promotion the Service that the user's route leads to is the cana
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from rollouts.errors import Unroutable
 from rollouts.traffic.registry import registry

@@ -7,9 +7,9 @@ read gets its default and is reported as a problem; an abort whose reason is unk
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pydantic_core import from_json
 
 from rollouts.api.status.analyses import record_from_wire, record_to_wire
@@ -50,8 +50,7 @@ _CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message", "autoscaling"}
 _ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
 
 
-@dataclass(frozen=True, slots=True)
-class StatusRead:
+class StatusRead(Struct, frozen=True):
     """The readable parts of a status, and a sentence with a path for each part that cannot be read."""
 
     status: RolloutStatus

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, assert_never
 
+from msgspec import Struct, field
 from rich.console import Console
 from rich.table import Table
 
@@ -69,8 +69,7 @@ from rollouts.ports import Clock, MetricEndpoints
 from rollouts.probes.metric_asker import MetricAsker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzeOptions:
+class AnalyzeOptions(Struct, frozen=True, kw_only=True):
     """What the command line says of how to measure.
 
     Args:
@@ -92,8 +91,7 @@ class AnalyzeOptions:
         return {DEFAULT_ENDPOINT: MetricEndpoint(url=url, declared=True)} if url else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Analysed:
+class Analysed(Struct, frozen=True):
     """One template, measured.
 
     Args:
@@ -170,8 +168,7 @@ def _of_metrics(spec: Mapping[str, Any] | None, arguments: Mapping[str, str]) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
-class InCluster:
+class InCluster(Struct, frozen=True):
     """A Rollout's latest revision, and what measures it with what the cluster itself has.
 
     Args:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from rich.console import Console
 
 from rollouts.api.spec.analysis.arguments import Updated
@@ -34,8 +34,7 @@ _ENDINGS = "bcdfghjklmnpqrstvwxz2456789"
 """Of generated names: no vowels, so that they spell nothing. Source: apimachinery, util/rand."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunWanted:
+class RunWanted(Struct, frozen=True, kw_only=True):
     """What the command line asks for.
 
     Args:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.exits import Exit
@@ -33,6 +33,7 @@ from rollouts.cli.view.objects import controlled_by, number_of, revision_of, rol
 from rollouts.cli.view.session import Options, Session, open_session
 from rollouts.cluster.decoding import manifest_from
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound
 from rollouts.manifests.config_copy import kind_of
 from rollouts.manifests.ownership import CONFIG_KEY_NAME, NAME
@@ -41,8 +42,7 @@ from rollouts.objects import REPLICA_SET, ROLLOUT, SECRET, Manifest
 CURRENT = "current"
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(Struct, frozen=True):
     """One Rollout with the revisions that it keeps, the newest first.
 
     Args:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 
+import msgspec
 from rich.console import Console
 
 from rollouts.cli.commands.diagnosis import diagnoses
@@ -30,7 +30,7 @@ async def doctor(options: Options, *, controller_namespace: str | None, as_json:
     async with open_session(options) as session:
         found = diagnoses(await read_cluster(session, controller_namespace=controller_namespace), version=own_version())
     if as_json:
-        text = json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False)
+        text = json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False)
         console.print(text, markup=False, highlight=False, soft_wrap=True)
     else:
         for each in found:

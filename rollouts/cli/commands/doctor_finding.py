@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.objects import Manifest
 
@@ -18,8 +19,7 @@ class Level(StrEnum):
     FAULT = "fault"  # some Rollouts, or all, do not go on
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """One thing that was looked at.
 
     Args:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.rbac import config_secrets_named, secrets_named
@@ -45,8 +46,7 @@ CHART_LABEL = "app.kubernetes.io/name=rollouts"
 REVIEWS_AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(Struct, frozen=True):
     """One verb on one resource type, in one namespace or ("") in all, and on one object or ("") on any."""
 
     group: str
@@ -89,8 +89,7 @@ _OF_THE_CLUSTER: tuple[tuple[str, str, str], ...] = (
 """What a controller of all namespaces needs besides."""
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Struct, frozen=True):
     """One controller, as its Deployment says.
 
     Args:
@@ -143,8 +142,7 @@ class Installed:
         return not any("--no-leader-elect" in each.get("args", ()) for each in containers)
 
 
-@dataclass(frozen=True, slots=True)
-class PrometheusUrl:
+class PrometheusUrl(Struct, frozen=True):
     """What `--prometheus-url` of a controller leads to.
 
     Args:
@@ -159,8 +157,7 @@ class PrometheusUrl:
     ready: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSeen:
+class ClusterSeen(Struct, frozen=True, kw_only=True):
     """A cluster, as far as the person may see it.
 
     Args:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import yaml
+from msgspec import Struct
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
@@ -41,8 +41,7 @@ from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key
 REDRAW_S = 1.0  # ages and countdowns on the screen; the API server is not asked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class What:
+class What(Struct, frozen=True, kw_only=True):
     """Which Rollouts `get` shows, and how.
 
     Args:

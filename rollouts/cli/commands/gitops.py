@@ -9,7 +9,8 @@ https://fluxcd.io/flux/components/kustomize/kustomizations/ (`spec.ignore`, sinc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.api.schema import yaml_text
 from rollouts.api.spec.parse import parse_spec
@@ -26,8 +27,7 @@ from rollouts.traffic.declared.codec import Declared
 from rollouts.traffic.rules.annotations import OneAnnotation
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """What the controller changes in objects of one kind.
 
     Args:
@@ -55,8 +55,7 @@ _BY_KIND: Mapping[str, Fields] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """The fields of one object that the tools must ignore.
 
     Args:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.commands.lint_analysis import (
@@ -69,8 +70,7 @@ _LINTED = {
 _ANY_FOLDER = Path("/")  # which one credentials are in, a flag of the controller says
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """One thing to fix or to know, or (in `LintReport.skipped`) one document that was not checked.
 
     Args:

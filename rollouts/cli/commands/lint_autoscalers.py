@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
 
@@ -12,8 +13,7 @@ KEDA_GROUP, SCALED_OBJECT = "keda.sh", "ScaledObject"
 """Source: https://keda.sh/docs/latest/reference/scaledobject-spec/."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileAutoscaler:
+class FileAutoscaler(Struct, frozen=True):
     """An autoscaler in a file whose target is a Rollout.
 
     Args:

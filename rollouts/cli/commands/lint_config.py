@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.cli.view.config import content_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
@@ -23,8 +24,7 @@ FileConfigs = Mapping[tuple[str | None, ConfigKind, str], Manifest]
 """ConfigMaps and Secrets by namespace, as a file names it, kind and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """One place of a template that names a source.
 
     Args:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.commands.lint import (
@@ -33,16 +33,14 @@ _PATCH_FIELDS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 """Source: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileReport:
+class FileReport(Struct, frozen=True):
     """The report of one file."""
 
     source: str
     report: LintReport
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
+class FoundFiles(Struct, frozen=True):
     """The files to check, and those that Kustomize merges into others: a part of an object is not right or wrong by itself."""
 
     checked: tuple[str, ...]

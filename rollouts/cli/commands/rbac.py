@@ -8,8 +8,9 @@ applies those of one file takes no right from another.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.config.references import references
 from rollouts.core.model.config import ConfigKind
@@ -31,16 +32,14 @@ _NAMESPACED = (ANALYSIS_TEMPLATE.kind, ANALYSIS_RUN.kind)
 _RBAC = "rbac.authorization.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """The ServiceAccount of the controller."""
 
     namespace: str
     name: str
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class RoleKey:
+class RoleKey(Struct, frozen=True, order=True):
     """A Role: its namespace and its name, which says whose Secrets it is about."""
 
     namespace: str

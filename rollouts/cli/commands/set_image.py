@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.commands.verb_plans import paused_words
@@ -22,8 +22,7 @@ EVERY = "*"  # as in `kubectl set image`
 _LISTS = ("initContainers", "containers")
 
 
-@dataclass(frozen=True, slots=True)
-class ImageChange:
+class ImageChange(Struct, frozen=True):
     """Another image for one container.
 
     Args:

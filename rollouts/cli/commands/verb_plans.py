@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from rollouts.api import verbs as patches
 from rollouts.api.times import format_time
 from rollouts.cli.exits import Exit
@@ -52,8 +54,7 @@ class CommandWrite:
         return self.annotations[PREFIX + self.verb]
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(Struct, frozen=True):
     """Nothing is written, and why; `code` says whether that is an error."""
 
     why: str

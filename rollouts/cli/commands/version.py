@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.commands.doctor_reads import Installed, installed_controllers
@@ -15,8 +15,7 @@ from rollouts.cli.view.session import Options, open_session
 from rollouts.cluster.discovery import server_version
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(Struct, frozen=True):
     """What is known.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console
 
 from rollouts.cli.commands import verb_plans, verbs
@@ -46,8 +46,7 @@ ABORTED_WITHIN_S = 40.0  # its analysis measures every second and fails at the t
 _SHARE_OFF_BY = 4.0  # percent: of 100 requests, three proxies that each begin anew with the stable revision
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(Struct, frozen=True):
     """One act.
 
     Args:

@@ -10,10 +10,10 @@ import asyncio
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.color_triplet import ColorTriplet
 from rich.console import Console
@@ -47,8 +47,7 @@ class NotPlayed(Exception):
     """The demo did not end as it promises, so there is nothing to show."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """What a terminal shows.
 
     Args:

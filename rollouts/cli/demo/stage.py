@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.get import seen_in
 from rollouts.cli.demo.manifests import HTTP_ROUTE
@@ -66,8 +68,7 @@ class NotAsPromised(Exception):
     """An outcome of the demo is not what the program promises; the message says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """How many requests the clients have sent and lost so far, and how many the applications answered with an error."""
 
     sent: int = 0

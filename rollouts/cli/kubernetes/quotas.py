@@ -6,9 +6,10 @@ Sources: https://kubernetes.io/docs/concepts/policy/resource-quotas/ · kubernet
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.cli.kubernetes.parts import entries, mapping
 from rollouts.cli.kubernetes.requests import (
@@ -32,8 +33,7 @@ _NATIVE = ("cpu", "memory", "ephemeral-storage")
 _REQUIRED = frozenset(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, frozen=True, kw_only=True):
     """One condition on the pods that a quota counts.
 
     Args:
@@ -46,8 +46,7 @@ class Scope:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(Struct, frozen=True, kw_only=True):
     """A ResourceQuota as it is enforced.
 
     Args:

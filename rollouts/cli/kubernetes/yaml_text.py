@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 _PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _RESOLVED_OTHERWISE = ("timestamp", "int", "float")
@@ -50,8 +50,7 @@ for _kind, _pattern in (("int", _INTEGER), ("float", _FLOAT)):
     KubernetesLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", _pattern, list("-+.0123456789"))
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenDocument:
+class BrokenDocument(Struct, frozen=True):
     """Why a document is no YAML that can be checked.
 
     Args:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from rollouts.objects import Manifest
 
 SERVERS_OWN = frozenset(
@@ -31,8 +33,7 @@ class Told(StrEnum):
     LEFT_OUT = "left out"  # it has no equal here
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """One thing to know.
 
     Args:

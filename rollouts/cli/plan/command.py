@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import yaml
 from rich.console import Console, RenderableType
@@ -28,6 +27,7 @@ from rollouts.cli.view.session import Options, open_session
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.drain import ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.traffic.codec import Provider
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from rollouts.cli.view.config import ConfigValues, content_of, hash_of, key_changes, key_in
 from rollouts.cli.view.session import Session
 from rollouts.cluster.decoding import manifest_from
@@ -31,16 +33,14 @@ NOT_KNOWN = "(unknown)"
 """Stands for a content that nobody may read here."""
 
 
-@dataclass(frozen=True, slots=True)
-class NotReadable:
+class NotReadable(Struct, frozen=True):
     """An object that may not be read."""
 
 
 ObjectRead: TypeAlias = Manifest | NotReadable | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSource:
+class PlannedSource(Struct, frozen=True, kw_only=True):
     """One source that a template names, as it will be.
 
     Args:
@@ -68,8 +68,7 @@ class ConfigState(StrEnum):
     ABSENT = "absent"  # its references are optional
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedConfig:
+class PlannedConfig(Struct, frozen=True, kw_only=True):
     """One source of the planned revision.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.plan.config import NotReadable, ObjectRead, SourceReader, as_it_is, as_unchanged
@@ -15,6 +16,7 @@ from rollouts.cli.view.objects import controlled_by, revision_of, status_of
 from rollouts.controller.facts.proxies import ClusterFacts
 from rollouts.core.config.target import config_plan
 from rollouts.core.model.config import ConfigKind, Source
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import RolloutSpec
 from rollouts.errors import ApiForbidden, RolloutsError, SpecInvalid
 from rollouts.manifests.ownership import NAME
@@ -24,8 +26,7 @@ SourceId: TypeAlias = tuple[ConfigKind, str]
 """Kind and name, in one namespace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigImpact:
+class ConfigImpact(Struct, frozen=True, kw_only=True):
     """A ConfigMap or Secret in the file, and what applying it does.
 
     Args:
@@ -42,8 +43,7 @@ class ConfigImpact:
     starts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
+class _Named(Struct, frozen=True):
     """A Rollout that can be read, with what the controller needs to know which revision its spec means."""
 
     rollout: Manifest
@@ -107,8 +107,7 @@ def source_of(manifest: Manifest) -> SourceId | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sources:
+class _Sources(Struct, frozen=True):
     """The sources of one namespace that are in the file.
 
     Args:

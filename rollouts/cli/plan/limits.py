@@ -12,6 +12,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, assert_never
 
+from msgspec import Struct
+
 from rollouts.cli.kubernetes.limit_ranges import refusals
 from rollouts.cli.kubernetes.quotas import COUNT, Quota, charge, counts, unstated
 from rollouts.cli.kubernetes.requests import amount_text
@@ -30,8 +32,7 @@ class LimitKind(StrEnum):
     AUTOSCALER = "HorizontalPodAutoscaler"
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceLimits:
+class NamespaceLimits(Struct, frozen=True):
     """What limits the pods of a Rollout.
 
     Args:
@@ -60,8 +61,7 @@ class PresentPods:
     ended: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excess:
+class Excess(Struct, frozen=True, kw_only=True):
     """A limit that a step outgrows.
 
     Args:
@@ -83,8 +83,7 @@ class Excess:
     pods: int
 
 
-@dataclass(frozen=True, slots=True)
-class LimitsReport:
+class LimitsReport(Struct, frozen=True):
     """What the plan tells about limits.
 
     Args:
@@ -98,8 +97,7 @@ class LimitsReport:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSpecs:
+class PodSpecs(Struct, frozen=True, kw_only=True):
     """The pods of the update as the API server creates them.
 
     Args:
@@ -135,8 +133,7 @@ def limits_report(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
+class _Room(Struct, frozen=True):
     """A quota beside this Rollout.
 
     Args:

@@ -9,8 +9,9 @@ import asyncio
 import json
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.api.times import parse_time
 from rollouts.cli.plan.config import PlannedSource
@@ -33,6 +34,7 @@ from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.drain import ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import named_services
 from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import ServiceRef
@@ -51,8 +53,7 @@ _STRUCTS: Mapping[Kind, type[Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class Live(Struct, frozen=True, kw_only=True):
     """One Rollout and what belongs to it, as the API server gave them.
 
     Args:
@@ -80,8 +81,7 @@ class Live:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(Struct, frozen=True):
     """Seconds that the running pods took from `status.startTime` until they were ready."""
 
     fastest_s: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.cli.commands.templates import TemplatesByName
 from rollouts.cli.plan.config import PlannedConfig, PlannedSource, planned_config
@@ -33,8 +34,7 @@ NEXT = "(next)"
 """Stands for the revision of an update whose template does not exist yet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedWait:
+class PlannedWait(Struct, frozen=True, kw_only=True):
     """One wait of a step.
 
     Args:
@@ -49,8 +49,7 @@ class PlannedWait:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStep:
+class PlannedStep(Struct, frozen=True, kw_only=True):
     """One step, or another part of an update.
 
     Args:
@@ -72,16 +71,14 @@ class PlannedStep:
     outgrown: tuple[Excess, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A finding and the object that it is about: `Service cart`."""
 
     about: str
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanReport:
+class PlanReport(Struct, frozen=True, kw_only=True):
     """Everything that is printed.
 
     Args:
@@ -265,8 +262,7 @@ def _all_there(seen: Snapshot, services: Mapping[str, Manifest]) -> Snapshot:
     return seen
 
 
-@dataclass(frozen=True, slots=True)
-class _Rehearsed:
+class _Rehearsed(Struct, frozen=True):
     """A rehearsal, with `supposed` and `target` as in `PlanReport`."""
 
     rehearsal: Rehearsal

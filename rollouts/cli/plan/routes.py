@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from rollouts.cli.commands.lint import providers
 from rollouts.cli.view.follow import Collection, list_all
@@ -23,8 +24,7 @@ from rollouts.objects import TRAFFIC_PROVIDER, Manifest
 from rollouts.traffic.codec import Provider
 
 
-@dataclass(frozen=True, slots=True)
-class Routes:
+class Routes(Struct, frozen=True):
     """The routes, and what is needed to read them.
 
     Args:

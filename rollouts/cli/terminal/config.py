@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -23,8 +23,7 @@ _BEFORE_IT = 40  # characters shown before the first that differs
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionConfig:
+class RevisionConfig(Struct, frozen=True, kw_only=True):
     """One revision with what it has of each source.
 
     Args:

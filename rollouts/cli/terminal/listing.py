@@ -7,8 +7,8 @@ the last column may go beyond the edge. A terminal that is too narrow is given f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
@@ -17,8 +17,7 @@ LAST_SHOWN = 24  # cells of the last column that a terminal should have room for
 _PIPED_WIDTH = 10_000  # cells: wider than anything that is drawn
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column.
 
     Args:
@@ -30,8 +29,7 @@ class Column:
     rank: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Rows under headers. Print it by `print_drawn`, or in a live picture, which cuts lines at the terminal's edge.
 
     Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -16,8 +16,7 @@ from rollouts.cli.view.durations import short
 from rollouts.cli.view.tree import RolloutView, percent_text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutRow:
+class RolloutRow(Struct, frozen=True, kw_only=True):
     """One Rollout in the list."""
 
     view: RolloutView
@@ -26,8 +25,7 @@ class RolloutRow:
     stable: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRow:
+class HistoryRow(Struct, frozen=True, kw_only=True):
     """One revision that the Rollout had, or has.
 
     Args:
@@ -49,8 +47,7 @@ class HistoryRow:
     config: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActRow:
+class ActRow(Struct, frozen=True, kw_only=True):
     """One act of the demo and its counts.
 
     Args:

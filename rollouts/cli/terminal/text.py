@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 def plain(text: str) -> str:
@@ -13,8 +13,7 @@ def plain(text: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalMarks:
+class TerminalMarks(Struct, frozen=True, kw_only=True):
     """One character for each state, and the bars of a sparkline.
 
     Args:

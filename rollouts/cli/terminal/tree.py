@@ -7,7 +7,6 @@ Everything that users wrote passes through `plain`, so that a pod's message cann
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -36,6 +35,7 @@ from rollouts.cli.view.tree import (
     percent_text,
 )
 from rollouts.core.model.config import ConfigUse
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.steps import WeightPercent
 
 PODS_SHOWN = 12  # of one revision: a screen has about 50 lines

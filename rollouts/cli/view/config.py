@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigUse
@@ -15,8 +16,7 @@ from rollouts.manifests.ownership import config_note_of
 from rollouts.objects import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigValues:
+class ConfigValues(Struct, frozen=True):
     """What pods can read from a ConfigMap or Secret.
 
     Args:
@@ -28,8 +28,7 @@ class ConfigValues:
     binary: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(Struct, frozen=True):
     """The value of one key.
 
     Args:
@@ -40,8 +39,7 @@ class KeyValue:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChange:
+class KeyChange(Struct, frozen=True):
     """One key that differs; None where it is not there."""
 
     key: str
@@ -49,8 +47,7 @@ class KeyChange:
     after: KeyValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceChange:
+class SourceChange(Struct, frozen=True, kw_only=True):
     """One ConfigMap or Secret that differs between two revisions.
 
     Args:

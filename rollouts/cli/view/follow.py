@@ -12,7 +12,8 @@ import json
 import random
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from rollouts.cli.view.session import Session
 from rollouts.cluster.client import answer_of
@@ -27,8 +28,7 @@ _WATCH_S = 600  # then the server ends the watch and we open the next one
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collection:
+class Collection(Struct, frozen=True, kw_only=True):
     """The objects to follow.
 
     Args:

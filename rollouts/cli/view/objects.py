@@ -7,10 +7,10 @@ cannot be read is left out and is no error, because people need this most when a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.api.status.wire import status_from_wire
 from rollouts.api.times import time_or_0
@@ -44,8 +44,7 @@ _GOOD_WHEN_FALSE = frozenset(
 _SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line "Waits" say so already
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutObjects:
+class RolloutObjects(Struct, frozen=True, kw_only=True):
     """One Rollout with its ReplicaSets, pods, Events and AnalysisRuns, as the API server gave them."""
 
     rollout: Manifest

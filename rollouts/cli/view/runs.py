@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.times import time_or_0
@@ -35,8 +36,7 @@ _ABOUT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasurementLine:
+class MeasurementLine(Struct, frozen=True, kw_only=True):
     """One measurement.
 
     Args:
@@ -59,8 +59,7 @@ class MeasurementLine:
         return f"{found[1]}{self.number:.6g}{found[2]}" if found and self.number is not None else self.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricLine:
+class MetricLine(Struct, frozen=True, kw_only=True):
     """One metric of a run.
 
     Args:
@@ -83,8 +82,7 @@ class MetricLine:
         return self.measurements[-1].rounded if self.measurements else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLine:
+class RunLine(Struct, frozen=True, kw_only=True):
     """One AnalysisRun.
 
     Args:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
@@ -15,8 +16,7 @@ from rollouts.ports import ApiServer, Clock
 USER_AGENT = "rollouts-cli"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """The options of every command that talks to a cluster.
 
     Args:
@@ -32,8 +32,7 @@ class Options:
     request_timeout_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """An open connection, with its client, namespace, clock and timeout."""
 
     api: ApiServer

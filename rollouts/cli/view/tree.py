@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.cli.view.runs import RunLine
 from rollouts.core.model.analysis import AnalysisPhase
@@ -10,8 +10,7 @@ from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.steps import WeightPercent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodLine:
+class PodLine(Struct, frozen=True, kw_only=True):
     """One pod.
 
     Args:
@@ -25,8 +24,7 @@ class PodLine:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UseLine:
+class UseLine(Struct, frozen=True):
     """What the container of the autoscaling gate uses in the pods of one revision.
 
     Args:
@@ -43,8 +41,7 @@ class UseLine:
     at_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingLine:
+class ScalingLine(Struct, frozen=True):
     """What one autoscaler of the Rollout last showed.
 
     Args:
@@ -62,8 +59,7 @@ class ScalingLine:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionLine:
+class RevisionLine(Struct, frozen=True, kw_only=True):
     """One revision and its pods, newest revision first in `RolloutView.revisions`.
 
     Args:
@@ -91,8 +87,7 @@ class RevisionLine:
     use: UseLine | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WayOut:
+class WayOut(Struct, frozen=True):
     """A command that ends a wait.
 
     Args:
@@ -104,8 +99,7 @@ class WayOut:
     purpose: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitLine:
+class WaitLine(Struct, frozen=True):
     """What the Rollout waits for.
 
     Args:
@@ -123,8 +117,7 @@ class WaitLine:
     ways: tuple[WayOut, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionLine:
+class ConditionLine(Struct, frozen=True):
     """A condition that is not good."""
 
     type: str
@@ -133,8 +126,7 @@ class ConditionLine:
     since_s: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class EventLine:
+class EventLine(Struct, frozen=True):
     """One Event about the Rollout."""
 
     at_s: float
@@ -143,8 +135,7 @@ class EventLine:
     warning: bool
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictLine:
+class VerdictLine(Struct, frozen=True):
     """How an analysis of the current update ended.
 
     Args:
@@ -159,8 +150,7 @@ class VerdictLine:
     passed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutView:
+class RolloutView(Struct, frozen=True, kw_only=True):
     """Everything the tree shows.
 
     Args:

@@ -6,7 +6,6 @@ A pass never waits for an answer. The same question is under way only once. A qu
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -34,6 +33,7 @@ from rollouts.controller.workqueue.inbox import Inbox, RouteAnswer, ServiceAnswe
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.config import CopyLook
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, VerifiedBy
 from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, RolloutsError, TransientError

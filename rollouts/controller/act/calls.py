@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.intents import CopyOwner
@@ -18,8 +20,7 @@ from rollouts.objects import Kind, Manifest
 from rollouts.ports import DrainQuestion, LiveQuestion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
+class Create(Struct, frozen=True, kw_only=True):
     """POSTs a ReplicaSet or an AnalysisRun. An existing one of the same `revision` that `owner_uid` controls is as good."""
 
     kind: Kind
@@ -29,8 +30,7 @@ class Create:
     revision: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateRoute:
+class CreateRoute(Struct, frozen=True, kw_only=True):
     """POSTs a route of `trafficRouting.own`; the server refuses unknown fields. An existing route is a conflict."""
 
     kind: Kind
@@ -39,8 +39,7 @@ class CreateRoute:
     route: RouteName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
+class Patch(Struct, frozen=True, kw_only=True):
     """Patches an object other than the Rollout.
 
     Args:
@@ -63,8 +62,7 @@ class Patch:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Adopt:
+class Adopt(Struct, frozen=True):
     """Patches an object that has no controller, after a live read has shown that the Rollout exists and is not being deleted."""
 
     patch: Patch
@@ -83,8 +81,7 @@ class CreateCopy:
     owner: CopyOwner | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apply:
+class Apply(Struct, frozen=True, kw_only=True):
     """Server-side applies an object that we own beside a route."""
 
     kind: Kind
@@ -94,8 +91,7 @@ class Apply:
     route: RouteName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Struct, frozen=True, kw_only=True):
     """Deletes an object exactly as it was seen; `namespace` is "" for the Rollout's."""
 
     kind: Kind
@@ -105,24 +101,21 @@ class Delete:
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evict:
+class Evict(Struct, frozen=True, kw_only=True):
     """Evicts a pod; a refusal by a PodDisruptionBudget is an answer, not an error."""
 
     pod: str
     uid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveRolloutAnnotation:
+class RemoveRolloutAnnotation(Struct, frozen=True, kw_only=True):
     """Removes an annotation of the Rollout, if it has this value and the Rollout has not changed since the decision."""
 
     annotation: str
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteStatus:
+class WriteStatus(Struct, frozen=True, kw_only=True):
     """Merge-patches the Rollout's `.status`, if the Rollout has not changed since the decision."""
 
     patch: Manifest
@@ -133,45 +126,39 @@ Write: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadService:
+class ReadService(Struct, frozen=True):
     """GETs one Service."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadConfig:
+class ReadConfig(Struct, frozen=True):
     """GETs one source of configuration, for its hash. All Rollouts of the namespace that name it share one read."""
 
     kind: ConfigKind
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class TrySecretCopy:
+class TrySecretCopy(Struct, frozen=True):
     """Tries to POST a Secret of that name, as a dry run: only that tells whether it is there without the right to read it."""
 
     rollout: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListPods:
+class ListPods(Struct, frozen=True):
     """Lists the pods of the Rollout's ReplicaSets."""
 
     label_selector: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAutoscaling:
+class ReadAutoscaling(Struct, frozen=True):
     """Reads the Rollout's autoscalers and what the gate's container uses, from lists that the whole namespace shares."""
 
     gate: AutoscalingGate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRoute:
+class ReadRoute(Struct, frozen=True, kw_only=True):
     """Finds out which version of the kind the server has, and GETs one route and the object that we own beside it.
 
     Args:
@@ -185,8 +172,7 @@ class ReadRoute:
     owned_kinds: tuple[Kind, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadClasses:
+class ReadClasses(Struct, frozen=True):
     """GETs a route's Gateways, as `namespace/name`, and their classes."""
 
     gateways: tuple[str, ...]
@@ -201,8 +187,7 @@ class AskDataPlanes:
     question: LiveQuestion = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class AskProbes:
+class AskProbes(Struct, frozen=True):
     """Asks the probes of `spec.drain` about a revision, after listing its pods."""
 
     question: DrainQuestion

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, assert_never
+
+from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import metadata_of
@@ -52,8 +53,7 @@ _UNKNOWN_FIELD = "strict decoding error: unknown field"
 _IS_OLDER = "is older than that field: upgrade it, or remove what needs the field from the strategy"
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutVersion:
+class RolloutVersion(Struct, frozen=True):
     """The Rollout and its version that the decision was made on."""
 
     key: Key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TypeAlias, assert_never
 
 from rollouts.controller.act.calls import (
@@ -21,6 +20,7 @@ from rollouts.controller.act.calls import (
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import UNREADABLE, RouteRead
 from rollouts.controller.workqueue.managed import managed_by_text
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained, AskFeatures, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
 from rollouts.core.analysis.cluster_source import FromCluster
@@ -37,8 +38,7 @@ from rollouts.ports import Clock, MetricEndpoints
 _NUMBERS = re.compile(r"[^\[\], ]+")
 
 
-@dataclass(frozen=True, slots=True)
-class SecretProblem:
+class SecretProblem(Struct, frozen=True):
     """Why the value of a secret is not known, in words of ours."""
 
     why: str

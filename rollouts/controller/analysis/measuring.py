@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
+from msgspec import Struct
 
 from rollouts.controller.analysis.sources import (
     UNAVAILABLE,
@@ -38,8 +39,7 @@ MEASUREMENT_DEADLINE_S = 330.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A result that is not recorded yet.
 
     Args:

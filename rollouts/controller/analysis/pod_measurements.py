@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rollouts.cluster.client import Client
-from rollouts.cluster.structs import Struct
+from rollouts.cluster.structs import Partial
 from rollouts.controller.analysis.sources import MeasuredRun, failed, stopped
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
@@ -24,21 +24,21 @@ from rollouts.ports import Clock
 LISTS_AT_ONCE = 4  # the API server looks at every pod of a namespace to find those of one revision
 
 
-class _PodMetadata(Struct, frozen=True):
+class _PodMetadata(Partial, frozen=True):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
-class _Pod(Struct, frozen=True):
+class _Pod(Partial, frozen=True):
     metadata: _PodMetadata = _PodMetadata()
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class _ListMetadata(Struct, frozen=True):
+class _ListMetadata(Partial, frozen=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class _Page(Struct, frozen=True):
+class _Page(Partial, frozen=True):
     metadata: _ListMetadata = _ListMetadata()
     items: tuple[_Pod, ...] | None = None
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.api.spec.analysis.run import parse_run, time_to_live_in
 from rollouts.api.status.analysis_run import read_run_status, run_status_to_wire
 from rollouts.api.status.wire import merge_patch
 from rollouts.cluster.decoding import json_object
-from rollouts.cluster.structs import AnalysisRunObject, Struct
+from rollouts.cluster.structs import AnalysisRunObject, Partial
 from rollouts.controller.analysis.measuring import Taken
 from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
@@ -32,8 +32,7 @@ _OVER = frozenset(phase.value for phase in AnalysisPhase if phase.over)
 _MEASUREMENT_BYTES = 200  # without its texts
 
 
-@dataclass(frozen=True, slots=True)
-class RunStatusRead:
+class RunStatusRead(Struct, frozen=True):
     """`.status` of a run.
 
     Args:
@@ -44,7 +43,7 @@ class RunStatusRead:
     problems: tuple[str, ...] = ()
 
 
-class _Quick(Struct, frozen=True):
+class _Quick(Partial, frozen=True):
     phase: str = ""
 
 

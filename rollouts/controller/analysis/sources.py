@@ -6,9 +6,10 @@ A kind without one is not available in this installation. Its measurements are E
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, assert_never
+
+from msgspec import Struct
 
 from rollouts.core.analysis.cluster_source import (
     AutoscalerMetric,
@@ -54,8 +55,7 @@ UNAVAILABLE: Mapping[SourceName, str] = {
 """What the measurements of a source say that this installation does not have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredRun:
+class MeasuredRun(Struct, frozen=True, kw_only=True):
     """The AnalysisRun that a measurement is for.
 
     Args:

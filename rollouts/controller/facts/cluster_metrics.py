@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
+from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.core.model.autoscaling import (
@@ -44,8 +44,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Struct, frozen=True):
     """Something could not be read.
 
     Args:
@@ -56,8 +55,7 @@ class Unread:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Read(Generic[T]):
+class Read(Struct, Generic[T], frozen=True):
     """What was read.
 
     Args:

@@ -6,10 +6,10 @@ Nothing is watched: a class changes its features only when its product is upgrad
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.errors import ApiForbidden, ApiNotFound
@@ -44,8 +44,7 @@ class _Class(msgspec.Struct, frozen=True):
     status: _ClassStatus = _ClassStatus()
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     features: frozenset[str]
     at_s: float
 

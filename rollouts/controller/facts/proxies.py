@@ -15,18 +15,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Any, Protocol
 
 import msgspec
 import structlog
+from msgspec import Struct
 
 from rollouts.api.v1alpha1.wire import parse_duration
 from rollouts.cluster.client import Client
 from rollouts.cluster.discovery import server_version
 from rollouts.core.context.drain_numbers import DEFAULT_MIN_SYNC_S
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
 from rollouts.objects import CONFIG_MAP, Kind
 from rollouts.ports import ApiServer
@@ -52,8 +53,7 @@ _KERNEL = re.compile(r"(\d+)\.(\d+)")
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
+class ClusterFacts(Struct, frozen=True):
     """The known facts about the cluster.
 
     Args:

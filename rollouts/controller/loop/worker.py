@@ -6,7 +6,7 @@ No object's content can end the process: whatever a pass raises is counted, logg
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 import structlog
@@ -36,6 +36,7 @@ from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.decide import decide, decide_invalid
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.api.spec.parse import parse_rollout, parse_spec
 from rollouts.api.status.wire import status_from_wire
@@ -35,6 +36,7 @@ from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.config.lost import beside_named, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.drain import ProxyFacts
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
 from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import ServiceRef
@@ -72,13 +74,11 @@ from rollouts.traffic.codec import Context, Destination
 PARSED_MAX = 2_000  # specs kept parsed: 10 KB each; idle Rollouts need none
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct, frozen=True):
     """The Rollout does not exist."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """A Rollout whose spec can be carried out.
 
     Args:
@@ -94,8 +94,7 @@ class Seen:
     trouble: ObjectUnreadable | WatchFailed | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True, kw_only=True):
     """A Rollout whose spec cannot be carried out, with all its problems."""
 
     metadata: Metadata
@@ -105,24 +104,21 @@ class Unreadable:
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Illegible:
+class Illegible(Struct, frozen=True):
     """A Rollout object that cannot be decoded. Its status is unknown, so it cannot be written either."""
 
     metadata: Metadata
     trouble: ObjectUnreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
+class Undecided(Struct, frozen=True):
     """A Rollout that names a traffic provider which is not known yet. Its key is queued again when the provider is known."""
 
 
 Observation: TypeAlias = Seen | Unreadable | Illegible | Undecided | Gone
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
+class _Parsed(Struct, frozen=True):
     """A parsed spec, kept for each (uid, generation): parsing costs more than the rest of a pass.
 
     Args:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.api.spec.routing import CANARY_PATH, ROUTING_PATH, router_path
 from rollouts.controller.facts.live_providers import why_not
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, Strategy, TrafficRouting
 from rollouts.core.model.traffic import RouteName
 from rollouts.errors import SpecInvalid, SpecProblem
@@ -18,8 +20,7 @@ from rollouts.traffic.demands import impossible
 Providers: TypeAlias = Mapping[str, Provider]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One place where a Rollout's traffic is split.
 
     Args:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.cluster.decoding import LEVELS_MAX
 from rollouts.cluster.json_parts import is_deeper
@@ -52,8 +53,7 @@ UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 READ_MAX = 4_000  # routes kept decoded, a few KB each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteRead:
+class RouteRead(Struct, frozen=True, kw_only=True):
     """A place, its route as core sees it, and what a write to it needs.
 
     Args:
@@ -72,8 +72,7 @@ class RouteRead:
     host: ServiceObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _SplitRead:
+class _SplitRead(Struct, frozen=True):
     """What a provider has read of a route: the split, or None and the problem."""
 
     provider: Provider

@@ -7,9 +7,10 @@ status says why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import Store, Table
@@ -24,8 +25,7 @@ from rollouts.objects import ENDPOINT_SLICE, REPLICA_SET, SERVICE, Key, Kind
 from rollouts.ports import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Struct, frozen=True):
     """Judges from the state of the watches what can be seen.
 
     Args:

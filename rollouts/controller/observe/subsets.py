@@ -7,10 +7,10 @@ EndpointSlices show the ready pods. A subset counts as managed when both carry o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import assert_never
 
 from rollouts.controller.observe.routes import RouteRead
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.selectors import selects
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceSeen, ServiceUnasked

@@ -9,8 +9,9 @@ import os
 import ssl
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.secret_data import secret_data
@@ -23,8 +24,7 @@ from rollouts.secret import Secret
 FILE_MAX_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class NotRead:
+class NotRead(Struct, frozen=True):
     """Why credentials could not be read, in words without a part of them.
 
     Args:

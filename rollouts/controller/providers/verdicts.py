@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from rollouts.api.times import format_time
 from rollouts.cluster.client import Client
@@ -18,8 +19,7 @@ from rollouts.ports import MERGE_PATCH, Clock
 MESSAGE_MAX = 8_000  # characters: a status must not contain whole objects
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """The verdict on a declaration.
 
     Args:

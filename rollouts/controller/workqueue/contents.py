@@ -7,8 +7,9 @@ still true, see `observe/config.py`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.cluster.structs import ConfigMapMetadata, ConfigMapObject
 from rollouts.controller.workqueue.askers import Askers
@@ -21,8 +22,7 @@ SourceKey: TypeAlias = tuple[ConfigKind, str, str]
 """Kind, namespace and name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContentRead:
+class ContentRead(Struct, frozen=True, kw_only=True):
     """One version of a source.
 
     Args:
@@ -37,8 +37,7 @@ class ContentRead:
     left_alone: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadFailed:
+class ReadFailed(Struct, frozen=True, kw_only=True):
     """The last read brought no content; it is repeated.
 
     Args:
@@ -50,8 +49,7 @@ class ReadFailed:
     needs_a_person: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SecretSeen:
+class SecretSeen(Struct, frozen=True):
     """What the last look at a Secret showed.
 
     Args:

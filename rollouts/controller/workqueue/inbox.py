@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
@@ -20,8 +21,7 @@ POD_LISTS_MAX = 1_000  # Rollouts whose lists are kept; the least recently used 
 COPY_LOOKS_MAX = 100  # copies of Secrets of one Rollout; the oldest answer is dropped first, and asked for again
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAnswer:
+class ServiceAnswer(Struct, frozen=True):
     """The API server's answer about one Service.
 
     Args:
@@ -33,8 +33,7 @@ class ServiceAnswer:
     asked_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteAnswer:
+class RouteAnswer(Struct, frozen=True, kw_only=True):
     """The API server's answer about one route.
 
     Args:

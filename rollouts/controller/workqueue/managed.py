@@ -7,7 +7,7 @@ counts for a Rollout only when its spec names it, or its status records that it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.cluster.structs import OwnerReference, RouteObject, ServiceObject
 from rollouts.manifests.ownership import MADE_FROM, MANAGED_BY, allows
@@ -46,8 +46,7 @@ def _owner(service: ServiceObject) -> Key | None:
     return Key(service.metadata.namespace, name) if name else None
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedRouteObject:
+class ManagedRouteObject(Struct, frozen=True):
     """Where a managed route is."""
 
     kind: Kind

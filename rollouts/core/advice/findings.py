@@ -6,8 +6,9 @@ proxies. `rollouts lint` and `rollouts plan` print the findings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Severity(StrEnum):
@@ -60,8 +61,7 @@ class Rule(StrEnum):
     STUCK = "Stuck"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that loses requests or changes shares.
 
     Args:

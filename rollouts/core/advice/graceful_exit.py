@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.signals import Reach, sigterm, sleep_s_of
@@ -27,8 +28,7 @@ _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _POD = "spec.template.spec"
 
 
-@dataclass(frozen=True, slots=True)
-class _Container:
+class _Container(Struct, frozen=True):
     fields: Mapping[str, Any]
     path: str
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.model.autoscaling import SAMPLE_MAX_AGE_S, ContainerMetric
 
 
-@dataclass(frozen=True, slots=True)
-class FromCluster:
+class FromCluster(Struct, frozen=True):
     """A source of the cluster's own: only a run about a Rollout can ask it, and no secret may stand in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerResourceMetric(FromCluster):
+class ContainerResourceMetric(FromCluster, frozen=True, kw_only=True):
     """What one container of the revision's pods uses (metrics.k8s.io).
 
     Args:
@@ -26,8 +25,7 @@ class ContainerResourceMetric(FromCluster):
     max_age_s: float = SAMPLE_MAX_AGE_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalerMetric(FromCluster):
+class AutoscalerMetric(FromCluster, frozen=True, kw_only=True):
     """What a HorizontalPodAutoscaler says.
 
     Args:
@@ -37,8 +35,7 @@ class AutoscalerMetric(FromCluster):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedObject:
+class DescribedObject(Struct, frozen=True, kw_only=True):
     """The object that a custom metric is about, in the namespace of the run."""
 
     api_version: str
@@ -46,8 +43,7 @@ class DescribedObject:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomMetric(FromCluster):
+class CustomMetric(FromCluster, frozen=True, kw_only=True):
     """A metric of custom.metrics.k8s.io.
 
     Args:
@@ -62,8 +58,7 @@ class CustomMetric(FromCluster):
     max_age_s: float = SAMPLE_MAX_AGE_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalMetric(FromCluster):
+class ExternalMetric(FromCluster, frozen=True, kw_only=True):
     """A metric of external.metrics.k8s.io, in the namespace of the run.
 
     Args:

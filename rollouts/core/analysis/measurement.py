@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisPhase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(Struct, frozen=True, kw_only=True):
     """One measurement of one metric.
 
     Args:
@@ -39,8 +38,7 @@ class Measurement:
         return self.finished_at_s is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricResult:
+class MetricResult(Struct, frozen=True, kw_only=True):
     """All that is known of one metric of a run.
 
     Args:
@@ -76,8 +74,7 @@ class MetricResult:
         return self.last if self.last is not None and not self.last.finished else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
+class RunStatus(Struct, frozen=True, kw_only=True):
     """`.status` of an AnalysisRun.
 
     Args:

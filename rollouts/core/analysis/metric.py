@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from rollouts.core.analysis.source import MetricSource
 
 FAILURE_LIMIT = 0
@@ -25,8 +27,7 @@ class NoData(StrEnum):
     WAIT = "wait"  # it does not count: the metric is measured again after its interval
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricRules:
+class MetricRules(Struct, frozen=True, kw_only=True):
     """When a metric is measured, and how many of its measurements may go wrong.
 
     Args:
@@ -76,8 +77,7 @@ class MetricCondition:
     min_samples: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretReference:
+class SecretReference(Struct, frozen=True, kw_only=True):
     """An argument whose value is one key of a Secret in the namespace of the run.
 
     Args:
@@ -89,8 +89,7 @@ class SecretReference:
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
+class Metric(Struct, frozen=True, kw_only=True):
     """One metric of a run.
 
     Args:
@@ -98,6 +97,6 @@ class Metric:
     """
 
     rules: MetricRules
-    condition: MetricCondition = field(default_factory=MetricCondition)
+    condition: MetricCondition = MetricCondition()
     source: MetricSource
     secrets: tuple[SecretReference, ...] = ()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class InFile:
+
+class InFile(Struct, frozen=True):
     """A file that is mounted into the controller's pod.
 
     Args:
@@ -21,8 +21,7 @@ class InFile:
         return f"file {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class InSecret:
+class InSecret(Struct, frozen=True):
     """One key of a Secret in the controller's own namespace."""
 
     name: str
@@ -38,23 +37,20 @@ READS_ONLY = ("GET",)
 CredentialPlace: TypeAlias = InFile | InSecret
 
 
-@dataclass(frozen=True, slots=True)
-class BasicPlace:
+class BasicPlace(Struct, frozen=True):
     """User and password (RFC 7617)."""
 
     username: str
     password: CredentialPlace
 
 
-@dataclass(frozen=True, slots=True)
-class BearerPlace:
+class BearerPlace(Struct, frozen=True):
     """A token (RFC 6750)."""
 
     token: CredentialPlace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OAuth2Place:
+class OAuth2Place(Struct, frozen=True, kw_only=True):
     """Client credentials (RFC 6749, section 4.4)."""
 
     token_url: str
@@ -66,8 +62,7 @@ class OAuth2Place:
 Identity: TypeAlias = BasicPlace | BearerPlace | OAuth2Place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricServer:
+class MetricServer(Struct, frozen=True, kw_only=True):
     """What a MetricProvider declares.
 
     Args:

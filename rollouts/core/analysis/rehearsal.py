@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement, RunStatus
 from rollouts.core.analysis.metric import MetricRules
@@ -14,8 +15,7 @@ LOOKS_MAX = 2_000
 """Looks at one run, each with a measurement of some metric. A run that is not over by then is taken for one without an end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRehearsal:
+class RunRehearsal(Struct, frozen=True, kw_only=True):
     """What would become of a run.
 
     Args:

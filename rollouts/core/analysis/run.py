@@ -7,8 +7,9 @@ flight is stopped. It is over when all its metrics are.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
@@ -29,8 +30,7 @@ class Task(StrEnum):
     STOP = "stop"  # answered by a finished measurement: the truth, if there is one by now, else Pending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class Due(Struct, frozen=True, kw_only=True):
     """One metric that is measured now.
 
     Args:
@@ -46,8 +46,7 @@ class Due:
     carried: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDecision:
+class RunDecision(Struct, frozen=True, kw_only=True):
     """What follows for a run. The status is recorded before anything of `due` is done.
 
     Args:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from rollouts.core.analysis.metric import Metric, MetricRules
 from rollouts.core.analysis.time_to_live import TimeToLive
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
+class RunSpec(Struct, frozen=True, kw_only=True):
     """All metrics of a run, with the values of its arguments.
 
     Args:

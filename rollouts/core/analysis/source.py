@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rollouts.core.analysis.cluster_source import (
     ClusterSource,
     ContainerResourceMetric,
@@ -29,8 +31,7 @@ ALPHA = 0.05
 """Chance that the answer of a comparison is wrong, where its author says nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRange:
+class QueryRange(Struct, frozen=True, kw_only=True):
     """A range query instead of an instant one: expressions that give times, and the step between two samples.
 
     Args:
@@ -98,8 +99,7 @@ class WebQuery:
     authentication: OAuth2 | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobMetric:
+class JobMetric(Struct, frozen=True, kw_only=True):
     """A Kubernetes Job in the Rollout's namespace: its success is the measurement's.
 
     Args:
@@ -111,8 +111,7 @@ class JobMetric:
     spec: Manifest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodEvidence:
+class PodEvidence(Struct, frozen=True, kw_only=True):
     """What Kubernetes shows of the revision's own pods: restarts, kills for memory, readiness. It needs no server.
 
     Args:
@@ -138,8 +137,7 @@ class ComparedBy(Enum):
     RANKS = "Mann-Whitney U test"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class Effect(Struct, frozen=True, kw_only=True):
     """How much worse the canary may be.
 
     Args:
@@ -151,8 +149,7 @@ class Effect:
     relative: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """Canary against stable: the same query for both, with what tells their pods apart in place of `{{arm}}`.
 
     Args:

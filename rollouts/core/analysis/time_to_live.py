@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import RunStatus
 from rollouts.core.model.analysis import AnalysisPhase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeToLive:
+class TimeToLive(Struct, frozen=True, kw_only=True):
     """How long a run is kept after its end, in seconds; None for no such rule.
 
     Args:

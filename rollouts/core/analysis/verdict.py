@@ -6,7 +6,7 @@ successful measurement does not succeed, whatever its limits bear and whoever en
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.core.analysis.measurement import Measurement, MetricResult
 from rollouts.core.analysis.metric import MetricRules
@@ -14,8 +14,7 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(Struct, frozen=True):
     """A phase, and why it is that one; "" where the phase says it all."""
 
     phase: AnalysisPhase

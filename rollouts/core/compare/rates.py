@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from rollouts.core.compare.stakes import Stakes
 
@@ -37,8 +38,7 @@ _STEPS_MAX = 100  # by Newton's method, within an interval that is halved where 
 _LAST_STEP = 1e-9  # of the rate; after it Newton's method is exact as a double is
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Events of one arm.
 
     Args:
@@ -60,8 +60,7 @@ class Counts:
 NOTHING = Counts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateEvidence:
+class RateEvidence(Struct, frozen=True, kw_only=True):
     """All that was counted, and what follows from it."""
 
     canary: Counts = field(default_factory=Counts)
@@ -96,15 +95,13 @@ def with_counts(
     return RateEvidence(canary=tally.canary + canary, stable=tally.stable + stable, stakes=stakes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(Struct, frozen=True):
     canary: Counts
     stable: Counts
     effect: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Bet:
+class _Bet(Struct, frozen=True):
     """Two rates, each above 0 and below 1.
 
     Args:

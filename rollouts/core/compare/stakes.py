@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Conclusion(Enum):
@@ -15,8 +16,7 @@ class Conclusion(Enum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stakes:
+class Stakes(Struct, frozen=True, kw_only=True):
     """Evidence for each answer (e-values), as logarithms: 0 is none, and below 0 speaks against it."""
 
     log_worse: float = 0.0

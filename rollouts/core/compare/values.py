@@ -15,13 +15,13 @@ safe anytime-valid inference", 2023, https://arxiv.org/abs/2210.01948.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.compare.stakes import Stakes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class Sides(Struct, frozen=True, kw_only=True):
     """On which side of their limits the looks were.
 
     Args:

@@ -7,8 +7,9 @@ container reads. Source of the places: https://kubernetes.io/docs/reference/gene
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.core.model.config import ConfigKind, ConfigRef
 from rollouts.objects import name_problem
@@ -29,8 +30,7 @@ _OF_A_VOLUME = (("configMap", "name", _CONFIG_MAP), ("secret", "secretName", _SE
 _OF_A_PROJECTION = (("configMap", "name", _CONFIG_MAP), ("secret", "name", _SECRET))
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigPlace:
+class ConfigPlace(Struct, frozen=True):
     """One place of a template that names a source.
 
     Args:

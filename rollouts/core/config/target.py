@@ -6,7 +6,6 @@ takes nothing from the pods that run.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import assert_never
@@ -168,7 +167,7 @@ def _why_unusable(copy: CopySeen) -> str:
 
 
 def _by_name(use: ConfigUse) -> ConfigUse:
-    return dataclasses.replace(use, copy="")
+    return replace(use, copy="")
 
 
 def _settling(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str) -> ConfigHold | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.core.context.waits import Wait
 from rollouts.core.model.changes import StatusChange
 from rollouts.core.model.intents import Intent, Notice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contribution:
+class Contribution(Struct, frozen=True, kw_only=True):
     """One rule's part of a Decision.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Traffic
@@ -12,8 +13,7 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Route, RouteAbsent, RouteSeen, RouteUnasked, Split
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveWeight:
+class EffectiveWeight(Struct, frozen=True):
     """The range of the traffic that the canary Service may get.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from rollouts.core.config.lost import uses_too_late
 from rollouts.core.context.drain_numbers import drain_numbers
@@ -22,8 +23,7 @@ from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import Route
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that facts are computed once and kept
-class PassContext:
+class PassContext(Struct, frozen=True, kw_only=True, dict=True):
     """A Snapshot with the roles of its ReplicaSets under `status`. Facts depend only on the Snapshot and the roles.
 
     Args:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.model.reasons import Reason
 
@@ -53,8 +54,7 @@ NOT_HELD_UP = (
 """Waits that no progress deadline ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """What stops the Rollout now.
 
     Args:

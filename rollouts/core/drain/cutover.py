@@ -17,7 +17,8 @@ pods when `stableService` leaves them, and one pod of a revision that `stableSer
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest
@@ -49,8 +50,7 @@ REVISIONS_ASKED = 2
 _EARLY_S = 0.1  # timers and clocks are not exact: two polls this much closer than POLL_S are still two
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(Struct, frozen=True):
     """A Service goes from revision `leaving` to revision `to`; "" for an unknown one."""
 
     service: ServiceRef

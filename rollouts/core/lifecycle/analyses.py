@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
@@ -34,8 +35,7 @@ TOLD_S = 10.0
 _NAME_MAX = 63  # a Job that measures for a run carries the run's name as a label
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class Guard(Struct, frozen=True, kw_only=True):
     """What one analysis means for a pass.
 
     Args:

@@ -12,11 +12,13 @@ are declared states instead of commands and hold whenever their revision comes: 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from rollouts.core.context.waits import earliest
 from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, GatesOf, Verdict
 from rollouts.core.model.analysis import AnalysisGate
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Rollout
@@ -29,8 +31,7 @@ _ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.
 _TOLD_WHEN_DONE = frozenset({Verb.ABORT, Verb.RETRY})  # their Event comes with the abort and the new attempt
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The commands of one pass.
 
     Args:

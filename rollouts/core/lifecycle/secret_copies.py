@@ -6,7 +6,6 @@ ReplicaSet has copies of its own, the cluster's garbage collector deletes them w
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 
 from rollouts.core.config.content import copy_name
@@ -69,7 +68,7 @@ def _beside(ctx: PassContext, lacking: Iterable[ReplicaSet]) -> list[Intent]:
 def _with_copies(found: ReplicaSet, patch: PatchReplicaSet) -> list[Intent]:
     """The copies of a ReplicaSet, and then the patch, which notes them."""
     owner, uses = CopyOwner(found.name, found.uid), found.config or ()
-    noted = tuple([dataclasses.replace(use, made=use.made or use.waits_for_copy) for use in uses])
+    noted = tuple([replace(use, made=use.made or use.waits_for_copy) for use in uses])
     made = [CreateConfigCopy(use, owner) for use in uses if use.waits_for_copy]
     return [*made, replace(patch, config=noted)]
 
@@ -93,7 +92,7 @@ def _without_pods(ctx: PassContext, intent: CreateReplicaSet) -> CreateReplicaSe
 def _salted(ctx: PassContext, use: ConfigUse, salt: str) -> ConfigUse:
     rollout = ctx.seen.rollout.name
     name = copy_name(use.kind, rollout=rollout, source=use.source, content=use.content, salt=salt)
-    return dataclasses.replace(use, copy=name)
+    return replace(use, copy=name)
 
 
 def _why_not(ctx: PassContext, found: ReplicaSet) -> Wait | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.reasons import Reason
@@ -19,8 +20,7 @@ FULL = "full"
 _NAMED_ANALYSES = (AnalysisKind.BACKGROUND, AnalysisKind.PRE_PROMOTION, AnalysisKind.POST_PROMOTION)
 
 
-@dataclass(frozen=True, slots=True)
-class Gates:
+class Gates(Struct, frozen=True):
     """Where a revision may be promoted.
 
     Args:
@@ -38,8 +38,7 @@ GatesOf: TypeAlias = Callable[[Strategy, RolloutStatus], Gates]
 """Where the current revision of a status may be promoted; asked only for an annotation that is judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """An annotation's value, and what it is judged by.
 
     Args:

@@ -11,6 +11,8 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 
 class AnalysisPhase(StrEnum):
     """Of a measurement, of a metric and of a run."""
@@ -82,8 +84,7 @@ class Analysis:
     starting_step: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisGate:
+class AnalysisGate(Struct, frozen=True):
     """One place in an update that an analysis guards.
 
     Args:
@@ -119,8 +120,7 @@ class RunDraft:
     annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
-@dataclass(frozen=True, slots=True)
-class DraftProblem:
+class DraftProblem(Struct, frozen=True):
     """Why no run can be made now: a template is missing, or it is wrong together with the arguments.
 
     Args:
@@ -133,8 +133,7 @@ class DraftProblem:
 Draft: TypeAlias = RunDraft | DraftProblem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSeen:
+class RunSeen(Struct, frozen=True, kw_only=True):
     """An AnalysisRun that this Rollout's uid controls.
 
     Args:
@@ -165,8 +164,7 @@ class RunSeen:
     shortest_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysisRecord:
+class AnalysisRecord(Struct, frozen=True, kw_only=True):
     """The latest run of one gate of the current update, in `status.analyses`.
 
     Args:

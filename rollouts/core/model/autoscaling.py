@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 SAMPLE_MAX_AGE_S = 90.0
 """A sample that is older says nothing about now. metrics-server scrapes every 15 s, some installations every 60 s."""
 
@@ -25,8 +27,7 @@ class ContainerMetric(StrEnum):
     MEMORY = "memory"  # in bytes, working set
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerLimit:
+class ContainerLimit(Struct, frozen=True, kw_only=True):
     """The highest use of one container, averaged over the pods of one revision.
 
     Args:
@@ -38,8 +39,7 @@ class ContainerLimit:
     max_utilization_percent: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalingGate:
+class AutoscalingGate(Struct, frozen=True, kw_only=True):
     """What the autoscaler must show before a step is complete.
 
     Args:
@@ -53,8 +53,7 @@ class AutoscalingGate:
     container: ContainerLimit | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingCondition:
+class ScalingCondition(Struct, frozen=True):
     """A condition of a HorizontalPodAutoscaler: ScalingActive, AbleToScale or ScalingLimited.
 
     Args:
@@ -66,8 +65,7 @@ class ScalingCondition:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalerSeen:
+class AutoscalerSeen(Struct, frozen=True, kw_only=True):
     """A HorizontalPodAutoscaler (autoscaling/v2) as it was read.
 
     Args:
@@ -93,8 +91,7 @@ class AutoscalerSeen:
     owner: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerUse:
+class ContainerUse(Struct, frozen=True, kw_only=True):
     """What one container of a revision's pods uses, all of them together.
 
     Args:
@@ -146,8 +143,7 @@ class AutoscalingSeen:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalerRecord:
+class AutoscalerRecord(Struct, frozen=True, kw_only=True):
     """What `status.autoscaling` tells of one autoscaler.
 
     Args:
@@ -165,8 +161,7 @@ class AutoscalerRecord:
     settled_since_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UseRecord:
+class UseRecord(Struct, frozen=True, kw_only=True):
     """What `status.autoscaling` tells of the gate's container in one revision.
 
     Args:
@@ -183,8 +178,7 @@ class UseRecord:
     oldest_at_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalingRecord:
+class AutoscalingRecord(Struct, frozen=True, kw_only=True):
     """What the gate was last told, for people: it decides nothing.
 
     Args:

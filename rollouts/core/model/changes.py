@@ -7,8 +7,9 @@ pass (`core/lifecycle/conditions.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.frozen import replace
@@ -29,8 +30,7 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverRevisions:
+class RecoverRevisions(Struct, frozen=True):
     """Revisions that status lacks, found in the cluster or in the history."""
 
     stable_revision: str
@@ -41,8 +41,7 @@ class RecoverRevisions:
         return replace(status, stable_revision=self.stable_revision, current_revision=self.current_revision)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartUpdate:
+class StartUpdate(Struct, frozen=True, kw_only=True):
     """Starts the update to another revision.
 
     Args:
@@ -78,8 +77,7 @@ class StartUpdate:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StartSteps:
+class StartSteps(Struct, frozen=True):
     """Starts the update again at the first step of a changed list of steps."""
 
     strategy_hash: str
@@ -90,8 +88,7 @@ class StartSteps:
         return replace(_at_first_step(status, at_s=self.at_s), strategy_hash=self.strategy_hash)
 
 
-@dataclass(frozen=True, slots=True)
-class KeepStepsDone:
+class KeepStepsDone(Struct, frozen=True):
     """Keeps a finished update finished although the list of steps has changed."""
 
     strategy_hash: str
@@ -102,8 +99,7 @@ class KeepStepsDone:
         return replace(status, strategy_hash=self.strategy_hash, step_index=self.step_count, gate_passed=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """Tries the current revision again from its first step."""
 
     attempt: int
@@ -114,8 +110,7 @@ class Retry:
         return replace(_at_first_step(status, at_s=self.at_s), attempt=self.attempt)
 
 
-@dataclass(frozen=True, slots=True)
-class AbortUpdate:
+class AbortUpdate(Struct, frozen=True):
     """Aborts the current revision; its steps start over when it is tried again."""
 
     abort: Abort
@@ -133,8 +128,7 @@ class AbortUpdate:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareAbort:
+class DeclareAbort(Struct, frozen=True):
     """Makes an existing abort last as long as its annotation."""
 
     abort: Abort
@@ -144,8 +138,7 @@ class DeclareAbort:
         return replace(status, abort=replace(self.abort, declared=True))
 
 
-@dataclass(frozen=True, slots=True)
-class SkipSteps:
+class SkipSteps(Struct, frozen=True):
     """Skips all steps because somebody promoted the update past them; the state after the last step must still be reached."""
 
     step_count: int
@@ -156,8 +149,7 @@ class SkipSteps:
         return replace(status, step_index=self.step_count, step_started_at_s=self.at_s)
 
 
-@dataclass(frozen=True, slots=True)
-class CompleteStep:
+class CompleteStep(Struct, frozen=True):
     """The previous step is done, and step `step_index` begins."""
 
     step_index: int
@@ -168,8 +160,7 @@ class CompleteStep:
         return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
 
 
-@dataclass(frozen=True, slots=True)
-class SetCanaryWeight:
+class SetCanaryWeight(Struct, frozen=True):
     """Sets the share of traffic, or of pods, that the canary should have now; None for a strategy without one."""
 
     weight_percent: WeightPercent | None
@@ -179,8 +170,7 @@ class SetCanaryWeight:
         return replace(status, weight_percent=self.weight_percent)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordGate:
+class RecordGate(Struct, frozen=True):
     """Blue-green: records when the preview reached its gate, and whether it passed."""
 
     started_at_s: float | None
@@ -191,8 +181,7 @@ class RecordGate:
         return replace(status, gate_started_at_s=self.started_at_s, gate_passed=self.passed)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSelected:
+class RecordSelected(Struct, frozen=True):
     """Blue-green: records the revisions that the Services' selectors name."""
 
     active_revision: str
@@ -203,8 +192,7 @@ class RecordSelected:
         return replace(status, active_revision=self.active_revision, preview_revision=self.preview_revision)
 
 
-@dataclass(frozen=True, slots=True)
-class Promote:
+class Promote(Struct, frozen=True):
     """Makes the current revision the stable one.
 
     Args:
@@ -230,8 +218,7 @@ class Promote:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeRoles:
+class ExchangeRoles(Struct, frozen=True):
     """`pingPong`: the two Services exchange roles, so the traffic of the former canary Service is that of the stable one now."""
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
@@ -244,8 +231,7 @@ class ExchangeRoles:
         return replace(status, traffic=traffic, pong_is_stable=not status.pong_is_stable)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordCommands:
+class RecordCommands(Struct, frozen=True):
     """Records the judged commands."""
 
     commands: tuple[Command, ...]
@@ -255,8 +241,7 @@ class RecordCommands:
         return replace(status, commands=self.commands)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordCutovers:
+class RecordCutovers(Struct, frozen=True):
     """Records the present state of the cutovers."""
 
     cutovers: tuple[Cutover, ...]
@@ -266,8 +251,7 @@ class RecordCutovers:
         return replace(status, cutovers=self.cutovers)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordScaleDowns:
+class RecordScaleDowns(Struct, frozen=True):
     """Records the old revisions that keep their pods for a while."""
 
     scale_downs: tuple[ScaleDown, ...]
@@ -277,8 +261,7 @@ class RecordScaleDowns:
         return replace(status, scale_downs=self.scale_downs)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordTraffic:
+class RecordTraffic(Struct, frozen=True):
     """Records which split is wanted and which was found live; None without routers."""
 
     traffic: Traffic | None
@@ -288,8 +271,7 @@ class RecordTraffic:
         return replace(status, traffic=self.traffic)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordReleased:
+class RecordReleased(Struct, frozen=True):
     """Records routes that the spec no longer names and that may still send requests to the canary Service."""
 
     given_back: tuple[GivenBack, ...]
@@ -299,8 +281,7 @@ class RecordReleased:
         return replace(status, given_back=self.given_back)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordElsewhere:
+class RecordElsewhere(Struct, frozen=True):
     """Records the routes in other namespaces that this Rollout manages or is about to manage."""
 
     elsewhere: tuple[RouteName, ...]
@@ -310,8 +291,7 @@ class RecordElsewhere:
         return replace(status, elsewhere=self.elsewhere)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRestart:
+class RecordRestart(Struct, frozen=True):
     """Records that pods older than `older_than_s` have been replaced."""
 
     older_than_s: float
@@ -322,8 +302,7 @@ class RecordRestart:
         return replace(status, restarted_at_s=self.older_than_s, progressed_at_s=self.at_s)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordAnalysis:
+class RecordAnalysis(Struct, frozen=True):
     """Records the latest run of a gate, its verdict, or that somebody promoted the revision past it."""
 
     record: AnalysisRecord
@@ -334,8 +313,7 @@ class RecordAnalysis:
         return replace(status, analyses=(*others, self.record))
 
 
-@dataclass(frozen=True, slots=True)
-class StepBack:
+class StepBack(Struct, frozen=True):
     """Goes back to the step that is done again once somebody promotes the revision past the verdict that has taken it back."""
 
     step_index: int
@@ -346,8 +324,7 @@ class StepBack:
         return replace(status, step_index=self.step_index, step_started_at_s=self.at_s, progressed_at_s=self.at_s)
 
 
-@dataclass(frozen=True, slots=True)
-class GoForward:
+class GoForward(Struct, frozen=True):
     """Tries the step again to which a verdict has gone back: in a new attempt, so all evidence is measured again."""
 
     attempt: int

@@ -6,9 +6,10 @@ one revision has of one source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.model.reasons import Reason
 
@@ -23,8 +24,7 @@ class ConfigKind(StrEnum):
     SECRET = "Secret"  # noqa: S105 - a kind
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ConfigRef:
+class ConfigRef(Struct, frozen=True, order=True):
     """One source that a pod template names.
 
     Args:
@@ -39,8 +39,7 @@ class ConfigRef:
         return f"{self.kind} {self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigUse:
+class ConfigUse(Struct, frozen=True, kw_only=True):
     """What one revision has of one source.
 
     Args:
@@ -76,8 +75,7 @@ class ConfigUse:
         return self.copy or self.source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigVersioning:
+class ConfigVersioning(Struct, frozen=True, kw_only=True):
     """`spec.configVersioning`.
 
     Args:
@@ -93,8 +91,7 @@ class ConfigVersioning:
     retain: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceKnown:
+class SourceKnown(Struct, frozen=True, kw_only=True):
     """A source whose content was read in the version that the watch shows now.
 
     Args:
@@ -112,8 +109,7 @@ class SourceKnown:
     shared_by: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class SourceAbsent:
+class SourceAbsent(Struct, frozen=True):
     """The API server has no such object.
 
     Args:
@@ -123,8 +119,7 @@ class SourceAbsent:
     since_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceUnread:
+class SourceUnread(Struct, frozen=True):
     """Nobody knows the content: it was not read yet in the present version, or the last attempt failed.
 
     Args:
@@ -138,16 +133,14 @@ class SourceUnread:
     asks: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLeftAlone:
+class SourceLeftAlone(Struct, frozen=True):
     """Its annotation `rollouts.dev/config-versioning` is "off"."""
 
 
 Source: TypeAlias = SourceKnown | SourceAbsent | SourceUnread | SourceLeftAlone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopySeen:
+class CopySeen(Struct, frozen=True, kw_only=True):
     """A copy of a ConfigMap (label `rollouts.dev/name`), as the watch shows it. Copies of Secrets are seen by nobody.
 
     Args:
@@ -174,8 +167,7 @@ class CopySeen:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyLook:
+class CopyLook(Struct, frozen=True):
     """Answer to `AskSecretCopy`: whether a copy of a Secret was there at `at_s`.
 
     Args:
@@ -186,8 +178,7 @@ class CopyLook:
     there: bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigHold:
+class ConfigHold(Struct, frozen=True):
     """Why the Rollout stays at the revision on record although its template or a source may have changed.
 
     Args:
@@ -199,8 +190,7 @@ class ConfigHold:
     deadline_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigPlan:
+class ConfigPlan(Struct, frozen=True, kw_only=True):
     """Which revision the spec means now, with the contents of the sources that its template names.
 
     Args:

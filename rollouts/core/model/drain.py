@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 DEFAULT_MAX_REQUEST_S = 30.0  # as long as Kubernetes lets a pod end by default
 DEFAULT_TIMEOUT_S = 300.0
@@ -43,8 +44,7 @@ class OnTimeout(StrEnum):
     PAUSE = "Pause"  # the wait goes on to its end, and the Rollout says so
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyFacts:
+class ProxyFacts(Struct, frozen=True, kw_only=True):
     """What is known about a cluster's proxies; where nodes differ, the worst of them.
 
     Args:
@@ -68,8 +68,7 @@ class ProxyFacts:
     gateway_lag_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrometheusProbe:
+class PrometheusProbe(Struct, frozen=True, kw_only=True):
     """A query whose value is the number of requests or streams in flight at a revision's pods.
 
     Args:
@@ -84,8 +83,7 @@ class PrometheusProbe:
     age_s: float = DEFAULT_SCRAPE_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvoyProbe:
+class EnvoyProbe(Struct, frozen=True, kw_only=True):
     """Counts active requests at a revision's pods, by asking the Envoys that are configured as data planes."""
 
     name: str
@@ -95,8 +93,7 @@ class EnvoyProbe:
 DrainProbe: TypeAlias = PrometheusProbe | EnvoyProbe
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainSpec:
+class DrainSpec(Struct, frozen=True, kw_only=True):
     """`spec.drain`. A Rollout without one has these defaults.
 
     Args:
@@ -119,8 +116,7 @@ class DrainSpec:
         return max((each.max_s for each in self.probes if each.max_s is not None), default=0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainNumbers:
+class DrainNumbers(Struct, frozen=True, kw_only=True):
     """What to wait, and why: one sentence for each number.
 
     Args:

@@ -1,9 +1,11 @@
-"""Changed copies of frozen values. One pass copies a status of thirty fields about six times, so the cost matters."""
+"""Changed copies of frozen values: one `replace` for structs and for the few dataclasses, checked by type checkers."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 __all__ = ["replace"]
 
@@ -13,17 +15,10 @@ else:
     T = TypeVar("T")
 
     def replace(value: T, /, **changes: Any) -> T:
-        """`dataclasses.replace`; a tenth of its cost for a class without slots, whose fields need no second look.
+        """A copy of a value with some fields changed.
 
         Raises: TypeError for a name that is no field.
         """
-        fields = getattr(value, "__dict__", None)
-        if fields is None:
-            return dataclasses.replace(value, **changes)
-        for name in changes:
-            if name not in fields:
-                raise TypeError(f"{type(value).__name__} has no field {name}")
-        copy = object.__new__(type(value))
-        copy.__dict__.update(fields)
-        copy.__dict__.update(changes)
-        return copy
+        if isinstance(value, msgspec.Struct):
+            return msgspec.structs.replace(value, **changes)
+        return dataclasses.replace(value, **changes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisGate, RunDraft
 from rollouts.core.model.autoscaling import AutoscalingGate
@@ -17,8 +18,7 @@ from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteName, Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateReplicaSet:
+class CreateReplicaSet(Struct, frozen=True, kw_only=True):
     """Creates the ReplicaSet of the spec's template; an existing one of that name, owned by our uid, counts as created.
 
     Args:
@@ -36,8 +36,7 @@ class CreateReplicaSet:
     config: tuple[ConfigUse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptReplicaSet:
+class AdoptReplicaSet(Struct, frozen=True, kw_only=True):
     """Makes the Rollout the controller of a ReplicaSet that has none, if it has not changed and the Rollout still exists.
 
     Args:
@@ -50,8 +49,7 @@ class AdoptReplicaSet:
     has_owners: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchReplicaSet:
+class PatchReplicaSet(Struct, frozen=True, kw_only=True):
     """Changes the given fields of a ReplicaSet; None leaves a field as it is.
 
     Args:
@@ -78,8 +76,7 @@ class PatchReplicaSet:
     config: tuple[ConfigUse, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteReplicaSet:
+class DeleteReplicaSet(Struct, frozen=True, kw_only=True):
     """Deletes an old ReplicaSet without pods, if it has not changed since (uid and resourceVersion)."""
 
     name: str
@@ -87,8 +84,7 @@ class DeleteReplicaSet:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchService:
+class SwitchService(Struct, frozen=True, kw_only=True):
     """Makes the Service select `revision` and marks it as managed by this Rollout."""
 
     name: ServiceRef
@@ -97,8 +93,7 @@ class SwitchService:
     revision: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseService:
+class ReleaseService(Struct, frozen=True, kw_only=True):
     """Takes our selector key, label and annotation off a Service that the spec no longer names."""
 
     name: str
@@ -106,8 +101,7 @@ class ReleaseService:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchPod:
+class PatchPod(Struct, frozen=True, kw_only=True):
     """Gives one pod its role's metadata; `removed` names keys of the role it had before."""
 
     name: str
@@ -116,24 +110,21 @@ class PatchPod:
     removed: PodMetadata = PodMetadata()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvictPod:
+class EvictPod(Struct, frozen=True, kw_only=True):
     """Evicts one pod, as `kubectl drain` does: a PodDisruptionBudget may refuse."""
 
     name: str
     uid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveAnnotation:
+class RemoveAnnotation(Struct, frozen=True, kw_only=True):
     """Removes the annotation of a recorded command whose value was `true`."""
 
     verb: Verb
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetTraffic:
+class SetTraffic(Struct, frozen=True, kw_only=True):
     """Writes `split` into the route and marks it as managed by this Rollout; fails with a conflict when it has changed since.
 
     Args:
@@ -149,8 +140,7 @@ class SetTraffic:
     anew: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MakeRoute:
+class MakeRoute(Struct, frozen=True):
     """Creates a route of `trafficRouting.own`; fails with a conflict when one of that name exists by now.
 
     Args:
@@ -161,8 +151,7 @@ class MakeRoute:
     split: Split
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseRoute:
+class ReleaseRoute(Struct, frozen=True, kw_only=True):
     """Releases a route as its user wrote it: the spec no longer names it, or the Rollout is being deleted."""
 
     route: RouteName
@@ -170,22 +159,19 @@ class ReleaseRoute:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskRoute:
+class AskRoute(Struct, frozen=True):
     """Reads one route that is not watched; the answer comes back through the inbox."""
 
     route: RouteName
 
 
-@dataclass(frozen=True, slots=True)
-class AskFeatures:
+class AskFeatures(Struct, frozen=True):
     """Reads which features the class of a route's gateways supports; the answer comes back through the inbox."""
 
     route: RouteName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskLive:
+class AskLive(Struct, frozen=True, kw_only=True):
     """Asks the data plane whether it does what this version of the route says; the answer comes back through the inbox.
 
     Args:
@@ -200,34 +186,29 @@ class AskLive:
     before: Fraction | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AskDrained:
+class AskDrained(Struct, frozen=True):
     """Asks the probes of `spec.drain` what is still in flight at a revision's pods; the answer comes back through the inbox."""
 
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskService:
+class AskService(Struct, frozen=True):
     """Reads one Service that is not watched; the answer comes back through the inbox."""
 
     name: ServiceRef
 
 
-@dataclass(frozen=True, slots=True)
-class AskPods:
+class AskPods(Struct, frozen=True):
     """Lists the Rollout's pods once; the answer comes back through the inbox."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskAutoscaling:
+class AskAutoscaling(Struct, frozen=True):
     """Reads the Rollout's autoscalers and what the gate's container uses; the answer comes back through the inbox."""
 
     gate: AutoscalingGate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateAnalysisRun:
+class CreateAnalysisRun(Struct, frozen=True, kw_only=True):
     """Creates a run of a gate; an existing one of that name, owned by our uid, counts as created.
 
     Args:
@@ -242,16 +223,14 @@ class CreateAnalysisRun:
     draft: RunDraft
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminateAnalysisRun:
+class TerminateAnalysisRun(Struct, frozen=True, kw_only=True):
     """Tells a run to end: nothing new is measured, and what was measured is judged."""
 
     name: str
     uid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteAnalysisRun:
+class DeleteAnalysisRun(Struct, frozen=True, kw_only=True):
     """Deletes a run that is over, if it has not changed since (uid and resourceVersion)."""
 
     name: str
@@ -259,23 +238,20 @@ class DeleteAnalysisRun:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskConfig:
+class AskConfig(Struct, frozen=True):
     """Reads the content of one source; only its hash comes back, to every Rollout that names it."""
 
     ref: ConfigRef
 
 
-@dataclass(frozen=True, slots=True)
-class CopyOwner:
+class CopyOwner(Struct, frozen=True):
     """The ReplicaSet that a copy of a Secret goes with: the controller has no right to delete Secrets, or to see copies."""
 
     name: str
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class CreateConfigCopy:
+class CreateConfigCopy(Struct, frozen=True):
     """Creates the immutable copy of a source; one of that name with the same content, made for this Rollout, counts as created.
 
     It fails with a conflict when the source no longer has the content of `use`.
@@ -288,8 +264,7 @@ class CreateConfigCopy:
     owner: CopyOwner | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteConfigCopy:
+class DeleteConfigCopy(Struct, frozen=True, kw_only=True):
     """Deletes a copy that nothing names, if it has not changed since (uid and resourceVersion)."""
 
     kind: ConfigKind
@@ -298,8 +273,7 @@ class DeleteConfigCopy:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptConfigCopy:
+class AdoptConfigCopy(Struct, frozen=True, kw_only=True):
     """Makes the Rollout the controller of a copy of a ConfigMap that has none, if it has not changed and the Rollout exists.
 
     Args:
@@ -312,8 +286,7 @@ class AdoptConfigCopy:
     has_owners: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseConfigCopy:
+class ReleaseConfigCopy(Struct, frozen=True, kw_only=True):
     """Takes the Rollout off the owners of a copy of a ConfigMap, which then outlives it, if the copy has not changed since.
 
     Args:
@@ -326,8 +299,7 @@ class ReleaseConfigCopy:
     owner_index: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskSecretCopy:
+class AskSecretCopy(Struct, frozen=True):
     """Asks whether a copy of a Secret is there, which nobody may read; the answer comes back through the inbox."""
 
     name: str
@@ -365,8 +337,7 @@ Intent: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A message for people, sent as an Event."""
 
     reason: Reason
@@ -374,8 +345,7 @@ class Notice:
     warning: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """The outcome of one pass.
 
     Args:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 DEFAULT_GRACE_S = 30  # Kubernetes' default
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerExit:
+class ContainerExit(Struct, frozen=True):
     """How one container ends.
 
     Args:
@@ -23,8 +23,7 @@ class ContainerExit:
     sleep_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodExit:
+class PodExit(Struct, frozen=True):
     """How the pods of a template end, as the user wrote it.
 
     Args:
@@ -36,8 +35,7 @@ class PodExit:
     containers: tuple[ContainerExit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Injection:
+class Injection(Struct, frozen=True, kw_only=True):
     """What the controller adds to the template of a new ReplicaSet.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
 from rollouts.core.model.autoscaling import AutoscalingGate
@@ -17,8 +18,7 @@ from rollouts.core.model.traffic import Sticky
 from rollouts.objects import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Percent:
+class Percent(Struct, frozen=True):
     """A share of the replicas in percent, 0..100; `25%` in a manifest."""
 
     value: int
@@ -28,8 +28,7 @@ IntOrPercent: TypeAlias = int | Percent
 """Pods, or a share of the replicas (maxSurge rounds up, maxUnavailable down)."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodMetadata:
+class PodMetadata(Struct, frozen=True):
     """Labels and annotations that pods have for as long as they have a role ("ephemeral metadata")."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -39,8 +38,7 @@ class PodMetadata:
         return bool(self.labels or self.annotations)
 
 
-@dataclass(frozen=True, slots=True)
-class AntiAffinity:
+class AntiAffinity(Struct, frozen=True):
     """Keeps pods of a new revision off the nodes of the stable one.
 
     Args:
@@ -52,23 +50,20 @@ class AntiAffinity:
     weight: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressThreshold:
+class ProgressThreshold(Struct, frozen=True):
     """`replicaProgressThreshold`: how many of the desired replicas must be available to go on."""
 
     value: IntOrPercent
 
 
-@dataclass(frozen=True, slots=True)
-class Router:
+class Router(Struct, frozen=True):
     """One traffic provider that the spec names, with its settings, which only its codec understands."""
 
     name: str
     settings: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficRouting:
+class TrafficRouting(Struct, frozen=True, kw_only=True):
     """`trafficRouting`: weights move the traffic, not the ratio of pods, so stable keeps its size while the canary grows.
 
     Args:
@@ -88,8 +83,7 @@ class TrafficRouting:
     own: tuple[Manifest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Canary:
+class Canary(Struct, frozen=True, kw_only=True):
     """`spec.strategy.canary`.
 
     Args:
@@ -154,8 +148,7 @@ class Canary:
         return self.canary_metadata
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlueGreen:
+class BlueGreen(Struct, frozen=True, kw_only=True):
     """`spec.strategy.blueGreen`.
 
     Args:
@@ -254,8 +247,7 @@ def analyses(strategy: Strategy) -> dict[AnalysisGate, Analysis]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutSpec:
+class RolloutSpec(Struct, frozen=True, kw_only=True):
     """`spec` of a Rollout.
 
     Args:
@@ -301,8 +293,7 @@ class RolloutSpec:
     template_labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rollout:
+class Rollout(Struct, frozen=True, kw_only=True):
     """One Rollout as the API server stores it: its identity, its spec, and the commands in its annotations.
 
     Args:

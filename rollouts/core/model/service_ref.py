@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class SubsetName:
+
+class SubsetName(Struct, frozen=True):
     """One subset. Its text is `rule/subset`, which cannot be the name of a Service (RFC 1123 labels).
 
     Args:

@@ -6,16 +6,16 @@ Source: https://kubernetes.io/docs/reference/kubernetes-api/service-resources/se
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 CLIENT_IP_TIMEOUT_S = 10_800  # Kubernetes' default
 HEADLESS = "None"
 """The value of `clusterIP` for a Service without an address."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceTraits:
+class ServiceTraits(Struct, frozen=True, kw_only=True):
     """Those fields of one Service. The defaults are those of a Service with only a selector and ports.
 
     Args:

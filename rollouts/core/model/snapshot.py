@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.core.model.analysis import AnalysisGate, Draft, RunSeen
 from rollouts.core.model.autoscaling import AutoscalingSeen
@@ -18,8 +19,7 @@ from rollouts.core.model.status import AbortNote, RolloutStatus
 from rollouts.core.model.traffic import Route, RouteName
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class ReplicaSet:
+class ReplicaSet(Struct, frozen=True, kw_only=True):
     """One revision's ReplicaSet, controlled by the Rollout.
 
     Args:
@@ -77,8 +77,7 @@ class ReplicaSet:
         return max(min(self.spec_replicas, self.available), self.available - self.restart_surge)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanedReplicaSet:
+class OrphanedReplicaSet(Struct, frozen=True, kw_only=True):
     """A ReplicaSet with the Rollout's name label and no controller: left by `kubectl delete --cascade=orphan`, or a stranger's.
 
     Args:
@@ -95,8 +94,7 @@ class OrphanedReplicaSet:
     problem: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class ServiceSeen:
+class ServiceSeen(Struct, frozen=True, kw_only=True):
     """A Service that the spec names, or that this Rollout manages.
 
     Args:
@@ -122,8 +120,7 @@ class ServiceSeen:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAbsent:
+class ServiceAbsent(Struct, frozen=True):
     """The API server said at `at_s` that there is no such Service; no watch reports when it is created.
 
     Args:
@@ -135,8 +132,7 @@ class ServiceAbsent:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceUnasked:
+class ServiceUnasked(Struct, frozen=True):
     """A Service that is not watched and was not read yet, or whose answer is too old."""
 
     name: ServiceRef
@@ -145,8 +141,7 @@ class ServiceUnasked:
 Service: TypeAlias = ServiceSeen | ServiceAbsent | ServiceUnasked
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class Pod(Struct, frozen=True, kw_only=True):
     """One pod of the Rollout, from a list that a pass asked for.
 
     Args:
@@ -164,8 +159,7 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PodsSeen:
+class PodsSeen(Struct, frozen=True):
     """Answer to `AskPods`: all pods of the Rollout as they were at `at_s`.
 
     Args:
@@ -177,8 +171,7 @@ class PodsSeen:
     unowned: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionRefused:
+class EvictionRefused(Struct, frozen=True):
     """A PodDisruptionBudget refused an eviction at `at_s`."""
 
     at_s: float
@@ -186,8 +179,7 @@ class EvictionRefused:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class DrainSeen:
+class DrainSeen(Struct, frozen=True):
     """What the probes of `spec.drain` said about one revision at `at_s`.
 
     Args:
@@ -203,8 +195,7 @@ class DrainSeen:
     age_s: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """Everything one decision may depend on.
 
     Args:

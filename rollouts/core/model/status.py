@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
 from rollouts.core.model.autoscaling import AutoscalingRecord
@@ -50,8 +51,7 @@ WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
 """The outcomes of updates after which the revision was the stable one."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingFor:
+class WaitingFor(Struct, frozen=True):
     """What the Rollout waits for, since when, and until when at the latest; None: until a person acts.
 
     Args:
@@ -66,16 +66,14 @@ class WaitingFor:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a command is not carried out."""
 
     reason: Reason
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A judged command: bound to a revision and a step, or refused. Kept for as long as its annotation is set.
 
     Args:
@@ -128,8 +126,7 @@ class Command:
         return self.analysis if self.step is None else self.step
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(Struct, frozen=True):
     """Why and since when `revision` is aborted.
 
     Args:
@@ -143,8 +140,7 @@ class Abort:
     declared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AbortNote:
+class AbortNote(Struct, frozen=True):
     """An accepted `abort=true`, noted on the ReplicaSet that grows for it until status has the abort.
 
     Args:
@@ -160,24 +156,21 @@ class AbortNote:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleDown:
+class ScaleDown(Struct, frozen=True):
     """An old revision that keeps its pods until `at_s`."""
 
     revision: str
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(Struct, frozen=True):
     """`polls` polls in a row found nothing in flight, the last one at `at_s`."""
 
     polls: int
     at_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cutover:
+class Cutover(Struct, frozen=True, kw_only=True):
     """A Service that went from one revision to another, and how long the pods of the first are kept for requests in flight.
 
     Args:
@@ -209,8 +202,7 @@ class Cutover:
     streams: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class Traffic(Struct, frozen=True, kw_only=True):
     """The wanted split of the routes, and the split that was last found live; only with routers.
 
     Until both are equal, any split between them may be in effect on some proxy.
@@ -231,8 +223,7 @@ class Traffic:
     verified_by: VerifiedBy | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenBack:
+class GivenBack(Struct, frozen=True, kw_only=True):
     """A route that the spec no longer names, for as long as it may send requests to the canary Service.
 
     Args:
@@ -253,8 +244,7 @@ class GivenBack:
         return "an earlier route" if self.route is None else str(self.route)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True, kw_only=True):
     """One finished update, newest last."""
 
     revision: str
@@ -265,8 +255,7 @@ class HistoryEntry:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """A Kubernetes condition; `type` is unique in the list."""
 
     type: str
@@ -277,8 +266,7 @@ class Condition:
     observed_generation: int
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class RolloutStatus:
+class RolloutStatus(Struct, frozen=True, kw_only=True):
     """Everything that the controller remembers about one Rollout.
 
     Args:

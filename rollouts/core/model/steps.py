@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.traffic import MirrorRoute, RequestMatch
@@ -13,62 +14,53 @@ WeightPercent: TypeAlias = int | Fraction
 """0..100, exact: with `maxTrafficWeight: 1000` a weight of 1 is 1/10 of a percent."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetWeight:
+class SetWeight(Struct, frozen=True):
     """Gives the canary `weight_percent` of the traffic; complete when the pods that this needs are available."""
 
     weight_percent: WeightPercent
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """Waits `duration_s` seconds from the start of the step; `promote` ends it early."""
 
     duration_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class PauseUntilPromoted:
+class PauseUntilPromoted(Struct, frozen=True):
     """Waits for somebody to promote this revision past this step."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetCanaryReplicas:
+class SetCanaryReplicas(Struct, frozen=True):
     """`setCanaryScale.replicas`: this number of canary pods, whatever the weight; only with traffic routing."""
 
     replicas: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetCanaryScalePercent:
+class SetCanaryScalePercent(Struct, frozen=True):
     """`setCanaryScale.weight`: canary pods for this percentage of the replicas; only with traffic routing."""
 
     percent: int
 
 
-@dataclass(frozen=True, slots=True)
-class MatchTrafficWeight:
+class MatchTrafficWeight(Struct, frozen=True):
     """`setCanaryScale.matchTrafficWeight`: canary pods follow the weight again."""
 
 
-@dataclass(frozen=True, slots=True)
-class SetHeaderRoute:
+class SetHeaderRoute(Struct, frozen=True):
     """Sends matching requests to the canary from this step on; `match: None` ends that. `name` is one of `managedRoutes`."""
 
     name: str
     match: RequestMatch | None
 
 
-@dataclass(frozen=True, slots=True)
-class SetMirrorRoute:
+class SetMirrorRoute(Struct, frozen=True):
     """Sends copies of requests to the canary from this step on; `mirror: None` ends that. `name` is one of `managedRoutes`."""
 
     name: str
     mirror: MirrorRoute | None
 
 
-@dataclass(frozen=True, slots=True)
-class Analyze:
+class Analyze(Struct, frozen=True):
     """Measures the new revision; complete when the verdict is Successful, or somebody promotes it past another verdict."""
 
     analysis: Analysis

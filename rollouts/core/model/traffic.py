@@ -6,10 +6,11 @@ Its codec is in `traffic/`; here a route is only a name, what it says, and what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import TypeAlias
+
+from msgspec import Struct
 
 
 class MatchKind(StrEnum):
@@ -20,24 +21,21 @@ class MatchKind(StrEnum):
     REGEX = "regex"
 
 
-@dataclass(frozen=True, slots=True)
-class TextMatch:
+class TextMatch(Struct, frozen=True):
     """A text and how it is matched."""
 
     kind: MatchKind
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class NamedMatch:
+class NamedMatch(Struct, frozen=True):
     """A header, cookie or query parameter of that name with a value that matches. Header names are lower case."""
 
     name: str
     value: TextMatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestMatch:
+class RequestMatch(Struct, frozen=True, kw_only=True):
     """Requests that meet all of these conditions; without any, every request."""
 
     method: TextMatch | None = None
@@ -47,16 +45,14 @@ class RequestMatch:
     query: tuple[NamedMatch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MatchRoute:
+class MatchRoute(Struct, frozen=True):
     """`setHeaderRoute`: requests that match go to the canary, whatever the weight. `name` is one of `managedRoutes`."""
 
     name: str
     match: RequestMatch
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorRoute:
+class MirrorRoute(Struct, frozen=True):
     """`setMirrorRoute`: copies of requests that match any of `matches` (of all, when there is none) go to the canary.
 
     Args:
@@ -68,8 +64,7 @@ class MirrorRoute:
     percent: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Sticky:
+class Sticky(Struct, frozen=True):
     """Tells clients apart by the end of one of their cookies, so that each client stays where it was sent.
 
     Args:
@@ -83,8 +78,7 @@ class Sticky:
     seed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """How a route shares requests, or should.
 
     Args:
@@ -180,8 +174,7 @@ class Answer(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """Whether all gateways of a route accepted its latest generation; the message says which did not, and why."""
 
     answer: Answer
@@ -198,8 +191,7 @@ class VerifiedBy(StrEnum):
     OUTSIDE = "Outside"  # `trafficRouting: {}`: somebody else moves the traffic
 
 
-@dataclass(frozen=True, slots=True)
-class RoutePlace:
+class RoutePlace(Struct, frozen=True):
     """The object of a route, whichever router it is for. Its text, `Kind namespace/name`, is in status."""
 
     kind: str
@@ -217,8 +209,7 @@ def route_place(text: str) -> RoutePlace | None:
     return RoutePlace(kind, namespace, name) if kind and namespace and name else None
 
 
-@dataclass(frozen=True, slots=True)
-class RouteName:
+class RouteName(Struct, frozen=True):
     """One route of a Rollout.
 
     Args:
@@ -239,8 +230,7 @@ class RouteName:
         return RoutePlace(self.kind, self.namespace, self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSeen:
+class LiveSeen(Struct, frozen=True, kw_only=True):
     """The answer of the data plane about a route at `at_s`.
 
     Args:
@@ -258,8 +248,7 @@ class LiveSeen:
     evidence: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class RouteSeen:
+class RouteSeen(Struct, frozen=True, kw_only=True):
     """A route as its codec read it.
 
     Args:
@@ -290,8 +279,7 @@ class RouteSeen:
     live: LiveSeen | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RouteAbsent:
+class RouteAbsent(Struct, frozen=True):
     """The API server said at `at_s` that there is no such route, or no such kind (`message`).
 
     Args:
@@ -306,8 +294,7 @@ class RouteAbsent:
     named: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RouteUnasked:
+class RouteUnasked(Struct, frozen=True):
     """A route that is not watched and was not read yet, or whose answer is too old; `named` as above."""
 
     route: RouteName

@@ -6,7 +6,7 @@ before the first write. So a crash does not lose a route that the spec dropped, 
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from msgspec.structs import astuple
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.changes import RecordElsewhere, StatusChange

@@ -10,8 +10,9 @@ slices show the pods that it finds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
@@ -30,8 +31,7 @@ NEEDS_A_PERSON = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE}
 """Waits for a Service that only a person can end: no step completes meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSwitch:
+class ServiceSwitch(Struct, frozen=True, kw_only=True):
     """What one Service needs in this pass.
 
     Args:

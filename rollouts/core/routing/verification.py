@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
@@ -26,8 +27,7 @@ COUNT_AGAIN_S = 5.0
 _NOT_YET = "its data plane does not follow yet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteVerification:
+class RouteVerification(Struct, frozen=True, kw_only=True):
     """The result for one route.
 
     Args:

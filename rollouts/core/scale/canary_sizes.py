@@ -5,8 +5,9 @@ This module only computes sizes: it waits for nothing, writes nothing and rememb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from rollouts.core.context.effective_weight import EffectiveWeight
 from rollouts.core.context.pass_context import PassContext
@@ -34,8 +35,7 @@ from rollouts.core.scale.replicas import Size, canary_pass, routed_canary_replic
 from rollouts.core.scale.sizing import kept_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class Sizes(Struct, frozen=True, kw_only=True):
     """How many pods each revision should have after this pass, and (`wanted_…`) when the step is done."""
 
     new: int
@@ -49,8 +49,7 @@ _Side: TypeAlias = tuple[ReplicaSet | None, int]
 """A revision's ReplicaSet, or None, and how many of its available pods are within its size."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(Struct, frozen=True, kw_only=True):
     """The inputs of the sizes, besides the pass and the strategy.
 
     Args:

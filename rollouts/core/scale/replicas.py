@@ -11,15 +11,15 @@ available pods below replicas − maxUnavailable. The second promise relies on R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.model.limits import ceil_percent, surge_and_unavailable
 from rollouts.core.model.rollout import IntOrPercent, Percent, ProgressThreshold
 from rollouts.core.model.steps import SetCanaryReplicas, SetCanaryScalePercent, WeightPercent
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """One ReplicaSet's size.
 
     Args:
@@ -36,16 +36,14 @@ class Size:
         return min(self.spec, self.available)
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Pods of the new revision and of the stable one."""
 
     canary: int
     stable: int
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryPass:
+class CanaryPass(Struct, frozen=True):
     """The `spec.replicas` of each ReplicaSet after one pass; `older` in the order of the argument."""
 
     canary: int

@@ -6,7 +6,7 @@ Source: Kubernetes pkg/controller/podautoscaler/horizontal.go, and `limitedRepli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.core.context.waits import pods_text
 from rollouts.core.model.autoscaling import AutoscalerSeen
@@ -15,8 +15,7 @@ _RATE_LIMITS = ("ScaleUpLimit", "ScaleDownLimit")
 _ABOUT_TO_GROW = "ScaleUpStabilized"
 
 
-@dataclass(frozen=True, slots=True)
-class Unsettled:
+class Unsettled(Struct, frozen=True):
     """Why an autoscaler has not settled.
 
     Args:

@@ -11,7 +11,8 @@ Source of the fields: Kubernetes pkg/controller/podautoscaler/horizontal.go; KEP
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
@@ -45,8 +46,7 @@ TOLERANCE = 0.1
 _BEYOND_MAXIMUM = "TooManyReplicas"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _Look(Struct, frozen=True, kw_only=True):
     """What one answer is judged by.
 
     Args:

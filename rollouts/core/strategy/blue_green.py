@@ -5,7 +5,7 @@ The old revision keeps all its pods until the active Service's slices show only 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
@@ -30,8 +30,7 @@ from rollouts.core.strategy.skeleton import Moves, promoted
 GATE = 0  # index of the only gate of a blue-green update: the 0 in `promote: <revision>@0`
 
 
-@dataclass(frozen=True, slots=True)
-class BlueGreenRules:
+class BlueGreenRules(Struct, frozen=True):
     """The answers of a blue-green update to the questions of `StrategyRules`."""
 
     strategy: BlueGreen

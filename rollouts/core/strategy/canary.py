@@ -8,8 +8,9 @@ that Service show the new pods (Argo Rollouts issue 2235 shows what happens othe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
@@ -58,8 +59,7 @@ from rollouts.core.strategy.guards import BACKGROUND, guarding_gates, is_judged
 from rollouts.core.strategy.skeleton import Moves, promoted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryRules:
+class CanaryRules(Struct, frozen=True, kw_only=True):
     """The answers of a canary to the questions of `StrategyRules`.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.rollout import Canary
@@ -26,8 +27,7 @@ from rollouts.core.scale.canary_sizes import wanted_canary
 from rollouts.core.strategy.autoscaling import waits_at_gate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepGoal:
+class StepGoal(Struct, frozen=True, kw_only=True):
     """What the steps ask for in one pass.
 
     Args:
@@ -49,8 +49,7 @@ class StepGoal:
     analyzes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LowerWeight:
+class LowerWeight(Struct, frozen=True):
     """Where a canary goes back to.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
@@ -18,8 +19,7 @@ from rollouts.core.strategy.canary_steps import StepGoal, pause_end_s
 from rollouts.core.strategy.skeleton import Moves
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """The input of the checks: what this pass has decided so far.
 
     Args:

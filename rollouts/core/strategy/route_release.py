@@ -13,7 +13,8 @@ no size depends on the requests that the route sends to the stable Service, as w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
@@ -39,8 +40,7 @@ Used for all routers, because the router of a released route may be unknown.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """The record, intents and wait for one route that the spec no longer names."""
 
     entry: GivenBack | None = None

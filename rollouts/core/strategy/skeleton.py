@@ -8,8 +8,9 @@ record and on earlier answers. A strategy for workloads that are updated in plac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
@@ -27,8 +28,7 @@ from rollouts.core.scale.sizing import create_new, in_safe_order, moves_of, next
 from rollouts.core.strategy.guards import guarding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
+class Moves(Struct, frozen=True, kw_only=True):
     """What a pass does to traffic and pods.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from rollouts.objects import Kind
 from rollouts.sim.actors.work import Actor, World
@@ -10,8 +10,7 @@ from rollouts.sim.apiserver.subresources import put_scale
 from rollouts.sim.storage.history import ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleAt:
+class ScaleAt(Struct, frozen=True):
     """One decision of the autoscaler.
 
     Args:

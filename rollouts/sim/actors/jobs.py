@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from rollouts.objects import POD, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors import processes
@@ -25,8 +27,7 @@ BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0
 _SUCCEEDED, _FAILED = "Succeeded", "Failed"
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnd:
+class JobEnd(Struct, frozen=True):
     """What a Job comes to.
 
     Args:

@@ -11,6 +11,8 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+from msgspec import Struct
+
 from rollouts.objects import CONFIG_MAP, POD, SECRET, Kind, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors import processes
@@ -31,8 +33,7 @@ EXTENSION_S = 2.0
 """The shortest time between SIGTERM and SIGKILL after a preStop, even if less is left of the grace period."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletSettings:
+class KubeletSettings(Struct, frozen=True, kw_only=True):
     """How fast the nodes are; times are seconds of loop time.
 
     Args:

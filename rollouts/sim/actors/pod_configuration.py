@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.objects import CONFIG_MAP, SECRET, Kind, Manifest
 
@@ -38,8 +39,7 @@ class MissingError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class PodConfiguration:
+class PodConfiguration(Struct, frozen=True):
     """What the containers of one pod read now.
 
     Args:

@@ -6,8 +6,9 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#contai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.objects import Manifest
 from rollouts.sim.storage.history import Stored
@@ -31,8 +32,7 @@ RESTART_S = 1.0
 CRASH_LOOP = "CrashLoopBackOff"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How a process ends.
 
     Args:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.objects import Kind
 from rollouts.sim.apiserver.server import SimServer
@@ -14,8 +15,7 @@ from rollouts.sim.storage.history import CommittedWrite, ObjectHistory, ObjectKe
 from rollouts.sim.storage.registry import Resource
 
 
-@dataclass(frozen=True)
-class World:
+class World(Struct, frozen=True):
     """What all actors share.
 
     Args:

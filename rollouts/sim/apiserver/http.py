@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +14,7 @@ from typing import Self
 from aiohttp import web
 
 from rollouts import ports
+from rollouts.core.model.frozen import replace
 from rollouts.sim.apiserver.server import SimServer
 
 NEVER_SILENT_S = 3_600.0

@@ -10,11 +10,11 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
+from msgspec import Struct
 
 from rollouts import ports
 from rollouts.objects import POD, Manifest
@@ -40,8 +40,7 @@ BODY_MAX_BYTES = 3 * 1024 * 1024  # k8s.io/apiserver pkg/server, MaxRequestBodyB
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTarget:
+class RequestTarget(Struct, frozen=True):
     """The resource that a path names.
 
     Args:

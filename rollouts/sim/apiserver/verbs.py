@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
+
 from rollouts import ports
 from rollouts.objects import POD, REPLICA_SET, SERVICE, Kind, Manifest
 from rollouts.sim.storage import apply as server_side
@@ -52,8 +54,7 @@ _FIRST_STATUS: dict[Kind, Manifest] = {
 _BODY_FREE = frozenset(("apiVersion", "kind", "metadata"))
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(Struct, frozen=True):
     """Parameters of a write.
 
     Args:
@@ -69,8 +70,7 @@ class WriteOptions:
     strict: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(Struct, frozen=True):
     """Parameters of a deletion, as `meta/v1 DeleteOptions`.
 
     Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import Manifest
@@ -19,8 +19,7 @@ BOOKMARK_PERIOD_S = 60.0  # the real server sends one about once a minute
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchFilter:
+class WatchFilter(Struct, frozen=True):
     """The changes that a watch shows.
 
     Args:

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from rollouts.objects import POD
 from rollouts.sim.actors import processes
 from rollouts.sim.actors.kubelet import Kubelets
@@ -28,8 +30,7 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 OK, FAILED = 200, 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Behaviour:
+class Behaviour(Struct, frozen=True, kw_only=True):
     """How a version answers.
 
     Args:
@@ -59,8 +60,7 @@ class Requests:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     behaviour: Behaviour
     image: str
     revision: str

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from rollouts.objects import POD, Manifest
 from rollouts.sim.actors.pods import seconds
 from rollouts.sim.actors.work import World
@@ -25,8 +27,7 @@ MEMORY_BYTES = "sim.rollouts.dev/memory-bytes"
 """Pod annotation: the working set."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consumption:
+class Consumption(Struct, frozen=True, kw_only=True):
     """What a container uses. A limit of its CPU holds.
 
     Args:
@@ -42,8 +43,7 @@ class Consumption:
 MODEST = Consumption()
 
 
-@dataclass(frozen=True, slots=True)
-class MeterReading:
+class MeterReading(Struct, frozen=True):
     """What a kubelet reads of a container.
 
     Args:
@@ -56,8 +56,7 @@ class MeterReading:
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     consumption: Consumption
     image: str
     container: str

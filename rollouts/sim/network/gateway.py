@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.objects import ENDPOINT_SLICE, POD, SERVICE, Kind, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
@@ -44,8 +45,7 @@ ALL_FEATURES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings:
+class GatewaySettings(Struct, frozen=True, kw_only=True):
     """How a gateway behaves; times are seconds of loop time.
 
     Args:
@@ -72,16 +72,14 @@ ENVOY = GatewaySettings(cluster_lag_s=(0.001, 0.03))
 TRAEFIK = GatewaySettings(throttle_s=2.0, route_lag_s=(0.0, 0.02))
 
 
-@dataclass(frozen=True, slots=True)
-class PodEndpoint:
+class PodEndpoint(Struct, frozen=True):
     """A ready endpoint, with the revision label of its pod."""
 
     uid: str
     revision: str
 
 
-@dataclass(frozen=True, slots=True)
-class Forwarded:
+class Forwarded(Struct, frozen=True):
     """What a proxy did with a request.
 
     Args:

@@ -20,12 +20,13 @@ import random
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct
+
 Mode = Literal["iptables", "nftables", "ipvs"]
 _REUSE_SAFE_KERNEL = (5, 9)
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyEndpoint:
+class ProxyEndpoint(Struct, frozen=True):
     """A pod in an EndpointSlice."""
 
     namespace: str
@@ -35,8 +36,7 @@ class ProxyEndpoint:
     serving: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProxySettings:
+class ProxySettings(Struct, frozen=True, kw_only=True):
     """How the kube-proxies of a cluster work.
 
     Args:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from rollouts.objects import Manifest
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 
@@ -21,8 +23,7 @@ RuleIndex: TypeAlias = tuple[ServiceKey, int]
 """A route and the number of one of its rules."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebRequest:
+class WebRequest(Struct, frozen=True):
     """A request of a client. Header names are lower case; a gRPC call is a POST to `/service/method`."""
 
     path: str = "/"
@@ -34,16 +35,14 @@ class WebRequest:
 PLAIN = WebRequest()
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Struct, frozen=True):
     """A RequestMirror filter: `part` of the requests, 0..1, also goes to `service`."""
 
     service: ServiceKey
     part: Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """A Service and its weight; its share is the weight divided by the sum of the rule's weights."""
 
     service: ServiceKey
@@ -116,8 +115,7 @@ class ProxyRule:
 _Rank: TypeAlias = tuple[int, int, int, int, int]
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """One match of one rule; a lower rank is tried first."""
 
     rank: _Rank

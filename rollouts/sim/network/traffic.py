@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from rollouts.objects import ENDPOINT_SLICE, POD
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
@@ -23,8 +24,7 @@ REVISION_LABEL = "rollouts.dev/revision"
 NO_REVISION = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Counts of requests.
 
     Args:
@@ -41,8 +41,7 @@ class Tally:
     lost_by_second: Counter[tuple[int, str]] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connections:
+class Connections(Struct, frozen=True, kw_only=True):
     """How clients use connections.
 
     Args:
@@ -57,8 +56,7 @@ class Connections:
 NEW = Connections()
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """One that is under way.
 
     Args:

@@ -8,11 +8,12 @@ Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/ and st
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 from rollouts.sim.storage.fields import (
     FieldPath,

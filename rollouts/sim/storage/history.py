@@ -8,10 +8,10 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.storage.apply import Owner
@@ -88,8 +88,7 @@ class Stored:
         return self.manifest["metadata"].get("labels") or {}
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedWrite:
+class CommittedWrite(Struct, frozen=True):
     """One committed write.
 
     Args:

@@ -5,8 +5,9 @@ Source: k8s.io/apimachinery pkg/api/errors; tests/contract compares them with th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.objects import Kind, Manifest
 
@@ -43,8 +44,7 @@ class Refused(Exception):
         return status
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """One reason why an object is invalid.
 
     Args:

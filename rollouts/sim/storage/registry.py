@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from rollouts import objects
 from rollouts.objects import Kind, Manifest
@@ -30,8 +31,7 @@ CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customreso
 _NAMES = frozenset(("metadata.name", "metadata.namespace"))
 
 
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(Struct, frozen=True):
     """The fields of a type that its scale subresource shows: dotted JSON paths without the first dot."""
 
     spec_replicas: str = "spec.replicas"
@@ -39,8 +39,7 @@ class ScalePaths:
     selector: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """One served type.
 
     Args:
@@ -120,8 +119,7 @@ BUILT_IN = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _CustomRules:
+class _CustomRules(Struct, frozen=True):
     schema: Manifest
     scale: ScalePaths | None
     has_cel_rules: bool

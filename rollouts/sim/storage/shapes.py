@@ -7,14 +7,14 @@ contains the part that rollouts use. Source: https://kubernetes.io/docs/referenc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from rollouts.objects import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class MergeShape:
+class MergeShape(Struct, frozen=True):
     """How one value is owned and merged.
 
     Args:

@@ -7,8 +7,9 @@ That controller decodes with Go's encoding/json, which prefers the exact key and
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
@@ -16,8 +17,7 @@ from rollouts.traffic.codec import Context
 from rollouts.traffic.rules.weights import WeightPair
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """An action of type forward, with its target groups."""
 
     whole: Manifest

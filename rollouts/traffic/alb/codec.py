@@ -12,10 +12,10 @@ kubernetes-sigs/aws-load-balancer-controller). Nothing in the cluster shows when
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
 from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.errors import Unroutable

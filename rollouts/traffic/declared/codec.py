@@ -34,6 +34,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, RequestMatch, Split
 from rollouts.errors import (
     ExpressionFailed,
@@ -129,8 +131,7 @@ def says_in_test(provider: Declared, user: Manifest) -> Split:
         return _tested(provider).read(user)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """What names a backend's Service, or its namespace: a path to a field, or an expression over the backend."""
 
     path: tuple[str, ...] = ()
@@ -147,8 +148,7 @@ class Named:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedWhen:
+class AcceptedWhen(Struct, frozen=True):
     """How to know that the router has accepted an object: by a condition in a list, or by an expression over the object."""
 
     conditions: str = ""

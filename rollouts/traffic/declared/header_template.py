@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, TextMatch
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, Unroutable
@@ -34,8 +35,7 @@ _BYTES_MAX = 64 * 1024  # size of one rule's copy
 _DEPTH_MAX = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderTemplate:
+class HeaderTemplate(Struct, frozen=True, kw_only=True):
     """A template for copies of rules, made by `read_header`.
 
     Args:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from rollouts.core.model.traffic import Acceptance, Answer, Split
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
@@ -30,8 +31,7 @@ _PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
 _PATH_MOST = 2_048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredProbe:
+class DeclaredProbe(Struct, frozen=True, kw_only=True):
     """Whom to ask, and what the answer means.
 
     Args:

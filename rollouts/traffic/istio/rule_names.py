@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.objects import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRule:
+class HttpRule(Struct, frozen=True):
     """Names the rule of that name in the list `http`."""
 
     name: str
@@ -22,8 +22,7 @@ class HttpRule:
         return of == "http" and bool(rule.get("name") == self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamRule:
+class StreamRule(Struct, frozen=True):
     """Names each rule of the list `tls` or `tcp` whose matches for that port have all these hosts.
 
     Args:

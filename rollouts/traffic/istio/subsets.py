@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.errors import Unroutable
@@ -25,8 +26,7 @@ RULE_KINDS = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Subset:
+class Subset(Struct, frozen=True):
     """One subset as it was read.
 
     Args:
@@ -38,8 +38,7 @@ class Subset:
     labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Noted:
+class _Noted(Struct, frozen=True):
     """How a subset was before we managed it.
 
     Args:

@@ -8,9 +8,9 @@ they may wait 10 s (`istio/settings.py`); Alibaba's ALB is a load balancer of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from rollouts.core.model.frozen import replace
 from rollouts.objects import Kind
 from rollouts.traffic.codec import Target
 from rollouts.traffic.nginx.canary_annotations import read_annotations

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.core.model.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Destination, destination_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class Noted(Struct, frozen=True, kw_only=True):
     """What we changed in one pair of backends.
 
     Args:
@@ -35,8 +35,7 @@ class Noted:
     wrote: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class NotedAnnotation:
+class NotedAnnotation(Struct, frozen=True):
     """One annotation: the text that the user wrote, None for none, and the text that we wrote."""
 
     annotation: str
@@ -44,8 +43,7 @@ class NotedAnnotation:
     wrote: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(Struct, frozen=True, kw_only=True):
     """What we changed in one object.
 
     Args:

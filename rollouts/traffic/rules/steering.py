@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split
 from rollouts.core.routing.stickiness import as_said

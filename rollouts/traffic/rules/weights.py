@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from rollouts.errors import Unroutable
 
 
-@dataclass(frozen=True, slots=True)
-class WeightPair:
+class WeightPair(Struct, frozen=True):
     """The weights of the stable and the canary Service in one rule; never both 0."""
 
     stable: int

@@ -5,10 +5,9 @@ A request that a bad version answers with an error is not lost: the network brou
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from rollouts.core.model.frozen import replace
 from tests.behaviour.analysed import ANALYSED, RATE_PER_S, Users
 
 SLICE_LAG_S = 0.3

@@ -7,10 +7,10 @@ obeys two seconds after its status says so; every write is held to what the prox
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.objects import Manifest

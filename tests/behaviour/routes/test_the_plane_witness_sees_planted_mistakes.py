@@ -7,12 +7,13 @@ breaks must be told by its number. Without a change nothing is told.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 from tests.behaviour.plane_witness import is_aborted
 from tests.behaviour.routed import BETA_ROUTE, Users, play_routed, rules_broken, weight, world

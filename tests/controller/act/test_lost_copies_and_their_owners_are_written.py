@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from rollouts.api.spec.parse import parse_rollout, parse_spec
 from rollouts.controller.act.calls import Adopt, Ask, Patch, TrySecretCopy, Write
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.act.render import render
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AdoptConfigCopy, AskSecretCopy, Intent, ReleaseConfigCopy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import ApiConflict

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from rollouts.controller.act.source_reads import read_source
 from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
 from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Rollout
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable
 from rollouts.objects import CONFIG_MAP

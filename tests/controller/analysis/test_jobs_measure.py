@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiUnavailable
 from rollouts.manifests.analysis_job import MeasuringJob
 from rollouts.objects import JOB, Manifest

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from rollouts.controller.wiring import EXIT_LEASE_LOST
+from rollouts.core.model.frozen import replace
 from rollouts.objects import LEASE, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.settings import MetricSettings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from rollouts.core.model.config import (
     SourceLeftAlone,
     SourceUnread,
 )
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.manifests.ownership import config_note_text
 from rollouts.objects import CONFIG_MAP, Key

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from rollouts.core.model.analysis import (
     AnalysisPhase,
     RunSeen,
 )
+from rollouts.core.model.frozen import replace
 from rollouts.objects import Key
 from tests.controller.observe.analysed import (
     BACKGROUND,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from rollouts.core.advice.findings import Rule, Severity
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
 from rollouts.core.decide import decide
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.service_traits import ServiceTraits, read_traits

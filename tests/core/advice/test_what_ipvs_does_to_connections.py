@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.advice.findings import Rule, Severity
 from rollouts.core.advice.proxy_findings import port_reuse, proxy_findings
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.pod_exit import ContainerExit, PodExit
 from rollouts.core.model.reasons import Reason

@@ -5,7 +5,6 @@ Better where Argo Rollouts calls success what nothing shows: these rows have a t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.run import decide_run
 from rollouts.core.analysis.verdict import with_measurement
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 from tests.core.analysis.tapes import T0, finished, play
 
 PHASES = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import MetricRules
 from rollouts.core.analysis.run import RunDecision, decide_run
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 
 RULES = MetricRules(name="m", interval_s=30.0, count=1, kept=1)
 FIRST = (("looks", "1"),)

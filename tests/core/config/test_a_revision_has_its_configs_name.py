@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hmac
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from rollouts.core.config.content import PIECE_CHARS, config_revision, content_hash, copy_name, hashing
 from rollouts.core.model.config import ConfigKind, ConfigUse
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.objects import name_problem
 

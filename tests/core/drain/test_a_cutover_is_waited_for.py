@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout, PreStop, ProxyFacts
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.pod_exit import ContainerExit, PodExit
 from rollouts.core.model.reasons import Reason

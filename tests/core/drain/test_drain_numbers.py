@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 
 SPEC = DrainSpec(max_request_s=30.0)
 KUBE_PROXY = (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.IPVS)

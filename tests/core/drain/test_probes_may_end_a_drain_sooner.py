@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -16,6 +15,7 @@ from rollouts.core.context.pass_context import context_of
 from rollouts.core.decide import decide
 from rollouts.core.drain.cutover import POLLS_APART_S, drain_questions
 from rollouts.core.model.drain import DrainSpec, EnvoyProbe, OnTimeout, ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen

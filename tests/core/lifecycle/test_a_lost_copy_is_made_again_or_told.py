@@ -5,7 +5,6 @@ Copies of ConfigMaps are watched; whether one of a Secret is there is asked for 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from rollouts.core.model.config import (
     SourceLeftAlone,
     SourceUnread,
 )
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskConfig, AskSecretCopy, CreateConfigCopy, CreateReplicaSet, Intent, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary

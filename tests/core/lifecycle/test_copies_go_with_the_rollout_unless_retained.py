@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.config import CopySeen
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AdoptConfigCopy, CreateConfigCopy, ReleaseConfigCopy
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.config_copies import KEPT_S, PODS_SEEN_S, STRANGERS_AGAIN_S
 from rollouts.core.model.config import ConfigUse, SourceUnread
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskConfig,
     AskPods,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import DeleteReplicaSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rollouts.core.decide import decide_invalid
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.progress import STALLED_AFTER_S
 from rollouts.core.model.config import SETTLE_S
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary

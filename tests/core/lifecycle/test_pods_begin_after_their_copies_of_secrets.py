@@ -5,10 +5,9 @@ The controller can neither see such copies nor delete them: the note on a Replic
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rollouts.core.decide import decide
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary

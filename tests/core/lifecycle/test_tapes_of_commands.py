@@ -8,13 +8,13 @@ controller killed between any two writes, and passes that go by an old view. `ju
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import lru_cache
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot

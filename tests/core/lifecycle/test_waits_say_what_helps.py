@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Percent, TrafficRouting
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, deleted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import SetTraffic
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase

@@ -5,11 +5,10 @@ Whoever owns a route can write any Rollout's name into its annotations; with the
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.snapshot import Snapshot

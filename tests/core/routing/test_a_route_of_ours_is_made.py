@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import MakeRoute
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase

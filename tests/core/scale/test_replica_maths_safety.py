@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.rollout import IntOrPercent, Percent
 from rollouts.core.scale.replicas import CanaryPass, Pair, Size, canary_pass, target_pair

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rollouts.core.model.analysis import Analysis
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import router

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, OnFailure
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Outcome, Phase, RolloutStatus

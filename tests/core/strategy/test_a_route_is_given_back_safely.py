@@ -6,13 +6,13 @@ the canary's stay until no proxy sends them anything by that route any more.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision, Intent, PatchReplicaSet, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting

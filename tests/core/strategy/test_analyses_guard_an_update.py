@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.forecast import rehearse
 from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, OnFailure, RunSeen
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Phase

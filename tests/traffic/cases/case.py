@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import (
     Feature,
     MatchKind,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic.declared.codec import declared

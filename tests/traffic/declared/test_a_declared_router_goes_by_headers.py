@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from rollouts.controller.providers.declarations import provider_of
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import yaml
 
 from rollouts.controller.providers.declarations import provider_of
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Answer, Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.traffic.codec import Destination

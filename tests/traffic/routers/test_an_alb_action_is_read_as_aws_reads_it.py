@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest

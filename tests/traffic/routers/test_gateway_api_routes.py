@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import (
     Answer,
     Feature,

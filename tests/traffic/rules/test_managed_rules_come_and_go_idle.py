@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     IDLE_HEADER,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.fields import field_value
@@ -12,8 +13,7 @@ from rollouts.api.v1alpha1.analysis_template import OPEN, TemplateArgument
 from rollouts.core.analysis.metric import SecretReference
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentValues:
+class ArgumentValues(Struct, frozen=True):
     """What is put into metrics, by name.
 
     Args:
@@ -25,8 +25,7 @@ class ArgumentValues:
     secrets: Mapping[str, SecretReference] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Updated:
+class Updated(Struct, frozen=True, kw_only=True):
     """The Rollout that an analysis is about: what the arguments of its run are taken from.
 
     Args:

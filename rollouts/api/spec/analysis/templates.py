@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.arguments import (
     Updated,
@@ -36,8 +38,7 @@ Find: TypeAlias = Callable[["TemplateName"], Mapping[str, Any] | None]
 """The spec of a template; None when there is none of that name."""
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateName:
+class TemplateName(Struct, frozen=True):
     """Which template: of the namespace of the Rollout, or of the cluster."""
 
     name: str
@@ -47,8 +48,7 @@ class TemplateName:
         return f"{'ClusterAnalysisTemplate' if self.cluster_scope else 'AnalysisTemplate'}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysisUse:
+class AnalysisUse(Struct, frozen=True, kw_only=True):
     """Somebody's use of templates: a step, the background of a canary, a person.
 
     Args:
@@ -73,8 +73,7 @@ def use_of(wire: AnalysisWire, path: str) -> AnalysisUse:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Template:
+class _Template(Struct, frozen=True):
     name: TemplateName
     raw: Mapping[str, Any]
     wire: AnalysisTemplateSpec

@@ -5,9 +5,10 @@ Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go, `reconcile
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from rollouts.objects import Manifest
 from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, limited
@@ -33,8 +34,7 @@ _UNSERVED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StatusCondition:
+class StatusCondition(Struct, frozen=True):
     """A condition that a look sets.
 
     Args:
@@ -46,31 +46,27 @@ class StatusCondition:
     reason: ConditionReason
 
 
-@dataclass(frozen=True, slots=True)
-class PodsFound:
+class PodsFound(Struct, frozen=True):
     """The pods of the target, and their usage, or why it is not known."""
 
     pods: tuple[ScaledPod, ...]
     usage: tuple[PodUsage, ...] | NoProposal
 
 
-@dataclass(frozen=True, slots=True)
-class SelectorProblem:
+class SelectorProblem(Struct, frozen=True):
     """The target's selector does not lead to pods of its own."""
 
     reason: ConditionReason
 
 
-@dataclass(frozen=True, slots=True)
-class NotAsked:
+class NotAsked(Struct, frozen=True):
     """Metrics are not needed (`needs_metrics`)."""
 
 
 TargetPods: TypeAlias = PodsFound | SelectorProblem | NotAsked
 
 
-@dataclass(frozen=True, slots=True)
-class AutoscalerLook:
+class AutoscalerLook(Struct, frozen=True):
     """What the controller knows when it looks at an autoscaler.
 
     Args:
@@ -86,8 +82,7 @@ class AutoscalerLook:
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingDecision:
+class ScalingDecision(Struct, frozen=True):
     """What follows from a look.
 
     Args:
@@ -101,8 +96,7 @@ class ScalingDecision:
     memory: AutoscalerMemory
 
 
-@dataclass(frozen=True, slots=True)
-class _Computed:
+class _Computed(Struct, frozen=True):
     """What the metrics ask for together.
 
     Args:

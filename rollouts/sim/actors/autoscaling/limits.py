@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
+from rollouts.core.model.frozen import replace
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, Behavior, ScalingPolicy, ScalingRules
 
 _LEAST_LIMIT, _LIMIT_FACTOR = 4, 2
 """Without a behavior a target grows to so many pods at once, or to so many times its size."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimedCount:
+class TimedCount(Struct, frozen=True):
     """A recommended size, or by how many pods the size was changed.
 
     Args:
@@ -28,8 +29,7 @@ class TimedCount:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class AutoscalerMemory:
+class AutoscalerMemory(Struct, frozen=True):
     """What the controller remembers of one autoscaler. It forgets it when it restarts.
 
     Args:
@@ -42,16 +42,14 @@ class AutoscalerMemory:
     removed: tuple[TimedCount, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionReason:
+class ConditionReason(Struct, frozen=True):
     """Reason and message of a condition."""
 
     word: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Limited:
+class Limited(Struct, frozen=True):
     """A size that may be set.
 
     Args:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.objects import Manifest
 from rollouts.sim.actors.pods import seconds
@@ -14,8 +15,7 @@ _DURATION_PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSample:
+class UsageSample(Struct, frozen=True):
     """Usage of a pod, or of one of its containers.
 
     Args:
@@ -29,8 +29,7 @@ class UsageSample:
     milli: int
 
 
-@dataclass(frozen=True, slots=True)
-class PodUsage:
+class PodUsage(Struct, frozen=True):
     """What the resource metrics API says of a pod.
 
     Args:
@@ -45,8 +44,7 @@ class PodUsage:
     containers: tuple[tuple[str, Mapping[str, int]], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ScaledPod:
+class ScaledPod(Struct, frozen=True):
     """A pod that the target's selector selects; times are seconds since 1970.
 
     Args:

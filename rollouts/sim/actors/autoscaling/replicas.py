@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from rollouts.sim.actors.autoscaling.pods_seen import ScaledPod, UsageSample
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, ResourceTarget
 
 
-@dataclass(frozen=True, slots=True)
-class NoProposal:
+class NoProposal(Struct, frozen=True):
     """Why there is no number, in the controller's words."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """What a metric asks for.
 
     Args:
@@ -35,8 +34,7 @@ class Proposal:
     utilization_percent: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerances:
+class Tolerances(Struct, frozen=True):
     """Distances of a ratio from 1 within which nothing is scaled."""
 
     down: float
@@ -47,8 +45,7 @@ class Tolerances:
         return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
-@dataclass(frozen=True, slots=True)
-class PodsMeasured:
+class PodsMeasured(Struct, frozen=True):
     """What is known of the target's pods at one moment.
 
     Args:
@@ -63,8 +60,7 @@ class PodsMeasured:
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
+class _Groups(Struct, frozen=True):
     """Names of pods by what becomes of them.
 
     Args:
@@ -80,8 +76,7 @@ class _Groups:
     ignored: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
+class _Scale(Struct, frozen=True):
     """How usage compares with the target.
 
     Args:

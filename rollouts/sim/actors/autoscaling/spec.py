@@ -5,15 +5,15 @@ Source: k8s.io/api autoscaling/v2 types.go; k8s.io/kubernetes pkg/controller/pod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from rollouts.objects import Manifest
 from rollouts.sim.storage.quantities import amount, milli
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalerFlags:
+class AutoscalerFlags(Struct, frozen=True, kw_only=True):
     """Flags of kube-controller-manager, with its own defaults; times are seconds.
 
     Args:
@@ -34,8 +34,7 @@ class AutoscalerFlags:
 DEFAULT_FLAGS = AutoscalerFlags()
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTarget:
+class ResourceTarget(Struct, frozen=True):
     """A metric of type Resource or ContainerResource.
 
     Args:
@@ -56,8 +55,7 @@ class ResourceTarget:
         return "Resource" if self.container is None else "ContainerResource"
 
 
-@dataclass(frozen=True, slots=True)
-class UnservedTarget:
+class UnservedTarget(Struct, frozen=True):
     """A metric of another type. The simulated cluster has no API that serves it."""
 
     source: str
@@ -67,8 +65,7 @@ class UnservedTarget:
 MetricTarget = ResourceTarget | UnservedTarget
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingPolicy:
+class ScalingPolicy(Struct, frozen=True):
     """How many pods may be added or removed in a time: `value` pods, or percent of them.
 
     Args:
@@ -81,8 +78,7 @@ class ScalingPolicy:
     period_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingRules:
+class ScalingRules(Struct, frozen=True):
     """`behavior.scaleUp` or `behavior.scaleDown`.
 
     Args:
@@ -102,16 +98,14 @@ class ScalingRules:
         return max((policy.period_s for policy in self.policies), default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Behavior:
+class Behavior(Struct, frozen=True):
     """`spec.behavior`."""
 
     up: ScalingRules
     down: ScalingRules
 
 
-@dataclass(frozen=True, slots=True)
-class AutoscalerSpec:
+class AutoscalerSpec(Struct, frozen=True):
     """`spec`, after the server's defaults.
 
     Args:

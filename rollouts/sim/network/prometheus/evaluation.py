@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from rollouts.sim.network.prometheus import functions
 from rollouts.sim.network.prometheus.samples import NAME, Labels, Point, SampleStore
@@ -30,8 +31,7 @@ Matrix: TypeAlias = dict[Labels, list[Point]]
 QueryValue: TypeAlias = float | Vector
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluator:
+class Evaluator(Struct, frozen=True):
     """Evaluates at one time.
 
     Args:

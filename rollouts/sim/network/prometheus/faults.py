@@ -4,99 +4,88 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, assert_never
 
+from msgspec import Struct
+
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.requests import ANSWER_MAX_BYTES, HttpAnswer, MetricAnswer, NoAnswer
 from rollouts.sim.network.prometheus.http_api import ApiAnswer, refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(Struct, frozen=True):
     """No answer comes, at once. Why, in the words of the program that asks: a refused connection, a redirect, compression."""
 
     why: str = "connection refused"
 
 
-@dataclass(frozen=True, slots=True)
-class Hangs:
+class Hangs(Struct, frozen=True):
     """No answer comes; the asker waits until its deadline."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlowAnswer:
+class SlowAnswer(Struct, frozen=True):
     """The answer is `delay_s` loop seconds late, or does not come before the deadline."""
 
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class HttpError:
+class HttpError(Struct, frozen=True):
     """A status without an answer of the API, as a proxy in front gives it."""
 
     status: int = 503
 
 
-@dataclass(frozen=True, slots=True)
-class StatusError:
+class StatusError(Struct, frozen=True):
     """`status: error`, also with the HTTP status 200."""
 
     kind: str = "execution"
     status: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(Struct, frozen=True):
     """Every value is another one: NaN, +Inf, -Inf."""
 
     value: str = "NaN"
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Struct, frozen=True):
     """No series."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeveralSeries:
+class SeveralSeries(Struct, frozen=True):
     """Every series comes `times` times, told apart by a label."""
 
     times: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Shifted:
+class Shifted(Struct, frozen=True):
     """Every sample is `by_s` seconds younger; older for a negative number."""
 
     by_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Struct, frozen=True):
     """The answer has warnings: a part of the data is missing."""
 
     warning: str = "PartialResponse: some stores did not answer"
 
 
-@dataclass(frozen=True, slots=True)
-class Truncated:
+class Truncated(Struct, frozen=True):
     """Only the first part of the body comes; `kept` is its share."""
 
     kept: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Huge:
+class Huge(Struct, frozen=True):
     """The body is larger than an answer may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebPage:
+class WebPage(Struct, frozen=True):
     """A page of a login, with the HTTP status 200."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScrapesStop:
+class ScrapesStop(Struct, frozen=True):
     """Questions are answered, and nothing is scraped."""
 
 
@@ -118,8 +107,7 @@ PrometheusFault: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FaultWindow:
+class FaultWindow(Struct, frozen=True):
     """A fault for a time, in loop seconds; at `until_s` it is over."""
 
     fault: PrometheusFault

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct
 
 from rollouts.metrics.requests import HttpRequest
 from rollouts.sim.network.prometheus.evaluation import Evaluator
@@ -25,8 +26,7 @@ POINTS_MAX = 11_000
 _STATUS = {"bad_data": 400, "execution": 422, "not_found": 404}
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAnswer:
+class ApiAnswer(Struct, frozen=True):
     """An answer before it is text.
 
     Args:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
+from msgspec import Struct
+
 NAME = "__name__"
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -27,8 +29,7 @@ def labels_of(name: str = "", **labels: str) -> Labels:
     return tuple(sorted((key, value) for key, value in named.items() if value))
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(Struct, frozen=True):
     """One condition of a selector.
 
     Args:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from rollouts.objects import ENDPOINT_SLICE, POD
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
@@ -30,8 +32,7 @@ Exposition: TypeAlias = list[tuple[str, dict[str, str], float]]
 """What a target shows: names, labels, values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScrapeSettings:
+class ScrapeSettings(Struct, frozen=True, kw_only=True):
     """How it scrapes; times are seconds of loop time.
 
     Args:

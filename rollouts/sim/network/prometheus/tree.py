@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
 
 from rollouts.sim.network.prometheus.samples import Matcher
 
@@ -29,15 +30,13 @@ class QueryRefused(Exception):
         self.kind = kind
 
 
-@dataclass(frozen=True, slots=True)
-class QueryNumber:
+class QueryNumber(Struct, frozen=True):
     """A number in the query."""
 
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(Struct, frozen=True):
     """Series by their labels.
 
     Args:
@@ -49,16 +48,14 @@ class Selector:
     offset_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class QueryCall:
+class QueryCall(Struct, frozen=True):
     """A function of `functions.py`."""
 
     function: str
     arguments: tuple[QueryNode, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True):
     """`sum by (le) (...)` and its kin.
 
     Args:
@@ -71,8 +68,7 @@ class Aggregate:
     without: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class QueryBinary:
+class QueryBinary(Struct, frozen=True):
     """Two values and a sign between them.
 
     Args:
@@ -89,8 +85,7 @@ class QueryBinary:
     on: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Negated:
+class Negated(Struct, frozen=True):
     """A value with a minus."""
 
     inner: QueryNode

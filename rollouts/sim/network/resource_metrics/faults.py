@@ -7,33 +7,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Down:
+
+class Down(Struct, frozen=True):
     """The aggregated API does not answer: 503 from the API server."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScrapesFail:
+class ScrapesFail(Struct, frozen=True):
     """Questions are answered, and nothing is scraped: samples grow old."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartialList:
+class PartialList(Struct, frozen=True):
     """Every `nth` pod is missing, as when a node does not answer; nobody says so."""
 
     nth: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerMissing:
+class ContainerMissing(Struct, frozen=True):
     """The pods are there without one of their containers."""
 
     container: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacedFigures:
+class ReplacedFigures(Struct, frozen=True):
     """Every figure of a resource is another text: `-5m`, `NaN`, `1e30`."""
 
     resource: str

@@ -7,8 +7,9 @@ again is new. Source: kubernetes-sigs/metrics-server v0.9 pkg/storage/{pod.go,ty
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from rollouts.sim.network.consumption import MeterReading
 
@@ -18,16 +19,14 @@ FRESH_S = 10.0
 PodName: TypeAlias = tuple[str, str]  # namespace, name
 
 
-@dataclass(frozen=True, slots=True)
-class MeterPoint:
+class MeterPoint(Struct, frozen=True):
     """A reading at a time, seconds since 1970."""
 
     at_s: float
     reading: MeterReading
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSample:
+class ContainerSample(Struct, frozen=True):
     """Usage of a container.
 
     Args:

@@ -119,9 +119,6 @@ class Decoder(Generic[T]):
         self._object = msgspec.json.Decoder(kept)
         self._event = msgspec.json.Decoder(_Event[kept])
         self._list = msgspec.json.Decoder(_List[kept])
-        self._raw_fields = tuple(
-            field.encode_name for field in msgspec.structs.fields(kept) if field.type is msgspec.Raw
-        )
 
     def object(self, data: bytes) -> T:
         """One object, as GET, POST and PATCH return it."""
@@ -161,10 +158,11 @@ class Decoder(Generic[T]):
             parts = dict(members(data))
         except (*_MALFORMED, CutOff) as exc:
             raise _unreadable(data, exc) from exc
-        for name in self._raw_fields:
-            if (value := parts.get(b'"%b"' % name.encode())) is not None:
-                struct: Any = decoded
-                msgspec.structs.force_setattr(struct, name, msgspec.Raw(value))
+        struct: Any = decoded
+        for field in msgspec.structs.fields(struct):
+            value = parts.get(b'"%b"' % field.encode_name.encode())
+            if field.type is msgspec.Raw and value is not None:
+                msgspec.structs.force_setattr(struct, field.name, msgspec.Raw(value))
         return decoded
 
     def _page_in_parts(self, data: bytes) -> Page[T]:

@@ -19,7 +19,7 @@ from rollouts.api.schema import crd_manifests
 from rollouts.sim.network.gateway_types import gateway_crds
 from tests.e2e.controllers import ROOT
 from tests.e2e.manifests import KUBE_PROXY, canary
-from tests.lab.chart import RELEASE, RELEASE_NAMESPACE, render, wait_established
+from tests.lab.chart import RELEASE, RELEASE_NAMESPACE, install_crds, render, wait_established
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -85,15 +85,15 @@ def doctor(plane: ControlPlane, *arguments: str) -> tuple[int, list[dict[str, st
     return done.returncode, json.loads(done.stdout)
 
 
-def documents_of_the_chart(plane: ControlPlane, home: Path) -> list[dict[str, Any]]:
+def documents_of_the_chart(plane: ControlPlane) -> list[dict[str, Any]]:
     """As Helm renders them, wrong in what values can make wrong."""
-    documents = render(Path(plane.programs, "helm"), *TOLD_TO_PROXY, home=home)
+    documents = render(Path(plane.programs, "helm"), *TOLD_TO_PROXY)
     return [one for one in documents if one["kind"] != "ClusterAnalysisTemplate"]
 
 
-def break_it(plane: ControlPlane, home: Path) -> None:
+def break_it(plane: ControlPlane) -> None:
     """A cluster with everything of the chart but its process, and every fault above."""
-    documents = documents_of_the_chart(plane, home)
+    documents = documents_of_the_chart(plane)
     (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
     deployment["metadata"]["labels"]["app.kubernetes.io/version"] = "0.0.9"
     by_name = {one["metadata"]["name"]: one for one in documents if one["kind"] == "CustomResourceDefinition"}
@@ -101,9 +101,7 @@ def break_it(plane: ControlPlane, home: Path) -> None:
     documents.remove(next(one for one in documents if one["kind"] == "ClusterRoleBinding"))
     schema = by_name["rollouts.rollouts.dev"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["paused"]
-    plane.apply(*by_name.values())
-    for name in by_name:
-        wait_established(plane, name)
+    install_crds(plane, *by_name.values())
     for namespace in (RELEASE_NAMESPACE, "second"):
         plane.kubectl("create", "namespace", namespace)
     second = json.loads(json.dumps(deployment))
@@ -196,11 +194,9 @@ def refuse_a_provider(plane: ControlPlane) -> None:
     plane.kubectl("patch", "trafficprovider", name, "--subresource=status", "--type=merge", "-p", patch)
 
 
-def test_a_cluster_that_is_broken_in_fifteen_ways_is_told_each_fault_and_its_fix(
-    own_plane: ControlPlane, tmp_path: Path
-) -> None:
+def test_a_cluster_that_is_broken_in_fifteen_ways_is_told_each_fault_and_its_fix(own_plane: ControlPlane) -> None:
     """An administrator gets the whole list at once, and not one fault after the other."""
-    break_it(own_plane, tmp_path)
+    break_it(own_plane)
 
     code, found = doctor(own_plane)
 

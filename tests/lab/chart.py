@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,19 @@ _INSTALLED = "chart.kubeconfig-path"
 _NEEDED_BY_THE_CONTROLLER = frozenset({"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
 
 
-def render(helm: Path, *arguments: str, home: Path) -> list[dict[str, Any]]:
+def render(helm: Path, *arguments: str) -> list[dict[str, Any]]:
     """The chart's objects with their namespace filled in, CRDs first, as `helm template` gives them with these arguments.
 
     Raises: AssertionError with Helm's own words.
     """
+    return documents(_rendered(helm, arguments))
+
+
+@cache
+def _rendered(helm: Path, arguments: tuple[str, ...]) -> str:
     done = subprocess.run(
         [str(helm), "template", RELEASE, str(CHART), "--namespace", RELEASE_NAMESPACE, "--include-crds", *arguments],
-        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
+        env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"},  # it reads nothing of the user's
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -36,7 +42,7 @@ def render(helm: Path, *arguments: str, home: Path) -> list[dict[str, Any]]:
     )
     if done.returncode != 0:
         raise AssertionError(f"helm template {' '.join(arguments)}:\n{done.stderr}")
-    return documents(done.stdout)
+    return done.stdout
 
 
 def install_chart(plane: ControlPlane, *arguments: str) -> Path:
@@ -50,7 +56,7 @@ def install_chart(plane: ControlPlane, *arguments: str) -> Path:
     done = Path(plane.folder, _INSTALLED)
     if done.exists():
         return Path(done.read_text())
-    rendered = render(Path(plane.programs, "helm"), *arguments, home=Path(plane.folder))
+    rendered = render(Path(plane.programs, "helm"), *arguments)
     plane.kubectl("create", "namespace", RELEASE_NAMESPACE)
     if crds := [one for one in rendered if one["kind"] == "CustomResourceDefinition"]:
         install_crds(plane, *crds)

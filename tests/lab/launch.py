@@ -15,7 +15,7 @@ import httpx
 
 from tests.lab import binaries
 from tests.lab.control_plane import NODES, ControlPlane
-from tests.lab.credentials import write_kubeconfig, write_signing_key, write_tokens
+from tests.lab.credentials import write_certificate, write_kubeconfig, write_signing_key, write_tokens
 from tests.lab.processes import ProcessEnded, Processes, free_ports
 
 READY_WITHIN_S = 90.0
@@ -89,12 +89,13 @@ class _Layout:
         return self.folder / "admin.kubeconfig"
 
     @property
-    def certificates(self) -> Path:
-        return self.folder / "certificates"
+    def certificate(self) -> Path:
+        return self.folder / "certificates" / "server.crt"
 
     @property
-    def certificate(self) -> Path:
-        return self.certificates / "apiserver.crt"  # made by kube-apiserver itself, with its own authority in the chain
+    def serving(self) -> tuple[str, str]:
+        """The flags of a server that serves with the certificate."""
+        return f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.certificate.with_suffix('.key')}"
 
     @property
     def url(self) -> str:
@@ -132,6 +133,7 @@ def _start(folder: Path, processes: Processes) -> ControlPlane:
 def _start_servers(at: _Layout, processes: Processes) -> str:
     """etcd, API server, controllers and scheduler; the administrator's token."""
     write_signing_key(at.signing_key)
+    write_certificate(at.certificate)
     token = write_tokens(at.tokens)
     at.audit_policy.write_text(_AUDIT_POLICY)
     write_kubeconfig(
@@ -176,7 +178,7 @@ def _api_server(at: _Layout) -> list[str | Path]:
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",  # EndpointSlices refuse loopback addresses
         f"--secure-port={at.api_port}",
-        f"--cert-dir={at.certificates}",
+        *at.serving,
         f"--token-auth-file={at.tokens}",
         "--authorization-mode=RBAC",
         # Its taint on new nodes is removed by the node lifecycle controller, which does not run here.
@@ -199,7 +201,7 @@ def _controller_manager(at: _Layout) -> list[str | Path]:
         f"--kubeconfig={at.kubeconfig}",
         f"--secure-port={at.manager_port}",
         "--bind-address=127.0.0.1",
-        f"--cert-dir={at.certificates}",
+        *at.serving,
         f"--service-account-private-key-file={at.signing_key}",
         f"--root-ca-file={at.certificate}",
         f"--controllers={_CONTROLLERS}",
@@ -216,7 +218,7 @@ def _scheduler(at: _Layout) -> list[str | Path]:
         f"--kubeconfig={at.kubeconfig}",
         f"--secure-port={at.scheduler_port}",
         "--bind-address=127.0.0.1",
-        f"--cert-dir={at.certificates}",
+        *at.serving,
         "--leader-elect=false",
         *_NO_CLIENT_LIMIT,
     ]

@@ -6,7 +6,6 @@ their kind is not served yet.
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ _HEAD = "# Written by `make kustomize` from the chart's defaults.\n"
 _HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
 
-def base(helm: Path, *, home: Path) -> str:
+def base(helm: Path) -> str:
     """The text of the file: the namespace, and the chart's objects without what only Helm reads."""
-    documents = render(helm, "--set", "crds.enabled=false", home=home)
+    documents = render(helm, "--set", "crds.enabled=false")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE_NAMESPACE}}
     texts = (yaml.safe_dump(_without_helm(one), sort_keys=False, width=130) for one in (namespace, *documents))
     return _HEAD + "---\n".join(texts)
@@ -36,5 +35,4 @@ def _without_helm(one: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        BASE.write_text(base(binaries.folder() / "helm", home=Path(folder)), encoding="utf-8")
+    BASE.write_text(base(binaries.folder() / "helm"), encoding="utf-8")

@@ -137,10 +137,10 @@ def _granted(plane: ControlPlane, kubeconfig: Path, namespace: str) -> dict[tupl
 
 @pytest.mark.parametrize("arguments", VARIANTS.values(), ids=VARIANTS)
 def test_the_api_server_accepts_every_object(
-    control_plane: ControlPlane, helm: Path, tmp_path: Path, controller_kubeconfig: Path, arguments: list[str]
+    control_plane: ControlPlane, helm: Path, controller_kubeconfig: Path, arguments: list[str]
 ) -> None:
     """A server-side dry run runs the API server's whole validation, which `helm lint` does not."""
-    documents = render(helm, *arguments, home=tmp_path)
+    documents = render(helm, *arguments)
     created = {"apiVersion": "v1", "kind": "List", "items": documents}
     for missing in ("shop", "cart"):
         control_plane.api.post("/api/v1/namespaces", json={"metadata": {"name": missing}})
@@ -156,9 +156,9 @@ def test_the_api_server_accepts_every_object(
 
 
 @pytest.mark.parametrize("arguments", VARIANTS.values(), ids=VARIANTS)
-def test_no_rule_grants_everything_or_any_secret(helm: Path, tmp_path: Path, arguments: list[str]) -> None:
+def test_no_rule_grants_everything_or_any_secret(helm: Path, arguments: list[str]) -> None:
     """A controller that can be read out through its token must not be a way to the cluster's Secrets."""
-    for rule in _rules(render(helm, *arguments, home=tmp_path)):
+    for rule in _rules(render(helm, *arguments)):
         words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
         if rule.get("resourceNames") == ["prom", "other"]:
             # What the administrator names for MetricProviders, and nothing else.
@@ -167,9 +167,9 @@ def test_no_rule_grants_everything_or_any_secret(helm: Path, tmp_path: Path, arg
         assert not words & {"*", "secrets", "escalate", "bind", "impersonate"}, rule
 
 
-def test_metrics_of_analyses_open_only_what_is_named(helm: Path, tmp_path: Path) -> None:
+def test_metrics_of_analyses_open_only_what_is_named(helm: Path) -> None:
     """Credentials and Jobs need a value of the chart each; without one the controller has neither a right nor a flag for them."""
-    closed, opened = (render(helm, *VARIANTS[each], home=tmp_path) for each in ("defaults", "metrics of analyses"))
+    closed, opened = (render(helm, *VARIANTS[each]) for each in ("defaults", "metrics of analyses"))
     flags = {each: _arguments(documents) for each, documents in (("closed", closed), ("opened", opened))}
 
     assert [rule for rule in _rules(closed) if {"secrets", "jobs"} & {*rule["resources"]}] == []
@@ -198,11 +198,11 @@ def test_metrics_of_analyses_open_only_what_is_named(helm: Path, tmp_path: Path)
     assert _settings(flags["opened"][1:]).metrics.jobs
 
 
-def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Path, tmp_path: Path) -> None:
+def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Path) -> None:
     """With the chart's labels, and without a right more; an administrator of a few namespaces could not create them."""
     served = ("--api-versions", "rollouts.dev/v1alpha1/ClusterAnalysisTemplate")
-    variants = {name: render(helm, *VARIANTS[name], *served, home=tmp_path) for name in ("defaults", "some namespaces")}
-    variants["switched off"] = render(helm, "--set", "analysis.templates.enabled=false", home=tmp_path)
+    variants = {name: render(helm, *VARIANTS[name], *served) for name in ("defaults", "some namespaces")}
+    variants["switched off"] = render(helm, "--set", "analysis.templates.enabled=false")
     found = {
         name: {one["metadata"]["name"]: one for one in documents if one["kind"] == "ClusterAnalysisTemplate"}
         for name, documents in variants.items()
@@ -232,23 +232,23 @@ def test_the_controller_may_do_exactly_what_the_table_says(
 
 
 @pytest.mark.parametrize("router", sorted(registry()))
-def test_each_router_may_change_its_own_routes_and_no_other(helm: Path, tmp_path: Path, router: str) -> None:
+def test_each_router_may_change_its_own_routes_and_no_other(helm: Path, router: str) -> None:
     """A codec that learns of a kind, and a chart that does not, would end in a Rollout that is forbidden to go on."""
     module = importlib.import_module(type(registry()[router]).__module__)
     versions = module.KINDS.values() if isinstance(module.KINDS, Mapping) else (module.KINDS,)
     kinds = {(kind.group, kind.plural) for each in versions for kind in each}
 
-    with_it = _rules(render(helm, "--set", f"routers={{{router}}}", home=tmp_path))
-    without = _rules(render(helm, "--set-json", "routers=[]", home=tmp_path))
+    with_it = _rules(render(helm, "--set", f"routers={{{router}}}"))
+    without = _rules(render(helm, "--set-json", "routers=[]"))
 
     more = [rule for rule in with_it if rule not in without and "patch" in rule["verbs"]]
     assert {(group, plural) for rule in more for group in rule["apiGroups"] for plural in rule["resources"]} == kinds
     assert {verb for rule in more for verb in rule["verbs"]} >= {"get", "list", "watch", "patch"}
 
 
-def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(helm: Path, tmp_path: Path) -> None:
+def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(helm: Path) -> None:
     """To create is more than the work needs, and RBAC knows no dry run: so in the release's own namespace alone."""
-    documents = render(helm, *VARIANTS["a declared route"], home=tmp_path)
+    documents = render(helm, *VARIANTS["a declared route"])
     granted = {
         (one["kind"], one["metadata"].get("namespace"), verb)
         for one in documents
@@ -264,12 +264,12 @@ def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(h
     }
 
 
-def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_them(helm: Path, tmp_path: Path) -> None:
+def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_them(helm: Path) -> None:
     """Whoever may write a Rollout could else take a host name through the controller."""
     creates = [
         {group for rule in _rules(documents) if "create" in rule["verbs"] for group in rule["apiGroups"]}
         for documents in (
-            render(helm, "--set-json", 'routers=["gatewayAPI","traefik"]', *more, home=tmp_path)
+            render(helm, "--set-json", 'routers=["gatewayAPI","traefik"]', *more)
             for more in ([], VARIANTS["routes of our own"])
         )
     ]
@@ -278,9 +278,9 @@ def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_the
 
 
 @pytest.mark.parametrize("arguments", [[], VARIANTS["every router"]], ids=["defaults", "every router"])
-def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, tmp_path: Path, arguments: list[str]) -> None:
+def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments: list[str]) -> None:
     """Otherwise it would find a fault that no value of the chart repairs; and of the rights that matter most it misses none."""
-    documents = render(helm, *arguments, home=tmp_path)
+    documents = render(helm, *arguments)
     (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
     granted = {
         (group, resource, verb)
@@ -303,9 +303,9 @@ def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, tmp_path:
     assert writes - asked <= left_out | users | {("", "pods", "patch"), ("rollouts.dev", "rollouts/scale", "patch")}
 
 
-def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path, tmp_path: Path) -> None:
+def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path) -> None:
     """In the same namespace other controllers have theirs: to change one of those is to make two of them lead."""
-    rules = [rule for rule in _rules(render(helm, home=tmp_path)) if "leases" in rule["resources"]]
+    rules = [rule for rule in _rules(render(helm)) if "leases" in rule["resources"]]
     unnamed = {verb for rule in rules if not rule.get("resourceNames") for verb in rule["verbs"]}
     named = {verb for rule in rules if rule.get("resourceNames") == [DEFAULT_LEASE_NAME] for verb in rule["verbs"]}
 
@@ -313,27 +313,20 @@ def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path, tmp_path: Pa
     assert named == {"get", "update"}
 
 
-def test_pods_are_changed_only_where_the_administrator_lets_their_metadata_follow_their_role(
-    helm: Path, tmp_path: Path
-) -> None:
+def test_pods_are_changed_only_where_the_administrator_lets_their_metadata_follow_their_role(helm: Path) -> None:
     """The labels of any pod decide which Services and NetworkPolicies it is behind; without canaryMetadata nobody needs that."""
     verbs = [
-        {
-            verb
-            for rule in _rules(render(helm, *more, home=tmp_path))
-            if "pods" in rule["resources"]
-            for verb in rule["verbs"]
-        }
+        {verb for rule in _rules(render(helm, *more)) if "pods" in rule["resources"] for verb in rule["verbs"]}
         for more in ([], ["--set", "podMetadata=false"])
     ]
 
     assert verbs == [{"list", "patch"}, {"list"}]
 
 
-def test_without_versions_of_configmaps_it_may_read_four_objects_of_kube_system(helm: Path, tmp_path: Path) -> None:
+def test_without_versions_of_configmaps_it_may_read_four_objects_of_kube_system(helm: Path) -> None:
     """By name: the ConfigMaps of kube-system hold more than proxy modes. A mode that is named by hand asks for nothing there."""
     off = ("--set", "configVersioning=false")
-    rules = _rules(render(helm, *off, home=tmp_path))
+    rules = _rules(render(helm, *off))
     asked = [rule for rule in rules if rule["resources"] != ["leases"]]
     by_name = {name for rule in asked for name in rule.get("resourceNames", [])}
     unnamed = [
@@ -342,13 +335,13 @@ def test_without_versions_of_configmaps_it_may_read_four_objects_of_kube_system(
 
     assert by_name == {"kube-proxy", "kube-proxy-config", "cilium-config"}
     assert unnamed == []
-    declared = render(helm, *off, "--set", "proxyMode=nftables", home=tmp_path)
+    declared = render(helm, *off, "--set", "proxyMode=nftables")
     assert {one["metadata"].get("namespace") for one in declared} <= {None, RELEASE_NAMESPACE}
     assert not any("nodes" in rule["resources"] for rule in _rules(declared))
 
 
 def test_with_named_namespaces_it_may_do_nothing_elsewhere(
-    control_plane: ControlPlane, helm: Path, tmp_path: Path, namespace: str
+    control_plane: ControlPlane, helm: Path, namespace: str
 ) -> None:
     """In a cluster of many tenants each controller is confined by RBAC, not by its own good will."""
     release = f"confined-{secrets.token_hex(3)}"
@@ -356,7 +349,6 @@ def test_with_named_namespaces_it_may_do_nothing_elsewhere(
         helm,
         *("--set", f"watchNamespaces={{{namespace}}},rbac.aggregateToUserRoles=false"),
         *("--set", f"serviceAccount.name={release}"),
-        home=tmp_path,
     )
     rbac = [one for one in documents if one["kind"] in {"Role", "RoleBinding", "ServiceAccount"}]
     with control_plane.fresh_namespace() as own:
@@ -372,9 +364,9 @@ def test_with_named_namespaces_it_may_do_nothing_elsewhere(
     assert "ClusterRole" not in {one["kind"] for one in documents}
 
 
-def test_no_role_of_users_writes_a_status(helm: Path, tmp_path: Path) -> None:
+def test_no_role_of_users_writes_a_status(helm: Path) -> None:
     """Whoever writes the status of an AnalysisRun forges a verdict, and an update is promoted without evidence."""
-    roles = [one for one in render(helm, home=tmp_path) if one["kind"] == "ClusterRole"]
+    roles = [one for one in render(helm) if one["kind"] == "ClusterRole"]
     users = [one for one in roles if any("aggregate-to" in label for label in one["metadata"]["labels"])]
 
     assert {one["metadata"]["name"] for one in users} == {"rollouts-view", "rollouts-edit"}
@@ -384,10 +376,10 @@ def test_no_role_of_users_writes_a_status(helm: Path, tmp_path: Path) -> None:
 
 
 def test_the_deployment_runs_under_the_restricted_pod_security_standard(
-    control_plane: ControlPlane, helm: Path, tmp_path: Path, restricted_namespace: str
+    control_plane: ControlPlane, helm: Path, restricted_namespace: str
 ) -> None:
     """Clusters that enforce it must be able to run the controller without an exception."""
-    documents = render(helm, home=tmp_path)
+    documents = render(helm)
     wanted = [one for one in documents if one["kind"] in {"Deployment", "ServiceAccount", "PodDisruptionBudget"}]
     control_plane.apply(*json.loads(json.dumps(wanted).replace(f'"{RELEASE_NAMESPACE}"', f'"{restricted_namespace}"')))
 
@@ -397,18 +389,15 @@ def test_the_deployment_runs_under_the_restricted_pod_security_standard(
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
 
 
-def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: Path, tmp_path: Path) -> None:
+def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: Path) -> None:
     """A chart and a program of one version that do not fit would crash-loop on the first install."""
-    documents = render(helm, "--set", "watchNamespaces={shop}", home=tmp_path)
-    documents += render(helm, "--set", "leaderElection=false,replicas=1", home=tmp_path)
-    documents += render(
-        helm, "--set", "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090", home=tmp_path
-    )
+    documents = render(helm, "--set", "watchNamespaces={shop}")
+    documents += render(helm, "--set", "leaderElection=false,replicas=1")
+    documents += render(helm, "--set", "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090")
     documents += render(
         helm,
         "--set",
         "dataPlanes[0]=istio=prometheus:istio,settleTimes[0]=alb=120,dataPlaneCa.secret=ca",
-        home=tmp_path,
     )
     deployments = [one for one in documents if one["kind"] == "Deployment"]
     arguments = [word for one in deployments for word in one["spec"]["template"]["spec"]["containers"][0]["args"]]
@@ -427,10 +416,10 @@ def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: P
     assert [flag for flag in sorted(flags) if flag not in help_text] == []
 
 
-def test_who_steers_an_alb_may_read_which_target_groups_aws_is_asked_about(helm: Path, tmp_path: Path) -> None:
+def test_who_steers_an_alb_may_read_which_target_groups_aws_is_asked_about(helm: Path) -> None:
     """Nothing of it is changed; and the flag itself is one that the chart lets through."""
     asked = ("--set", "routers={alb}", "--set", "dataPlanes[0]=alb=aws:eu-west-1")
-    documents = render(helm, *asked, home=tmp_path)
+    documents = render(helm, *asked)
     found = [rule for rule in _rules(documents) if "elbv2.k8s.aws" in rule["apiGroups"]]
     (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
 
@@ -438,10 +427,10 @@ def test_who_steers_an_alb_may_read_which_target_groups_aws_is_asked_about(helm:
     assert "--data-plane=alb=aws:eu-west-1" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
-def test_a_misspelt_value_is_refused(helm: Path, tmp_path: Path) -> None:
+def test_a_misspelt_value_is_refused(helm: Path) -> None:
     """Helm ignores unknown values without a schema; a misspelt `watchNamespaces` would then mean the whole cluster."""
     with pytest.raises(AssertionError, match="watchNamespace"):
-        render(helm, "--set", "watchNamespace={shop}", home=tmp_path)
+        render(helm, "--set", "watchNamespace={shop}")
 
 
 def test_the_tests_run_the_controller_as_the_charts_service_account(
@@ -455,11 +444,9 @@ def test_the_tests_run_the_controller_as_the_charts_service_account(
     assert who.stdout == CONTROLLER_USER
 
 
-def test_prometheus_finds_the_metrics_service(helm: Path, tmp_path: Path) -> None:
+def test_prometheus_finds_the_metrics_service(helm: Path) -> None:
     """The ServiceMonitor selects the metrics Service by its labels, and that Service selects the controller's pods."""
-    documents = {
-        one["kind"]: one for one in render(helm, "--set", "metrics.serviceMonitor.enabled=true", home=tmp_path)
-    }
+    documents = {one["kind"]: one for one in render(helm, "--set", "metrics.serviceMonitor.enabled=true")}
     monitor, service, deployment = documents["ServiceMonitor"], documents["Service"], documents["Deployment"]
 
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()

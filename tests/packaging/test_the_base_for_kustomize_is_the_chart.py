@@ -20,9 +20,9 @@ def _by_name(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[s
     return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in objects}
 
 
-def test_the_base_is_what_the_chart_gives(lab_programs: Path, tmp_path: Path) -> None:
+def test_the_base_is_what_the_chart_gives(lab_programs: Path) -> None:
     """`make kustomize` writes it anew; a right that only the chart has would be missing here."""
-    assert BASE.read_text() == base(lab_programs / "helm", home=tmp_path)
+    assert BASE.read_text() == base(lab_programs / "helm")
 
 
 def test_the_api_server_accepts_all_of_it(control_plane: ControlPlane, controller_kubeconfig: Path) -> None:
@@ -33,10 +33,10 @@ def test_the_api_server_accepts_all_of_it(control_plane: ControlPlane, controlle
     assert done.stdout.count("(server dry run)") == len(built)
 
 
-def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
+def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_programs: Path) -> None:
     """But for marks that only Helm reads, and the namespace that Helm makes by a flag. Neither has templates of analyses yet."""
     built = _by_name(documents(control_plane.kubectl("kustomize", str(ROOT)).stdout))
-    rendered = _by_name(render(lab_programs / "helm", home=tmp_path))
+    rendered = _by_name(render(lab_programs / "helm"))
 
     assert built.keys() - rendered.keys() == {("Namespace", "", RELEASE_NAMESPACE)}
     assert rendered.keys() - built.keys() == set()

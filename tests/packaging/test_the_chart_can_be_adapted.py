@@ -35,18 +35,18 @@ def _container(documents: list[dict[str, Any]]) -> dict[str, Any]:
     return container
 
 
-def test_all_names_begin_with_the_name_that_was_chosen(helm: Path, tmp_path: Path) -> None:
+def test_all_names_begin_with_the_name_that_was_chosen(helm: Path) -> None:
     """Two releases in one cluster, and policies that demand names, need it; CRDs and templates are the same for all."""
-    documents = render(helm, "--set", "fullnameOverride=delivery,metrics.dashboard.enabled=true", home=tmp_path)
+    documents = render(helm, "--set", "fullnameOverride=delivery,metrics.dashboard.enabled=true")
     named = [one for one in documents if one["kind"] not in {"CustomResourceDefinition", "ClusterAnalysisTemplate"}]
 
     assert {one["metadata"]["name"].partition("-")[0] for one in named} == {"delivery"}
     assert _one(documents, "ClusterRoleBinding")["roleRef"]["name"] == "delivery"
 
 
-def test_the_kubelet_asks_a_port_that_no_pod_may_reach(helm: Path, tmp_path: Path) -> None:
+def test_the_kubelet_asks_a_port_that_no_pod_may_reach(helm: Path) -> None:
     """The NetworkPolicy is on by default and opens the metrics alone; a node always reaches its own pods."""
-    documents = render(helm, home=tmp_path)
+    documents = render(helm)
     container = _container(documents)
     policy = _one(documents, "NetworkPolicy")["spec"]
 
@@ -59,11 +59,11 @@ def test_the_kubelet_asks_a_port_that_no_pod_may_reach(helm: Path, tmp_path: Pat
     assert policy["policyTypes"] == ["Ingress"]
 
 
-def test_metrics_can_be_opened_for_prometheus_alone(helm: Path, tmp_path: Path) -> None:
+def test_metrics_can_be_opened_for_prometheus_alone(helm: Path) -> None:
     """They name every Rollout by namespace, and need no credentials."""
     chosen = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring"
 
-    policy = _one(render(helm, "--set", chosen, home=tmp_path), "NetworkPolicy")["spec"]
+    policy = _one(render(helm, "--set", chosen), "NetworkPolicy")["spec"]
 
     assert policy["ingress"][0]["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
 
@@ -126,7 +126,7 @@ def test_environment_and_volumes_are_added_to_the_charts_own(helm: Path, tmp_pat
     }
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(chosen))
 
-    documents = render(helm, "--values", str(tmp_path / "values.yaml"), home=tmp_path)
+    documents = render(helm, "--values", str(tmp_path / "values.yaml"))
 
     pod = _one(documents, "Deployment")["spec"]["template"]["spec"]
     assert _container(documents)["env"] == chosen["env"]
@@ -135,22 +135,20 @@ def test_environment_and_volumes_are_added_to_the_charts_own(helm: Path, tmp_pat
 
 
 @pytest.mark.parametrize(("keep", "policy"), [("true", "keep"), ("false", None)])
-def test_crds_are_kept_by_default(helm: Path, tmp_path: Path, keep: str, policy: str | None) -> None:
+def test_crds_are_kept_by_default(helm: Path, keep: str, policy: str | None) -> None:
     """A CRD that goes takes every Rollout with it, and each Rollout its pods: an uninstall must not be an outage."""
-    documents = render(helm, "--set", f"crds.keep={keep}", home=tmp_path)
+    documents = render(helm, "--set", f"crds.keep={keep}")
     crds = [one for one in documents if one["kind"] == "CustomResourceDefinition"]
 
     kept = {one["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for one in crds}
     assert len(crds) == len(list((CHART / "files" / "crds").glob("*.yaml")))
     assert kept == {policy}
-    assert not [one for one in render(helm, "--set", "crds.enabled=false", home=tmp_path) if one in crds]
+    assert not [one for one in render(helm, "--set", "crds.enabled=false") if one in crds]
 
 
-def test_alerts_ask_for_the_controllers_own_targets(helm: Path, tmp_path: Path) -> None:
+def test_alerts_ask_for_the_controllers_own_targets(helm: Path) -> None:
     """A rule without the job would sum up two releases; `up` without one would never be absent."""
-    documents = render(
-        helm, "--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=prom", home=tmp_path
-    )
+    documents = render(helm, "--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=prom")
     rule = _one(documents, "PrometheusRule")
     alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
 
@@ -176,9 +174,9 @@ def test_rules_and_panels_ask_for_metrics_that_the_controller_has(file: Path) ->
     assert asked <= families
 
 
-def test_the_dashboard_is_one_that_grafanas_sidecar_finds(helm: Path, tmp_path: Path) -> None:
+def test_the_dashboard_is_one_that_grafanas_sidecar_finds(helm: Path) -> None:
     """The ConfigMap carries the label that kube-prometheus-stack looks for, and the file as it is."""
-    config_map = _one(render(helm, "--set", "metrics.dashboard.enabled=true", home=tmp_path), "ConfigMap")
+    config_map = _one(render(helm, "--set", "metrics.dashboard.enabled=true"), "ConfigMap")
 
     dashboard = json.loads(config_map["data"]["rollouts.json"])
     places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in dashboard["panels"]]
@@ -199,6 +197,6 @@ def test_without_a_lease_two_controllers_never_run(helm: Path, tmp_path: Path) -
     )
     assert refused.returncode != 0 and "replicas is 2: set replicas to 1 too" in refused.stderr
 
-    spec = _one(render(helm, "--set", "leaderElection=false,replicas=1", home=tmp_path), "Deployment")["spec"]
+    spec = _one(render(helm, "--set", "leaderElection=false,replicas=1"), "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    assert "strategy" not in _one(render(helm, home=tmp_path), "Deployment")["spec"]
+    assert "strategy" not in _one(render(helm), "Deployment")["spec"]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Protocol
 
@@ -198,6 +199,7 @@ async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> 
     return None
 
 
+@lru_cache(maxsize=4)  # it is asked for again and again, and next to never changes
 def _configuration(text: str) -> Mapping[str, Any]:
     """The KubeProxyConfiguration in a text; {} when it has none."""
     import yaml  # noqa: PLC0415 - the connection's library needs it; the controller does not until here

@@ -162,9 +162,12 @@ class Witness:
             gone_for_s = asyncio.get_running_loop().time() - self.truth.deleted_at_s
             if gone_for_s > self.grace_s:
                 self._tell([Violation("S13", f"for a Rollout that is gone or cannot be read: {meaning}")])
-        findings = [self._broken_by(each, meaning) for each in seen]
-        if all(findings):
-            self._tell(next(iter(findings), []))
+        broken: list[Violation] = []
+        for each in seen:
+            if not (found := self._broken_by(each, meaning)):
+                return
+            broken = broken or found
+        self._tell(broken)
 
     def _broken_by(self, before: Snapshot, meaning: Intent | StatusWrite | None) -> list[Violation]:
         match meaning:
@@ -207,8 +210,9 @@ class Door:
             witness.judge_place(request)
         target = self._target(request)
         write = write and (target is None or target.home in ("", witness.key.namespace))
-        seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if write else []
         meaning = witness.truth.meaning(request, witness.key) if write else None
+        judged = write and not isinstance(meaning, RunStatusWrite)
+        seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if judged else []
         witness.sender = self._sender
         response = self._server.answer(request)
         witness.sender = ""

@@ -13,7 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.lab.chart import RELEASE_NAMESPACE
+from tests.e2e.manifests import KUBE_PROXY
+from tests.e2e.stage import Stage
+from tests.lab.chart import RELEASE_NAMESPACE, install_chart
+from tests.lab.control_plane import ControlPlane
 
 ROOT = Path(__file__).parent.parent.parent
 ENDS_WITHIN_S = 25.0
@@ -115,3 +118,18 @@ def confined_controller(
         kubeconfig, log=logs / f"controller-{namespace}.log", arguments=["-n", namespace, *election, *flags]
     ) as controller:
         yield controller
+
+
+@contextlib.contextmanager
+def charts_controller(plane: ControlPlane, *arguments: str) -> Iterator[Stage]:
+    """A namespace of a control plane of the test's own, with a controller that works in all of them, as the chart's does.
+
+    Args:
+        arguments: Helm's, for the rights that the chart gives.
+    """
+    plane.apply(KUBE_PROXY)
+    kubeconfig = install_chart(plane, *arguments)
+    with plane.fresh_namespace(stays=True) as namespace:
+        log = Path(plane.folder, "logs", f"controller-{namespace}.log")
+        with Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
+            yield Stage(plane, namespace)

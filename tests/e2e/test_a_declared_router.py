@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from rollouts.traffic.rules.ledger import NOTHING, ledger_of
-from tests.e2e.controllers import Controller
-from tests.e2e.manifests import KUBE_PROXY, Manifest
+from tests.e2e.controllers import charts_controller
+from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage, current
-from tests.lab.chart import CONTROLLER_USER, install_chart, install_crds
+from tests.lab.chart import CONTROLLER_USER, install_crds
 from tests.lab.control_plane import ControlPlane
 from tests.traffic.cases.case import Crd
 from tests.traffic.crds import manifests
@@ -35,14 +35,10 @@ SETTLED_WITHIN_S = 60  # the example gives its router 10 s for each share
 def stage(modules_plane: ControlPlane) -> Iterator[Stage]:
     """A cluster with that router's CRD, and the chart with the right to change its objects."""
     (crd,) = manifests(SPLIT_CRD, "TrafficSplit")
-    modules_plane.apply(KUBE_PROXY)
     install_crds(modules_plane, crd)
-    kubeconfig = install_chart(modules_plane, *DECLARED)
-    with modules_plane.fresh_namespace(stays=True) as namespace:
-        log = Path(modules_plane.folder, "logs", f"controller-{namespace}.log")
-        with Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
-            yield Stage(modules_plane, namespace)
-        modules_plane.kubectl("delete", "trafficprovider", "--all")
+    with charts_controller(modules_plane, *DECLARED) as stage:
+        yield stage
+    modules_plane.kubectl("delete", "trafficprovider", "--all")
 
 
 def provider(stage: Stage) -> Manifest:

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from rollouts.sim.network.gateway_types import gateway_crds
-from tests.e2e.controllers import Controller
-from tests.e2e.manifests import KUBE_PROXY, Manifest
+from tests.e2e.controllers import charts_controller
+from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage, condition, current
 from tests.e2e.test_the_chart_grants_enough import accepted
-from tests.lab.chart import CONTROLLER_USER, install_chart, install_crds
+from tests.lab.chart import CONTROLLER_USER, install_crds
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -27,13 +27,9 @@ WITHIN_S = 60
 @pytest.fixture
 def stage(modules_plane: ControlPlane) -> Iterator[Stage]:
     """A cluster with the Gateway API, and the chart with the right to make routes."""
-    modules_plane.apply(KUBE_PROXY)
     install_crds(modules_plane, *gateway_crds())
-    kubeconfig = install_chart(modules_plane, "--set", "ownRoutes=true")
-    with modules_plane.fresh_namespace(stays=True) as namespace:
-        log = Path(modules_plane.folder, "logs", f"controller-{namespace}.log")
-        with Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
-            yield Stage(modules_plane, namespace)
+    with charts_controller(modules_plane, "--set", "ownRoutes=true") as stage:
+        yield stage
 
 
 def weights(route: Manifest) -> list[int]:

@@ -23,7 +23,7 @@ from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import Route
 
 
-class PassContext(Struct, frozen=True, kw_only=True, dict=True):
+class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts are computed once and kept
     """A Snapshot with the roles of its ReplicaSets under `status`. Facts depend only on the Snapshot and the roles.
 
     Args:

@@ -14,12 +14,13 @@ import subprocess
 import time
 import traceback
 from collections.abc import Coroutine, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import DrainSpec, ProxyFacts, ProxyMode
+from rollouts.core.model.frozen import replace
 from tests.ipvs.guest import experiments, network, tables, traffic
 from tests.ipvs.guest.control_plane import ControlPlane, Service
 from tests.ipvs.guest.experiments import Lab

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from rollouts.cluster.credentials import TokenFile
 from rollouts.errors import ApiUnavailable, SettingsInvalid
 from rollouts.ports import MERGE_PATCH, METADATA_LIST, ApiServer, Request
 from rollouts.secret import Secret
+from tests.certificates import write_certificate
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 AGENT = "rollouts/test"
@@ -186,27 +186,7 @@ async def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytes
 def certificates(folder: Path) -> tuple[ssl.SSLContext, Path]:
     """A server's TLS context for 127.0.0.1 that asks for client certificates, and the self-signed certificate to trust."""
     certificate, key = folder / "tls.crt", folder / "tls.key"
-    subprocess.run(
-        [
-            *[
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-                "-days",
-                "2",
-            ],
-            *("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=30,
-    )
+    write_certificate(certificate, key, names="IP:127.0.0.1")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
     tls.load_verify_locations(certificate)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import subprocess
 from pathlib import Path
 
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # SEC 2, section 2.4.2
@@ -20,28 +19,6 @@ def write_signing_key(path: Path) -> None:
     der = bytes.fromhex("3031020101" + "0420") + secret + bytes.fromhex("a00a" + "06082a8648ce3d030107")
     text = base64.encodebytes(der).decode().strip()
     _write_private(path, f"-----BEGIN EC PRIVATE KEY-----\n{text}\n-----END EC PRIVATE KEY-----\n")
-
-
-def write_certificate(path: Path) -> None:
-    """Writes a certificate that vouches for itself, and its key beside it (`.key`), with which a control plane's servers serve.
-
-    Each of them would make an RSA authority and an RSA key instead; P-256 costs next to nothing to make, and to answer with.
-
-    Raises: subprocess.CalledProcessError, with what openssl said.
-    """
-    names = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-            *("-days", "30", "-subj", "/CN=lab", "-addext", f"subjectAltName={names}"),
-            *("-addext", "keyUsage=critical,digitalSignature,keyCertSign"),
-            *("-out", str(path), "-keyout", str(path.with_suffix(".key"))),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=30,
-    )
 
 
 def write_tokens(path: Path) -> str:

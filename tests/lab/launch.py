@@ -13,9 +13,10 @@ from pathlib import Path
 
 import httpx
 
+from tests.certificates import write_certificate
 from tests.lab import binaries
 from tests.lab.control_plane import NODES, ControlPlane
-from tests.lab.credentials import write_certificate, write_kubeconfig, write_signing_key, write_tokens
+from tests.lab.credentials import write_kubeconfig, write_signing_key, write_tokens
 from tests.lab.processes import ProcessEnded, Processes, free_ports
 
 READY_WITHIN_S = 90.0
@@ -23,6 +24,7 @@ STOP_PATIENCE_S = 1.0
 MANAGER_FLAGS = "ROLLOUTS_LAB_MANAGER_FLAGS"
 """Environment variable with more flags of kube-controller-manager, for a control plane of a test's own."""
 
+_SERVED_AS = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1"
 _STAGES = Path(__file__).parent / "stages"
 _AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
 # Nodes that no kubelet reports for stay as kwok has made them, and there is no cloud.
@@ -93,9 +95,13 @@ class _Layout:
         return self.folder / "certificates" / "server.crt"
 
     @property
+    def key(self) -> Path:
+        return self.certificate.with_suffix(".key")
+
+    @property
     def serving(self) -> tuple[str, str]:
         """The flags of a server that serves with the certificate."""
-        return f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.certificate.with_suffix('.key')}"
+        return f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.key}"
 
     @property
     def url(self) -> str:
@@ -133,7 +139,9 @@ def _start(folder: Path, processes: Processes) -> ControlPlane:
 def _start_servers(at: _Layout, processes: Processes) -> str:
     """etcd, API server, controllers and scheduler; the administrator's token."""
     write_signing_key(at.signing_key)
-    write_certificate(at.certificate)
+    # Without it each server makes an RSA authority and an RSA key, which takes longer to make and to answer with.
+    at.certificate.parent.mkdir(parents=True, exist_ok=True)
+    write_certificate(at.certificate, at.key, names=_SERVED_AS)
     token = write_tokens(at.tokens)
     at.audit_policy.write_text(_AUDIT_POLICY)
     write_kubeconfig(

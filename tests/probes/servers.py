@@ -7,13 +7,14 @@ import contextlib
 import json
 import shutil
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.certificates import write_certificate
 
 HEAD = (
     "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n{more}\r\n"
@@ -140,9 +141,7 @@ async def refused_port() -> int:
 
 def served_as(name: str, folder: Path) -> ssl.SSLContext:
     """What serves with a certificate for `name` that nobody signed; it is in `cert.pem`."""
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=x"
-    names = ["-addext", f"subjectAltName=DNS:{name}"]
-    subprocess.run(["openssl", *words.split(), *names], cwd=folder, check=True, capture_output=True, timeout=60)
+    write_certificate(folder / "cert.pem", folder / "key.pem", names=f"DNS:{name}")
     served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     served.load_cert_chain(folder / "cert.pem", folder / "key.pem")
     return served

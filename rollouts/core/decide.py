@@ -41,14 +41,14 @@ from rollouts.core.lifecycle.progress import (
 from rollouts.core.lifecycle.update import take_up
 from rollouts.core.model.changes import RecordCommands, apply
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Decision, Notice, PatchReplicaSet, RemoveAnnotation
+from rollouts.core.model.intents import AskPods, Decision, Notice, PatchReplicaSet, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.one_way import abort_update, first_one_way, target_of
 from rollouts.core.ordinary import as_of_now, carried_out, course_of, strategy_plan
 from rollouts.core.routing.ping_pong import in_their_roles
-from rollouts.core.scale.restarts import without_restart_surge
+from rollouts.core.scale.restarts import without_evicted, without_restart_surge
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.core.strategy.route_release import give_back
 from rollouts.core.strategy.rules import gates_of
@@ -91,7 +91,10 @@ def decide(seen: Snapshot) -> Decision:
     one_way = first_one_way(begun.ctx)
     if one_way is not None and not _is_on_record(begun.ctx, one_way):
         return _recorded_alone(begun, one_way)
-    return _ordinary(begun if one_way is None else _gone_on(begun, one_way))
+    begun = begun if one_way is None else _gone_on(begun, one_way)
+    if begun.ctx.status.evicting_since_s is not None and seen.pods is None:  # pods that are counted may be gone
+        return Decision(intents=(AskPods(),), status=published)
+    return _ordinary(begun)
 
 
 def _not_begun(seen: Snapshot, published: RolloutStatus) -> Decision:
@@ -119,7 +122,8 @@ def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
     reading = read_named(seen, status, target=target, gates_of=gates_of)
     if reading.commands != status.commands:
         status = apply(status, (RecordCommands(reading.commands),))
-    return _Begun(ctx=context_of(seen, status), published=published, reading=reading, notices=taken_up.notices)
+    ctx = context_of(seen if status.evicting_since_s is None else without_evicted(seen), status)
+    return _Begun(ctx=ctx, published=published, reading=reading, notices=taken_up.notices)
 
 
 def _gone_on(begun: _Begun, one_way: Contribution) -> _Begun:

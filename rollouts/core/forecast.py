@@ -34,7 +34,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, analyses
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.snapshot import PodsSeen, ReplicaSet, ServiceSeen, Snapshot
+from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, LiveSeen, RouteSeen, VerifiedBy
@@ -320,7 +320,7 @@ class _Forecast:
                 runs = [_successful(each) if each.name == name else each for each in self.seen.runs]
                 self.seen = replace(self.seen, runs=tuple(runs))
             case AskPods():
-                self.seen = replace(self.seen, pods=PodsSeen(self.seen.now_s, ()))  # single pods are not modelled
+                self.seen = replace(self.seen, pods=_as_counted(self.seen))
             case AskAutoscaling():
                 self.seen = replace(self.seen, autoscaling=_content(self.seen))
             case SetTraffic() | MakeRoute() | AskLive() | AskFeatures():
@@ -430,6 +430,16 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
         available=available,
         terminating=None if replica_set.terminating is None else 0,
     )
+
+
+def _as_counted(seen: Snapshot) -> PodsSeen:
+    """Single pods are not modelled: the pods that ReplicaSets count as available, as if they had just been made."""
+    pods = (
+        Pod(name=name, uid=name, revision=each.revision, created_at_s=seen.now_s, ready=True)
+        for each in seen.replica_sets
+        for name in (f"{each.name}-{number}" for number in range(each.available))
+    )
+    return PodsSeen(seen.now_s, tuple(pods))
 
 
 def _successful(run: RunSeen) -> RunSeen:

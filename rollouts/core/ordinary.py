@@ -37,7 +37,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, Intent, Notice, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.routing.services import releases
-from rollouts.core.scale.restarts import plan_restart
+from rollouts.core.scale.restarts import plan_restart, settle_evictions
 from rollouts.core.scale.sizing import keeping_wait, settle_scale_downs, takes_away, with_fallback
 from rollouts.core.strategy.autoscaling import autoscaling_question
 from rollouts.core.strategy.guards import guarding
@@ -166,6 +166,11 @@ def _restart(course: Course) -> Contribution:
     return replace(restart, intents=()) if shrinks else restart
 
 
+def _evictions(course: Course) -> Contribution:
+    """Compares the counts of ReplicaSets with the list of pods, while evictions are on record."""
+    return settle_evictions(course.planned) if course.planned.status.evicting_since_s is not None else _NOTHING
+
+
 def _pods_question(course: Course) -> Contribution:
     """Asks for the list of pods when the wait for pods has lasted too long."""
     return pods_question(course.ctx, course.wait)
@@ -224,6 +229,7 @@ ORDINARY: tuple[Ordinary, ...] = (
     _service_release,
     _role_metadata,
     _restart,
+    _evictions,
     _pods_question,
     _drain_questions,
     _autoscaling_question,

@@ -57,6 +57,7 @@ def test_the_order_of_the_rules_is_the_order_of_the_writes() -> None:
         "_service_release",
         "_role_metadata",
         "_restart",
+        "_evictions",
         "_pods_question",
         "_drain_questions",
         "_autoscaling_question",

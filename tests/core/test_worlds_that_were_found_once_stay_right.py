@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.core.model.drain import DrainMode, PreStop
+from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop
 from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, assert_comes_to_rest, gone_back, played
 
 
@@ -13,3 +13,10 @@ def test_a_retry_while_the_weight_that_was_gone_back_to_is_live() -> None:
     there = played(gone_back(22, 2, drain), [("retry", 1, 0), ("crash", 1, 0), ("pause", 0, 0), ("crash", 1, 0)])
 
     assert_comes_to_rest(there)
+
+
+def test_a_new_template_right_after_an_eviction() -> None:
+    """The ReplicaSet still counts the evicted pod, and the restart is no longer asked for: the canary kept a pod too few."""
+    tape = [("restart", 1, 0), ("crash", 1, 0), ("crash", 1, 0), ("crash", 1, 0), ("a new template", 0, 0)]
+
+    assert_comes_to_rest(played(gone_back(20, 4, DrainSpec()), tape))

@@ -304,6 +304,11 @@ class RolloutStatusWire(Wire):
     )
     blue_green: BlueGreenStatus | None = Field(None, description="State of a blue-green update.")
     restarted_at: Time | None = Field(None, description="All pods older than this time have been replaced.")
+    evicting_since: Time | None = Field(
+        None,
+        description="Since when a restart evicts pods; absent once no ReplicaSet counts an evicted pod any more. "
+        "Until then the list of pods counts too.",
+    )
     replicas: int | None = Field(None, description="Number of pods.")
     updated_replicas: int | None = Field(None, description="Number of pods of the current revision.")
     updated_ready_replicas: int | None = Field(None, description="Number of ready pods of the current revision.")

@@ -37,7 +37,7 @@ from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.config import ConfigKind, CopyLook
 from rollouts.core.model.snapshot import EvictionRefused
-from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled, RolloutsError
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
 from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
@@ -300,4 +300,7 @@ class Performer:
             return
         except (ApiNotFound, ApiConflict):
             pass  # the pod is gone, or another pod has its name
+        except RolloutsError:  # it may have been evicted
+            self._inbox.pods_changed(key)
+            raise
         self._inbox.pods_changed(key)

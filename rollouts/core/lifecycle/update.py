@@ -59,10 +59,10 @@ def _recovery(seen: Snapshot, *, target: str) -> tuple[StatusChange, ...]:
     status = seen.status
     if not status.current_revision:
         stable = _serving_revision(seen, target=target)
-        return (RecoverRevisions(stable, stable),) if stable else ()
+        return (RecoverRevisions(stable, stable, seen.now_s),) if stable else ()
     if not status.stable_revision:  # it was unreadable or removed by hand, if there is a history
         stable = _last_promoted(seen, status)
-        return (RecoverRevisions(stable, status.current_revision),) if stable else ()
+        return (RecoverRevisions(stable, status.current_revision, seen.now_s),) if stable else ()
     return ()
 
 

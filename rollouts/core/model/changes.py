@@ -31,14 +31,20 @@ from rollouts.core.model.traffic import RouteName
 
 
 class RecoverRevisions(Struct, frozen=True):
-    """Revisions that status lacks, found in the cluster or in the history."""
+    """Revisions that status lacks, found in the cluster or in the history. Whether pods were just evicted is lost with them."""
 
     stable_revision: str
     current_revision: str
+    at_s: float
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
         """The status after this change."""
-        return replace(status, stable_revision=self.stable_revision, current_revision=self.current_revision)
+        return replace(
+            status,
+            stable_revision=self.stable_revision,
+            current_revision=self.current_revision,
+            evicting_since_s=self.at_s,
+        )
 
 
 class StartUpdate(Struct, frozen=True, kw_only=True):
@@ -291,15 +297,25 @@ class RecordElsewhere(Struct, frozen=True):
         return replace(status, elsewhere=self.elsewhere)
 
 
+class RecordEvictions(Struct, frozen=True):
+    """Records that pods may be evicted from now on, before the first is; None: every ReplicaSet has counted those that were."""
+
+    since_s: float | None
+
+    def on(self, status: RolloutStatus) -> RolloutStatus:
+        """The status after this change."""
+        return replace(status, evicting_since_s=self.since_s)
+
+
 class RecordRestart(Struct, frozen=True):
-    """Records that pods older than `older_than_s` have been replaced."""
+    """Records that pods older than `older_than_s` have been replaced, and that every ReplicaSet has counted the evicted ones."""
 
     older_than_s: float
     at_s: float
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
         """The status after this change."""
-        return replace(status, restarted_at_s=self.older_than_s, progressed_at_s=self.at_s)
+        return replace(status, restarted_at_s=self.older_than_s, evicting_since_s=None, progressed_at_s=self.at_s)
 
 
 class RecordAnalysis(Struct, frozen=True):
@@ -358,6 +374,7 @@ StatusChange: TypeAlias = (
     | RecordTraffic
     | RecordReleased
     | RecordElsewhere
+    | RecordEvictions
     | RecordRestart
     | RecordAnalysis
     | StepBack

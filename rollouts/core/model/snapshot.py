@@ -28,6 +28,8 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
         spec_replicas: its `spec.replicas`; inside `decide` without those of `restart_surge`.
         abort_note: an abort that it grew for (annotation `rollouts.dev/abort-accepted`); None for none, or unreadable.
         restart_surge: extra pods for the time of a restart (annotation `rollouts.dev/restart-surge`).
+        overcounted: pods that its status counts as available and that the list of pods does not show as ready, while evictions
+            are on record; they are taken out of `available`.
         replicas, ready, available: pods it reports; stale while `observed` is False.
         terminating: pods that are still ending (KEP-3973); None when the server does not report them.
         observed: its controller has seen its latest spec.
@@ -58,6 +60,7 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
     injection: Injection | None = None
     deleting: bool = False
     restart_surge: int = 0
+    overcounted: int = 0
     abort_note: AbortNote | None = None
     config: tuple[ConfigUse, ...] | None = ()
 

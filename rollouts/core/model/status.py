@@ -286,6 +286,7 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
         gate_started_at_s: blue-green: when the preview became available; automatic promotion is measured from here.
         gate_passed: blue-green: the preview may take the traffic.
         restarted_at_s: pods older than this have been restarted.
+        evicting_since_s: since then pods may have been evicted that a ReplicaSet still counts; None once none does.
         selector: label selector of the pods that the HorizontalPodAutoscaler measures.
         injection: what was added to the current revision's template; None for nothing.
         cutovers: the open ones and the last one; the newest last.
@@ -317,6 +318,7 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     gate_started_at_s: float | None = None
     gate_passed: bool = False
     restarted_at_s: float | None = None
+    evicting_since_s: float | None = None
     replicas: int = 0
     updated_replicas: int = 0
     updated_ready_replicas: int = 0

@@ -4,6 +4,10 @@ Where no pod may be missing (`maxUnavailable` 0, or the only pod behind a Servic
 as `maxSurge` allows. Old pods are evicted when the extra ones are available and the Services show them; the extra pods go at the
 end. The write that adds them also notes their number on the ReplicaSet, so no crash loses it. The strategies never see them:
 `without_restart_surge` subtracts them from what a strategy sees, and `resized` adds them to what it asks for.
+
+An evicted pod stays in the counts of its ReplicaSet for a moment. So status records evictions before the first one, and from
+then on a pass believes only pods that the list of pods shows too (`without_evicted`), until the counts agree with the list. That
+also holds for what follows a restart: it may be withdrawn, and an update may begin or be aborted, right after an eviction.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections import Counter
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, earliest, pods_text
-from rollouts.core.model.changes import RecordRestart
+from rollouts.core.model.changes import RecordEvictions, RecordRestart
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
@@ -41,10 +45,33 @@ def _without_surge(seen: Snapshot) -> Snapshot:
     return replace(seen, replica_sets=sets)
 
 
+def without_evicted(seen: Snapshot) -> Snapshot:
+    """The snapshot without pods that ReplicaSets count as available and the list of pods does not show as ready.
+
+    For a pass with evictions on record; at other times the list may be older than the counts. Source: k8s.io/kubernetes
+    pkg/controller/replicaset/replica_set.go: a sync counts the pods that its watch has shown as active.
+    """
+    if seen.pods is None:
+        return seen
+    listed = _listed(seen.pods.pods)
+    over = {each.uid: max(0, each.available - listed[each.revision]) for each in seen.replica_sets}
+    if not any(over.values()):
+        return seen
+    sets = (
+        replace(each, available=each.available - over[each.uid], overcounted=over[each.uid])
+        for each in seen.replica_sets
+    )
+    return replace(seen, replica_sets=tuple(sets))
+
+
 def kept_surge(ctx: PassContext, replica_set: ReplicaSet) -> int:
-    """How many of the pods that a restart has added a ReplicaSet keeps: all during the restart, then none."""
-    live = replica_set.revision in (ctx.status.current_revision, ctx.status.stable_revision)
-    return min(replica_set.restart_surge, ctx.limits[0]) if live and restart_due_s(ctx) is not None else 0
+    """How many of the pods that a restart has added a ReplicaSet keeps: all during the restart, then none.
+
+    An old revision keeps them as it keeps its others: while a Service brings it requests.
+    """
+    if replica_set.revision not in (ctx.status.current_revision, ctx.status.stable_revision):
+        return replica_set.restart_surge if replica_set.revision in ctx.shown_revisions else 0
+    return min(replica_set.restart_surge, ctx.limits[0]) if restart_due_s(ctx) is not None else 0
 
 
 def restart_due_s(ctx: PassContext) -> float | None:
@@ -64,21 +91,42 @@ def plan_restart(ctx: PassContext) -> Contribution:
     """Evicts pods of the live revisions that are older than the restart time, as many at once as may be missing."""
     due_s = restart_due_s(ctx)
     if due_s is None:
-        return Contribution(wake_at_s=_next_restart_s(ctx))
+        asked_at_s = (ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s)
+        return Contribution(wake_at_s=earliest(asked_at_s, after_s=ctx.now_s))
     pods = ctx.seen.pods
-    outdated = pods is not None and _is_outdated(ctx, pods.pods)
-    if pods is None or ctx.now_s - pods.at_s >= (PODS_AGAIN_S if outdated else PODS_FRESH_S):
+    if ctx.recorded.evicting_since_s is None:  # the record comes before the first eviction
+        asked = (AskPods(),) if pods is None else ()
+        return Contribution(changes=(RecordEvictions(ctx.now_s),), intents=asked, wait=_wait(ctx, "pods"))
+    if pods is None or ctx.now_s - pods.at_s >= PODS_FRESH_S:
         return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
     old = _old(ctx, pods.pods, due_s=due_s)
     if not old:
+        if not _are_counted(ctx):
+            return Contribution(wait=_wait(ctx, "pods"))
         notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the restart time have been replaced")
         return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
     refused = ctx.seen.eviction_refused
     if refused is not None and ctx.now_s - refused.at_s < EVICTION_RETRY_S:
         refusal = Wait(Reason.DISRUPTION_BUDGET, f"eviction of pod {refused.pod} was refused: {refused.message}")
         return Contribution(wait=refusal, wake_at_s=refused.at_s + EVICTION_RETRY_S)
-    plan = _replaced(ctx, old, pods.pods)
-    return replace(plan, wake_at_s=pods.at_s + PODS_AGAIN_S) if outdated and not plan.intents else plan
+    return _replaced(ctx, old, pods.pods)
+
+
+def settle_evictions(ctx: PassContext) -> Contribution:
+    """Lists pods again while ReplicaSets count more of them, and ends the record of evictions when they agree after a restart."""
+    pods = ctx.seen.pods
+    if ctx.status.evicting_since_s is None or pods is None:
+        return Contribution()
+    if not _are_counted(ctx):  # a replacement has become ready since, or an evicted pod is still counted
+        again_s = pods.at_s + PODS_AGAIN_S
+        return Contribution(intents=(AskPods(),)) if ctx.now_s >= again_s else Contribution(wake_at_s=again_s)
+    over = restart_due_s(ctx) is None
+    return Contribution(changes=(RecordEvictions(None),)) if over else Contribution()
+
+
+def _are_counted(ctx: PassContext) -> bool:
+    """Whether no ReplicaSet counts more available pods than the list shows."""
+    return not any(each.overcounted for each in ctx.seen.replica_sets)
 
 
 def _old(ctx: PassContext, pods: tuple[Pod, ...], *, due_s: float) -> list[Pod]:
@@ -90,12 +138,6 @@ def _old(ctx: PassContext, pods: tuple[Pod, ...], *, due_s: float) -> list[Pod]:
     live = {each.revision for each in _live(ctx)}
     old = (each for each in pods if each.created_at_s < due_second_s and not each.deleting and each.revision in live)
     return sorted(old, key=lambda pod: pod.created_at_s)
-
-
-def _is_outdated(ctx: PassContext, pods: tuple[Pod, ...]) -> bool:
-    """Whether a ReplicaSet counts more available pods than the list shows: a replacement has become ready since."""
-    listed = _listed(pods)
-    return any(each.available > listed[each.revision] for each in _live(ctx))
 
 
 def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contribution:
@@ -181,7 +223,3 @@ def _may_be_missing(ctx: PassContext, replica_set: ReplicaSet) -> int:
 
 def _live(ctx: PassContext) -> list[ReplicaSet]:
     return [each for each in (ctx.new, ctx.stable) if each is not None and not each.deleting and each.spec_replicas]
-
-
-def _next_restart_s(ctx: PassContext) -> float | None:
-    return earliest((ctx.spec.restart_at_s, ctx.seen.rollout.restart_asked_at_s), after_s=ctx.now_s)

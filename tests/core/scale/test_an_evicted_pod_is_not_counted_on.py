@@ -1,0 +1,90 @@
+"""Promise: a pod that a restart has evicted is not counted on, whatever follows, though its ReplicaSet still counts it.
+
+Only the pod itself says for that moment that it goes: until its controller looks, a ReplicaSet says what was true before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rollouts.core.decide import decide
+from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskPods, Intent, PatchReplicaSet
+from rollouts.core.model.rollout import Canary, Strategy
+from rollouts.core.model.status import Phase
+from tests.core.model import World, annotated, snapshot
+from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY, assert_comes_to_rest
+from tests.core.worlds import edited, later, quiet, reconciled, running, settled, status_wiped, steps_of
+
+FOLLOWS: dict[str, Callable[[World], World]] = {
+    "nothing": lambda there: there,
+    "the restart is withdrawn": lambda there: annotated(there, "restart", None),
+    "back to the stable template": lambda there: edited(there, revision="a"),
+    "another template": lambda there: edited(there, revision="c"),
+    "abort": lambda there: annotated(there, "abort", "true"),
+    "promotion": lambda there: annotated(there, "promote", "true"),
+    "promotion past all steps": lambda there: annotated(there, "promote", f"{there.status.current_revision}@full"),
+    "fewer replicas": lambda there: edited(there, replicas=3),
+    "the status is wiped": lambda there: edited(status_wiped(there), revision="a"),
+}
+
+
+def _just_evicted(strategy: Strategy) -> World:
+    """A restart in the middle of an update has evicted its first pods; the ReplicaSet controller has not looked since."""
+    there = later(settled(edited(running(strategy, drain=DrainSpec(max_request_s=10.0)), revision="b")), 100)
+    there = annotated(replace(there, writes=()), "restart", "true")
+    for each in steps_of(there):
+        if "EvictPod" in each.writes:
+            return each
+    raise AssertionError(f"{strategy} evicts no pod")
+
+
+@pytest.mark.parametrize("follows", FOLLOWS)
+@pytest.mark.parametrize("strategy", EVERY, ids=map(str, range(len(EVERY))))
+def test_no_write_after_an_eviction_takes_too_many_pods(strategy: Strategy, follows: str) -> None:
+    """`reconciled` judges each write by the pods that are there. A canary lost one pod too many, a route went to half of them."""
+    there = FOLLOWS[follows](_just_evicted(strategy))
+
+    there = reconciled(reconciled(reconciled(there)))
+
+    assert_comes_to_rest(there)
+
+
+@pytest.mark.parametrize("follows", FOLLOWS)
+def test_the_pass_after_an_eviction_only_looks_at_the_pods(follows: str) -> None:
+    """What ReplicaSets count may be gone, so no rule judges by it. Only commands are read, and stable may grow for an abort."""
+    there = FOLLOWS[follows](_just_evicted(EVERY[0]))
+    before: list[Intent] = []
+    for _ in range(3):
+        if AskPods() in (intents := decide(snapshot(there)).intents):
+            break
+        before += intents
+        there = reconciled(there)
+
+    assert intents == (AskPods(),)
+    assert [each for each in before if not (isinstance(each, PatchReplicaSet) and each.replicas == 4)] == []
+
+
+def test_evictions_are_on_record_before_the_first_and_until_all_are_counted() -> None:
+    """A crash between the two writes leaves a record too much, never a pod too few. The record goes with the restart."""
+    there = later(running(Canary(max_unavailable=1)), 100)
+    for each in steps_of(annotated(there, "restart", "true")):
+        assert each.status.evicting_since_s is not None or "EvictPod" not in each.writes[len(there.writes) :]
+        there = each
+
+    assert there.writes.count("EvictPod") == 4
+    assert (there.status.evicting_since_s, there.status.phase) == (None, Phase.HEALTHY)
+
+
+def test_the_record_of_a_withdrawn_restart_ends_when_its_pods_are_counted() -> None:
+    """As long as it lasts, each new pod is believed only after a look at the list of pods."""
+    there = annotated(_just_evicted(EVERY[0]), "restart", None)
+
+    uncounted = reconciled(reconciled(there))
+    counted = settled(quiet(uncounted))
+
+    assert uncounted.status.evicting_since_s == there.status.evicting_since_s is not None
+    assert counted.status.evicting_since_s is None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from rollouts.core.model.autoscaling import (
     AutoscalerSeen,
@@ -29,8 +30,7 @@ def autoscaler(name: str = "cart", *, pods: int = 4, **changes: Any) -> Autoscal
     return AutoscalerSeen(name=name, **{**given, **changes})
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class Load:
+class Load(Struct, frozen=True, kw_only=True):
     """What the cluster measures now.
 
     Args:

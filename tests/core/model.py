@@ -7,8 +7,9 @@ in it, and who moves it, is in `worlds.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, assert_never
+
+from msgspec import Struct, field
 
 from rollouts.core.config.lost import beside_named, sources_of_lost
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
@@ -64,8 +65,7 @@ T0 = 1_790_000_000.0  # some moment in 2026
 ANSWER_S = 10.0  # how long the answer to a question about a Service is good for
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class World:
+class World(Struct, frozen=True, kw_only=True):
     """Everything there is.
 
     Args:

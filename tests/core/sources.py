@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from rollouts.core.model.config import (
     ConfigKind,
@@ -25,8 +26,7 @@ Meaning: TypeAlias = tuple[str, frozenset[tuple[ConfigKind, str, str]]]
 """What a revision is: its template, and the contents of its sources; "" for an absent one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceObject:
+class SourceObject(Struct, frozen=True):
     """A ConfigMap of a user, in one version."""
 
     uid: str
@@ -37,8 +37,7 @@ class SourceObject:
     left_alone: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: `frozen.replace`
-class Configs:
+class Configs(Struct, frozen=True, kw_only=True):
     """Everything there is of configuration.
 
     Args:

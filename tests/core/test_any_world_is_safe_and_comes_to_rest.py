@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from rollouts.core.decide import decide
 from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
@@ -194,8 +194,7 @@ REVISIONS = ("a", "b", "c", "d")
 VALUES = ("true", "b", "b@full", "b@1", "c", "b@background", "b@pre-promotion", "nobody", "a", "c@full")
 
 
-@dataclass(frozen=True, slots=True)
-class Film:
+class Film(Struct, frozen=True):
     """A world and the older view that a lagging watch may still show."""
 
     now: World

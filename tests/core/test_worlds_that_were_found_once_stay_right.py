@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop
-from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, assert_comes_to_rest, gone_back, played
+from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, assert_comes_to_rest, gone_back, played, start
 
 
 def test_a_retry_while_the_weight_that_was_gone_back_to_is_live() -> None:
@@ -20,3 +20,10 @@ def test_a_new_template_right_after_an_eviction() -> None:
     tape = [("restart", 1, 0), ("crash", 1, 0), ("crash", 1, 0), ("crash", 1, 0), ("a new template", 0, 0)]
 
     assert_comes_to_rest(played(gone_back(20, 4, DrainSpec()), tape))
+
+
+def test_a_preview_is_judged_although_its_gate_was_passed_at_0_replicas() -> None:
+    """A Rollout that was switched off while its preview started, and on again, sent it all requests and promoted it unjudged."""
+    tape = [("crash", 1, 0), ("another number of replicas", 0, 0), ("pass", 0, 0), ("another number of replicas", 1, 0)]
+
+    assert_comes_to_rest(played(start(27, 1, DRAINS[0]), tape))

@@ -11,7 +11,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.drain.cutover import Departure
-from rollouts.core.lifecycle.analyses import Guard, guarded
+from rollouts.core.lifecycle.analyses import Guard, guarded, is_passed
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
 from rollouts.core.model.frozen import replace
@@ -142,14 +142,21 @@ def _fast(ctx: PassContext) -> bool:
 
     An update to a revision that was active not long ago starts with its gate passed.
     """
-    return ctx.stable is None or ctx.promoted_full or ctx.status.gate_passed
+    return _promoted_or_alone(ctx) or ctx.status.gate_passed
+
+
+def _promoted_or_alone(ctx: PassContext) -> bool:
+    """Whether a person promoted the revision in full, or no revision serves beside it."""
+    return ctx.stable is None or ctx.promoted_full
 
 
 def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     """Records when the preview reached its gate and whether it passed; () for no change, and while aborted or paused."""
     status = ctx.status
-    if ctx.aborted or status.gate_passed or ctx.paused:
+    if ctx.aborted or ctx.paused:
         return ()
+    if status.gate_passed:
+        return (RecordGate(None, passed=False),) if _passed_unjudged(ctx, strategy) else ()
     if _fast(ctx):
         return (RecordGate(status.gate_started_at_s, passed=True),)
     if not _available(ctx, _wanted_new(ctx, strategy)):
@@ -160,6 +167,13 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     if not passed and started.started_at_s == status.gate_started_at_s:
         return ()
     return (RecordGate(started.started_at_s, passed=passed),)
+
+
+def _passed_unjudged(ctx: PassContext, strategy: BlueGreen) -> bool:
+    """Whether the gate was passed without its analysis at 0 replicas, and pods are wanted now: then it closes again."""
+    skipped = ctx.status.gate_started_at_s is None or _promoted_or_alone(ctx)
+    judged = strategy.pre_promotion is None or is_passed(ctx.recorded, PRE_PROMOTION)
+    return not (skipped or judged) and ctx.spec.replicas > 0
 
 
 def _autoscaling_wait(ctx: PassContext) -> Wait | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -81,14 +82,24 @@ def install_crds(plane: ControlPlane, *crds: Mapping[str, Any]) -> None:
 
 
 def wait_established(plane: ControlPlane, name: str) -> None:
-    """Waits for a CRD to be Established; `kubectl wait` fails on one whose conditions are still null."""
+    """Waits for a CRD to be Established and its kind to be listed; `kubectl wait` fails while its conditions are null."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     with plane.watch(path, timeout_s=30, fieldSelector=f"metadata.name={name}") as events:
         for event in events:
             conditions = event["object"].get("status", {}).get("conditions") or []
             if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
+                _wait_listed(plane, event["object"]["spec"])
                 return
     raise AssertionError(f"CRD {name} was not established within 30 s")
+
+
+def _wait_listed(plane: ControlPlane, crd: Mapping[str, Any]) -> None:
+    """Waits until the API server lists the kind; it makes that list a moment after it has established the CRD."""
+    kind, deadline = crd["names"]["kind"], time.monotonic() + 30
+    for version in (f"{crd['group']}/{one['name']}" for one in crd["versions"] if one["served"]):
+        while kind not in plane.served(version):
+            assert time.monotonic() < deadline, f"{version} {kind} was not listed within 30 s"
+            time.sleep(0.05)
 
 
 _ELECTION = {"name": "leases-of-tests", "namespace": RELEASE_NAMESPACE}

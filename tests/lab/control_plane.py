@@ -146,7 +146,7 @@ class ControlPlane:
         """
         query = {"fieldManager": "lab", "force": "true", "fieldValidation": "Strict"}
         as_apply = {"Content-Type": "application/apply-patch+yaml"}
-        served = {version: self._served(version) for version in {one["apiVersion"] for one in manifests}}
+        served = {version: self.served(version) for version in {one["apiVersion"] for one in manifests}}
         for manifest in manifests:
             metadata = manifest["metadata"]
             home = served[manifest["apiVersion"]][manifest["kind"]]
@@ -154,10 +154,11 @@ class ControlPlane:
             answer = self.api.patch(path, params=query, content=json.dumps(manifest), headers=as_apply)
             assert answer.is_success, f"{path}: {answer.text}"
 
-    def _served(self, version: str) -> dict[str, str]:
-        """The path of each kind of a group and version; in that of a kind with a namespace stands `{namespace}`."""
+    def served(self, version: str) -> dict[str, str]:
+        """The path of each kind of a group and version, if that is served; where a kind has namespaces, with `{namespace}`."""
         group = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        kinds = self.api.get(group).raise_for_status().json()["resources"]
+        answer = self.api.get(group)
+        kinds = [] if answer.status_code == httpx.codes.NOT_FOUND else answer.raise_for_status().json()["resources"]
         homes = {True: "/namespaces/{namespace}", False: ""}
         return {
             one["kind"]: f"{group}{homes[one['namespaced']]}/{one['name']}" for one in kinds if "/" not in one["name"]

@@ -23,6 +23,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.snapshot import Pod, PodsSeen
 from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT, NAME, REVISION
 from rollouts.objects import CONFIG_MAP, POD, SECRET, Key, Kind, Manifest
+from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 
@@ -57,10 +58,17 @@ class ConfigTruth:
     def pods(self, namespace: str) -> PodsSeen:
         """All pods with a revision: those of the ReplicaSets, and those that have lost theirs."""
         found = []
-        for each in self._cluster.list(POD, namespace):
-            metadata = each["metadata"]
-            if (revision := (metadata.get("labels") or {}).get(REVISION)) is not None:
-                pod = Pod(name=metadata["name"], uid=metadata["uid"], revision=revision, created_at_s=0.0, ready=True)
+        for each in self._cluster.api.history.select(POD, namespace):
+            metadata = each.metadata
+            if (revision := each.labels.get(REVISION)) is not None:
+                pod = Pod(
+                    name=metadata["name"],
+                    uid=metadata["uid"],
+                    revision=revision,
+                    created_at_s=pod_facts.seconds(metadata["creationTimestamp"]),
+                    ready=pod_facts.is_ready(each),
+                    deleting=pod_facts.is_terminating(each),
+                )
                 found.append(pod)
         return PodsSeen(self._cluster.clock.now_s(), tuple(found))
 

@@ -42,6 +42,7 @@ from rollouts.core.model.intents import (
     CreateReplicaSet,
     DeleteAnalysisRun,
     DeleteReplicaSet,
+    EvictPod,
     Intent,
     MakeRoute,
     PatchReplicaSet,
@@ -195,7 +196,8 @@ class Truth:
             replace(each, available=min(each.available, len(self._standing[each.uid])))
             for each in observed.snapshot.replica_sets
         )
-        pods = self._config.pods(key.namespace) if observed.snapshot.copies else observed.snapshot.pods
+        listed = observed.snapshot.copies or observed.snapshot.status.evicting_since_s is not None
+        pods = self._config.pods(key.namespace) if listed else observed.snapshot.pods
         return replace(observed.snapshot, replica_sets=sets, pods=pods)
 
     def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
@@ -238,6 +240,8 @@ class Truth:
                 return RemoveAnnotation(verb=Verb(removed["path"].rpartition("~1")[2]), value="")
             case "replicasets", method, "":
                 return self._of_replica_set(method, target.home, name, body)
+            case "pods", "POST", "eviction":
+                return EvictPod(name=name, uid=body["deleteOptions"]["preconditions"]["uid"])
             case "configmaps" | "secrets", method, "":
                 return self._config.meaning(kind, method, name, body)
             case "services", "PATCH", "":

@@ -22,7 +22,8 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
     """S1: a Service is pointed only at a revision that can carry what the Service brings.
 
     At least one pod is available (unless there are to be none). For the Service of all users (`activeService`, `stableService`),
-    when it is taken from a revision: as many as `replicas` and `maxUnavailable` ask for, or no fewer than where it points now.
+    when it is taken from a revision: as many as `replicas` and `maxUnavailable` ask for, or no fewer than where it points now,
+    without those that a restart has added there.
     `previewService` may be pointed at a revision without pods: looking is what it is for.
     """
     if not isinstance(intent, SwitchService) or intent.name == _preview_service(before):
@@ -34,7 +35,9 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
     users = intent.name == _users_service(before)
     if users and isinstance(service, ServiceSeen) and service.revision:
         _, unavailable = limits(before)
-        needed = max(needed, min(replicas - unavailable, available(before, service.revision)))
+        there = [each for each in before.replica_sets if each.revision == service.revision]
+        serving = sum(min(staying_available(each), each.spec_replicas - each.restart_surge) for each in there)
+        needed = max(needed, min(replicas - unavailable, serving))
     if pods >= needed:
         return []
     message = f"Service {intent.name} goes to {intent.revision}, {pods} of {needed} needed pods available"

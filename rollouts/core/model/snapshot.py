@@ -28,8 +28,9 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
         spec_replicas: its `spec.replicas`; inside `decide` without those of `restart_surge`.
         abort_note: an abort that it grew for (annotation `rollouts.dev/abort-accepted`); None for none, or unreadable.
         restart_surge: extra pods for the time of a restart (annotation `rollouts.dev/restart-surge`).
-        overcounted: pods that its status counts as available and that the list of pods does not show as ready, while evictions
-            are on record; they are taken out of `available`.
+        overcounted: while evictions are on record: pods that its status counts as available and the list of pods does not show
+            as ready; they are taken out of `available`.
+        counted: False while evictions are on record and its controller may not have counted the last of them.
         replicas, ready, available: pods it reports; stale while `observed` is False.
         terminating: pods that are still ending (KEP-3973); None when the server does not report them.
         observed: its controller has seen its latest spec.
@@ -61,6 +62,7 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     restart_surge: int = 0
     overcounted: int = 0
+    counted: bool = True
     abort_note: AbortNote | None = None
     config: tuple[ConfigUse, ...] | None = ()
 

@@ -53,15 +53,27 @@ def without_evicted(seen: Snapshot) -> Snapshot:
     """
     if seen.pods is None:
         return seen
-    listed = _listed(seen.pods.pods)
-    over = {each.uid: max(0, each.available - listed[each.revision]) for each in seen.replica_sets}
-    if not any(over.values()):
-        return seen
-    sets = (
-        replace(each, available=each.available - over[each.uid], overcounted=over[each.uid])
-        for each in seen.replica_sets
-    )
-    return replace(seen, replica_sets=tuple(sets))
+    ready = _listed(seen.pods.pods)
+    active = Counter(pod.revision for pod in seen.pods.pods if not pod.deleting)
+    sets = tuple([_as_listed(each, ready[each.revision], active[each.revision]) for each in seen.replica_sets])
+    return replace(seen, replica_sets=sets)
+
+
+def _as_listed(replica_set: ReplicaSet, ready: int, active: int) -> ReplicaSet:
+    """The ReplicaSet as the list of pods shows it.
+
+    Its controller has counted the last eviction when it is content with its size and counts as many pods as the list shows: the
+    list shows one less from an eviction on, until there is a new pod.
+    """
+    over = max(0, replica_set.available - ready)
+    counted = replica_set.deleting or (over == 0 and _is_content(replica_set) and replica_set.replicas == active)
+    return replace(replica_set, available=replica_set.available - over, overcounted=over, counted=counted)
+
+
+def _is_content(replica_set: ReplicaSet) -> bool:
+    """Whether its controller has nothing to do for it, or cannot."""
+    size = replica_set.spec_replicas + replica_set.restart_surge
+    return replica_set.observed and (replica_set.replicas == size or bool(replica_set.failure))
 
 
 def kept_surge(ctx: PassContext, replica_set: ReplicaSet) -> int:
@@ -101,7 +113,7 @@ def plan_restart(ctx: PassContext) -> Contribution:
         return Contribution(intents=(AskPods(),), wait=_wait(ctx, "pods"))
     old = _old(ctx, pods.pods, due_s=due_s)
     if not old:
-        if not _are_counted(ctx):
+        if not _all_counted(ctx):
             return Contribution(wait=_wait(ctx, "pods"))
         notice = Notice(Reason.ROLLOUT_RESTARTED, "all pods older than the restart time have been replaced")
         return Contribution(changes=(RecordRestart(due_s, ctx.now_s),), notices=(notice,))
@@ -113,20 +125,22 @@ def plan_restart(ctx: PassContext) -> Contribution:
 
 
 def settle_evictions(ctx: PassContext) -> Contribution:
-    """Lists pods again while ReplicaSets count more of them, and ends the record of evictions when they agree after a restart."""
+    """Lists pods again where the counts and the list differ, and ends the record of evictions when they agree after a restart."""
     pods = ctx.seen.pods
     if ctx.status.evicting_since_s is None or pods is None:
         return Contribution()
-    if not _are_counted(ctx):  # a replacement has become ready since, or an evicted pod is still counted
-        again_s = pods.at_s + PODS_AGAIN_S
-        return Contribution(intents=(AskPods(),)) if ctx.now_s >= again_s else Contribution(wake_at_s=again_s)
-    over = restart_due_s(ctx) is None
-    return Contribution(changes=(RecordEvictions(None),)) if over else Contribution()
+    if _all_counted(ctx):
+        over = restart_due_s(ctx) is None
+        return Contribution(changes=(RecordEvictions(None),)) if over else Contribution()
+    if not any(each.overcounted or (not each.counted and _is_content(each)) for each in ctx.seen.replica_sets):
+        return Contribution()  # a ReplicaSet that is not content changes, and that brings the next pass
+    again_s = pods.at_s + PODS_AGAIN_S
+    return Contribution(intents=(AskPods(),)) if ctx.now_s >= again_s else Contribution(wake_at_s=again_s)
 
 
-def _are_counted(ctx: PassContext) -> bool:
-    """Whether no ReplicaSet counts more available pods than the list shows."""
-    return not any(each.overcounted for each in ctx.seen.replica_sets)
+def _all_counted(ctx: PassContext) -> bool:
+    """Whether every ReplicaSet has counted the evicted pods."""
+    return all(each.counted for each in ctx.seen.replica_sets)
 
 
 def _old(ctx: PassContext, pods: tuple[Pod, ...], *, due_s: float) -> list[Pod]:

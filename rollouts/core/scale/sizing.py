@@ -68,6 +68,8 @@ def _allowed(ctx: PassContext, replica_set: ReplicaSet, *, replicas: int) -> tup
     before = replica_set.spec_replicas + replica_set.restart_surge
     surge = kept_surge(ctx, replica_set) if replicas and replica_set.restart_surge else 0
     shrinks = replicas < replica_set.spec_replicas or surge < replica_set.restart_surge
+    if shrinks and not replica_set.counted:  # its controller would delete one more for each evicted pod that it counts
+        return before, replica_set.restart_surge
     if shrinks and draining(ctx, replica_set.revision):
         surge = replica_set.restart_surge
         replicas = max(replicas, replica_set.spec_replicas) if not ctx.by_ratio else replicas

@@ -17,7 +17,18 @@ from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.status import Phase
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY, assert_comes_to_rest
-from tests.core.worlds import edited, later, quiet, reconciled, running, settled, status_wiped, steps_of
+from tests.core.worlds import (
+    edited,
+    later,
+    one,
+    quiet,
+    reconciled,
+    replica_sets_synced,
+    running,
+    settled,
+    status_wiped,
+    steps_of,
+)
 
 FOLLOWS: dict[str, Callable[[World], World]] = {
     "nothing": lambda there: there,
@@ -35,7 +46,7 @@ FOLLOWS: dict[str, Callable[[World], World]] = {
 def _just_evicted(strategy: Strategy) -> World:
     """A restart in the middle of an update has evicted its first pods; the ReplicaSet controller has not looked since."""
     there = later(settled(edited(running(strategy, drain=DrainSpec(max_request_s=10.0)), revision="b")), 100)
-    there = annotated(replace(there, writes=()), "restart", "true")
+    there = annotated(replace(there, writes=()), "restart", str(there.now_s))
     for each in steps_of(there):
         if "EvictPod" in each.writes:
             return each
@@ -66,6 +77,23 @@ def test_the_pass_after_an_eviction_only_looks_at_the_pods(follows: str) -> None
 
     assert intents == (AskPods(),)
     assert [each for each in before if not (isinstance(each, PatchReplicaSet) and each.replicas == 4)] == []
+
+
+@pytest.mark.parametrize("time", [None, "later"])
+def test_pods_that_a_restart_has_added_stay_until_the_evicted_ones_are_counted(time: str | None) -> None:
+    """The ReplicaSet controller deletes as many pods as it believes are too many: one more for each evicted one that it counts."""
+    there = later(running(Canary(max_surge=1, max_unavailable=0)), 100)
+    for each in steps_of(annotated(there, "restart", str(there.now_s))):
+        there = each
+        if "EvictPod" in there.writes:
+            break
+
+    there = annotated(there, "restart", time and str(there.now_s + 100))
+    for _ in range(4):  # it acts on what it has heard of pods, which is from before the eviction
+        there = replica_sets_synced(reconciled(there))
+        assert sum(pod.ready for pod in there.pods) >= 4
+
+    assert one(settled(there), "a").restart_surge == 0
 
 
 def test_evictions_are_on_record_before_the_first_and_until_all_are_counted() -> None:

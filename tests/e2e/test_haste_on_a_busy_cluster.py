@@ -1,4 +1,4 @@
-"""Aborts, retries, rollbacks and new templates at random moments, while the ReplicaSet controller is late: no pod is missing.
+"""Aborts, retries, rollbacks, restarts and new templates at any moment, with a late ReplicaSet controller: no pod is missing.
 
 One worker serves all ReplicaSets, and others keep it busy. What is counted are pods, by their own events, not what a ReplicaSet
 says: between a deletion and its count lies the time that this test is about.
@@ -35,7 +35,7 @@ LATE = "--concurrent-replicaset-syncs=1 --kube-api-qps=120 --kube-api-burst=40"
 """One worker for all ReplicaSets, and few requests a second: an event waits for 0.15 s on average, twice as long as for that
 worker with as many requests as it likes. A real controller manager has 20 a second."""
 STEPS: list[Manifest] = [{"setWeight": 20}, {"setWeight": 60}, {"pause": {"duration": "2s"}}, {"setWeight": 80}]
-ORDERS = ("abort", "abort", "retry", "rollback", "template", "template")
+ORDERS = ("abort", "abort", "retry", "rollback", "restart", "template", "template")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def _rollouts() -> list[Manifest]:
         *(canary(name, replicas=REPLICAS, steps=STEPS, maxSurge="100%") for name in ("surge-0", "surge-1")),
         canary("named", replicas=REPLICAS, steps=STEPS, stableService="named-stable", canaryService="named-canary"),
         *(service(f"named-{side}", app="named") for side in ("stable", "canary")),
-        blue_green("colours", replicas=REPLICAS, scaleDownDelaySeconds=0),
+        blue_green("colours", replicas=REPLICAS, scaleDownDelaySeconds=0, maxUnavailable=0),
         *(service(f"colours-{side}", app="colours") for side in ("active", "preview")),
     ]
 

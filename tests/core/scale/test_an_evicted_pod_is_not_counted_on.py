@@ -81,7 +81,7 @@ def test_the_pass_after_an_eviction_only_looks_at_the_pods(follows: str) -> None
 
 @pytest.mark.parametrize("time", [None, "later"])
 def test_pods_that_a_restart_has_added_stay_until_the_evicted_ones_are_counted(time: str | None) -> None:
-    """The ReplicaSet controller deletes as many pods as it believes are too many: one more for each evicted one that it counts."""
+    """The ReplicaSet controller deletes all that it believes are too many: one more for each evicted pod that it still counts."""
     there = later(running(Canary(max_surge=1, max_unavailable=0)), 100)
     for each in steps_of(annotated(there, "restart", str(there.now_s))):
         there = each

@@ -23,10 +23,16 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, EvictPod, Notice, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
-from rollouts.core.model.status import Verb
+from rollouts.core.model.status import RolloutStatus, Verb
 
 PODS_FRESH_S = 10.0  # an older list of pods is read again; after a change of ours the list is dropped at once
 PODS_AGAIN_S = 1.0  # the earliest, when ReplicaSets count pods as ready that were not ready in the list
+COUNTED_WITHIN_S = 60.0
+"""So long after an eviction a ReplicaSet may still count the pod: a watch of pods is behind by seconds, not by minutes.
+
+After that a difference has another cause: a pod whose labels somebody has changed is counted, and not in our list.
+"""
+_RECORDED_AGAIN_S = COUNTED_WITHIN_S / 2
 EVICTION_RETRY_S = 10.0  # a pod that becomes ready, which frees a disruption budget, wakes the key anyway
 
 
@@ -45,13 +51,21 @@ def _without_surge(seen: Snapshot) -> Snapshot:
     return replace(seen, replica_sets=sets)
 
 
-def without_evicted(seen: Snapshot) -> Snapshot:
+def may_be_counted(status: RolloutStatus, now_s: float) -> bool:
+    """Whether ReplicaSets may still count evicted pods. Source: k8s.io/kubernetes pkg/controller/replicaset/replica_set.go.
+
+    A sync there counts the pods that its watch has shown as active.
+    """
+    since_s = status.evicting_since_s
+    return since_s is not None and now_s - since_s <= COUNTED_WITHIN_S
+
+
+def without_evicted(seen: Snapshot, status: RolloutStatus) -> Snapshot:
     """The snapshot without pods that ReplicaSets count as available and the list of pods does not show as ready.
 
-    For a pass with evictions on record; at other times the list may be older than the counts. Source: k8s.io/kubernetes
-    pkg/controller/replicaset/replica_set.go: a sync counts the pods that its watch has shown as active.
+    Only soon after evictions: at other times the list may be older than the counts.
     """
-    if seen.pods is None:
+    if seen.pods is None or not may_be_counted(status, seen.now_s):
         return seen
     ready = _listed(seen.pods.pods)
     active = Counter(pod.revision for pod in seen.pods.pods if not pod.deleting)
@@ -127,9 +141,7 @@ def plan_restart(ctx: PassContext) -> Contribution:
 def settle_evictions(ctx: PassContext) -> Contribution:
     """Lists pods again where the counts and the list differ, and ends the record of evictions when they agree after a restart."""
     pods = ctx.seen.pods
-    if ctx.status.evicting_since_s is None or pods is None:
-        return Contribution()
-    if _all_counted(ctx):
+    if pods is None or _all_counted(ctx):
         over = restart_due_s(ctx) is None
         return Contribution(changes=(RecordEvictions(None),)) if over else Contribution()
     if not any(each.overcounted or (not each.counted and _is_content(each)) for each in ctx.seen.replica_sets):
@@ -161,7 +173,14 @@ def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contri
     added = () if evicted else _added(ctx, old)
     wait = _wait(ctx, pods_text(len(old)), added=sum(each.restart_surge or 0 for each in added))
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
-    return Contribution(intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
+    recorded_s = ctx.recorded.evicting_since_s
+    again = evicted and recorded_s is not None and ctx.now_s - recorded_s > _RECORDED_AGAIN_S
+    return Contribution(
+        changes=(RecordEvictions(ctx.now_s),) if again else (),
+        intents=(*added, *evictions),
+        wait=wait,
+        wake_at_s=ctx.now_s + EVICTION_RETRY_S,
+    )
 
 
 def _wait(ctx: PassContext, pods: str, *, added: int = 0) -> Wait:

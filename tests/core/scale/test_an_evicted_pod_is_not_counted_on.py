@@ -14,7 +14,9 @@ from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, Intent, PatchReplicaSet
 from rollouts.core.model.rollout import Canary, Strategy
+from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Phase
+from rollouts.core.scale.restarts import COUNTED_WITHIN_S
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY, assert_comes_to_rest
 from tests.core.worlds import (
@@ -116,3 +118,27 @@ def test_the_record_of_a_withdrawn_restart_ends_when_its_pods_are_counted() -> N
 
     assert uncounted.status.evicting_since_s == there.status.evicting_since_s is not None
     assert counted.status.evicting_since_s is None
+
+
+@pytest.mark.parametrize("after_s", [1.0, COUNTED_WITHIN_S + 1.0])
+def test_a_pod_that_no_list_shows_holds_nothing_up_for_long(after_s: float) -> None:
+    """Somebody has taken our label off a pod: its ReplicaSet counts it, and no list will ever show it."""
+    there = later(running(Canary()), 100)
+    unlisted = replace(there, status=replace(there.status, evicting_since_s=there.now_s - after_s))
+    seen = snapshot(edited(unlisted, replicas=3))
+    seen = replace(seen, pods=PodsSeen(seen.now_s, there.pods[1:]))
+
+    shrinks = [each for each in decide(seen).intents if isinstance(each, PatchReplicaSet)]
+
+    assert len(shrinks) == (after_s > COUNTED_WITHIN_S)
+
+
+def test_what_cannot_be_listed_holds_nothing_up_for_long() -> None:
+    """The controller may not list pods any more: an abort must not wait for that for ever."""
+    there = later(running(Canary()), 100)
+    there = replace(there, status=replace(there.status, evicting_since_s=there.now_s - COUNTED_WITHIN_S - 1.0))
+
+    decision = decide(snapshot(edited(there, replicas=3)))
+
+    assert decision.status.evicting_since_s is None
+    assert [each for each in decision.intents if isinstance(each, PatchReplicaSet)]

@@ -96,6 +96,7 @@ STATUSES = st.builds(
     gate_started_at_s=st.none() | _TIME,
     gate_passed=st.booleans(),
     restarted_at_s=st.none() | _TIME,
+    evicting_since_s=st.none() | _TIME,
     replicas=_COUNT,
     updated_replicas=_COUNT,
     updated_ready_replicas=_COUNT,

@@ -6,6 +6,7 @@ Everything that users wrote passes through `plain`, so that a pod's message cann
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console, Group, RenderableType
@@ -97,11 +98,16 @@ def fitting(
         replace(bare, revisions=tuple(replace(each, config=(), runs=()) for each in podless)),
         replace(bare, revisions=tuple(replace(each, config=(), runs=(), hidden=0) for each in podless)),
     ]
-    for each in smaller:
-        drawn = draw(each, now_s=now_s, ascii_only=ascii_only)
-        if len(console.render_lines(drawn, pad=False)) <= lines:
-            return drawn
-    return drawn
+
+    def fits(number: int) -> bool:
+        return len(console.render_lines(drawn(number), pad=False)) <= lines
+
+    def drawn(number: int) -> RenderableType:
+        return draw(smaller[number], now_s=now_s, ascii_only=ascii_only)
+
+    # Each is as high as the one before or lower, and to draw one takes milliseconds: most screens have room for the first.
+    last = len(smaller) - 1
+    return drawn(0 if fits(0) else bisect_left(range(last), True, lo=1, key=fits))
 
 
 def _with_pods(revision: RevisionLine, count: int) -> RevisionLine:

@@ -21,7 +21,8 @@ from rollouts.controller.act.calls import (
     WriteStatus,
 )
 from rollouts.controller.act.performer import Performer
-from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, NotLeader
+from rollouts.core.model.snapshot import PodsSeen
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
 from tests.controller.world import (
@@ -247,6 +248,19 @@ def test_a_refused_eviction_is_an_answer_not_a_failure() -> None:
     api = run(scenario, says(error(429, "TooManyRequests", "needs 2 healthy pods"))).api
 
     assert api.requests[-1].path.endswith("/status")
+
+
+def test_an_eviction_without_an_answer_makes_the_list_of_pods_old() -> None:
+    """The pod may have been evicted, and the list still shows it as one that stays."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.inbox.put_pods(CART, PodsSeen(0.0, ()))
+        with pytest.raises(ApiUnavailable):
+            await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u")])
+
+        assert world.inbox.pods(CART) is None
+
+    run(scenario, says(error(500, "InternalError")))
 
 
 def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes() -> None:

@@ -48,7 +48,7 @@ from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
 from rollouts.core.one_way import abort_update, first_one_way, target_of
 from rollouts.core.ordinary import as_of_now, carried_out, course_of, strategy_plan
 from rollouts.core.routing.ping_pong import in_their_roles
-from rollouts.core.scale.restarts import may_be_counted, without_evicted, without_restart_surge
+from rollouts.core.scale.restarts import needs_pods, without_evicted, without_restart_surge
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.core.strategy.route_release import give_back
 from rollouts.core.strategy.rules import gates_of
@@ -92,11 +92,7 @@ def decide(seen: Snapshot) -> Decision:
     if one_way is not None and not _is_on_record(begun.ctx, one_way):
         return _recorded_alone(begun, one_way)
     begun = begun if one_way is None else _gone_on(begun, one_way)
-    if (
-        begun.ctx.status.evicting_since_s is not None
-        and seen.pods is None
-        and may_be_counted(begun.ctx.status, seen.now_s)
-    ):
+    if begun.ctx.status.evicting_since_s is not None and needs_pods(begun.ctx):
         return Decision(intents=(AskPods(),), status=published)
     return _ordinary(begun)
 

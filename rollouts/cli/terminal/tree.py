@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -99,11 +100,12 @@ def fitting(
         replace(bare, revisions=tuple(replace(each, config=(), runs=(), hidden=0) for each in podless)),
     ]
 
-    def fits(number: int) -> bool:
-        return len(console.render_lines(drawn(number), pad=False)) <= lines
-
+    @cache
     def drawn(number: int) -> RenderableType:
         return draw(smaller[number], now_s=now_s, ascii_only=ascii_only)
+
+    def fits(number: int) -> bool:
+        return len(console.render_lines(drawn(number), pad=False)) <= lines
 
     # Each is as high as the one before or lower, and to draw one takes milliseconds: most screens have room for the first.
     last = len(smaller) - 1

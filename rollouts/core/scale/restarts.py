@@ -51,7 +51,12 @@ def _without_surge(seen: Snapshot) -> Snapshot:
     return replace(seen, replica_sets=sets)
 
 
-def may_be_counted(status: RolloutStatus, now_s: float) -> bool:
+def needs_pods(ctx: PassContext) -> bool:
+    """Whether no rule may believe what ReplicaSets count, for want of a list of pods."""
+    return ctx.seen.pods is None and _may_be_counted(ctx.status, ctx.now_s)
+
+
+def _may_be_counted(status: RolloutStatus, now_s: float) -> bool:
     """Whether ReplicaSets may still count evicted pods. Source: k8s.io/kubernetes pkg/controller/replicaset/replica_set.go.
 
     A sync there counts the pods that its watch has shown as active.
@@ -65,7 +70,7 @@ def without_evicted(seen: Snapshot, status: RolloutStatus) -> Snapshot:
 
     Only soon after evictions: at other times the list may be older than the counts.
     """
-    if seen.pods is None or not may_be_counted(status, seen.now_s):
+    if seen.pods is None or not _may_be_counted(status, seen.now_s):
         return seen
     ready = _listed(seen.pods.pods)
     active = Counter(pod.revision for pod in seen.pods.pods if not pod.deleting)

@@ -1,7 +1,7 @@
 """Promise: aborts, retries, restarts and new templates in the middle of a move leave as many pods as promised.
 
-Pods are counted, not what a ReplicaSet says: its controller is late here, as one of a large cluster is, and still counts for a
-while what is deleted. Every pod becomes ready and stays so, so whatever is missing was taken away by the controller.
+The test counts pods and does not read the counts of ReplicaSets: their controller is late here, as in a large cluster, and counts
+a deleted pod for a while. Every pod becomes ready and stays ready. So a missing pod was taken away by our controller.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Promise: a pod that a restart has evicted is not counted on, whatever follows, though its ReplicaSet still counts it.
 
-Only the pod itself says for that moment that it goes: until its controller looks, a ReplicaSet says what was true before.
+For a moment only the pod itself shows that it was evicted. The status of its ReplicaSet changes when its controller looks.
 """
 
 from __future__ import annotations
@@ -48,11 +48,15 @@ FOLLOWS: dict[str, Callable[[World], World]] = {
 def _just_evicted(strategy: Strategy) -> World:
     """A restart in the middle of an update has evicted its first pods; the ReplicaSet controller has not looked since."""
     there = later(settled(edited(running(strategy, drain=DrainSpec(max_request_s=10.0)), revision="b")), 100)
-    there = annotated(replace(there, writes=()), "restart", str(there.now_s))
-    for each in steps_of(there):
+    return _once_restarting(replace(there, writes=()))
+
+
+def _once_restarting(there: World) -> World:
+    """The world right after the first eviction of a restart."""
+    for each in steps_of(annotated(there, "restart", str(there.now_s))):
         if "EvictPod" in each.writes:
             return each
-    raise AssertionError(f"{strategy} evicts no pod")
+    raise AssertionError("no pod is evicted")
 
 
 @pytest.mark.parametrize("follows", FOLLOWS)
@@ -84,14 +88,10 @@ def test_the_pass_after_an_eviction_only_looks_at_the_pods(follows: str) -> None
 @pytest.mark.parametrize("time", [None, "later"])
 def test_pods_that_a_restart_has_added_stay_until_the_evicted_ones_are_counted(time: str | None) -> None:
     """The ReplicaSet controller deletes all that it believes are too many: one more for each evicted pod that it still counts."""
-    there = later(running(Canary(max_surge=1, max_unavailable=0)), 100)
-    for each in steps_of(annotated(there, "restart", str(there.now_s))):
-        there = each
-        if "EvictPod" in there.writes:
-            break
+    there = _once_restarting(later(running(Canary(max_surge=1, max_unavailable=0)), 100))
 
     there = annotated(there, "restart", time and str(there.now_s + 100))
-    for _ in range(4):  # it acts on what it has heard of pods, which is from before the eviction
+    for _ in range(4):  # the controller has not heard of the eviction yet
         there = replica_sets_synced(reconciled(there))
         assert sum(pod.ready for pod in there.pods) >= 4
 
@@ -134,7 +134,7 @@ def test_a_pod_that_no_list_shows_holds_nothing_up_for_long(after_s: float) -> N
 
 
 def test_what_cannot_be_listed_holds_nothing_up_for_long() -> None:
-    """The controller may not list pods any more: an abort must not wait for that for ever."""
+    """The controller has lost its right to list pods. After a minute an update and an abort go on without a list."""
     there = later(running(Canary()), 100)
     there = replace(there, status=replace(there.status, evicting_since_s=there.now_s - COUNTED_WITHIN_S - 1.0))
 

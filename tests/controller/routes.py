@@ -11,7 +11,7 @@ from rollouts.cluster.structs import RolloutObject, RouteObject
 from rollouts.controller.observe.observer import Observer, Seen
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
-from rollouts.core.model.traffic import RouteName
+from rollouts.core.model.traffic import Pace, RouteName
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import DataPlanes
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
@@ -20,6 +20,7 @@ from tests.controller.world import CART, World, metadata, rollout
 
 BETA = Kind(HTTP_ROUTE.group, "v1beta1", HTTP_ROUTE.kind, HTTP_ROUTE.plural)
 ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "cart")
+PACE = Pace(since_s=0.0, first_s=0.05, most_s=1.0)
 MARKS: Manifest = {
     "labels": {"rollouts.dev/managed": "true"},
     "annotations": {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "gatewayAPI"},

@@ -110,11 +110,11 @@ class Answers:
         """Runs one question until it is answered or has failed; never fails the task group."""
         try:
             async with self._room(ask):
-                news = await self._answered(key, uid, ask)
-            if news:
-                self._queue.add(key)
+                pass_in_s = await self._answered(key, uid, ask)
+            if pass_in_s > 0:
+                self._queue.add_at(key, self._clock.monotonic_s() + pass_in_s)
             else:
-                self._queue.add_at(key, self._clock.monotonic_s() + ASK_AGAIN_S)
+                self._queue.add(key)
         except RolloutsError as exc:
             again_s = ASK_AGAIN_S if isinstance(exc, TransientError) else ASK_AGAIN_REFUSED_S
             log.warning(
@@ -140,8 +140,8 @@ class Answers:
             case _:
                 assert_never(ask)
 
-    async def _answered(self, key: Key, uid: str, ask: OwnAsk) -> bool:
-        """Puts the answer into the inbox; whether a pass should look at it now."""
+    async def _answered(self, key: Key, uid: str, ask: OwnAsk) -> float:
+        """Puts the answer into the inbox; in how many seconds a pass should look at it, 0 when it is news."""
         match ask:
             case ReadService(name=name):
                 self._inbox.put_service(key, name, await self._read_service(key, name))
@@ -149,12 +149,15 @@ class Answers:
                 self._inbox.put_route(key, route, await self._read_route(ask))
             case ReadClasses(gateways):
                 await self._classes.ask(gateways, client=self._client)
-            case AskDataPlanes(route=route, question=question):
-                self._inbox.put_live(key, route, await self._live(question))
+            case AskDataPlanes(route=route, pace=pace, question=question):
+                live = await self._live(question)
+                if not self._inbox.put_live(key, route, live):
+                    return min(pace.again_s(live) - self._clock.now_s(), pace.most_s)
             case AskProbes(question, label_selector):
                 self._inbox.put_drained(key, question.revision, await self._drained(key, question, label_selector))
             case ReadAutoscaling(gate):
-                return self._inbox.put_autoscaling(key, gate, await self._load.seen(key, gate))
+                if not self._inbox.put_autoscaling(key, gate, await self._load.seen(key, gate)):
+                    return ASK_AGAIN_S
             case TrySecretCopy(name=name):
                 self._inbox.put_copy(key, name, await self._tried(key, ask))
             case ListPods(label_selector=label_selector):
@@ -164,7 +167,7 @@ class Answers:
                 self._inbox.put_pods(key, pods_seen(pods, owners, at_s=at_s))
             case _:
                 assert_never(ask)
-        return True
+        return 0.0
 
     async def _tried(self, key: Key, ask: TrySecretCopy) -> CopyLook:
         """Whether a Secret of that name is there. Admission comes first: what refuses the question says nothing about it."""

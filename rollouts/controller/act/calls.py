@@ -15,7 +15,7 @@ from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.intents import CopyOwner
 from rollouts.core.model.rollout import Rollout
-from rollouts.core.model.traffic import RouteName
+from rollouts.core.model.traffic import Pace, RouteName
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import DrainQuestion, LiveQuestion
 
@@ -180,10 +180,15 @@ class ReadClasses(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AskDataPlanes:
-    """Asks the data planes of a route whether they follow that version of it; only one such question is under way at a time."""
+    """Asks the data planes of a route whether they follow that version of it; only one such question is under way at a time.
+
+    Args:
+        pace: when they are asked again if their answer is the same as before.
+    """
 
     route: RouteName
     resource_version: str
+    pace: Pace = field(compare=False)
     question: LiveQuestion = field(compare=False)
 
 

@@ -60,7 +60,7 @@ def render_routing(
             return (question_about(routes[name].place),)
         case AskFeatures(route=name):
             return (ReadClasses(routes[name].gateways),)
-        case AskLive(route=name, resource_version=version, split=split, since_s=since_s, before=before):
+        case AskLive(route=name, resource_version=version, split=split, pace=pace, since_s=since_s, before=before):
             read = routes[name]
             question = LiveQuestion(
                 route=name,
@@ -74,7 +74,7 @@ def render_routing(
                 since_s=since_s,
                 before=before,
             )
-            return (AskDataPlanes(name, version, question),)
+            return (AskDataPlanes(name, version, pace, question),)
         case AskDrained(revision=revision):
             return (_ask_drained(snapshot.rollout, snapshot.status, revision, routes.values()),)
         case _:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import CopyLook
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName
 from rollouts.objects import Key, Kind
@@ -88,9 +89,11 @@ class Inbox:
         self._asked_routes.setdefault(key, set()).add(route)
         self._route_askers.setdefault((route.namespace, route.name), set()).add(key)
 
-    def put_live(self, key: Key, route: RouteName, answer: LiveSeen) -> None:
-        """Takes the answer of a route's data planes."""
-        self._live.setdefault(key, {})[route] = answer
+    def put_live(self, key: Key, route: RouteName, answer: LiveSeen) -> bool:
+        """Takes the answer of a route's data planes; whether it says anything else than the last one."""
+        answers = self._live.setdefault(key, {})
+        before, answers[route] = answers.get(route), answer
+        return before is None or replace(before, at_s=answer.at_s) != answer
 
     def put_drained(self, key: Key, revision: str, answer: DrainSeen) -> None:
         """Takes the answer of the drain probes about a revision."""

@@ -15,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
-from rollouts.core.model.traffic import RouteName, Split
+from rollouts.core.model.traffic import Pace, RouteName, Split
 
 
 class CreateReplicaSet(Struct, frozen=True, kw_only=True):
@@ -175,6 +175,7 @@ class AskLive(Struct, frozen=True, kw_only=True):
     """Asks the data plane whether it does what this version of the route says; the answer comes back through the inbox.
 
     Args:
+        pace: when it is asked again if the answer is the same as before.
         since_s: when all routes were first seen to say it: earlier requests do not count. 0 where none are counted.
         before: the canary's share until then; None when it is not known or no requests are counted.
     """
@@ -182,6 +183,7 @@ class AskLive(Struct, frozen=True, kw_only=True):
     route: RouteName
     resource_version: str
     split: Split
+    pace: Pace
     since_s: float = 0.0
     before: Fraction | None = None
 

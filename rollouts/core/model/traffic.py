@@ -230,6 +230,23 @@ class RouteName(Struct, frozen=True):
         return RoutePlace(self.kind, self.namespace, self.name)
 
 
+class Pace(Struct, frozen=True, kw_only=True):
+    """How often a data plane that does not follow yet is asked: after `first_s`, then after half of the time waited so far.
+
+    Args:
+        since_s: since when it is waited for, seconds since 1970.
+        first_s, most_s: the shortest and the longest time between an answer and the next question.
+    """
+
+    since_s: float
+    first_s: float
+    most_s: float
+
+    def again_s(self, live: LiveSeen) -> float:
+        """When to ask again after the answer `live`, seconds since 1970."""
+        return live.at_s + min(self.most_s, max(self.first_s, (live.at_s - self.since_s) / 2))
+
+
 class LiveSeen(Struct, frozen=True, kw_only=True):
     """The answer of the data plane about a route at `at_s`.
 

@@ -13,7 +13,7 @@ from rollouts.core.model.intents import AskLive, Intent, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Traffic
 from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import Answer, MatchRoute, MirrorRoute, RouteSeen, Split, VerifiedBy
+from rollouts.core.model.traffic import Answer, MatchRoute, MirrorRoute, Pace, RouteSeen, Split, VerifiedBy
 
 LIVE_FIRST_S, LIVE_MOST_S = 0.05, 1.0
 """A data plane that does not follow yet is asked again after 50 ms, then after half the time waited so far, at most 1 s."""
@@ -68,11 +68,12 @@ def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> RouteVerificat
 def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Asks the data plane alone: a route's status may come too early, or never."""
     live = route.live
+    since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=ctx.now_s)
+    pace = Pace(since_s=since_s, first_s=LIVE_FIRST_S, most_s=LIVE_MOST_S)
     if live is not None and live.resource_version == route.resource_version:
         if live.live:
             return RouteVerification(said=True, verified_by=live.by)
-        since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=live.at_s)
-        again_s = live.at_s + min(LIVE_MOST_S, max(LIVE_FIRST_S, (live.at_s - since_s) / 2))
+        again_s = pace.again_s(live)
         wait = Wait(
             Reason.TRAFFIC_SWITCHING,
             f"{route.route} says {split_text(split)}; {live.message or _NOT_YET}",
@@ -81,7 +82,7 @@ def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificatio
             return RouteVerification(said=True, wait=wait, wake_at_s=again_s)
     else:
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} says {split_text(split)}; asking its data plane")
-    ask = AskLive(route=route.route, resource_version=route.resource_version, split=split)
+    ask = AskLive(route=route.route, resource_version=route.resource_version, split=split, pace=pace)
     return RouteVerification(said=True, intents=(ask,), wait=wait)
 
 
@@ -95,6 +96,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
         return _waited(ctx, route, split, since_s=_seen_at_s(ctx, split))
     since_s = _seen_at_s(ctx, split)
     until_s = since_s + max(route.settle_s, COUNTED_S)
+    pace = Pace(since_s=since_s, first_s=COUNT_AGAIN_S, most_s=COUNT_AGAIN_S)
     live = route.live
     says = f"{route.route} says {split_text(split)}"
     if live is None or live.resource_version != route.resource_version or live.at_s < since_s:
@@ -107,7 +109,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
         # Evidence against the route gets no deadline here: a person must look, and the progress deadline reports it.
         deadline_s = None if live.evidence else until_s
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"{says}; {live.message or _NOT_YET}", deadline_s)
-        again_s = live.at_s + COUNT_AGAIN_S
+        again_s = pace.again_s(live)
         if ctx.now_s < again_s:
             return RouteVerification(said=True, timed=True, wait=wait, wake_at_s=again_s)
     traffic = ctx.status.traffic
@@ -116,6 +118,7 @@ def _counted(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerificat
         route=route.route,
         resource_version=route.resource_version,
         split=split,
+        pace=pace,
         since_s=since_s,
         before=None if observed is None else Fraction(observed) / 100,
     )

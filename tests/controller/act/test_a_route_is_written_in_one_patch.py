@@ -26,7 +26,7 @@ from rollouts.sim.clock import run_virtual
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Destination, Objects, Op, PatchUser, Target
-from tests.controller.routes import BETA, MARKS, ROUTE, Reading, route_manifest, routed
+from tests.controller.routes import BETA, MARKS, PACE, ROUTE, Reading, route_manifest, routed
 from tests.controller.world import World, rollout
 
 HALF = Split(Fraction(1, 2))
@@ -175,7 +175,7 @@ def test_questions_carry_what_their_answer_needs() -> None:
     snapshot = replace(seen.snapshot, status=replace(seen.snapshot.status, cutovers=cutovers))
 
     (read,) = render(snapshot, AskRoute(ROUTE), seen.routes)
-    asks = AskLive(route=ROUTE, resource_version="7", split=HALF, since_s=5.0, before=Fraction(1, 5))
+    asks = AskLive(route=ROUTE, resource_version="7", split=HALF, pace=PACE, since_s=5.0, before=Fraction(1, 5))
     (live,) = render(snapshot, asks, seen.routes)
     (drained,) = render(snapshot, AskDrained("v1"), seen.routes)
 
@@ -183,7 +183,7 @@ def test_questions_carry_what_their_answer_needs() -> None:
     assert isinstance(live, AskDataPlanes)
     assert (live.question.stable_service, live.question.canary_service) == ("cart", "cart-canary")
     assert (live.question.gateways, live.question.names) == (("shop/public",), frozenset({"cart"}))
-    assert (live.question.since_s, live.question.before) == (5.0, Fraction(1, 5))
+    assert (live.question.since_s, live.question.before, live.pace) == (5.0, Fraction(1, 5), PACE)
     assert isinstance(drained, AskProbes)
     assert (drained.question.revision, drained.question.service, drained.question.gateways) == (
         "v1",

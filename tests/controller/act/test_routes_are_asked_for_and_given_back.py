@@ -20,14 +20,14 @@ from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import DrainSeen
-from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, VerifiedBy
+from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, Pace, RouteName, VerifiedBy
 from rollouts.errors import ApiConflict
 from rollouts.objects import Key, Kind
-from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion, Request, Response
+from rollouts.ports import JSON_PATCH, Clock, DrainQuestion, LiveQuestion, Request, Response
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
-from tests.controller.routes import BETA, MARKS, ROUTE, Reading, route, route_manifest
+from tests.controller.routes import BETA, MARKS, PACE, ROUTE, Reading, route, route_manifest
 from tests.controller.world import CART, CART_UID, World, error, ok, says
 
 READ = ReadRoute(route=ROUTE, kinds=(HTTP_ROUTE, BETA))
@@ -163,7 +163,7 @@ def test_without_data_planes_every_question_is_answered_as_not_known() -> None:
     drain = DrainQuestion(namespace="shop", rollout="cart", revision="v1", service="cart", probes=(probe,))
 
     async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", live), AskProbes(drain, "a=b")])
+        await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", PACE, live), AskProbes(drain, "a=b")])
 
     world = play(scenario)
 
@@ -172,6 +172,53 @@ def test_without_data_planes_every_question_is_answered_as_not_known() -> None:
     assert (said.live, said.resource_version) == (False, "7")
     assert (drained.in_flight, drained.streams) == (None, None)
     assert "--prometheus-url" in drained.message
+
+
+def test_an_answer_that_says_the_same_again_wakes_its_pass_when_it_is_time_to_ask() -> None:
+    """A pass that finds "not yet" once more has nothing to do but to set its timer."""
+    question = LiveQuestion(
+        route=ROUTE, resource_version="7", split=ALL_TO_STABLE, stable_service="cart", canary_service="cart-canary"
+    )
+    says = ["v1 is at 0 %", "v1 is at 0 %", "v1 is at 0 %", "v1 is at 5 %", ""]
+    woken_after_s: list[float] = []
+
+    class DataPlanes:
+        def __init__(self, clock: Clock) -> None:
+            self.clock = clock
+
+        def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+            return VerifiedBy.CONFIG if route == ROUTE and gateways else None
+
+        async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
+            await asyncio.sleep(min(0.005, deadline_s))  # virtual
+            message, version = says.pop(0), question.resource_version
+            return LiveSeen(
+                at_s=self.clock.now_s(),
+                resource_version=version,
+                live=not message,
+                by=VerifiedBy.CONFIG,
+                message=message,
+            )
+
+        async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
+            raise NotImplementedError
+
+    async def main() -> None:
+        world = World()
+        pace = Pace(since_s=world.clock.now_s(), first_s=0.05, most_s=0.06)
+        async with asyncio.TaskGroup() as questions:
+            performer = world.performer(questions, planes=DataPlanes(world.clock))
+            while says:
+                asked_s = world.clock.monotonic_s()
+                await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", pace, question)])
+                assert await world.queue.take() == CART
+                world.queue.done(CART)
+                woken_after_s.append(round(world.clock.monotonic_s() - asked_s, 3))
+                await asyncio.sleep(0.1)  # virtual
+
+    run_virtual(main())
+
+    assert woken_after_s == [0.005, 0.06, 0.065, 0.005, 0.005]
 
 
 def test_the_probes_are_told_which_pods_are_the_revisions() -> None:

@@ -17,7 +17,7 @@ from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.ports import DrainQuestion, LiveQuestion
 from rollouts.sim.clock import SimClock, run_virtual
-from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
+from tests.controller.routes import MARKS, PACE, ROUTE, Reading, route, routed
 from tests.controller.world import CART, World
 
 
@@ -176,7 +176,7 @@ def test_the_rollouts_of_a_slow_gateway_are_told_its_lag() -> None:
             question = _question(version, gateways=("shop/public",))
             async with asyncio.TaskGroup() as questions:
                 performer = reading.world.performer(questions, planes=Slow(), lags=lags)
-                await performer.perform(reading.world.target(), [AskDataPlanes(ROUTE, str(version), question)])
+                await performer.perform(reading.world.target(), [AskDataPlanes(ROUTE, str(version), PACE, question)])
         told.append(observer.observe(CART).snapshot.proxy.gateway_lag_s)  # type: ignore[union-attr]
 
     run_virtual(main())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import KUBE_PROXY
-from tests.e2e.stage import Stage
+from tests.e2e.stage import KubectlStage, Stage
 from tests.lab import supervisor
 from tests.lab.control_plane import ControlPlane
 
@@ -28,14 +28,18 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 
 @pytest.fixture
-def stage(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> Iterator[Stage]:
+def stage(
+    control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path, request: pytest.FixtureRequest
+) -> Iterator[Stage]:
     """A namespace and a controller of its own, run as the chart's ServiceAccount.
 
-    At the end the controller must stop when it is told to, without a crash in its log.
+    In a file whose name ends with `_by_kubectl` the test acts by kubectl. At the end the controller must stop when it is told to,
+    without a crash in its log.
     """
     logs = Path(control_plane.folder, "logs")
     with confined_controller(controller_kubeconfig, namespace=namespace, logs=logs):
-        yield Stage(control_plane, namespace)
+        acts = KubectlStage if request.path.stem.endswith("_by_kubectl") else Stage
+        yield acts(control_plane, namespace)
 
 
 @pytest.fixture

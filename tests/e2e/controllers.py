@@ -26,6 +26,11 @@ _RUN_MODULE = "import runpy; runpy.run_module('rollouts', run_name='__main__', a
 _END_WITH_THE_PARENT = "import ctypes; ctypes.CDLL(None).prctl(1, 15); " if sys.platform == "linux" else ""
 
 
+_NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull}
+"""When aiohttp is imported it reads the certificates of all authorities that the system trusts: a tenth of a start. A kubeconfig
+names its own."""
+
+
 class Controller:
     """One controller process. As a context manager it is ended on the way out, in order, unless it was killed before."""
 
@@ -43,7 +48,7 @@ class Controller:
             self._process = subprocess.Popen(
                 [*command, *arguments],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **_NO_AUTHORITIES},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -1,4 +1,7 @@
-"""A namespace with a controller at work, as a test uses it: kubectl to act, the API to look and to wait, never a sleep."""
+"""A namespace with a controller at work, as a test uses it: through the API, as a start of kubectl takes ten times the CPU.
+
+Tests of what people type act by kubectl (`KubectlStage`). Nothing sleeps.
+"""
 
 from __future__ import annotations
 
@@ -40,21 +43,28 @@ class Stage:
         return self.plane.kubectl(*arguments, "-n", self.namespace, input=input).stdout
 
     def apply(self, *manifests: Manifest) -> None:
-        """`kubectl apply -f -`."""
-        self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+        """Applies objects, and takes what they do not say any more off them."""
+        self.plane.apply(*manifests, namespace=self.namespace)
 
     def patch(self, rollout: str, spec: Manifest) -> None:
-        """`kubectl patch` with a merge of `spec`."""
-        self.kubectl("patch", "rollout", rollout, "--type=merge", "-p", json.dumps({"spec": spec}))
+        """Merges `spec` into the Rollout's."""
+        self._patch(rollout, "merge", {"spec": spec})
 
     def set_image(self, rollout: str, image: str) -> None:
-        """A new revision: `kubectl patch` of the first container's image."""
-        change = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
-        self.kubectl("patch", "rollout", rollout, "--type=json", "-p", json.dumps(change))
+        """A new revision: the first container's image."""
+        self._patch(
+            rollout, "json", [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
+        )
 
     def annotate(self, rollout: str, verb: str, value: str) -> None:
-        """`kubectl annotate rollout NAME rollouts.dev/VERB=VALUE --overwrite`."""
-        self.kubectl("annotate", "rollout", rollout, f"rollouts.dev/{verb}={value}", "--overwrite")
+        """Sets `rollouts.dev/VERB=VALUE`."""
+        self._patch(rollout, "merge", {"metadata": {"annotations": {f"rollouts.dev/{verb}": value}}})
+
+    def _patch(self, rollout: str, form: str, change: Manifest | list[Manifest]) -> None:
+        as_form = {"Content-Type": f"application/{form}-patch+json"}
+        path = f"{self._path('rollouts')}/{rollout}"
+        answer = self.plane.api.patch(path, content=json.dumps(change), headers=as_form)
+        assert answer.is_success, f"{path}: {answer.text}"
 
     def wait_ready(self, rollout: str) -> Manifest:
         """Watches a Rollout until its condition Ready holds for the spec as it is; the Rollout."""
@@ -201,6 +211,21 @@ class Stage:
 
     def _path(self, what: str) -> str:
         return f"{_GROUPS.get(what, '/api/v1')}/namespaces/{self.namespace}/{what}"
+
+
+class KubectlStage(Stage):
+    """The same namespace, in which people act: by kubectl."""
+
+    def apply(self, *manifests: Manifest) -> None:
+        """`kubectl apply -f -`."""
+        self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+
+    def annotate(self, rollout: str, verb: str, value: str) -> None:
+        """`kubectl annotate rollout NAME rollouts.dev/VERB=VALUE --overwrite`."""
+        self.kubectl("annotate", "rollout", rollout, f"rollouts.dev/{verb}={value}", "--overwrite")
+
+    def _patch(self, rollout: str, form: str, change: Manifest | list[Manifest]) -> None:
+        self.kubectl("patch", "rollout", rollout, f"--type={form}", "-p", json.dumps(change))
 
 
 def counted(changes: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:

@@ -109,8 +109,8 @@ def test_fifty_sources_of_every_kind_are_copied_as_they_are(stage: Stage) -> Non
     """A mebibyte, binary data, unicode, an immutable one, and optional ones that are not there."""
     sources = _sources()
     names = [each["metadata"]["name"] for each in sources]
-    for each in sources:
-        stage.kubectl("create", "-f", "-", input=json.dumps(each))  # its size leaves no room for kubectl's annotation
+    as_list = {"apiVersion": "v1", "kind": "List", "items": sources}
+    stage.kubectl("create", "-f", "-", input=json.dumps(as_list))  # their sizes leave no room for kubectl's annotation
     web = canary("web", replicas=1, configured_by=names)
     (container,) = web["spec"]["template"]["spec"]["containers"]
     container["envFrom"].append({"configMapRef": {"name": "web-absent", "optional": True}})

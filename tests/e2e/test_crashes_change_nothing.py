@@ -101,7 +101,7 @@ def _end_state(name: str, objects: dict[str, list[Manifest]]) -> str:
         ],
         "pods": sorted(_labels(pod) for pod in objects["pods"]),
         "status": _without_times(rollout["status"]),
-        "annotations": [key for key in rollout["metadata"]["annotations"] if key.startswith("rollouts.dev/")],
+        "annotations": [key for key in rollout["metadata"].get("annotations", {}) if key.startswith("rollouts.dev/")],
     }
     text = json.dumps(state, indent=1, sort_keys=True).replace(name, "NAME")
     for number, one in enumerate(sets, 1):

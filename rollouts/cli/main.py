@@ -246,20 +246,21 @@ def gitops(
     """
     from rollouts.cli.commands import lint as lint_command  # noqa: PLC0415
     from rollouts.cli.commands.gitops import gitops_text, ignored_in  # noqa: PLC0415
+    from rollouts.cli.kubernetes.yaml_text import read_text  # noqa: PLC0415
 
     manifests: list[Manifest] = []
     problems = 0
-    texts = [read_file(file) for file in files]
-    known = lint_command.providers(*(text for _, text in texts))
+    texts = [(source, read_text(text)) for source, text in map(read_file, files)]
+    known = lint_command.known_in(*(text for _, text in texts))
     for source, text in texts:
-        report = lint_command.lint_text(text, known)
+        report = lint_command.lint(text, known)
         problems += len(report.problems)
         for remark in report.problems:
             Console(stderr=True).print(remark.text(source), markup=False, highlight=False, soft_wrap=True)
-        manifests += [] if report.problems else lint_command.manifests_of(text)
+        manifests += [] if report.problems else text.manifests
     if problems:
         raise typer.Exit(Exit.BAD)
-    sys.stdout.write(gitops_text(ignored_in(manifests, known), tools or list(Tool)))
+    sys.stdout.write(gitops_text(ignored_in(manifests, known.providers), tools or list(Tool)))
 
 
 @app.command("rbac")

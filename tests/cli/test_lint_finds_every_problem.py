@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 import yaml
@@ -207,6 +210,26 @@ def test_the_command_exits_with_1_for_problems_and_0_without(
     assert f"{bad}:10: Rollout cart: spec.replicas: " in said.out
     assert "3 Rollouts checked" in said.out
     assert "skipped" in said.err, "words about other kinds do not disturb what a script reads"
+
+
+def test_a_file_is_parsed_once(tmp_path: Path) -> None:
+    """Parsing is most of the time of `lint`: once for the file's own objects and for what others know of them."""
+    paths = [tmp_path / "shop.yaml", tmp_path / "more.yaml"]
+    for path in paths:
+        path.write_text(GOOD)
+    parsed: list[str] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is yaml.reader.Reader.__init__.__code__:
+            parsed.append(frame.f_locals["stream"])
+
+    sys.setprofile(note)
+    try:
+        assert main(["lint", *(word for path in paths for word in ("-f", str(path)))]) == 0
+    finally:
+        sys.setprofile(None)
+
+    assert parsed == [GOOD, GOOD]
 
 
 def test_a_file_that_cannot_be_read_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import LintReport, configs_in, lint_text
+from rollouts.cli.commands.lint import LintReport, known_in, lint_text
+from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.main import main
 from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import ConfigKind
@@ -211,4 +212,4 @@ def test_files_are_read_together(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     assert code == 1
     assert "has no key 'LEVL'" in capsys.readouterr().out
-    assert len(configs_in(*texts.values())) == 1
+    assert len(known_in(*map(read_text, texts.values())).configs) == 1

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import lint_text, providers, templates_in
+from rollouts.cli.commands.lint import known_in, lint, lint_text
+from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.objects import Manifest
 from tests.architecture.tracked import ROOT
 from tests.pages.blocks import Block, all_blocks
@@ -88,7 +89,7 @@ def test_yaml_is_taken_where_it_stands(block: Block) -> None:
     beside = "---\n".join(each.text for each in page)
 
     assert manifests and None not in manifests
-    report = lint_text(yaml.safe_dump_all(manifests), providers(beside), templates_in(beside))
+    report = lint(read_text(yaml.safe_dump_all(manifests)), known_in(read_text(beside)))
     assert [remark.message for remark in report.problems] == []
 
 

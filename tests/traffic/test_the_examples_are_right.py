@@ -23,14 +23,13 @@ EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples" / "gateways"
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_can_be_managed(example: Path) -> None:
     """What people copy must work as it is, also where no gateway runs to try it on."""
-    text = example.read_text()
-    manifests: list[dict[str, Any]] = list(yaml.safe_load_all(text))
+    manifests: list[dict[str, Any]] = list(yaml.safe_load_all(example.read_text()))
     rollout = rollout_from_manifest({**manifests[0], "metadata": {**manifests[0]["metadata"], "namespace": "shop"}})
     canary = rollout.spec.strategy
     assert isinstance(canary, Canary)
     assert canary.traffic_routing is not None
     (router,) = canary.traffic_routing.routers
-    provider = providers(text)[router.name]
+    provider = providers(manifests)[router.name]
     targets = provider.targets(router.settings, namespace="shop")
     (target,) = [each for each in targets if each.subsets is None]
     kind = target.kinds[0]

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from rollouts.cli.commands.lint import configs_in, lint_text, manifests_of, providers, templates_in
+from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.commands.verbs import FIELD_MANAGER
 from rollouts.cli.exits import Exit
+from rollouts.cli.kubernetes.yaml_text import TextRead, read_text
 from rollouts.cli.terminal.options import fail
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.session import Options, open_session
@@ -49,9 +50,10 @@ async def create(options: Options, texts: Sequence[tuple[str, str]], *, console:
 
     Raises: ApiExists, for the first object that is there already; what `Client` raises.
     """
-    if not _is_right(texts):
+    files = [(source, read_text(text)) for source, text in texts]
+    if not _is_right(files):
         return Exit.BAD
-    manifests = [each for _, text in texts for each in manifests_of(text)]
+    manifests = [each for _, file in files for each in file.manifests]
     if others := [_title(each) for each in manifests if _kind_key(each) not in _CREATED]:
         fail(f"{others[0]} is not created here, nor is anything else: use `kubectl create -f`")
         return Exit.USAGE
@@ -67,15 +69,10 @@ async def create(options: Options, texts: Sequence[tuple[str, str]], *, console:
     return Exit.OK
 
 
-def _is_right(texts: Sequence[tuple[str, str]]) -> bool:
+def _is_right(files: Sequence[tuple[str, TextRead]]) -> bool:
     """Whether `lint` finds no problem; prints those that it finds."""
-    only = [text for _, text in texts]
-    known, templates, configs = providers(*only), templates_in(*only), configs_in(*only)
-    problems = [
-        problem.text(source)
-        for source, text in texts
-        for problem in lint_text(text, known, templates, configs).problems
-    ]
+    known = known_in(*(file for _, file in files))
+    problems = [problem.text(source) for source, file in files for problem in lint(file, known).problems]
     for problem in problems:
         fail(problem)
     return not problems

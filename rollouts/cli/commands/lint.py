@@ -35,7 +35,7 @@ from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
 from rollouts.cli.kubernetes.pods import template_problems as pod_problems
 from rollouts.cli.kubernetes.pods import unique
-from rollouts.cli.kubernetes.yaml_text import documents_of, node_at, objects_of
+from rollouts.cli.kubernetes.yaml_text import TextRead, node_at, read_text
 from rollouts.cli.terminal.text import plain
 from rollouts.cli.view.counts import count_of
 from rollouts.controller.observe.places import places_of
@@ -110,38 +110,56 @@ class LintReport:
     skipped: list[Remark] = field(default_factory=list)
 
 
-def lint_text(
-    text: str,
-    known: Mapping[str, Provider] | None = None,
-    templates: FileTemplates | None = None,
-    configs: FileConfigs | None = None,
-    *,
-    autoscalers: FileAutoscalers | None = None,
-    metrics: Collection[str] | None = None,
-) -> LintReport:
-    """Checks every Rollout and TrafficProvider of a YAML or JSON text with any number of documents, Lists taken apart.
+class Known(Struct, frozen=True):
+    """What Rollouts may name that stands in the same files.
 
     Args:
-        known: what `providers` found in this text and in others; None to look in this text alone.
-        templates: the same of analysis templates (`templates_in`).
-        configs: the same of ConfigMaps and Secrets (`configs_in`).
-        autoscalers: the same of autoscalers (`autoscalers_in`).
+        providers: the traffic providers of this installation, and those that are declared.
+    """
+
+    providers: Mapping[str, Provider]
+    templates: FileTemplates
+    configs: FileConfigs
+    autoscalers: FileAutoscalers
+
+
+def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
+    """What files declare.
+
+    Args:
+        declared: TrafficProviders of a cluster; those in the files replace them.
+    """
+    manifests = [each for file in files for each in file.manifests]
+    return Known(
+        providers=providers((*declared, *manifests)),
+        templates=templates_of(manifests),
+        configs=configs_of(manifests),
+        autoscalers=autoscalers_of(manifests),
+    )
+
+
+def lint_text(text: str, *, metrics: Collection[str] | None = None) -> LintReport:
+    """Checks a text by itself. Args and Raises: see `lint`."""
+    file = read_text(text)
+    return lint(file, known_in(file), metrics=metrics)
+
+
+def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None) -> LintReport:
+    """Checks every object of ours in a file.
+
+    Args:
+        known: what this file and others declare.
         metrics: the names that a Prometheus has; None to leave queries alone.
 
     Raises: nothing. A text that is no YAML is a problem like any other.
     """
     report = LintReport()
-    objects = list(objects_of(_documents(text, report)))
-    if not report.problems and not objects:
+    if file.broken is not None:
+        report.problems.append(Remark(file.broken.line, "YAML", file.broken.why))
+    elif not file.objects:
         report.problems.append(Remark(1, "document", "there is no object in it, so nothing was checked"))
-    found = _Found(
-        known=providers(text) if known is None else known,
-        templates=templates_in(text) if templates is None else templates,
-        configs=configs_in(text) if configs is None else configs,
-        scaled=autoscalers_in(text) if autoscalers is None else autoscalers,
-        metrics=metrics,
-    )
-    for node, document in objects:
+    found = _Found(known, metrics=metrics)
+    for node, document in file.objects:
         _check(node, document, report, found)
     report.problems += [*_contradictions(found), *_of_autoscalers(found), *_of_routes(found)]
     report.advice += _advice(found)
@@ -163,38 +181,22 @@ def summary(reports: Iterable[LintReport]) -> str:
     return f"{' and '.join(what)} checked, {problems or 'no'} problem{'' if problems == 1 else 's'}{advised}"
 
 
-def manifests_of(text: str) -> tuple[Manifest, ...]:
-    """The objects of a text that `lint_text` has no problem with, Lists taken apart."""
-    return tuple(manifest for _, manifest in objects_of(_documents(text, LintReport())) if isinstance(manifest, dict))
-
-
 def manifests_in(source: str, text: str) -> tuple[Manifest, ...]:
     """The objects of a file, Lists taken apart, for commands that do not lint it first.
 
     Raises: ValueError, with the place and the reason, when a document cannot be read: nothing may be left out in silence.
     """
-    documents, broken = documents_of(text)
-    if broken is not None:
-        raise ValueError(f"{source}:{broken.line}: YAML: {broken.why}")
-    return tuple(each for _, each in objects_of(documents) if isinstance(each, dict))
-
-
-def _documents(text: str, report: LintReport) -> list[tuple[yaml.Node, Any]]:
-    """Every document before the first that is no YAML; that one is reported as a problem."""
-    found, broken = documents_of(text)
-    if broken is not None:
-        report.problems.append(Remark(broken.line, "YAML", broken.why))
-    return found
+    file = read_text(text)
+    if file.broken is not None:
+        raise ValueError(f"{source}:{file.broken.line}: YAML: {file.broken.why}")
+    return file.manifests
 
 
 @dataclass(slots=True)
 class _Found:
     """The Rollouts and Services of a file, with their nodes for line numbers."""
 
-    known: Mapping[str, Provider]
-    templates: FileTemplates
-    configs: FileConfigs
-    scaled: FileAutoscalers
+    known: Known
     metrics: Collection[str] | None = None
     rollouts: list[tuple[yaml.Node, Manifest, RolloutSpec]] = field(default_factory=list)
     services: list[tuple[yaml.Node, Manifest]] = field(default_factory=list)
@@ -234,13 +236,13 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
             report.advice.append(_warning(node, subject, path, message, rule="MetricUnknown"))
     else:
         report.checked += 1
-        problems = list(_problems(document, found.known))
+        problems = list(_problems(document, found.known.providers))
         in_template = list(_template_problems(document))
         if not problems and not in_template:
             spec = parse_spec(document["spec"])
             found.rollouts.append((node, document, spec))
-            problems = list(rollout_problems(document, spec, found.templates))
-            problems += config_problems(document, found.configs)
+            problems = list(rollout_problems(document, spec, found.known.templates))
+            problems += config_problems(document, found.known.configs)
         problems = list(unique([*problems, *in_template]))
     for path, message in problems:
         told = f"{path}: {message}{mend(ours.kind, path, message)}"
@@ -320,38 +322,17 @@ def _problems(document: Manifest, known: Mapping[str, Provider]) -> Iterator[tup
             yield from ((problem.path, problem.message) for problem in invalid.problems)
 
 
-def providers(*texts: str, declared: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
-    """The traffic providers of this installation, and those that are declared.
-
-    Args:
-        texts: files; their TrafficProviders are included if they have no problem.
-        declared: TrafficProviders of a cluster; those in `texts` replace them.
-    """
+def providers(manifests: Iterable[Manifest] = ()) -> Mapping[str, Provider]:
+    """The traffic providers of this installation, and those of TrafficProviders without a problem."""
     found: dict[str, Provider] = {}
-    written = (each for text in texts for _, each in objects_of(_documents(text, LintReport())))
-    for manifest in (*declared, *written):
-        if not isinstance(manifest, dict) or not isinstance(manifest.get("spec"), dict):
+    for manifest in manifests:
+        if not isinstance(manifest.get("spec"), dict):
             continue
         if (manifest.get("apiVersion"), manifest.get("kind")) != (TRAFFIC_PROVIDER.api_version, TRAFFIC_PROVIDER.kind):
             continue
         with suppress(SpecInvalid):
             found[_name(manifest)] = provider_of(_name(manifest), manifest["spec"], _fixed())
     return {**found, **_fixed()}
-
-
-def templates_in(*texts: str) -> FileTemplates:
-    """The analysis templates of files."""
-    return templates_of(each for text in texts for _, each in objects_of(_documents(text, LintReport())))
-
-
-def configs_in(*texts: str) -> FileConfigs:
-    """The ConfigMaps and Secrets of files."""
-    return configs_of(each for text in texts for _, each in objects_of(_documents(text, LintReport())))
-
-
-def autoscalers_in(*texts: str) -> FileAutoscalers:
-    """The autoscalers of files whose target is a Rollout."""
-    return autoscalers_of(each for text in texts for _, each in objects_of(_documents(text, LintReport())))
 
 
 @cache
@@ -366,7 +347,7 @@ def _contradictions(found: _Found) -> Iterator[Remark]:
             if _namespace(document) == _namespace(rollout) and _name(document) in named_services(spec.strategy):
                 problems = [
                     *contradictions(document, rollout["spec"]["template"], rollout=_name(rollout)),
-                    *_port_problems(document, rollout, spec, found.known),
+                    *_port_problems(document, rollout, spec, found.known.providers),
                 ]
                 for each in problems:
                     yield Remark(node_at(node, each.path)[1], _subject(document), str(each))
@@ -384,7 +365,7 @@ def _of_routes(found: _Found) -> Iterator[Remark]:
     """Why routes in the file cannot be split as the Rollouts that name them want."""
     for node, document in found.others:
         for _, rollout, spec in found.rollouts:
-            for path, message in route_problems(document, rollout, spec, found.known):
+            for path, message in route_problems(document, rollout, spec, found.known.providers):
                 yield Remark(node_at(node, path)[1], _subject(document), f"{path}: {message}")
 
 
@@ -405,10 +386,10 @@ def _advice(found: _Found) -> Iterator[Remark]:
     told: set[tuple[int, str]] = set()
     for node, document, spec in found.rollouts:
         yield from _remarks(node, document, pod_findings(document, spec))
-        yield from _remarks(node, document, config_findings(document, spec, found.configs))
+        yield from _remarks(node, document, config_findings(document, spec, found.known.configs))
         for path, message in falling_weights(document):
             yield _warning(node, _subject(document), path, message, rule="FallingWeights")
-        for path, message in replicas_remarks(document, found.scaled):
+        for path, message in replicas_remarks(document, found.known.autoscalers):
             yield _warning(node, _subject(document), path, message, rule="ReplicasOfAutoscaler")
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:

@@ -12,16 +12,8 @@ import yaml
 from msgspec import Struct
 from rich.console import Console
 
-from rollouts.cli.commands.lint import (
-    LintReport,
-    Remark,
-    autoscalers_in,
-    configs_in,
-    lint_text,
-    providers,
-    summary,
-    templates_in,
-)
+from rollouts.cli.commands.lint import LintReport, Remark, known_in, lint, summary
+from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.terminal.options import LintOutput
 from rollouts.cli.terminal.text import plain
 from rollouts.core.advice.findings import Severity
@@ -86,11 +78,11 @@ def lint_files(
         metrics: the names that a Prometheus has; None to leave queries alone.
         silenced: rules whose advice is left out.
     """
-    only = [text for _, text in texts]
-    known, templates, configs, scaled = providers(*only), templates_in(*only), configs_in(*only), autoscalers_in(*only)
+    files = [(source, read_text(text)) for source, text in texts]
+    known = known_in(*(file for _, file in files))
     reports = []
-    for source, text in texts:
-        report = lint_text(text, known, templates, configs, autoscalers=scaled, metrics=metrics)
+    for source, file in files:
+        report = lint(file, known, metrics=metrics)
         report.advice = [each for each in report.advice if each.rule not in silenced]
         reports.append(FileReport(source, report))
     return reports

@@ -9,6 +9,8 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from rollouts.objects import Manifest
+
 _PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _RESOLVED_OTHERWISE = ("timestamp", "int", "float")
 _NOT_IN_JSON = ("timestamp", "set", "omap", "pairs")
@@ -61,13 +63,34 @@ class BrokenDocument(Struct, frozen=True):
     why: str
 
 
-def documents_of(text: str) -> tuple[list[tuple[yaml.Node, Any]], BrokenDocument | None]:
+class TextRead(Struct, frozen=True):
+    """What was read of a text.
+
+    Args:
+        objects: those before the first document that cannot be read, Lists taken apart, each with its node for line numbers.
+        broken: why that document cannot be read; None when all could be.
+    """
+
+    objects: tuple[tuple[yaml.Node, Any], ...]
+    broken: BrokenDocument | None
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """The objects that are mappings."""
+        return tuple(each for _, each in self.objects if isinstance(each, dict))
+
+
+def read_text(text: str) -> TextRead:
+    """Reads a YAML or JSON text with any number of documents. Raises: nothing."""
+    documents, broken = _documents_of(text)
+    return TextRead(tuple(_objects_of(documents)), broken)
+
+
+def _documents_of(text: str) -> tuple[list[tuple[yaml.Node, Any]], BrokenDocument | None]:
     """Every document before the first that cannot be read, each with its node; and why that one cannot.
 
     What is nested without end, or repeats itself by aliases, is refused before anything walks through it. go-yaml, by which
     kubectl reads files, has limits of the same kind: https://github.com/go-yaml/yaml/blob/v2.4.0/decode.go, "excessive aliasing".
-
-    Raises: nothing.
     """
     found: list[tuple[yaml.Node, Any]] = []
     line = 1
@@ -94,12 +117,12 @@ def documents_of(text: str) -> tuple[list[tuple[yaml.Node, Any]], BrokenDocument
     return found, None
 
 
-def objects_of(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:
-    """Yields the documents with Lists taken apart, each with its node for line numbers."""
+def _objects_of(documents: Iterable[tuple[yaml.Node, Any]]) -> Iterator[tuple[yaml.Node, Any]]:
+    """Yields the documents with Lists taken apart."""
     for node, document in documents:
         items = document.get("items") if isinstance(document, dict) else None
         if isinstance(items, list) and str(document.get("kind")).endswith("List"):
-            yield from objects_of((node_at(node, f"items[{index}]")[0], item) for index, item in enumerate(items))
+            yield from _objects_of((node_at(node, f"items[{index}]")[0], item) for index, item in enumerate(items))
         elif document is not None:
             yield node, document
 

@@ -10,8 +10,9 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from rollouts.api.spec.parse import parse_spec
-from rollouts.cli.commands.lint import lint_text, manifests_of, providers
+from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.exits import Exit
+from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.plan.config import SourceReader, read_sources
 from rollouts.cli.plan.data import as_json
 from rollouts.cli.plan.draw import draw_impacts, draw_plan
@@ -52,16 +53,17 @@ async def plan(
 
     Raises: what `Client` raises.
     """
-    known = providers(text)
-    if (problems := lint_text(text, known).problems) and "plugins" in text:  # the cluster may declare them
+    file = read_text(text)
+    known = known_in(file)
+    if (problems := lint(file, known).problems) and "plugins" in text:  # the cluster may declare them
         async with open_session(options) as session:
-            known = providers(text, declared=await read_declared(session))
-        problems = lint_text(text, known).problems
+            known = known_in(file, declared=await read_declared(session))
+        problems = lint(file, known).problems
     if problems:
         for problem in problems:
             fail(problem.text(source))
         return Exit.BAD
-    manifests = manifests_of(text)
+    manifests = file.manifests
     rollouts = [each for each in manifests if _is(each, ROLLOUT)]
     if not rollouts and not any(map(source_of, manifests)):
         fail(f"{source}: the file contains no {ROLLOUT.api_version} Rollout, no ConfigMap and no Secret")
@@ -74,7 +76,7 @@ async def plan(
     async with open_session(options) as session:
         facts = await read_facts(session, proxy_mode=proxy_mode)
         reader = SourceReader(session, manifests)
-        reports = [await plan_of(reader, each, services, facts, known) for each in rollouts]
+        reports = [await plan_of(reader, each, services, facts, known.providers) for each in rollouts]
         impacts = await read_impacts(reader, rollouts, facts=facts)
     _print(reports, impacts, output=output, console=console)
     return Exit.UNSAFE if any(report.unsafe for report in reports) else Exit.OK

@@ -103,7 +103,7 @@ async def _forecast(session: Session, seen: RolloutObjects, asked: CommandWrite)
     """What the controller would do after the command; None where something that it depends on cannot be read."""
     try:
         facts = await read_facts(session, proxy_mode=None)
-        known = providers(declared=await read_declared(session))
+        known = providers(await read_declared(session))
         report = await plan_of(SourceReader(session, ()), _annotated(seen.rollout, asked.annotations), (), facts, known)
     except RolloutsError:
         return None

@@ -27,19 +27,34 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
         yield name
 
 
+@pytest.fixture(scope="module")
+def _namespaces_with_a_controller(
+    control_plane: ControlPlane, controller_kubeconfig: Path, request: pytest.FixtureRequest
+) -> Iterator[Iterator[str]]:
+    """A namespace for each test of the file that has a stage, and one controller at work in all of them: a start takes as much as
+    many a test.
+
+    It is run as the chart's ServiceAccount. At the end it must stop when it is told to, without a crash in its log.
+    """
+    tests = [each for each in request.session.items if each.path == request.path]
+    staged = [each for each in tests if isinstance(each, pytest.Function) and "stage" in each.fixturenames]
+    names = [control_plane.new_namespace() for _ in staged]
+    with confined_controller(controller_kubeconfig, *names, logs=Path(control_plane.folder, "logs")):
+        yield iter(names)
+
+
 @pytest.fixture
 def stage(
-    control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path, request: pytest.FixtureRequest
+    control_plane: ControlPlane, _namespaces_with_a_controller: Iterator[str], request: pytest.FixtureRequest
 ) -> Iterator[Stage]:
-    """A namespace and a controller of its own, run as the chart's ServiceAccount.
+    """A namespace of the test's own with a controller at work. What is at work in it is deleted after the test.
 
-    In a file whose name ends with `_by_kubectl` the test acts by kubectl. At the end the controller must stop when it is told to,
-    without a crash in its log.
+    In a file whose name ends with `_by_kubectl` the test acts by kubectl.
     """
-    logs = Path(control_plane.folder, "logs")
-    with confined_controller(controller_kubeconfig, namespace=namespace, logs=logs):
-        acts = KubectlStage if request.path.stem.endswith("_by_kubectl") else Stage
-        yield acts(control_plane, namespace)
+    acts = KubectlStage if request.path.stem.endswith("_by_kubectl") else Stage
+    namespace = next(_namespaces_with_a_controller)
+    yield acts(control_plane, namespace)
+    control_plane.end_in(namespace)
 
 
 @pytest.fixture

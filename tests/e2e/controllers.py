@@ -110,17 +110,19 @@ class Controller:
 
 @contextlib.contextmanager
 def confined_controller(
-    kubeconfig: Path, *, namespace: str, logs: Path, leader_elect: bool = True, flags: Sequence[str] = ()
+    kubeconfig: Path, *namespaces: str, logs: Path, leader_elect: bool = True, flags: Sequence[str] = ()
 ) -> Iterator[Controller]:
-    """A controller that works in one namespace under a lease of that namespace's name, so that tests do not meet.
+    """A controller that works in these namespaces alone, under a lease of the first one's name, so that tests do not meet.
 
     Args:
         leader_elect: False for tests that kill it: the next one need not wait for a dead one's lease.
         flags: more of the controller's own.
     """
-    election = ["--leader-elect", "--lease-name", namespace] if leader_elect else ["--no-leader-elect"]
+    name = namespaces[0]
+    election = ["--leader-elect", "--lease-name", name] if leader_elect else ["--no-leader-elect"]
+    confined = [word for each in namespaces for word in ("-n", each)]
     with Controller(
-        kubeconfig, log=logs / f"controller-{namespace}.log", arguments=["-n", namespace, *election, *flags]
+        kubeconfig, log=logs / f"controller-{name}.log", arguments=[*confined, *election, *flags]
     ) as controller:
         yield controller
 

@@ -58,7 +58,7 @@ def under(
         def started(url: str) -> Stage:
             logs = Path(control_plane.folder, "logs")
             flags = (f"--prometheus-url={url}",)
-            stack.enter_context(confined_controller(controller_kubeconfig, namespace=namespace, logs=logs, flags=flags))
+            stack.enter_context(confined_controller(controller_kubeconfig, namespace, logs=logs, flags=flags))
             return Stage(control_plane, namespace)
 
         yield started

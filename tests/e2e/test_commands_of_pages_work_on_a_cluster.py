@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 import yaml
 
 from tests.documents import documents
-from tests.e2e.controllers import ROOT
+from tests.e2e.controllers import ROOT, confined_controller
 from tests.e2e.manifests import canary
 from tests.lab.control_plane import ControlPlane
 from tests.pages.blocks import Block, run_by
@@ -193,7 +194,6 @@ def _words(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_a_block_runs_and_prints_what_the_page_shows(
     block: Block,
-    request: pytest.FixtureRequest,
     control_plane: ControlPlane,
     controller_kubeconfig: Path,
     namespace: str,
@@ -209,14 +209,14 @@ def test_a_block_runs_and_prints_what_the_page_shows(
         (tmp_path / name).write_text(shell.meant(yaml.safe_dump_all(json.loads(json.dumps(manifests)))))
     if play.before:
         control_plane.apply(*play.before, namespace=namespace)
-    if play.controller:
-        request.getfixturevalue("stage")
-    shell.types(play.first)
+    logs = Path(control_plane.folder, "logs")
+    with confined_controller(controller_kubeconfig, namespace, logs=logs) if play.controller else nullcontext():
+        shell.types(play.first)
 
-    for exchange in block.exchanges:
-        printed = shell.types(exchange.command)
-        if exchange.shown:
-            assert _shows(printed, shell.meant(exchange.shown)), printed
+        for exchange in block.exchanges:
+            printed = shell.types(exchange.command)
+            if exchange.shown:
+                assert _shows(printed, shell.meant(exchange.shown)), printed
 
 
 def test_every_play_is_one_of_a_page() -> None:

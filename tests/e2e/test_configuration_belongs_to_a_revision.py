@@ -149,7 +149,7 @@ def _changed(stage: Stage, before: str) -> str:
 def test_an_upgrade_rolls_nobody(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> None:
     """The version before knew no sources: its ReplicaSets have no note, and what is seen first is what they have."""
     stage, logs = Stage(control_plane, namespace), Path(control_plane.folder, "logs")
-    run = partial(confined_controller, controller_kubeconfig, namespace=namespace, logs=logs, leader_elect=False)
+    run = partial(confined_controller, controller_kubeconfig, namespace, logs=logs, leader_elect=False)
     with run(flags=["--config-versioning=off"]):
         stage.apply(config_map("web-config"), canary("web", configured_by=["web-config"]))
         first = current(stage.wait_ready("web"))

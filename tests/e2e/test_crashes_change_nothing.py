@@ -149,7 +149,7 @@ def test_a_kill_at_any_of_twenty_places_ends_as_without(
     with (
         Interceptor(control_plane, PLACES) as between,
         confined_controller(
-            between.kubeconfig(controller_kubeconfig), namespace=namespace, logs=logs, leader_elect=False
+            between.kubeconfig(controller_kubeconfig), namespace, logs=logs, leader_elect=False
         ) as first,
     ):
         for name in names:
@@ -158,7 +158,7 @@ def test_a_kill_at_any_of_twenty_places_ends_as_without(
         stage.apply(*(update(name, "web:2")[0] for name in PLACES))
         between.wait_until_all_are_held(within_s=60)
         first.kill()
-    with confined_controller(controller_kubeconfig, namespace=namespace, logs=logs, leader_elect=False):
+    with confined_controller(controller_kubeconfig, namespace, logs=logs, leader_elect=False):
         stage.apply(update(UNDISTURBED, "web:2")[0])
         ends = _end_states(stage, names)
 

@@ -137,7 +137,7 @@ def test_ready_pods_are_never_fewer_than_promised(busy_plane: ControlPlane) -> N
     rng, moment = random.Random(11), threading.Event()  # noqa: S311 - a test's seed
     kubeconfig = install_chart(busy_plane)
     logs = Path(busy_plane.folder, "logs")
-    with busy_plane.fresh_namespace() as namespace, confined_controller(kubeconfig, namespace=namespace, logs=logs):
+    with busy_plane.fresh_namespace() as namespace, confined_controller(kubeconfig, namespace, logs=logs):
         stage = Stage(busy_plane, namespace)
         rollouts = _rollouts()
         stage.apply(*rollouts)

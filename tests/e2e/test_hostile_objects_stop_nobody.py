@@ -17,10 +17,9 @@ pytestmark = pytest.mark.controlplane
 LEVELS = 1_100
 
 
-def test_deep_and_large_objects_are_their_authors_trouble(
-    control_plane: ControlPlane, namespace: str, stage: Stage
-) -> None:
+def test_deep_and_large_objects_are_their_authors_trouble(control_plane: ControlPlane, stage: Stage) -> None:
     """3 KB of brackets, and 1.4 MB that the API server writes as 8.4 MB, each ended every controller of a cluster."""
+    namespace = stage.namespace
     stage.apply(canary("web"), service("web", app="web"))
     first = current(stage.wait_ready("web"))
 

@@ -181,19 +181,24 @@ class ControlPlane:
                 served, twice: 350 requests, many times what a test needs.
             ends: the kinds that are deleted then, of `AT_WORK`.
         """
-        name = f"test-{secrets.token_hex(4)}"
-        created = self.api.post("/api/v1/namespaces", json={"metadata": {"name": name}})
-        created.raise_for_status()
-        self.wait_for_default_account(name)
+        name = self.new_namespace()
         try:
             yield name
         finally:
             if stays:
-                self._end_in(name, ends)
+                self.end_in(name, ends)
             else:
                 self.api.delete(f"/api/v1/namespaces/{name}").raise_for_status()
 
-    def _end_in(self, namespace: str, kinds: Iterable[str]) -> None:
+    def new_namespace(self) -> str:
+        """Makes a namespace that can take pods, and leaves it."""
+        name = f"test-{secrets.token_hex(4)}"
+        self.api.post("/api/v1/namespaces", json={"metadata": {"name": name}}).raise_for_status()
+        self.wait_for_default_account(name)
+        return name
+
+    def end_in(self, namespace: str, kinds: Iterable[str] = AT_WORK) -> None:
+        """Deletes what is at work in a namespace."""
         for kind in kinds:
             answer = self.api.delete(f"{AT_WORK[kind]}/namespaces/{namespace}/{kind}")
             if answer.status_code != httpx.codes.NOT_FOUND:  # where the CRD is not installed

@@ -28,7 +28,12 @@ _SERVED_AS = "DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes
 _STAGES = Path(__file__).parent / "stages"
 _AUDIT_POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"
 # Nodes that no kubelet reports for stay as kwok has made them, and there is no cloud.
-_CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-node-route-controller,-service-lb-controller"
+_CONTROLLERS = (
+    "*,-node-lifecycle-controller,-node-ipam-controller,-node-route-controller,-service-lb-controller,"
+    "-endpoints-controller,-endpointslice-mirroring-controller"
+)
+"""All but those that need a cloud or more of a node, and those of Endpoints, which nothing here reads: they were every twentieth
+request."""
 # Their own limit of 20 to 50 requests/s would make the tests wait for them.
 _NO_CLIENT_LIMIT = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 

@@ -102,7 +102,7 @@ def lanes(node: RealNode, kubeconfig: Path, jobs: Iterable[Job[Any]]) -> Iterato
     def perform(job: Job[Any]) -> Any:
         with (
             plane.fresh_namespace() as name,
-            confined_controller(kubeconfig, namespace=name, logs=logs, flags=job.flags),
+            confined_controller(kubeconfig, name, logs=logs, flags=job.flags),
         ):
             return job.run(node, Stage(plane, name))
 

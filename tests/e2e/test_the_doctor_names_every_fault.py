@@ -1,6 +1,7 @@
 """`rollouts doctor` on a real cluster that is broken in many ways at once: each fault is named, and what repairs it.
 
-A healthy cluster is in `test_the_pages_that_people_follow.py`; what kwok's pods cannot show is in tests/cli.
+A healthy cluster is in `test_the_pages_that_people_follow.py`; what kwok's pods cannot show is in tests/cli. The tests share a
+control plane, so the one of an empty cluster comes first.
 """
 
 from __future__ import annotations
@@ -194,11 +195,22 @@ def refuse_a_provider(plane: ControlPlane) -> None:
     plane.kubectl("patch", "trafficprovider", name, "--subresource=status", "--type=merge", "-p", patch)
 
 
-def test_a_cluster_that_is_broken_in_fifteen_ways_is_told_each_fault_and_its_fix(own_plane: ControlPlane) -> None:
-    """An administrator gets the whole list at once, and not one fault after the other."""
-    break_it(own_plane)
+def test_before_anything_is_installed_it_says_what_to_install(modules_plane: ControlPlane) -> None:
+    """The first command that some people type. An API server without the CRDs is not an error of the program."""
+    code, found = doctor(modules_plane)
 
-    code, found = doctor(own_plane)
+    faults = {each["check"]: each for each in found if each["level"] == "fault"}
+    assert code == 1
+    assert faults.keys() == {"CRDs", "controller"}
+    assert all(crd["metadata"]["name"] in faults["CRDs"]["says"] for crd in crd_manifests())
+    assert faults["controller"]["fix"].startswith("helm install")
+
+
+def test_a_cluster_that_is_broken_in_fifteen_ways_is_told_each_fault_and_its_fix(modules_plane: ControlPlane) -> None:
+    """An administrator gets the whole list at once, and not one fault after the other."""
+    break_it(modules_plane)
+
+    code, found = doctor(modules_plane)
 
     for level, expected in (("fault", FAULTS), ("warning", WARNINGS)):
         of_level = [each for each in found if each["level"] == level]
@@ -209,25 +221,14 @@ def test_a_cluster_that_is_broken_in_fifteen_ways_is_told_each_fault_and_its_fix
     assert [each for each in found if each["level"] in ("fault", "warning") and not each["fix"]] == []
 
 
-def test_before_anything_is_installed_it_says_what_to_install(own_plane: ControlPlane) -> None:
-    """The first command that some people type. An API server without the CRDs is not an error of the program."""
-    code, found = doctor(own_plane)
-
-    faults = {each["check"]: each for each in found if each["level"] == "fault"}
-    assert code == 1
-    assert faults.keys() == {"CRDs", "controller"}
-    assert all(crd["metadata"]["name"] in faults["CRDs"]["says"] for crd in crd_manifests())
-    assert faults["controller"]["fix"].startswith("helm install")
-
-
-def test_who_may_ask_little_is_told_what_was_not_looked_at(own_plane: ControlPlane) -> None:
+def test_who_may_ask_little_is_told_what_was_not_looked_at(modules_plane: ControlPlane) -> None:
     """A developer of one namespace gets notes, and no faults that are only a lack of rights."""
-    own_plane.apply(*(crd_manifests()))
-    own_plane.kubectl("create", "namespace", "shop")
-    own_plane.wait_for_default_account("shop")
-    kubeconfig = own_plane.service_account_kubeconfig("shop", "default")
+    modules_plane.apply(*(crd_manifests()))
+    modules_plane.kubectl("create", "namespace", "shop")
+    modules_plane.wait_for_default_account("shop")
+    kubeconfig = modules_plane.service_account_kubeconfig("shop", "default")
 
-    code, found = doctor(own_plane, "--kubeconfig", str(kubeconfig), "-n", "shop")
+    code, found = doctor(modules_plane, "--kubeconfig", str(kubeconfig), "-n", "shop")
 
     assert code == 0
     assert {each["check"] for each in found if each["level"] == "note"} >= {"your rights"}

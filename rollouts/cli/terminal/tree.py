@@ -7,8 +7,8 @@ Everything that users wrote passes through `plain`, so that a pod's message cann
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -87,29 +87,32 @@ def fitting(
     Args:
         lines: of the screen that are free.
     """
-    events = view.events
-    smaller = [replace(view, events=events[-count:] if count else ()) for count in range(len(events), -1, -1)]
-    bare = smaller[-1]
-    smaller += [
-        replace(bare, revisions=tuple(_with_pods(each, count) for each in bare.revisions)) for count in (3, 1, 0)
+
+    def height(picture: RenderableType) -> int:
+        return len(console.render_lines(picture, pad=False))
+
+    def first_that_fits(pictures: Sequence[Callable[[], RenderableType]], room: int) -> RenderableType:
+        """The last one if none does. Each is as high as the one before or lower, and to draw one takes milliseconds."""
+        at = bisect_left(range(len(pictures) - 1), True, key=lambda number: height(pictures[number]()) <= room)
+        return pictures[at]()
+
+    bare = replace(view, events=())
+    without_events = draw(bare, now_s=now_s, ascii_only=ascii_only)
+    left = lines - height(without_events)
+    if left >= 0:
+        newest = [partial(_events, view.events[first:], now_s=now_s) for first in range(len(view.events))]
+        return Group(without_events, first_that_fits([*newest, Group], left))
+    fewer_pods = [tuple(_with_pods(each, count) for each in bare.revisions) for count in (3, 1, 0)]
+    smaller = [
+        *fewer_pods,
+        tuple(replace(each, config=()) for each in fewer_pods[-1]),
+        tuple(replace(each, config=(), runs=()) for each in fewer_pods[-1]),
+        tuple(replace(each, config=(), runs=(), hidden=0) for each in fewer_pods[-1]),
     ]
-    podless = smaller[-1].revisions
-    smaller += [
-        replace(bare, revisions=tuple(replace(each, config=()) for each in podless)),
-        replace(bare, revisions=tuple(replace(each, config=(), runs=()) for each in podless)),
-        replace(bare, revisions=tuple(replace(each, config=(), runs=(), hidden=0) for each in podless)),
+    pictures = [
+        partial(draw, replace(bare, revisions=revisions), now_s=now_s, ascii_only=ascii_only) for revisions in smaller
     ]
-
-    @cache
-    def drawn(number: int) -> RenderableType:
-        return draw(smaller[number], now_s=now_s, ascii_only=ascii_only)
-
-    def fits(number: int) -> bool:
-        return len(console.render_lines(drawn(number), pad=False)) <= lines
-
-    # Each is as high as the one before or lower, and to draw one takes milliseconds: most screens have room for the first.
-    last = len(smaller) - 1
-    return drawn(0 if fits(0) else bisect_left(range(last), True, lo=1, key=fits))
+    return first_that_fits(pictures, lines)
 
 
 def _with_pods(revision: RevisionLine, count: int) -> RevisionLine:

@@ -47,9 +47,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers == 1:
         return
-    files = [list(of_file) for _, of_file in groupby(filter(_waits, items), key=lambda item: item.path)]
-    long = [item for item in items if not _waits(item) and item.get_closest_marker("long")]
-    others = iter([item for item in items if not _waits(item) and not item.get_closest_marker("long")])
+    files: list[list[pytest.Item]] = []
+    long: list[pytest.Item] = []
+    rest: list[pytest.Item] = []
+    for path, of_file in groupby(items, key=lambda item: item.path):
+        tests = list(of_file)
+        if _waits(path):
+            files.append(tests)
+        else:
+            for test in tests:
+                (long if test.get_closest_marker("long") else rest).append(test)
+    others = iter(rest)
     parts = (workers + 1) // 2
     ordered: list[pytest.Item] = []
     for number in range(workers):
@@ -60,8 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [*ordered, *others]
 
 
-def _waits(item: pytest.Item) -> bool:
-    return any(each == item.path or each in item.path.parents for each in WAITING)
+def _waits(path: Path) -> bool:
+    return not {path, *path.parents}.isdisjoint(WAITING)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ the canary's stay until no proxy sends them anything by that route any more.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import pytest
 
@@ -74,6 +75,7 @@ AFTER: dict[str, Strategy] = {
 STRATEGIES = pytest.mark.parametrize("after", AFTER.values(), ids=AFTER.keys())
 
 
+@cache
 def at_75_percent() -> World:
     """One stable pod of four, three of the canary; all requests come by one route."""
     there = settled(edited(running(BEFORE), revision="b"))

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
-# In a process of its own, as one pytest does not collect within another.
+PROGRAMS: dict[str, set[str]] = {
+    "whole_canary and envoy-gateway": {"envoy-gateway"},
+    "requests_tell and contour": {"contour"},
+    "what_chance_allows": set(),
+}
+# In a process of its own, as one pytest does not collect within another; one process for all of them.
 _TOLD = """
-import sys
+import json, sys
 from tests.gateways.selection import programs_of, selected
-print(*(each.name for each in programs_of(selected(sys.argv[1:]))))
+arguments = [["tests/gateways"], *(["tests/gateways", "-k", words] for words in sys.argv[1:])]
+print(json.dumps([[each.name for each in programs_of(selected(each))] for each in arguments]))
 """
 
 
-def _programs(*arguments: str) -> set[str]:
+@cache
+def _programs() -> dict[str, set[str]]:
+    """What is needed for the tests that words choose, and for all of them."""
     done = subprocess.run(
-        [sys.executable, "-c", _TOLD, *arguments], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", _TOLD, *PROGRAMS], capture_output=True, text=True, timeout=60, check=True
     )
-    return set(done.stdout.split())
+    return {words: set(names) for words, names in zip(("", *PROGRAMS), json.loads(done.stdout), strict=True)}
 
 
-@pytest.mark.parametrize(
-    ("words", "programs"),
-    [
-        ("whole_canary and envoy-gateway", {"envoy-gateway"}),
-        ("requests_tell and contour", {"contour"}),
-        ("what_chance_allows", set()),
-    ],
-)
+@pytest.mark.parametrize(("words", "programs"), PROGRAMS.items())
 def test_the_selected_tests_decide(words: str, programs: set[str]) -> None:
     """By their parameters, so that a new test needs no list."""
-    assert _programs("tests/gateways", "-k", words) == programs
+    assert _programs()[words] == programs
 
 
 def test_without_a_choice_everything_is_needed() -> None:
     """`make gateways` alone runs them all."""
-    assert _programs("tests/gateways") == {"envoy-gateway", "contour", "traefik"}
+    assert _programs()[""] == {"envoy-gateway", "contour", "traefik"}
 
 
 def test_what_pytest_does_not_understand_is_told() -> None:

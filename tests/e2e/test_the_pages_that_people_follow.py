@@ -21,6 +21,7 @@ from tests.e2e.controllers import ROOT, Controller
 from tests.e2e.manifests import KUBE_PROXY
 from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
 from tests.lab.control_plane import ControlPlane
+from tests.lab.wheels import instead_of_the_index
 from tests.pages.blocks import blocks_of
 
 pytestmark = pytest.mark.controlplane
@@ -49,6 +50,8 @@ class Person:
                 **os.environ,
                 "PATH": f"{self.home}/local/bin:{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
                 "PREFIX": f"{self.home}/local",
+                "PYTHON": sys.executable,  # for `make cli`
+                **instead_of_the_index(),
                 "KUBECONFIG": str(self.plane.kubeconfig_admin),
                 **{f"HELM_{each}_HOME": f"{self.home}/helm" for each in ("CACHE", "CONFIG", "DATA")},
             },

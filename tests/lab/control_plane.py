@@ -136,7 +136,7 @@ class ControlPlane:
             )
         return done
 
-    def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None) -> None:
+    def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None, dry_run: bool = False) -> None:
         """Server-side apply of these objects, as the administrator, whoever else has written them before.
 
         kubectl would ask for the schemas of all kinds each time. After a new CRD the API server has to make them again, which
@@ -145,6 +145,8 @@ class ControlPlane:
         Raises: AssertionError with the API server's words.
         """
         query = {"fieldManager": "lab", "force": "true", "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
         as_apply = {"Content-Type": "application/apply-patch+yaml"}
         served = {version: self.served(version) for version in {one["apiVersion"] for one in manifests}}
         for manifest in manifests:

@@ -84,13 +84,13 @@ def decide_run(
     ending = bool(terminate) or any(result.phase.bad and not result.dry_run for result in results)
     if ending:
         results = tuple(_ended(result, asked) for result in results)
-    status = replace(status, results=results, started_at_s=started_at_s, phase=AnalysisPhase.RUNNING)
+    running = replace(status, results=results, started_at_s=started_at_s, phase=AnalysisPhase.RUNNING)
     if all(result.phase.over for result in results):
         verdict = _run_verdict(results, terminate)
-        over = replace(status, phase=verdict.phase, message=verdict.why, completed_at_s=now_s)
+        over = replace(running, phase=verdict.phase, message=verdict.why, completed_at_s=now_s)
         return RunDecision(due=(), status=over, wake_at_s=None)
-    due, wake_at_s = _next(rules, status, asked, ending=ending, now_s=now_s)
-    return RunDecision(due=due, status=status, wake_at_s=wake_at_s)
+    due, wake_at_s = _next(rules, running, asked, ending=ending, now_s=now_s)
+    return RunDecision(due=due, status=running, wake_at_s=wake_at_s)
 
 
 def next_number(result: MetricResult) -> int:

@@ -90,10 +90,10 @@ class Inbox:
         self._route_askers.setdefault((route.namespace, route.name), set()).add(key)
 
     def put_live(self, key: Key, route: RouteName, answer: LiveSeen) -> bool:
-        """Takes the answer of a route's data planes; whether it says anything else than the last one."""
+        """Takes the answer of a route's data planes; whether it is news: they follow, or it says something else than before."""
         answers = self._live.setdefault(key, {})
         before, answers[route] = answers.get(route), answer
-        return before is None or replace(before, at_s=answer.at_s) != answer
+        return answer.live or before is None or replace(before, at_s=answer.at_s) != answer
 
     def put_drained(self, key: Key, revision: str, answer: DrainSeen) -> None:
         """Takes the answer of the drain probes about a revision."""

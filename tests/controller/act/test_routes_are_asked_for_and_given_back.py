@@ -175,11 +175,11 @@ def test_without_data_planes_every_question_is_answered_as_not_known() -> None:
 
 
 def test_an_answer_that_says_the_same_again_wakes_its_pass_when_it_is_time_to_ask() -> None:
-    """A pass that finds "not yet" once more has nothing to do but to set its timer."""
+    """A pass that finds "not yet" once more has nothing to do but to set its timer. "They follow" is acted on each time."""
     question = LiveQuestion(
         route=ROUTE, resource_version="7", split=ALL_TO_STABLE, stable_service="cart", canary_service="cart-canary"
     )
-    says = ["v1 is at 0 %", "v1 is at 0 %", "v1 is at 0 %", "v1 is at 5 %", ""]
+    says = ["v1 is at 0 %", "v1 is at 0 %", "v1 is at 0 %", "v1 is at 5 %", "", ""]
     woken_after_s: list[float] = []
 
     class DataPlanes:
@@ -218,7 +218,7 @@ def test_an_answer_that_says_the_same_again_wakes_its_pass_when_it_is_time_to_as
 
     run_virtual(main())
 
-    assert woken_after_s == [0.005, 0.06, 0.065, 0.005, 0.005]
+    assert woken_after_s == [0.005, 0.06, 0.065, 0.005, 0.005, 0.005]
 
 
 def test_the_probes_are_told_which_pods_are_the_revisions() -> None:

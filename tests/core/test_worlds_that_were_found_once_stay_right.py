@@ -27,3 +27,10 @@ def test_a_preview_is_judged_although_its_gate_was_passed_at_0_replicas() -> Non
     tape = [("crash", 1, 0), ("another number of replicas", 0, 0), ("pass", 0, 0), ("another number of replicas", 1, 0)]
 
     assert_comes_to_rest(played(start(27, 1, DRAINS[0]), tape))
+
+
+def test_a_restart_at_a_weight_whose_pods_the_user_has_pinned() -> None:
+    """One pod takes a quarter, as the steps say. The second one, which the restart has added, goes when the restart is over."""
+    tape = [("another strategy", 1, 2), ("restart", 0, 0), ("crash", 1, 0)]
+
+    assert_comes_to_rest(played(gone_back(20, 5, DRAINS[0]), tape))

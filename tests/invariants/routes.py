@@ -94,7 +94,10 @@ def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now:
 
 
 def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: EffectiveWeight) -> list[Violation]:
-    """S2: a revision keeps the pods for the most that a Service may be bringing it, as far as they are available."""
+    """S2: a revision keeps the pods for the most that a Service may be bringing it, as far as they are available.
+
+    The pods that a restart has added go at its end, also where the user has pinned fewer to the share than its part of all pods.
+    """
     replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas:
         return []
@@ -104,7 +107,8 @@ def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: Eff
         service = before.services.get(name or "")
         if not isinstance(service, ServiceSeen) or service.revision != replica_set.revision:
             continue
-        needed = min(ceil_percent(replicas, percent), staying_available(replica_set))
+        own = replica_set.spec_replicas - replica_set.restart_surge
+        needed = min(ceil_percent(replicas, percent), staying_available(replica_set), own)
         if size < needed:
             message = f"{replica_set.revision} shrinks to {size}, Service {name} may bring it {percent} %"
             return [Violation("S2", message)]

@@ -1,4 +1,4 @@
-"""Promise: no rule of the core rewrites the status that it is given. It returns what is to change (`core/model/changes.py`).
+"""Promise: no rule of the core rewrites the status that it is given. It returns changes (`core/model/changes.py`).
 
 When rules handed a rewritten status on, the order of their lines was a contract that nobody could see.
 """
@@ -13,7 +13,7 @@ REWRITES = re.compile(r"\bview = view\b|\bstatus = replace\(status\b")
 
 
 def test_no_line_of_the_core_does() -> None:
-    """Of what it makes of a status it may make more, under a name of its own."""
+    """A changed copy of a status has a name of its own."""
     lines = [
         f"{path.relative_to(CORE)}:{number}"
         for path in sorted(CORE.rglob("*.py"))
@@ -25,6 +25,6 @@ def test_no_line_of_the_core_does() -> None:
 
 
 def test_a_line_that_does_is_found() -> None:
-    """A pattern that matches nothing would keep the promise for ever."""
+    """A wrong pattern would find nothing, and the test above would always pass."""
     assert REWRITES.search("    status = replace(status, phase=Phase.PAUSED)")
     assert REWRITES.search("    view = view.with_status(status)")

@@ -37,7 +37,7 @@ async def _plans() -> dict[str, PlanReport]:
 
         async def planned(rollout: Manifest, services: tuple[Manifest, ...] = ()) -> PlanReport:
             reader = SourceReader(stage.session, (rollout,))
-            return await plan_of(reader, rollout, services, facts, providers(()))
+            return await plan_of(reader, rollout, services, facts, providers())
 
         updated, unsafe = copy.deepcopy(canary[-1]), copy.deepcopy(pay[-1])
         updated["spec"]["template"]["spec"]["containers"][0]["image"] = f"{IMAGE}:{SECOND}"

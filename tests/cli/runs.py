@@ -209,4 +209,4 @@ async def said(printed: pytest.CaptureFixture[str], text: str) -> None:
     shown = ""
     async with asyncio.timeout(10):
         while text not in (shown := shown + printed.readouterr().out):  # noqa: ASYNC110 - what is printed sets no event
-            await asyncio.sleep(0.01)  # a loop without a pause takes the processor from what it waits for
+            await asyncio.sleep(0.01)  # without a pause the loop would use a whole core

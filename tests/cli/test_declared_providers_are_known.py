@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.main import main
 from rollouts.objects import Manifest
 from tests.api.specs import canary, manifest
 from tests.cli.test_the_plan_follows_routes import BACKENDS, ROUTE
 from tests.cli.test_the_plan_tells_what_will_happen import cart, planned, rules, shop, text_of
 from tests.controller.providers.test_traffic_providers_are_judged import NAME, SPEC, TEST, provider
+from tests.linted import lint_text
 
 ROUTING = {"plugins": {NAME: {"name": "cart"}}}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.kubernetes.yaml_text import KubernetesLoader
 from rollouts.cli.main import main
 from rollouts.objects import Manifest
 from tests.cli.test_lint_passes_nothing_unchecked import cart
+from tests.linted import lint_text
 
 HEAD = "apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\n"
 GOOD = yaml.safe_dump(cart())

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from rollouts.__main__ import main as program
-from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.demo.manifests import blue_green_app, canary_app
 from rollouts.cli.main import main
+from tests.linted import lint_text
 
 GOOD = yaml.safe_dump_all([*canary_app("shop"), *blue_green_app("shop")])
 BAD = """\

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import LintReport, lint_text
+from rollouts.cli.commands.lint import LintReport
 from rollouts.cli.main import main
+from tests.linted import lint_text
 
 
 def rollout(*steps: Any, namespace: str = "shop", **routing: Any) -> dict[str, Any]:

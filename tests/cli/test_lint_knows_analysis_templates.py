@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.cli.commands.lint import lint_text, summary
+from rollouts.cli.commands.lint import summary
 from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import main
 from rollouts.errors import SettingsInvalid, Unanswered
+from tests.linted import lint_text
 from tests.probes.servers import ok, raw, serving
 
 TEMPLATE = """\

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import LintReport, known_in, lint_text
+from rollouts.cli.commands.lint import LintReport, known_in
 from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.cli.main import main
 from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import ConfigKind
 from rollouts.objects import Manifest
 from tests.cli.configured import config_map, secret
+from tests.linted import lint_text
 
 APP = config_map("app", {"LEVEL": "info"}, {"logo.png": b"\x89"})
 COPY = copy_name(ConfigKind.CONFIG_MAP, rollout="cart", source="app", content="bcdfghjklm")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import lint_text
 from tests.cli.broken_manifests import ACROSS, ALL, GOOD, IN_SPEC, IN_TEMPLATE, Broken
+from tests.linted import lint_text
 
 
 def test_the_file_in_which_nothing_is_broken_passes() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.main import main
 from rollouts.objects import Manifest
+from tests.linted import lint_text
 
 SELECTOR = {"app": "cart"}
 CONTAINER = {"name": "app", "image": "cart:1"}

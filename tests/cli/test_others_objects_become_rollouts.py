@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.main import main
 from rollouts.cli.migrate.migrated import migrated
 from rollouts.cli.migrate.outcome import Migration, Told
@@ -19,6 +18,7 @@ from rollouts.objects import Manifest
 from tests.api.argo_examples import Example
 from tests.api.argo_provider_examples import ALL
 from tests.cli.flagger_canaries import AUTOSCALER, CANARIES, DEPLOYMENT, TEMPLATE, canary
+from tests.linted import lint_text
 
 EXPERIMENT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Experiment", "metadata": {"name": "e"}}
 LEFT_OUT = {"kubernetes": 0, "what has no equal": 4, "apisix": 2, "gloo": 2, "skipper": 2, "no provider": 2}

@@ -14,13 +14,13 @@ from rollouts.api.spec.analysis.in_rollouts import use_in
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import TemplateName, run_of
 from rollouts.api.spec.parse import parse_spec
-from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.commands.templates import templates_in
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.model.steps import Analyze
 from rollouts.metrics.conditions import condition_of
 from rollouts.objects import Manifest
+from tests.linted import lint_text
 from tests.packaging.built_in_templates import TEMPLATES
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "analyses").glob("*.yaml"))

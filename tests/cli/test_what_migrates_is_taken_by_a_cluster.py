@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.cli.commands.lint import lint_text
 from rollouts.cli.migrate.migrated import migrated
 from rollouts.objects import Manifest
 from tests.api.argo_provider_examples import ALL
 from tests.cli.flagger_canaries import AUTOSCALER, CANARIES, DEPLOYMENT, TEMPLATE
 from tests.lab.control_plane import ControlPlane
+from tests.linted import lint_text
 
 pytestmark = pytest.mark.controlplane
 

@@ -34,7 +34,7 @@ def _namespaces_with_a_controller(
     """A namespace for each test of the file that has a stage, and one controller at work in all of them: a start takes as much as
     many a test.
 
-    It is run as the chart's ServiceAccount. At the end it must stop when it is told to, without a crash in its log.
+    The controller runs as the chart's ServiceAccount. After the last test it must stop on SIGTERM, without a crash in its log.
     """
     tests = [each for each in request.session.items if each.path == request.path]
     staged = [each for each in tests if isinstance(each, pytest.Function) and "stage" in each.fixturenames]

@@ -15,7 +15,15 @@ from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Cutover, RolloutStatus
 from rollouts.core.scale.replicas import routed_stable_replicas, target_pair
-from tests.invariants.violation import Violation, available, held, limits, resized, staying_available
+from tests.invariants.violation import (
+    Violation,
+    available,
+    held,
+    limits,
+    resized,
+    staying_available,
+    staying_without_restart,
+)
 
 
 def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: RolloutStatus) -> list[Violation]:
@@ -36,7 +44,7 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
     if users and isinstance(service, ServiceSeen) and service.revision:
         _, unavailable = limits(before)
         there = [each for each in before.replica_sets if each.revision == service.revision]
-        serving = sum(min(staying_available(each), each.spec_replicas - each.restart_surge) for each in there)
+        serving = sum(map(staying_without_restart, there))
         needed = max(needed, min(replicas - unavailable, serving))
     if pods >= needed:
         return []

@@ -20,7 +20,15 @@ from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
-from tests.invariants.violation import Violation, available, held, limits, resized, staying_available
+from tests.invariants.violation import (
+    Violation,
+    available,
+    held,
+    limits,
+    resized,
+    staying_available,
+    staying_without_restart,
+)
 
 _Write: TypeAlias = SetTraffic | MakeRoute
 
@@ -96,7 +104,7 @@ def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now:
 def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: EffectiveWeight) -> list[Violation]:
     """S2: a revision keeps the pods for the most that a Service may be bringing it, as far as they are available.
 
-    The pods that a restart has added go at its end, also where the user has pinned fewer to the share than its part of all pods.
+    The pods that a restart has added do not count. The user may have pinned fewer pods than the share would need.
     """
     replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas:
@@ -107,8 +115,7 @@ def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: Eff
         service = before.services.get(name or "")
         if not isinstance(service, ServiceSeen) or service.revision != replica_set.revision:
             continue
-        own = replica_set.spec_replicas - replica_set.restart_surge
-        needed = min(ceil_percent(replicas, percent), staying_available(replica_set), own)
+        needed = min(ceil_percent(replicas, percent), staying_without_restart(replica_set))
         if size < needed:
             message = f"{replica_set.revision} shrinks to {size}, Service {name} may bring it {percent} %"
             return [Violation("S2", message)]

@@ -49,6 +49,11 @@ def staying_available(replica_set: ReplicaSet) -> int:
     return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
 
 
+def staying_without_restart(replica_set: ReplicaSet) -> int:
+    """The same without the pods that a restart has added: these go at its end."""
+    return min(staying_available(replica_set), replica_set.spec_replicas - replica_set.restart_surge)
+
+
 def held(before: Snapshot) -> bool:
     """Somebody pauses the Rollout."""
     return before.rollout.spec.paused or before.rollout.annotations.get(Verb.PAUSE) == "true"

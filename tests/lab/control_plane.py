@@ -200,7 +200,7 @@ class ControlPlane:
         return name
 
     def end_in(self, namespace: str, kinds: Iterable[str] = AT_WORK) -> None:
-        """Deletes what is at work in a namespace."""
+        """Deletes the objects of these kinds in a namespace; by default all that start pods or manage them."""
         for kind in kinds:
             answer = self.api.delete(f"{AT_WORK[kind]}/namespaces/{namespace}/{kind}")
             if answer.status_code != httpx.codes.NOT_FOUND:  # where the CRD is not installed

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ _ROOT = Path(__file__).parent.parent.parent
 _LOCKS = (_ROOT / "requirements.lock", _ROOT / "requirements-build.lock")
 
 
+@cache
 def instead_of_the_index() -> Mapping[str, str]:
     """Environment variables with which the pip of this Python takes the wheels from here; it compares their hashes all the same.
 

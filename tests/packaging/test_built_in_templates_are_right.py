@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.cli.commands.lint import lint_text
 from rollouts.core.analysis.metric import NoData
 from rollouts.core.analysis.source import PodEvidence
 from rollouts.core.promql import metrics_named_in, tokens_of
 from rollouts.metrics.conditions import condition_of
+from tests.linted import lint_text
 from tests.packaging.built_in_templates import FILES, TEMPLATES, metric_of, query_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "analysis-templates.md").read_text(encoding="utf-8")

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import known_in, lint, lint_text
+from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.objects import Manifest
 from tests.architecture.tracked import ROOT
+from tests.linted import lint_text
 from tests.pages.blocks import Block, all_blocks
 
 BLOCKS = [each for each in all_blocks() if each.language == "yaml" and not each.why_not and not each.run_by]

@@ -138,12 +138,6 @@ def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
     )
 
 
-def lint_text(text: str, *, metrics: Collection[str] | None = None) -> LintReport:
-    """Checks a text by itself. Args and Raises: see `lint`."""
-    file = read_text(text)
-    return lint(file, known_in(file), metrics=metrics)
-
-
 def lint(file: TextRead, known: Known, *, metrics: Collection[str] | None = None) -> LintReport:
     """Checks every object of ours in a file.
 

@@ -183,7 +183,7 @@ class AskDataPlanes:
     """Asks the data planes of a route whether they follow that version of it; only one such question is under way at a time.
 
     Args:
-        pace: when they are asked again if their answer is the same as before.
+        pace: when to ask again if the answer does not change.
     """
 
     route: RouteName

@@ -175,7 +175,7 @@ class AskLive(Struct, frozen=True, kw_only=True):
     """Asks the data plane whether it does what this version of the route says; the answer comes back through the inbox.
 
     Args:
-        pace: when it is asked again if the answer is the same as before.
+        pace: when to ask again if the answer does not change.
         since_s: when all routes were first seen to say it: earlier requests do not count. 0 where none are counted.
         before: the canary's share until then; None when it is not known or no requests are counted.
     """

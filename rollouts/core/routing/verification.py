@@ -67,12 +67,12 @@ def half_way(ctx: PassContext, route: RouteSeen, there: Split) -> RouteVerificat
 
 def _asked(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     """Asks the data plane alone: a route's status may come too early, or never."""
-    live = route.live
+    live = route.live if route.live is not None and route.live.resource_version == route.resource_version else None
+    if live is not None and live.live:
+        return RouteVerification(said=True, verified_by=live.by)
     since_s = ctx.waiting_since_s(Reason.TRAFFIC_SWITCHING, default_s=ctx.now_s)
     pace = Pace(since_s=since_s, first_s=LIVE_FIRST_S, most_s=LIVE_MOST_S)
-    if live is not None and live.resource_version == route.resource_version:
-        if live.live:
-            return RouteVerification(said=True, verified_by=live.by)
+    if live is not None:
         again_s = pace.again_s(live)
         wait = Wait(
             Reason.TRAFFIC_SWITCHING,

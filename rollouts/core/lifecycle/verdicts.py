@@ -131,30 +131,41 @@ def _promote_named(asked: Asked) -> Verdict:
         if held is None or held.kind != gate:
             return _refused(f"no verdict of the {gate} analysis waits for a promotion")
         return _past_verdict(asked, held)
-    return _promote_step(asked, gate)
+    return _promote_step(asked, gate) if gate else _promote_where_it_waits(asked)
+
+
+def _promote_where_it_waits(asked: Asked) -> Verdict:
+    """The promotion that names no gate: past the step where status shows the update waiting, or else the first pause ahead."""
+    status, gates = asked.status, asked.gates
+    if (held := gates.held) is not None:
+        named = f"{status.current_revision}@{held.promoted_as}"
+        return _refused(f"a verdict of the {held.kind} analysis holds the update, and only {named} passes it")
+    if gates.at is not None and _is_shown_at(asked, gates.at):
+        return _accepted(asked, Verb.PROMOTE, status.current_revision, step=gates.at)
+    ahead = status.step_index if gates.ahead is None else gates.ahead
+    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=ahead)
 
 
 def _promote_step(asked: Asked, step: str) -> Verdict:
-    """The promotion past a step: `step` is its index, or "" for the next one at which the revision may be promoted."""
+    """The promotion past the step of that index."""
     status = asked.status
-    if step and not step.isdecimal():
+    if not step.isdecimal():
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}, nor one of {', '.join(_NAMED_ANALYSES)}")
     steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
-    if step and int(step) >= steps:
+    if int(step) >= steps:
         return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
-    if step and _is_analysis(asked.seen.rollout.spec.strategy, int(step)):
+    if _is_analysis(asked.seen.rollout.spec.strategy, int(step)):
         held = AnalysisGate(AnalysisKind.STEP, int(step))
         if asked.gates.held == held:
             return _past_verdict(asked, held)
         if _is_shown_at(asked, int(step)):
             return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step))
         return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
-    ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
-    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step) if step else ahead)
+    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step))
 
 
 def _is_shown_at(asked: Asked, step: int) -> bool:
-    """Whether the published status shows this update at that step, where it may be promoted now: it waits for the autoscaler."""
+    """Whether the published status shows this update at that step, where it may be promoted now."""
     shown, now = asked.seen.status, asked.status
     same = (shown.current_revision, shown.strategy_hash, shown.attempt, shown.step_index)
     return asked.gates.at == step and same == (now.current_revision, now.strategy_hash, now.attempt, now.step_index)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from tests.core.autoscalers import Load
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
@@ -17,6 +20,11 @@ GATES = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseU
 
 def _at_gate() -> World:
     return settled(edited(running(GATES), revision="b"))
+
+
+def _waits_for(there: World) -> tuple[int, Reason | None]:
+    """The step, and the reason why it is not complete."""
+    return there.status.step_index, there.status.waiting_for.reason if there.status.waiting_for else None
 
 
 def _problem(there: World) -> str:
@@ -45,6 +53,35 @@ def test_one_name_without_a_step_passes_one_gate_only() -> None:
 
     assert (there.status.step_index, there.status.phase) == (3, Phase.PAUSED)
     assert settled(annotated(there, "promote", "b@3")).status.phase is Phase.HEALTHY
+
+
+def _waiting_for_the_autoscaler() -> World:
+    """Revision `b` at step 0, whose pods use more than the autoscaler's gate allows; a pause comes after it."""
+    limit = ContainerLimit(container="app", resource=ContainerMetric.CPU, max_utilization_percent=90)
+    there = running(GATES, autoscaling=AutoscalingGate(container=limit))
+    return settled(edited(replace(there, load=Load(percent={"b": 200})), revision="b"), seconds=60)
+
+
+@pytest.mark.parametrize("value", ["b", "b@0", "true"])
+def test_a_promotion_passes_the_autoscalers_gate_where_status_shows_it_and_no_pause_with_it(value: str) -> None:
+    """It had bound to the pause ahead: the update went on waiting, and the pause that nobody had meant was passed later."""
+    there = _waiting_for_the_autoscaler()
+    assert _waits_for(there) == (0, Reason.CONTAINER_OVER_LIMIT)
+
+    there = settled(annotated(there, "promote", value), seconds=60)
+
+    assert _waits_for(there) == (1, Reason.PROMOTION_NEEDED)
+
+
+def test_a_promotion_that_came_with_the_template_is_for_the_first_pause_ahead() -> None:
+    """Whoever wrote it saw no wait for the autoscaler, so it must not stand in for that evidence."""
+    there = replace(_waiting_for_the_autoscaler(), bad=frozenset("c"), load=Load(percent={"c": 200}))
+
+    there = settled(annotated(edited(there, revision="c"), "promote", "c"), seconds=5)
+    there = settled(replace(there, bad=frozenset()), seconds=60)
+
+    assert _waits_for(there) == (0, Reason.CONTAINER_OVER_LIMIT)
+    assert there.status.commands[-1].step == 1
 
 
 def test_each_true_passes_one_gate() -> None:

@@ -425,6 +425,18 @@ def test_a_verdict_that_holds_an_update_holds_it_at_0_replicas_too(strategy: Str
     assert settled(annotated(there, "promote", "true")).status.stable_revision == "b"
 
 
+@pytest.mark.parametrize("strategy", HELD)
+def test_a_promotion_that_names_no_gate_passes_no_verdict_and_is_told_the_name(strategy: Strategy) -> None:
+    """It had been kept for the next pause, which nobody had meant, while the update still stood at the verdict."""
+    there = settled(annotated(_ended(_updating(strategy), AnalysisPhase.INCONCLUSIVE), "promote", "b"))
+
+    refusal = there.status.commands[-1].refusal
+    assert refusal is not None
+    named = f"b@{there.status.analyses[-1].gate.promoted_as}"
+    assert refusal.message.endswith(f"only {named} passes it")
+    assert settled(annotated(there, "promote", named)).status.commands[-1].refusal is None
+
+
 @pytest.mark.parametrize("strategy", [AT_STEP, BEFORE, AFTER])
 def test_a_run_that_has_begun_counts_when_the_rollout_is_scaled_to_0(strategy: Strategy) -> None:
     """It was asked for when the revision served, and nothing has been learned of it since."""

@@ -138,9 +138,15 @@ def pause_at(strategy: Canary, index: int) -> Pause | PauseUntilPromoted | None:
 
 def pause_end_s(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> float | None:
     """When the current pause is over; None without a pause, for one without an end, and while the update is aborted or paused."""
-    if ctx.aborted or ctx.paused or not isinstance(pause, Pause):
+    if ctx.aborted or ctx.paused:
         return None
-    return (ctx.status.step_started_at_s or ctx.now_s) + pause.duration_s
+    match pause:
+        case Pause(duration_s):
+            return (ctx.status.step_started_at_s or ctx.now_s) + duration_s
+        case PauseUntilPromoted() | None:
+            return None
+        case never:
+            assert_never(never)
 
 
 def asked_weight(ctx: PassContext, strategy: Canary) -> WeightPercent:

@@ -11,6 +11,7 @@ import json
 import secrets
 import ssl
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -168,11 +169,19 @@ class ControlPlane:
 
     @contextmanager
     def watch(self, path: str, *, timeout_s: int, **parameters: str) -> Iterator[Iterator[dict[str, Any]]]:
-        """Watch events of a collection, the existing objects first; the stream ends after `timeout_s` seconds."""
+        """Watch events of a collection, the existing objects first; the stream ends after `timeout_s` seconds.
+
+        For a second after a CRD was applied the API server refuses to watch its kind (429): then it is asked again as it says.
+        """
         query = {"watch": "1", "timeoutSeconds": str(timeout_s), **parameters}
-        with self.api.stream("GET", path, params=query, timeout=timeout_s + 5) as answer:
-            answer.raise_for_status()
-            yield (json.loads(line) for line in answer.iter_lines())
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with self.api.stream("GET", path, params=query, timeout=timeout_s + 5) as answer:
+                if answer.status_code != httpx.codes.TOO_MANY_REQUESTS or time.monotonic() > deadline:
+                    answer.raise_for_status()
+                    yield (json.loads(line) for line in answer.iter_lines())
+                    return
+            time.sleep(float(answer.headers["Retry-After"]))
 
     @contextmanager
     def fresh_namespace(self, *, stays: bool = False, ends: Iterable[str] = AT_WORK) -> Iterator[str]:

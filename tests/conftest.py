@@ -17,17 +17,18 @@ pytest_plugins = ["tests.lab.pytest_plugin"]
 
 _TESTS = Path(__file__).parent
 WAITING = (
-    _TESTS / "e2e",
-    _TESTS / "packaging",
-    _TESTS / "contract",
     _TESTS / "cli" / "test_the_demo_keeps_its_promises.py",
     _TESTS / "cli" / "test_commands_on_a_cluster.py",
     _TESTS / "cli" / "test_a_live_picture_comes_and_goes.py",
     _TESTS / "cli" / "test_an_analysed_update_goes_on_by_commands.py",
     _TESTS / "cli" / "test_lint_agrees_with_the_api_server.py",
     _TESTS / "cli" / "test_what_migrates_is_taken_by_a_cluster.py",
+    _TESTS / "e2e",
+    _TESTS / "packaging",
+    _TESTS / "contract",
 )
-"""Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time."""
+"""Folders and files whose tests wait for most of their time: for a control plane, or for a controller in real time. The last ones
+are quick, so that no worker waits for another's at the end."""
 GC_THRESHOLD = 50_000  # objects; as in the controller
 
 if os.environ.get("ROLLOUTS_DEEP") == "1" or "ROLLOUTS_WORLDS" in os.environ:
@@ -47,29 +48,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers == 1:
         return
-    files: list[list[pytest.Item]] = []
+    waiting: list[tuple[int, list[pytest.Item]]] = []
     long: list[pytest.Item] = []
     rest: list[pytest.Item] = []
     for path, of_file in groupby(items, key=lambda item: item.path):
         tests = list(of_file)
-        if _waits(path):
-            files.append(tests)
+        if (turn := _turn(path)) is not None:
+            waiting.append((turn, tests))
         else:
             for test in tests:
                 (long if test.get_closest_marker("long") else rest).append(test)
+    files = [tests for _, tests in sorted(waiting, key=lambda each: each[0])]
     others = iter(rest)
     parts = (workers + 1) // 2
     ordered: list[pytest.Item] = []
     for number in range(workers):
-        waiting = chain.from_iterable(files[number::parts])  # tests of a file may share a control plane
-        first = list(waiting) if number < parts else long[number - parts :: workers - parts]
+        of_files = chain.from_iterable(files[number::parts])  # tests of a file may share a control plane
+        first = list(of_files) if number < parts else long[number - parts :: workers - parts]
         stretch = (len(items) - len(ordered)) // (workers - number)
         ordered += [*first, *islice(others, max(0, stretch - len(first)))]
     items[:] = [*ordered, *others]
 
 
-def _waits(path: Path) -> bool:
-    return not {path, *path.parents}.isdisjoint(WAITING)
+def _turn(path: Path) -> int | None:
+    """The place in WAITING of a file's tests; None for those that compute."""
+    return next((turn for turn, each in enumerate(WAITING) if path.is_relative_to(each)), None)
 
 
 @pytest.hookimpl(wrapper=True)

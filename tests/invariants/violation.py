@@ -50,7 +50,7 @@ def staying_available(replica_set: ReplicaSet) -> int:
 
 
 def staying_without_restart(replica_set: ReplicaSet) -> int:
-    """The same without the pods that a restart has added: these go at its end."""
+    """Available pods of a ReplicaSet that stay when a restart is over, which takes the pods away that it has added."""
     return min(staying_available(replica_set), replica_set.spec_replicas - replica_set.restart_surge)
 
 

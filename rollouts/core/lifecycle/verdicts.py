@@ -140,35 +140,33 @@ def _promote_where_it_waits(asked: Asked) -> Verdict:
     if (held := gates.held) is not None:
         named = f"{status.current_revision}@{held.promoted_as}"
         return _refused(f"a verdict of the {held.kind} analysis holds the update, and only {named} passes it")
-    if gates.at is not None and _is_shown_at(asked, gates.at):
-        return _accepted(asked, Verb.PROMOTE, status.current_revision, step=gates.at)
     ahead = status.step_index if gates.ahead is None else gates.ahead
-    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=ahead)
+    shown = _shown_at(asked)
+    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=ahead if shown is None else shown)
 
 
 def _promote_step(asked: Asked, step: str) -> Verdict:
     """The promotion past the step of that index."""
-    status = asked.status
     if not step.isdecimal():
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}, nor one of {', '.join(_NAMED_ANALYSES)}")
     steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
-    if int(step) >= steps:
+    index = int(step)
+    if index >= steps:
         return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
-    if _is_analysis(asked.seen.rollout.spec.strategy, int(step)):
-        held = AnalysisGate(AnalysisKind.STEP, int(step))
+    if _is_analysis(asked.seen.rollout.spec.strategy, index):
+        held = AnalysisGate(AnalysisKind.STEP, index)
         if asked.gates.held == held:
             return _past_verdict(asked, held)
-        if _is_shown_at(asked, int(step)):
-            return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step))
-        return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
-    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=int(step))
+        if _shown_at(asked) != index:
+            return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
+    return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=index)
 
 
-def _is_shown_at(asked: Asked, step: int) -> bool:
-    """Whether the published status shows this update at that step, where it may be promoted now."""
+def _shown_at(asked: Asked) -> int | None:
+    """The step where the published status shows that this update waits and may be promoted; None when it shows none."""
     shown, now = asked.seen.status, asked.status
     same = (shown.current_revision, shown.strategy_hash, shown.attempt, shown.step_index)
-    return asked.gates.at == step and same == (now.current_revision, now.strategy_hash, now.attempt, now.step_index)
+    return asked.gates.at if same == (now.current_revision, now.strategy_hash, now.attempt, now.step_index) else None
 
 
 def _is_analysis(strategy: Strategy, step: int) -> bool:

@@ -17,6 +17,8 @@ from rollouts.core.model.steps import Analyze
 NOW = "true"
 """The value that means "the revision and the step that status shows"."""
 FULL = "full"
+_MOST_DIGITS = 9
+"""Of a number in a command. It goes into status, and Python reads no number of more than 4,300 digits."""
 _NAMED_ANALYSES = (AnalysisKind.BACKGROUND, AnalysisKind.PRE_PROMOTION, AnalysisKind.POST_PROMOTION)
 
 
@@ -147,10 +149,9 @@ def _promote_where_it_waits(asked: Asked) -> Verdict:
 
 def _promote_step(asked: Asked, step: str) -> Verdict:
     """The promotion past the step of that index."""
-    if not step.isdecimal():
+    if (index := _number(step)) is None:
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}, nor one of {', '.join(_NAMED_ANALYSES)}")
     steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
-    index = int(step)
     if index >= steps:
         return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
     if _is_analysis(asked.seen.rollout.spec.strategy, index):
@@ -160,6 +161,11 @@ def _promote_step(asked: Asked, step: str) -> Verdict:
         if _shown_at(asked) != index:
             return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
     return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=index)
+
+
+def _number(text: str) -> int | None:
+    """The number of a step or of an attempt; None for what is no such number, or has more digits than anybody needs."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _shown_at(asked: Asked) -> int | None:
@@ -204,13 +210,13 @@ def _retry_now(asked: Asked) -> Verdict:
 
 def _retry_named(asked: Asked) -> Verdict:
     revision, _, attempt = asked.value.partition("@")
-    if not attempt.isdecimal():
-        return _refused(f"{asked.value!r} is not of the form REVISION@NUMBER")
+    if (number := _number(attempt)) is None:
+        return _refused(f"{asked.value!r} is not of the form REVISION@NUMBER, with {_MOST_DIGITS} digits at most")
     if revision not in _known(asked):
         return _unknown(revision)
     if revision != asked.status.current_revision:
         return _refused(f"revision {revision} is not being rolled out; {asked.status.current_revision} is")
-    return _retry(asked, int(attempt))
+    return _retry(asked, number)
 
 
 def _retry(asked: Asked, attempt: int) -> Verdict:

@@ -54,6 +54,17 @@ def test_a_true_that_fits_nothing_is_refused_recorded_and_taken_off(verb: str) -
     assert verb in _condition(there, "InvalidCommand")
 
 
+@pytest.mark.parametrize("digits", [30, 5000])
+@pytest.mark.parametrize("verb", ["promote", "retry"])
+def test_a_number_that_nobody_can_mean_is_refused(verb: str, digits: int) -> None:
+    """Python reads no number of more than 4,300 digits: each pass ended with that error, and the Rollout stood still."""
+    before = _at_gate() if verb == "promote" else settled(annotated(_at_gate(), "abort", "true"))
+    there = settled(annotated(before, verb, f"b@{'9' * digits}"))
+
+    assert there.status.commands[-1].refusal is not None
+    assert (there.status.phase, there.status.attempt) == (before.status.phase, 0)
+
+
 @pytest.mark.parametrize("verb", ["promote", "abort"])
 def test_a_refused_true_does_nothing_to_the_next_update(verb: str) -> None:
     """The next revision stands at its gate as if nothing had ever been said."""

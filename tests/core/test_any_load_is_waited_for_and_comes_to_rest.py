@@ -41,7 +41,7 @@ TAPES = st.lists(
 
 
 @cache
-def _start(number: int, replicas: int, gate: int) -> World:
+def gated(number: int, replicas: int, gate: int) -> World:
     """A new template comes to a Rollout whose steps wait for its autoscaler."""
     return edited(settled(world(EVERY[number], replicas=replicas, autoscaling=GATES[gate])), revision="b")
 
@@ -52,4 +52,4 @@ def test_an_update_that_waits_for_its_autoscaler_is_safe_and_comes_to_rest(
     number: int, replicas: int, gate: int, tape: list[tuple[str, int, int]]
 ) -> None:
     """Answers that change at any time, are old, partial, impossible or missing, and a gate that changes while it is asked."""
-    assert_comes_to_rest(played(_start(number, replicas, gate), tape))
+    assert_comes_to_rest(played(gated(number, replicas, gate), tape))

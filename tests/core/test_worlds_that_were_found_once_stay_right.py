@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop
+from tests.core.test_any_load_is_waited_for_and_comes_to_rest import gated
 from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, assert_comes_to_rest, gone_back, played, start
 
 
@@ -34,3 +35,10 @@ def test_a_restart_at_a_weight_whose_pods_the_user_has_pinned() -> None:
     tape = [("another strategy", 1, 2), ("restart", 0, 0), ("crash", 1, 0)]
 
     assert_comes_to_rest(played(gone_back(20, 5, DRAINS[0]), tape))
+
+
+def test_an_autoscaler_whose_maximum_was_lowered_below_the_pods_that_there_are() -> None:
+    """Its status still wants them: nothing in an autoscaler told that its controller had not looked since. The step was done."""
+    begins = [("crash", 1, 0), ("all pods are ready", 0, 0), ("the load changes", 1, 6), ("pass", 0, 0)]
+
+    assert_comes_to_rest(played(gated(0, 5, 2), [*begins, ("time passes", 3, 0), ("crash", 1, 0)]))

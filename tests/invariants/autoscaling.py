@@ -71,6 +71,8 @@ def _of_autoscaler(seen: Snapshot, gate: AutoscalingGate, each: AutoscalerSeen) 
         yield f"autoscaler {each.name} does nothing"
     if gate.settled and {each.current, each.desired} != {seen.rollout.spec.replicas}:
         yield f"autoscaler {each.name} wants {each.desired}"
-    room = each.max_replicas - (each.desired or 0)
-    if 100 * room < (gate.min_headroom_percent or 0) * each.max_replicas:
+    if gate.settled and not each.min_replicas <= (each.desired or 0) <= each.max_replicas:
+        yield f"autoscaler {each.name} wants {each.desired}, which its bounds forbid"
+    room, percent = each.max_replicas - (each.desired or 0), gate.min_headroom_percent
+    if percent is not None and 100 * room < percent * each.max_replicas:
         yield f"autoscaler {each.name} has room for {room}"

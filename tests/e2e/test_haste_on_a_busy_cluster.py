@@ -30,10 +30,10 @@ pytestmark = pytest.mark.controlplane
 
 MOVES = int(os.environ.get("ROLLOUTS_HASTY_MOVES", "200"))
 REPLICAS = 5
-BUSY_SETS, BUSY_PODS = 4, 4
-LATE = "--concurrent-replicaset-syncs=1 --kube-api-qps=120 --kube-api-burst=40"
-"""One worker for all ReplicaSets, and few requests a second: an event waits for 0.15 s on average, twice as long as for that
-worker with as many requests as it likes. A real controller manager has 20 a second."""
+BUSY_SETS, BUSY_PODS = 2, 2
+LATE = "--concurrent-replicaset-syncs=1 --kube-api-qps=55 --kube-api-burst=15"
+"""One worker for all ReplicaSets, and few requests a second: a new size is counted after 0.35 s on average (by the audit log), as
+nearly all of these requests are used up. A real controller manager has 20 a second."""
 STEPS: list[Manifest] = [{"setWeight": 20}, {"setWeight": 60}, {"pause": {"duration": "2s"}}, {"setWeight": 80}]
 ORDERS = ("abort", "abort", "retry", "rollback", "restart", "template", "template")
 
@@ -88,7 +88,7 @@ def _kept_busy(stage: Stage) -> Iterator[None]:
             size = BUSY_PODS - size
             for name in names:
                 _merge(stage.plane, f"{path}/{name}", {"spec": {"replicas": size}})
-                over.wait(0.05)
+                over.wait(0.1)
 
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(work)

@@ -81,18 +81,6 @@ HOLDS: dict[str, tuple[AutoscalingGate, Load, Reason, str]] = {
         Reason.AUTOSCALER_NOT_SETTLED,
         "waiting for autoscaler cart to settle: 2 pods, it wants 4",
     ),
-    "its maximum was lowered, and it has not looked since": (
-        SETTLED,
-        Load(changes={"max_replicas": 3}),
-        Reason.AUTOSCALER_NOT_SETTLED,
-        "waiting for autoscaler cart to settle: 4 pods, its maximum is 3",
-    ),
-    "its minimum was raised, and it has not looked since": (
-        SETTLED,
-        Load(changes={"min_replicas": 5}),
-        Reason.AUTOSCALER_NOT_SETTLED,
-        "waiting for autoscaler cart to settle: 4 pods, its minimum is 5",
-    ),
     "it scales as fast as it may": (
         SETTLED,
         Load(changes={"scaling_limited": limited("ScaleUpLimit")}),

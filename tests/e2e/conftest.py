@@ -28,8 +28,17 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def controller_flags() -> tuple[str, ...]:
+    """More flags of the controller that the tests of a file share; a file that needs some has a fixture of this name."""
+    return ()
+
+
+@pytest.fixture(scope="module")
 def _namespaces_with_a_controller(
-    control_plane: ControlPlane, controller_kubeconfig: Path, request: pytest.FixtureRequest
+    control_plane: ControlPlane,
+    controller_kubeconfig: Path,
+    controller_flags: tuple[str, ...],
+    request: pytest.FixtureRequest,
 ) -> Iterator[Iterator[str]]:
     """A namespace for each test of the file that has a stage, and one controller at work in all of them: a start takes as much as
     many a test.
@@ -39,7 +48,8 @@ def _namespaces_with_a_controller(
     tests = [each for each in request.session.items if each.path == request.path]
     staged = [each for each in tests if isinstance(each, pytest.Function) and "stage" in each.fixturenames]
     names = [control_plane.new_namespace() for _ in staged]
-    with confined_controller(controller_kubeconfig, *names, logs=Path(control_plane.folder, "logs")):
+    logs = Path(control_plane.folder, "logs")
+    with confined_controller(controller_kubeconfig, *names, logs=logs, flags=controller_flags):
         yield iter(names)
 
 

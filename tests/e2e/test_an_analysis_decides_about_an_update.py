@@ -12,22 +12,23 @@ import pytest
 
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest, blue_green, canary, service
-from tests.e2e.measured import Requests, measured
+from tests.e2e.measured import Measured, Requests, measured
 from tests.e2e.relay import Way, relayed
 from tests.e2e.stage import Stage, current
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 
-QUERY = 'sum(rate(http_requests_total{code!~"5.."}[5s])) / sum(rate(http_requests_total[5s]))'
 ABORTED_WITHIN_S = 2.0
 
 Under = Callable[..., Stage]
 
 
-def _template(**metric: object) -> Manifest:
-    """At least 99 % of the requests succeed, three times in a row, a second apart."""
-    measured_by = {"prometheus": {"query": QUERY, "timeout": 2}}
+def _template(service: str, **metric: object) -> Manifest:
+    """At least 99 % of the service's requests succeed, three times in a row, a second apart."""
+    all_of_it = f'http_requests_total{{service="{service}"}}[5s]'
+    good = f'http_requests_total{{service="{service}",code!~"5.."}}[5s]'
+    measured_by = {"prometheus": {"query": f"sum(rate({good})) / sum(rate({all_of_it}))", "timeout": 2}}
     rules = {"name": "success-rate", "interval": "1s", "count": 3, "successCondition": "result[0] >= 0.99"}
     return {
         "apiVersion": "rollouts.dev/v1alpha1",
@@ -48,11 +49,29 @@ def _runs(stage: Stage) -> list[tuple[str, str]]:
     return [(one["metadata"]["labels"]["rollouts.dev/revision"], one.get("status", {}).get("phase")) for one in runs]
 
 
+@pytest.fixture(scope="module")
+def scraping(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    """A real Prometheus for the tests of this file."""
+    home = tmp_path_factory.mktemp("prometheus")
+    with measured(program=Path(control_plane.programs, "prometheus"), home=home) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def controller_flags(scraping: Measured) -> tuple[str, ...]:
+    """The controller of `stage` asks it."""
+    return (f"--prometheus-url={scraping.url}",)
+
+
 @pytest.fixture
-def under(
-    control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path, tmp_path: Path
-) -> Iterator[Callable[[str], Stage]]:
-    """A namespace with a controller that asks the Prometheus of that URL."""
+def requests(scraping: Measured) -> Requests:
+    """The counters of a service, which Prometheus scrapes."""
+    return scraping.service()
+
+
+@pytest.fixture
+def under(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> Iterator[Callable[[str], Stage]]:
+    """A namespace with a controller of its own, that asks the server of that URL."""
     with ExitStack() as stack:
 
         def started(url: str) -> Stage:
@@ -64,18 +83,9 @@ def under(
         yield started
 
 
-@pytest.fixture
-def scraped(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Requests, str]]:
-    """The counters of a service, and a real Prometheus that scrapes them."""
-    requests = Requests()
-    with measured(requests, program=Path(control_plane.programs, "prometheus"), home=tmp_path) as url:
-        yield requests, url
-
-
-def test_a_good_version_is_promoted(scraped: tuple[Requests, str], under: Under) -> None:
+def test_a_good_version_is_promoted(requests: Requests, stage: Stage) -> None:
     """The run is about the new revision, and its success is what the step waited for."""
-    stage = under(scraped[1])
-    stage.apply(_template(), _checked())
+    stage.apply(_template(requests.service), _checked())
     stage.wait_ready("web")
     assert _runs(stage) == []  # nothing serves yet that an analysis could protect
 
@@ -86,13 +96,9 @@ def test_a_good_version_is_promoted(scraped: tuple[Requests, str], under: Under)
     assert [one["phase"] for one in done["status"]["analyses"]] == ["Successful"]
 
 
-def test_five_percent_of_errors_abort_and_the_message_says_the_number(
-    scraped: tuple[Requests, str], under: Under
-) -> None:
+def test_five_percent_of_errors_abort_and_the_message_says_the_number(requests: Requests, stage: Stage) -> None:
     """And a retry, once the errors are gone, needs a run of its own."""
-    requests, url = scraped
-    stage = under(url)
-    stage.apply(_template(), _checked())
+    stage.apply(_template(requests.service), _checked())
     stage.wait_ready("web")
     requests.fail(5)
     stage.set_image("web", "web:2")
@@ -110,7 +116,7 @@ def test_without_prometheus_the_update_waits_for_a_person(under: Under) -> None:
     """A refused connection is no evidence: neither a success nor a reason to go back."""
     with _nobody_listens() as url:
         stage = under(url)
-        stage.apply(_template(consecutiveErrorLimit=1), _checked())
+        stage.apply(_template("web", consecutiveErrorLimit=1), _checked())
         stage.wait_ready("web")
         stage.set_image("web", "web:2")
 
@@ -127,7 +133,7 @@ def test_a_prometheus_that_hangs_does_not_delay_an_abort(under: Under) -> None:
     """It takes the connection and never answers; a person aborts meanwhile."""
     with _hangs() as url:
         stage = under(url)
-        stage.apply(_template(), _checked())
+        stage.apply(_template("web"), _checked())
         stage.wait_ready("web")
         stage.set_image("web", "web:2")
         stage.until_at("web", "AnalysisRunning", step=1)
@@ -143,11 +149,13 @@ def test_a_prometheus_that_hangs_does_not_delay_an_abort(under: Under) -> None:
 FLAPPING = (Way.DROPPED, Way.WHOLE, Way.LATE, Way.WHOLE, Way.CUT, Way.WHOLE)
 
 
-def test_a_good_version_is_promoted_by_a_flapping_prometheus(scraped: tuple[Requests, str], under: Under) -> None:
+def test_a_good_version_is_promoted_by_a_flapping_prometheus(
+    scraping: Measured, requests: Requests, under: Under
+) -> None:
     """Every second answer is lost on its way: it is an error, and the measurement is taken again."""
-    with relayed(scraped[1], FLAPPING) as relay:
+    with relayed(scraping.url, FLAPPING) as relay:
         stage = under(relay.url)
-        stage.apply(_template(), _checked())
+        stage.apply(_template(requests.service), _checked())
         stage.wait_ready("web")
         stage.set_image("web", "web:2")
         done = stage.wait_ready("web")
@@ -158,12 +166,11 @@ def test_a_good_version_is_promoted_by_a_flapping_prometheus(scraped: tuple[Requ
     assert relay.taken == {Way.DROPPED: 1, Way.LATE: 1, Way.CUT: 1, Way.WHOLE: 3}
 
 
-def test_a_flapping_prometheus_still_aborts_a_bad_version(scraped: tuple[Requests, str], under: Under) -> None:
+def test_a_flapping_prometheus_still_aborts_a_bad_version(scraping: Measured, requests: Requests, under: Under) -> None:
     """One answer of two is enough to go back."""
-    requests, url = scraped
-    with relayed(url, (Way.DROPPED, Way.WHOLE)) as relay:
+    with relayed(scraping.url, (Way.DROPPED, Way.WHOLE)) as relay:
         stage = under(relay.url)
-        stage.apply(_template(), _checked())
+        stage.apply(_template(requests.service), _checked())
         stage.wait_ready("web")
         requests.fail(5)
         stage.set_image("web", "web:2")
@@ -175,12 +182,12 @@ def test_a_flapping_prometheus_still_aborts_a_bad_version(scraped: tuple[Request
 
 @pytest.mark.parametrize("way", [Way.DROPPED, Way.LATE, Way.CUT], ids=lambda way: way.name)
 def test_answers_that_are_lost_on_their_way_promote_nothing(
-    scraped: tuple[Requests, str], under: Under, way: Way
+    scraping: Measured, requests: Requests, under: Under, way: Way
 ) -> None:
     """The version is good, and Prometheus knows it: what did not arrive is no evidence."""
-    with relayed(scraped[1], (way,)) as relay:
+    with relayed(scraping.url, (way,)) as relay:
         stage = under(relay.url)
-        stage.apply(_template(consecutiveErrorLimit=1), _checked())
+        stage.apply(_template(requests.service, consecutiveErrorLimit=1), _checked())
         first = current(stage.wait_ready("web"))
         stage.set_image("web", "web:2")
         held = stage.until_at("web", "AnalysisInconclusive", step=1)
@@ -190,12 +197,13 @@ def test_answers_that_are_lost_on_their_way_promote_nothing(
     assert [phase for _, phase in _runs(stage)] == ["Error"]
 
 
-def test_a_preview_gets_the_traffic_after_its_analysis(scraped: tuple[Requests, str], under: Under) -> None:
+def test_a_preview_gets_the_traffic_after_its_analysis(requests: Requests, stage: Stage) -> None:
     """And after the switch the old pods stay until the second one has succeeded too."""
-    stage = under(scraped[1])
     analysis = {"templates": [{"templateName": "success-rate"}]}
     rollout = blue_green("web", replicas=1, prePromotionAnalysis=analysis, postPromotionAnalysis=analysis)
-    stage.apply(_template(), service("web-active", app="web"), service("web-preview", app="web"), rollout)
+    stage.apply(
+        _template(requests.service), service("web-active", app="web"), service("web-preview", app="web"), rollout
+    )
     first = current(stage.wait_ready("web"))
     stage.set_image("web", "web:2")
 
@@ -208,10 +216,9 @@ def test_a_preview_gets_the_traffic_after_its_analysis(scraped: tuple[Requests, 
     assert kinds == {"pre-promotion", "post-promotion"}
 
 
-def test_a_background_analysis_ends_with_the_update(scraped: tuple[Requests, str], under: Under) -> None:
+def test_a_background_analysis_ends_with_the_update(requests: Requests, stage: Stage) -> None:
     """It has no count: it measures until the last step is done."""
-    stage = under(scraped[1])
-    endless = _template()
+    endless = _template(requests.service)
     del endless["spec"]["metrics"][0]["count"]
     analysis = {"templates": [{"templateName": "success-rate"}]}
     steps: list[Manifest] = [{"setWeight": 50}, {"pause": {"duration": "2s"}}]
@@ -224,18 +231,15 @@ def test_a_background_analysis_ends_with_the_update(scraped: tuple[Requests, str
     assert _runs(stage) == [(current(done), "Successful")]
 
 
-def test_a_missing_template_is_told_and_the_update_goes_on_when_it_comes(
-    scraped: tuple[Requests, str], under: Under
-) -> None:
+def test_a_missing_template_is_told_and_the_update_goes_on_when_it_comes(requests: Requests, stage: Stage) -> None:
     """`kubectl apply` of a folder may bring it later; what is still missing after 10 s needs a person."""
-    stage = under(scraped[1])
     stage.apply(_checked())
     stage.wait_ready("web")
     stage.set_image("web", "web:2")
 
     stalled = stage.until_at("web", "AnalysisInvalid", step=1)
     assert "success-rate" in stalled["status"]["waitingFor"]["message"]
-    stage.apply(_template())
+    stage.apply(_template(requests.service))
 
     assert [phase for _, phase in _runs_once_ready(stage)] == ["Successful"]
 

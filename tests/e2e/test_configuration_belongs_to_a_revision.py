@@ -6,15 +6,16 @@ import base64
 import json
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.controllers import Controller, confined_controller
-from tests.e2e.manifests import GATE, KUBE_PROXY, Manifest, canary, config_map
+from tests.e2e.manifests import GATE, Manifest, canary, config_map
 from tests.e2e.stage import REVISION, Stage, current
-from tests.lab.chart import install_chart
+from tests.lab.chart import another_account
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -167,23 +168,27 @@ def test_an_upgrade_rolls_nobody(control_plane: ControlPlane, namespace: str, co
         assert (_names(stage, first), _color(stage, second)) == (["web-config"], "green")
 
 
-def test_without_the_right_the_running_revision_stays_and_says_what_to_grant(own_plane: ControlPlane) -> None:
+@pytest.mark.usefixtures("controller_kubeconfig")  # the chart is there
+def test_without_the_right_the_running_revision_stays_and_says_what_to_grant(
+    control_plane: ControlPlane, namespace: str
+) -> None:
     """An administrator who grants nothing on ConfigMaps loses no update that is under way, and nobody guesses what is missing."""
-    own_plane.apply(KUBE_PROXY)
-    kubeconfig = install_chart(own_plane, "--set", "configVersioning=false")
-    log = Path(own_plane.folder, "logs", "controller.log")
-    flags = ("--no-leader-elect", "--config-versioning")
-    with own_plane.fresh_namespace() as namespace:
-        stage = Stage(own_plane, namespace)
-        with Controller(kubeconfig, log=log, arguments=[*flags, "off"]):
-            stage.apply(config_map("web-config"), canary("web", replicas=1, configured_by=["web-config"]))
-            first = current(stage.wait_ready("web"))
-        with Controller(kubeconfig, log=log, arguments=[*flags, "on"]):
-            waiting = stage.until(
-                "rollouts",
-                "web",
-                lambda one: (one["status"].get("waitingFor") or {}).get("reason") == "ConfigForbidden",
-            )
-            assert "grant get, list and watch of configmaps" in waiting["status"]["waitingFor"]["message"]
-            assert [each["metadata"]["labels"][REVISION] for each in stage.all("replicasets")] == [first]
-            stage.until_pods("web", {first: 1})
+    kubeconfig = another_account(control_plane, "without-configuration", "--set", "configVersioning=false")
+    stage = Stage(control_plane, namespace)
+
+    def versioning(turned: str) -> AbstractContextManager[Controller]:
+        flags, logs = ("--config-versioning", turned), Path(control_plane.folder, "logs")
+        return confined_controller(kubeconfig, namespace, logs=logs, leader_elect=False, flags=flags)
+
+    with versioning("off"):
+        stage.apply(config_map("web-config"), canary("web", replicas=1, configured_by=["web-config"]))
+        first = current(stage.wait_ready("web"))
+    with versioning("on"):
+        waiting = stage.until(
+            "rollouts",
+            "web",
+            lambda one: (one["status"].get("waitingFor") or {}).get("reason") == "ConfigForbidden",
+        )
+        assert "grant get, list and watch of configmaps" in waiting["status"]["waitingFor"]["message"]
+        assert [each["metadata"]["labels"][REVISION] for each in stage.all("replicasets")] == [first]
+        stage.until_pods("web", {first: 1})

@@ -15,8 +15,8 @@ import pytest
 from tests.e2e.controllers import Controller
 from tests.e2e.manifests import Manifest, canary
 from tests.e2e.stage import Stage
-from tests.lab.chart import CONTROLLER_USER, RELEASE, RELEASE_NAMESPACE, install_chart
-from tests.lab.control_plane import ControlPlane
+from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
+from tests.lab.control_plane import ControlPlane, whole_events
 
 pytestmark = pytest.mark.controlplane
 
@@ -41,57 +41,65 @@ class _Account:
         return cls(kubeconfig, f"JTI={identity}")
 
 
-def _accounts(plane: ControlPlane) -> tuple[_Account, _Account]:
-    first = install_chart(plane)
-    return _Account.of(first), _Account.of(plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE))
+class _Pair:
+    """Two controllers of one namespace, and the Lease that they compete for."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane, self._namespace = plane, namespace
+        one, two = (plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE) for _ in range(2))
+        self.accounts = _Account.of(one), _Account.of(two)
+        self._begins = plane.audit_mark()
+
+    def start(self, account: _Account) -> Controller:
+        """One of the two, as the chart starts it."""
+        log = Path(self._plane.folder, "logs", f"controller-{self._namespace}-{self.accounts.index(account)}.log")
+        election = ["--leader-elect", "--lease-name", self._namespace]
+        return Controller(account.kubeconfig, log=log, arguments=["-n", self._namespace, *election])
+
+    def requests(self) -> list[tuple[str, dict[str, Any]]]:
+        """Credential and audit event of every answered request, in the order in which they were answered."""
+        log = Path(self._plane.folder, "logs", "audit.log")
+        found = [
+            (credential, event)
+            for credential in (account.credential for account in self.accounts)
+            for event in whole_events(log, since=self._begins, about=credential)
+            if event["stage"] == "ResponseComplete"
+        ]
+        return sorted(found, key=lambda one: str(one[1]["stageTimestamp"]))
+
+    def writers(self) -> list[str]:
+        """Whose each write was, the Lease's left out, in their order."""
+        return [
+            credential
+            for credential, event in self.requests()
+            if event["verb"] not in ("get", "list", "watch") and event["objectRef"]["resource"] != "leases"
+        ]
+
+    def holder(self) -> str:
+        """Who holds the Lease."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{RELEASE_NAMESPACE}/leases/{self._namespace}"
+        return str(self._plane.api.get(path).raise_for_status().json()["spec"]["holderIdentity"])
 
 
-def _controller(plane: ControlPlane, account: _Account, name: str) -> Controller:
-    log = Path(plane.folder, "logs", f"controller-{name}.log")
-    return Controller(account.kubeconfig, log=log, arguments=["--leader-elect"])
-
-
-def _requests(plane: ControlPlane) -> list[tuple[str, dict[str, Any]]]:
-    """Credential and audit event of every answered request of the controllers, in the order in which they were answered."""
-    events = [event for event in plane.audit_events(user=CONTROLLER_USER) if event["stage"] == "ResponseComplete"]
-    found = [(event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0], event) for event in events]
-    return sorted(found, key=lambda one: str(one[1]["stageTimestamp"]))
-
-
-def _writers(plane: ControlPlane) -> list[str]:
-    """Whose each write was, the Lease's left out, in their order."""
-    return [
-        credential
-        for credential, event in _requests(plane)
-        if event["verb"] not in ("get", "list", "watch") and event["objectRef"]["resource"] != "leases"
-    ]
-
-
-def _holder(plane: ControlPlane) -> str:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{RELEASE_NAMESPACE}/leases/rollouts-controller"
-    return str(plane.api.get(path).raise_for_status().json()["spec"]["holderIdentity"])
-
-
-def test_one_leader_writes_and_a_stopped_one_never_again(own_plane: ControlPlane) -> None:
+@pytest.mark.usefixtures("controller_kubeconfig")  # the chart is there
+def test_one_leader_writes_and_a_stopped_one_never_again(control_plane: ControlPlane, namespace: str) -> None:
     """A leader that hangs (a stopped VM, a swapped-out node) comes back with plans of long ago: none of them may land.
 
     It is stopped in the middle of timed pauses, so that on its return it has a write to make for every Rollout at once.
     """
-    stage = Stage(own_plane, "default")
-    accounts = _accounts(own_plane)
-    with (
-        _controller(own_plane, accounts[0], "one") as one,
-        _controller(own_plane, accounts[1], "two") as two,
-    ):
+    stage = Stage(control_plane, namespace)
+    pair = _Pair(control_plane, namespace)
+    accounts = pair.accounts
+    with pair.start(accounts[0]) as one, pair.start(accounts[1]) as two:
         stage.apply(*(canary(name, replicas=2, steps=STEPS) for name in WEBS))
         for name in WEBS:
             stage.wait_ready(name)
-        writers = _writers(own_plane)
+        writers = pair.writers()
         leads_first = writers[0] == accounts[0].credential
         leader, standby = (one, two) if leads_first else (two, one)
         old, new = (account.credential for account in (accounts if leads_first else reversed(accounts)))
         assert set(writers) == {old}
-        held_by = _holder(own_plane)
+        held_by = pair.holder()
 
         stage.apply(*(canary(name, image="web:2", replicas=2, steps=STEPS) for name in WEBS))
         for name in WEBS:
@@ -104,7 +112,7 @@ def test_one_leader_writes_and_a_stopped_one_never_again(own_plane: ControlPlane
                 lambda rollout: rollout["status"]["stableRevision"] == rollout["status"]["currentRevision"],
                 within_s=TAKEOVER_WITHIN_S,
             )
-        assert _holder(own_plane) not in ("", held_by)
+        assert pair.holder() not in ("", held_by)
         stage.apply(*(canary(name, image="web:3", replicas=2, steps=STEPS) for name in WEBS))
         leader.signal(signal.SIGCONT)
         code = leader.wait(within_s=TAKEOVER_WITHIN_S)
@@ -113,9 +121,9 @@ def test_one_leader_writes_and_a_stopped_one_never_again(own_plane: ControlPlane
             stage.until_pods(name, {done["status"]["currentRevision"]: 2})
         standby.stop()
 
-    writers = _writers(own_plane)
+    writers = pair.writers()
     taken_over = writers.index(new)
     assert code == EXIT_LEASE_LOST
     assert set(writers[:taken_over]) == {old}
     assert set(writers[taken_over:]) == {new}
-    assert [event["requestURI"] for _, event in _requests(own_plane) if event["responseStatus"]["code"] == 403] == []
+    assert [event["requestURI"] for _, event in pair.requests() if event["responseStatus"]["code"] == 403] == []

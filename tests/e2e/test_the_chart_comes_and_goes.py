@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,13 @@ class Administrator:
 
 
 @pytest.fixture
-def administrator(own_plane: ControlPlane, tmp_path: Path) -> Administrator:
-    """On a cluster of the test's own."""
-    return Administrator(own_plane, tmp_path)
+def administrator(modules_plane: ControlPlane, tmp_path: Path) -> Iterator[Administrator]:
+    """On a cluster that has nothing of ours, and that nobody else works with."""
+    administrator = Administrator(modules_plane, tmp_path)
+    yield administrator
+    administrator.helm("uninstall", "--ignore-not-found")
+    crds = modules_plane.kubectl("get", "crds", "-o", "name").stdout.split()
+    modules_plane.kubectl("delete", *(crd for crd in crds if crd.endswith(".rollouts.dev")), "--timeout=30s")
 
 
 def changed_chart(folder: Path, *, description: str) -> Path:

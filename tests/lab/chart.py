@@ -67,6 +67,16 @@ def install_chart(plane: ControlPlane, *arguments: str) -> Path:
     return kubeconfig
 
 
+def another_account(plane: ControlPlane, name: str, *arguments: str) -> Path:
+    """A kubeconfig for an account of that name, with the rights that the chart gives with these arguments of Helm's.
+
+    The chart's own account stays as it is, and so do the CRDs.
+    """
+    rendered = render(Path(plane.programs, "helm"), *arguments, "--set", f"fullnameOverride={name}")
+    plane.apply(*(one for one in rendered if one["kind"] in _NEEDED_BY_THE_CONTROLLER))
+    return plane.service_account_kubeconfig(RELEASE_NAMESPACE, name)
+
+
 def install_crds(plane: ControlPlane, *crds: Mapping[str, Any]) -> None:
     """Applies CRDs and waits until they are established. What was installed last under a name is not applied again.
 

@@ -68,11 +68,12 @@ def test_two_processes_in_one_pod_have_different_identities() -> None:
 def test_the_controller_command_refuses_bad_flags_without_the_terminal_tools() -> None:
     """Exit code 2 and one line; typer and rich are an optional extra that a controller image may lack."""
     program = (
-        "import sys; sys.argv = ['rollouts', 'controller', '--log-format', 'xml']\n"
+        "import gc, sys; sys.argv = ['rollouts', 'controller', '--log-format', 'xml']\n"
         "from rollouts.__main__ import main\n"
         "code = main()\n"
         "loaded = [name for name in ('typer', 'rich.console', 'httpx', 'prometheus_api_client') if name in sys.modules]\n"
         "assert not loaded, loaded\n"
+        "assert gc.isenabled(), 'it was off while modules were imported'\n"
         "sys.exit(code)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)

@@ -51,7 +51,7 @@ class _Pair:
         self._begins = plane.audit_mark()
 
     def start(self, account: _Account) -> Controller:
-        """One of the two, as the chart starts it."""
+        """One of the two, at work in that namespace alone."""
         log = Path(self._plane.folder, "logs", f"controller-{self._namespace}-{self.accounts.index(account)}.log")
         election = ["--leader-elect", "--lease-name", self._namespace]
         return Controller(account.kubeconfig, log=log, arguments=["-n", self._namespace, *election])

@@ -67,15 +67,11 @@ def stage(
     control_plane.end_in(namespace)
 
 
-@pytest.fixture
-def own_plane(tmp_path: Path, lab_programs: Path) -> Iterator[ControlPlane]:
-    """A control plane of the test's own: here the controllers work in all namespaces, as the chart's Deployment does."""
-    with supervisor.own(tmp_path / "plane") as plane:
-        yield plane
-
-
 @pytest.fixture(scope="module")
 def modules_plane(tmp_path_factory: pytest.TempPathFactory, lab_programs: Path) -> Iterator[ControlPlane]:
-    """The same, shared by the tests of a module. Objects without a namespace stay from one test to the next."""
+    """A control plane of the file's own: here controllers work in all namespaces, as the chart's Deployment does.
+
+    Objects without a namespace stay from one test to the next.
+    """
     with supervisor.own(tmp_path_factory.mktemp("plane")) as plane:
         yield plane

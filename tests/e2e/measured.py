@@ -25,15 +25,14 @@ class Requests:
 
     Args:
         service: label of its series.
-        errors_percent: how many of them fail from now on.
     """
 
-    def __init__(self, service: str, errors_percent: float = 0.0) -> None:
+    def __init__(self, service: str) -> None:
         self.service = service
         self._since_s = time.monotonic()
         self._failed = 0.0
         self._served = 0.0
-        self._errors_percent = errors_percent
+        self._errors_percent = 0.0
         self._lock = threading.Lock()
 
     def fail(self, percent: float) -> None:
@@ -58,11 +57,11 @@ class Requests:
 
 
 class Measured:
-    """A Prometheus, and what it scrapes each second.
+    """A Prometheus that scrapes services each second.
 
     Args:
         url: of the Prometheus; it may not answer yet.
-        services: what is scraped, which may grow.
+        services: those that it scrapes; `service` adds to them.
     """
 
     def __init__(self, url: str, services: list[Requests], processes: Processes) -> None:

@@ -15,8 +15,8 @@ import pytest
 from tests.e2e.controllers import Controller
 from tests.e2e.manifests import Manifest, canary
 from tests.e2e.stage import Stage
-from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
-from tests.lab.control_plane import ControlPlane, whole_events
+from tests.lab.chart import CONTROLLER_USER, RELEASE, RELEASE_NAMESPACE
+from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
 
@@ -58,14 +58,11 @@ class _Pair:
 
     def requests(self) -> list[tuple[str, dict[str, Any]]]:
         """Credential and audit event of every answered request, in the order in which they were answered."""
-        log = Path(self._plane.folder, "logs", "audit.log")
-        found = [
-            (credential, event)
-            for credential in (account.credential for account in self.accounts)
-            for event in whole_events(log, since=self._begins, about=credential)
-            if event["stage"] == "ResponseComplete"
-        ]
-        return sorted(found, key=lambda one: str(one[1]["stageTimestamp"]))
+        events = self._plane.audit_events(since=self._begins, user=CONTROLLER_USER)
+        told = [event for event in events if event["stage"] == "ResponseComplete"]
+        found = [(event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0], event) for event in told]
+        ours = {account.credential for account in self.accounts}  # other tests have controllers too
+        return sorted((one for one in found if one[0] in ours), key=lambda one: str(one[1]["stageTimestamp"]))
 
     def writers(self) -> list[str]:
         """Whose each write was, the Lease's left out, in their order."""

@@ -66,10 +66,10 @@ class Person:
 
 
 @pytest.fixture
-def person(own_plane: ControlPlane, tmp_path: Path) -> Iterator[Person]:
+def person(modules_plane: ControlPlane, tmp_path: Path) -> Iterator[Person]:
     """On a cluster that says how it proxies, and has nothing of ours."""
-    own_plane.apply(KUBE_PROXY)
-    yield Person(own_plane, tmp_path)
+    modules_plane.apply(KUBE_PROXY)
+    yield Person(modules_plane, tmp_path)
 
 
 def deployed(plane: ControlPlane, *, log: Path) -> Controller:

@@ -164,7 +164,7 @@ def _promote_step(asked: Asked, step: str) -> Verdict:
 
 
 def _number(text: str) -> int | None:
-    """The number of a step or of an attempt; None for what is no such number, or has more digits than anybody needs."""
+    """The number of a step or of an attempt; None when the text is no number, or a longer one than `_MOST_DIGITS`."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 

@@ -45,8 +45,8 @@ def unsettled(seen: AutoscalerSeen, *, now_s: float, replicas: int | None = None
     A change counts for the longer of the two stabilization windows, because for so long it may be taken back. A smaller size that
     it may want once its window is over (`ScaleDownStabilized`) does not: that would hold every step after a peak.
 
-    A bound that was moved past the pods that there are moves them at the next look. Status does not say whether that has come: an
-    HPA has no generation in Kubernetes 1.36 (its pull request 138228 brings one, behind a feature gate).
+    When its maximum is set below the pods that there are, or its minimum above them, it scales at its next look. Status does not
+    say whether that has come: an HPA has no generation in Kubernetes 1.36 (pull request 138228 brings one behind a feature gate).
 
     Args:
         replicas: `spec.replicas` of what it scales; None when that is not known.
@@ -54,8 +54,8 @@ def unsettled(seen: AutoscalerSeen, *, now_s: float, replicas: int | None = None
     if seen.desired != seen.current or (replicas is not None and seen.desired != replicas):
         pods = seen.current if replicas is None or seen.desired == replicas else replicas
         return Unsettled(f"{pods_text(pods or 0)}, it wants {seen.desired}")
-    if (bound := _passed_bound(seen)) is not None:
-        return Unsettled(f"{pods_text(seen.desired or 0)}, its {bound}")
+    if (beyond := _beyond_bound(seen)) is not None:
+        return beyond
     if seen.scaling_limited.status and seen.scaling_limited.reason in _RATE_LIMITS:
         return Unsettled("it scales as fast as its behavior allows")
     if seen.able_to_scale.reason == _ABOUT_TO_GROW:
@@ -76,12 +76,14 @@ def headroom_percent(*, pods: int, most: int) -> int:
     return max(0, 100 * (most - pods) // most) if most > 0 else 0
 
 
-def _passed_bound(seen: AutoscalerSeen) -> str | None:
-    """The bound that the pods it wants are beyond, in words for people."""
+def _beyond_bound(seen: AutoscalerSeen) -> Unsettled | None:
+    """Why it will scale although it wants what there is: that is more than its maximum, or less than its minimum."""
     pods = seen.desired or 0
     if pods > seen.max_replicas:
-        return f"maximum is {seen.max_replicas}"
-    return f"minimum is {seen.min_replicas}" if pods < seen.min_replicas else None
+        return Unsettled(f"{pods_text(pods)}, its maximum is {seen.max_replicas}")
+    if pods < seen.min_replicas:
+        return Unsettled(f"{pods_text(pods)}, its minimum is {seen.min_replicas}")
+    return None
 
 
 def _said(reason: str, message: str) -> str:

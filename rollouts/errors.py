@@ -20,6 +20,7 @@
     + ObjectUnreadable    somebody makes the object smaller, or deletes it: it exists and cannot be read
     + WatchFailed         an administrator grants list and watch, or repairs the connection to the API server
     + ExpressionInvalid   the author edits a CEL expression
+    + CallEnded           the author edits a CEL expression, or lets it have less to look at: it took too long
     + ExpressionFailed    the author edits a CEL expression, or somebody edits the object for which it has no value
 
 Expected outcomes ("not yet", "inconclusive") are values, never exceptions.
@@ -120,6 +121,10 @@ class ExpressionFailed(TerminalError):
 
 class ExpressionsTooCostly(TerminalError):
     """Expressions with a shared budget (`expressions.metered`) have spent it."""
+
+
+class CallEnded(TerminalError):
+    """A call in the bounded process (`ports.BoundedCalls`) reached its limit of CPU time or memory; the message says which."""
 
 
 class SpecProblem(Struct, frozen=True):

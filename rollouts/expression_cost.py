@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from rollouts.pattern_cost import STEPS_LARGE, steps_of
+
 ITERATIONS_MAX = 10_000  # cel-cpp's own limit, for all rounds of one evaluation together
 VALUES_MAX = 20_000  # objects, lists, texts and numbers in the data of one evaluation
 UNITS_MAX = 100_000
@@ -27,8 +29,21 @@ _UNITS_A_VALUE = 2
 _UNITS_A_COPY = 2  # a list that `map` makes is copied with each item it gets: measured 0.13 µs for each in it
 _STEPS_A_UNIT = 2  # measured: 0.15 µs for a round of three
 _UNITS_LARGE = 10**18  # more than this is all the same
+_UNITS_A_STEP = 10  # a step of a pattern, compiled in each call: measured up to 1 µs
+_SEARCHED_A_UNIT = 10  # bytes of text times steps of a pattern: measured up to 10 ns
 
-_PLAIN_TEXT = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*\"")
+_TEXT = re.compile(
+    r"""
+      //[^\n]*
+    | [bB]?[rR][bB]?(?P<raw_quote>"{3}|'{3}|"|')(?P<raw>.*?)(?P=raw_quote)
+    | [bB]?(?P<quote>"{3}|'{3}|"|')(?P<escaped>(?:\\.|[^\\])*?)(?P=quote)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""A comment, or a text in quotes. Source: https://github.com/google/cel-spec/blob/master/doc/langdef.md#syntax"""
+_ESCAPED = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL)
+_SIGNS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_MATCH = re.compile(r"\bmatches\s*\((?P<constant>\s*''\s*\))?")
 _ROUND = re.compile(
     r"\.\s*(?:map|filter|all|exists|exists_one|existsOne|transformList|transformMap|transformMapEntry)\s*\("
 )
@@ -90,6 +105,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         sums, commas, quotes: how often values are joined or made longer.
         multiplies, joins, splits: whether a call multiplies texts, makes one text of a list, or makes a list of a text.
         copies: whether a call makes a list of a list, one item after the other.
+        pattern_steps: size of all regular expressions, see `pattern_cost.py`; STEPS_LARGE when one is no text in quotes.
         spreads: the result may be a list or an object, in which one value may occur many times.
     """
 
@@ -107,6 +123,7 @@ class Shape(Struct, frozen=True, kw_only=True):
     splits: bool
     copies: bool
     spreads: bool
+    pattern_steps: int
 
     def units(self, size: DataSize) -> int:
         """The most that the expression may cost for an input of that size."""
@@ -123,6 +140,7 @@ class Shape(Struct, frozen=True, kw_only=True):
         work = (
             self.steps // _STEPS_A_UNIT + self.calls * text // _BYTES_A_UNIT + self.compares * text // _COMPARED_A_UNIT
         )
+        work += self.pattern_steps * (_UNITS_A_STEP + text // _SEARCHED_A_UNIT)
         result = text // _BYTES_A_UNIT
         if self.spreads and self.rounds:  # each item may be the whole input
             result = (1 + self.commas) ** self.rounds * iterations * (1 + result + size.values * _UNITS_A_VALUE)
@@ -136,7 +154,8 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
     Args:
         spreads: see `Shape`.
     """
-    bare = _PLAIN_TEXT.sub("''", source)
+    texts: list[str] = []
+    bare = _TEXT.sub(lambda found: _noted(found, texts), source)
     certain = not re.search(r"['\"\\]", bare.replace("''", ""))
     looked_at = bare if certain else source  # this counts too much then, never too little
     rounds = len(_ROUND.findall(looked_at))
@@ -155,7 +174,38 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
         splits=_SPLITS.search(looked_at) is not None,
         copies=_COPIES.search(looked_at) is not None,
         spreads=spreads,
+        pattern_steps=_pattern_steps(bare, texts),
     )
+
+
+def _noted(found: re.Match[str], texts: list[str]) -> str:
+    """What stands in place of a comment or of a text in quotes, whose value is added to `texts`."""
+    if found["raw"] is None and found["escaped"] is None:
+        return " "
+    texts.append(_ESCAPED.sub(_sign, found["escaped"]) if found["raw"] is None else found["raw"])
+    return "''"
+
+
+def _sign(found: re.Match[str]) -> str:
+    """The character that an escape sequence stands for. Source: the CEL specification, "string and bytes values"."""
+    of_two, of_four, of_eight, octal, one = found.groups()
+    if one is not None:
+        return _SIGNS.get(one, one)
+    code = int(octal, 8) if octal else int(of_two or of_four or of_eight, 16)
+    return chr(min(code, 0x10FFFF))
+
+
+def _pattern_steps(bare: str, texts: list[str]) -> int:
+    """The size of all regular expressions.
+
+    Args:
+        bare: the expression with `''` in place of each of the texts.
+    """
+    steps = 0
+    for found in _MATCH.finditer(bare):
+        at = bare.count("''", 0, found.start())
+        steps += steps_of(texts[at]) if found["constant"] and at < len(texts) else STEPS_LARGE
+    return min(STEPS_LARGE, steps)
 
 
 def _depth(source: str) -> int:

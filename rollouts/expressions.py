@@ -18,6 +18,10 @@ from typing import Any, TypeAlias
 
 from rollouts.errors import ExpressionFailed, ExpressionInvalid, ExpressionsTooCostly
 from rollouts.expression_cost import SMALL, UNITS_MAX, VALUES_MAX, Shape, shape_of, size_of
+from rollouts.pattern_cost import STEPS_LARGE
+
+LIBRARY = ("cel_expr_python.cel", "cel_expr_python.ext")
+"""Modules that the first expression imports."""
 
 SOURCE_BYTES_MAX = 1_024
 ROUNDS_MAX = 4
@@ -149,6 +153,10 @@ def compiled(source: str, *, variables: tuple[str, ...], result: Result) -> Expr
     if given not in (wanted, cel.Type.DYN):
         raise ExpressionInvalid(f"must give a {result.value}, not {given.name()}")
     shape = shape_of(source, spreads=given not in (cel.Type.BOOL, cel.Type.STRING))
+    if shape.pattern_steps >= STEPS_LARGE:
+        raise ExpressionInvalid(
+            "must give matches its pattern as a text in quotes, as in name.matches('^web-'), and a short one"
+        )
     if shape.units(SMALL) > UNITS_MAX:
         raise ExpressionInvalid("may cost too much for any input; write it with fewer calls and fewer +")
     return Expression(source, result, program, shape)

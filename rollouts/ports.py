@@ -6,10 +6,10 @@ client, watches and store run on both, and `tests/contract` holds them to the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeVar, TypeVarTuple, Unpack
 
 import msgspec
 from msgspec import Struct
@@ -20,6 +20,9 @@ from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint
 from rollouts.objects import Key, Manifest
+
+_Result = TypeVar("_Result")
+_Arguments = TypeVarTuple("_Arguments")
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -236,5 +239,25 @@ class MetricEndpoints(Protocol):
         """Sends one request to its endpoint and reads the whole answer, of any status.
 
         Cancellation: safe; a request with a body may have been sent. Raises: nothing that a server could cause.
+        """
+        ...
+
+
+class BoundedCalls(Protocol):
+    """Calls pure functions with limits, beside the event loop: those that evaluate what tenants write.
+
+    `bounded/process.py` has a process for them; `bounded/here.py` calls them at once.
+    """
+
+    async def call(
+        self, function: Callable[[Unpack[_Arguments]], _Result], *arguments: *_Arguments, tenant: str
+    ) -> _Result:
+        """The function's value for these arguments.
+
+        Args:
+            function: one of a module; its arguments and its value can be pickled.
+            tenant: the namespace whose text is evaluated; namespaces take turns.
+
+        Raises: what the function raises; CallEnded. Cancellation: safe.
         """
         ...

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import structlog
 
+from rollouts import expressions
+from rollouts.bounded.process import BoundedProcess
 from rollouts.cluster.client import Client
 from rollouts.cluster.connection import KubernetesConnection, OnDate, connect
 from rollouts.cluster.lease import Elector
@@ -24,7 +26,7 @@ from rollouts.controller.providers.fresh_credentials import FreshCredentials
 from rollouts.controller.providers.metric_providers import MetricProviders
 from rollouts.errors import SettingsInvalid
 from rollouts.metrics.addresses import TenantUrls
-from rollouts.ports import ApiServer, Clock, MetricEndpoints
+from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints
 from rollouts.probes.lazy_metric_asker import LazyMetricAsker
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
@@ -33,6 +35,12 @@ from rollouts.traffic.codec import Provider
 from rollouts.traffic.registry import installed, registry, unknown
 
 log = structlog.get_logger()
+
+
+def bounded_process(clock: Clock) -> BoundedProcess:
+    """What evaluates expressions beside the event loop."""
+    imports = ("rollouts.metrics.figures", "rollouts.metrics.comparison_arms", *expressions.LIBRARY)
+    return BoundedProcess(clock=clock, imports=imports)
 
 
 @contextlib.asynccontextmanager
@@ -85,6 +93,7 @@ def metric_sources(
     providers: MetricProviders,
     cluster: ClusterMetrics,
     client: Client,
+    bounded: BoundedCalls,
     clock: Clock,
 ) -> Mapping[SourceName, MeasurementSource]:
     """What takes the measurements of AnalysisRuns in this installation."""
@@ -93,6 +102,7 @@ def metric_sources(
         declared=providers.declared,
         why_not=providers.why_not,
         secret_values=ArgumentSecrets(client=client),
+        bounded=bounded,
         clock=clock,
         deadline_s=MEASUREMENT_DEADLINE_S,
     )
@@ -101,7 +111,7 @@ def metric_sources(
         SourceName.PROMETHEUS: http,
         SourceName.WEB: http,
         SourceName.KUBERNETES: pods,
-        **cluster_sources(cluster, client=client, clock=clock),
+        **cluster_sources(cluster, client=client, bounded=bounded, clock=clock),
         SourceName.COMPARE: http,
     }
     if settings.metrics.jobs:

@@ -16,7 +16,7 @@ from rollouts.controller.analysis.runs import AnalysisRuns
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.workqueue.template_watches import TemplateWatches
 from rollouts.objects import ANALYSIS_RUN, Kind
-from rollouts.ports import ApiServer, Clock, MetricEndpoints
+from rollouts.ports import ApiServer, BoundedCalls, Clock, MetricEndpoints
 from rollouts.settings import Settings
 from rollouts.telemetry import Telemetry
 
@@ -29,6 +29,7 @@ class Evidence:
 
     Args:
         metrics: what asks servers.
+        bounded: what evaluates the conditions of metrics.
         namespace: the controller's own.
         on_change, on_unreadable: as for `cluster.watch.reflect`.
     """
@@ -42,6 +43,7 @@ class Evidence:
         store: Store,
         clock: Clock,
         metrics: MetricEndpoints,
+        bounded: BoundedCalls,
         namespace: str,
         events: EventSender,
         telemetry: Telemetry,
@@ -56,7 +58,7 @@ class Evidence:
             api=api,
             client=client,
             store=store,
-            sources=metric_sources(settings, metrics, self._providers, self.cluster_metrics, client, clock),
+            sources=metric_sources(settings, metrics, self._providers, self.cluster_metrics, client, bounded, clock),
             events=events,
             telemetry=telemetry,
             clock=clock,

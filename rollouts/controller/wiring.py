@@ -26,7 +26,14 @@ from rollouts.controller.act.answers import Answers
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer
-from rollouts.controller.adapters import connected, data_planes_of, elector_of, metric_asker, providers_of
+from rollouts.controller.adapters import (
+    bounded_process,
+    connected,
+    data_planes_of,
+    elector_of,
+    metric_asker,
+    providers_of,
+)
 from rollouts.controller.configuration import Configuration
 from rollouts.controller.evidence import Evidence
 from rollouts.controller.facts.data_planes import AllDataPlanes
@@ -54,7 +61,7 @@ from rollouts.controller.workqueue.triggers import Triggers
 from rollouts.core.model.drain import ProxyMode
 from rollouts.manifests.ownership import MANAGED, MANAGED_VALUE
 from rollouts.objects import ROLLOUT, SERVICE, Key, Kind
-from rollouts.ports import ApiServer, Clock, DataPlanes, MetricEndpoints
+from rollouts.ports import ApiServer, BoundedCalls, Clock, DataPlanes, MetricEndpoints
 from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.probes.kube_proxy import learnt_lag_s
 from rollouts.settings import Settings
@@ -85,6 +92,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
     on_ready: Callable[[Telemetry], None] | None = None,
     planes: DataPlanes | None = None,
     metrics: MetricEndpoints | None = None,
+    bounded: BoundedCalls | None = None,
 ) -> int:
     """Runs the controller until `stop` is set or its lease is lost; returns the exit code for the process.
 
@@ -95,6 +103,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         stop: set it for an orderly end: no new pass, the writes that have begun are finished, the lease is released.
         on_ready: called once, when everything has been listed.
         planes, metrics: None for those that `settings` names. Given ones are not closed.
+        bounded: evaluates expressions; None for a process of its own, which starts with the first one.
 
     Raises: SettingsInvalid. Any other exception is a bug: the process should exit, and Kubernetes start it again.
     """
@@ -118,6 +127,8 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             planes = await stack.enter_async_context(contextlib.aclosing(named))
         if metrics is None:
             metrics = await stack.enter_async_context(contextlib.aclosing(metric_asker(settings, clock=clock)))
+        if bounded is None:
+            bounded = await stack.enter_async_context(contextlib.aclosing(bounded_process(clock)))
         declared = DeclaredProbes(settings.data_plane_ca, clock=clock)
         probes = await stack.enter_async_context(contextlib.aclosing(declared))
         controller = Controller(
@@ -129,6 +140,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             planes=planes,
             probes=probes,
             metrics=metrics,
+            bounded=bounded,
             namespace=namespace,
         )
         health = serving(settings, not_ready=controller.readiness.why_not, exposition=controller.telemetry.exposition)
@@ -154,6 +166,7 @@ class Controller:
         planes: DataPlanes,
         probes: DeclaredProbes,
         metrics: MetricEndpoints,
+        bounded: BoundedCalls,
         namespace: str = "default",
     ) -> None:
         self.telemetry = Telemetry()
@@ -197,7 +210,7 @@ class Controller:
         )
         self._observer = self._new_observer(analyses)
         self._events = EventSender(client=client(request_deadline_s=EVENT_DEADLINE_S), telemetry=self.telemetry)
-        self._evidence = self._new_evidence(metrics, namespace=namespace)
+        self._evidence = self._new_evidence(metrics, bounded, namespace=namespace)
         self._show(may_write)
 
     def _new_observer(self, analyses: Analyses) -> Observer:
@@ -235,7 +248,7 @@ class Controller:
             on_ready=lambda provider: self._look_for_routes((provider.kinds,)),
         )
 
-    def _new_evidence(self, metrics: MetricEndpoints, *, namespace: str) -> Evidence:
+    def _new_evidence(self, metrics: MetricEndpoints, bounded: BoundedCalls, *, namespace: str) -> Evidence:
         return Evidence(
             self._settings,
             api=self._api,
@@ -243,6 +256,7 @@ class Controller:
             store=self._store,
             clock=self._clock,
             metrics=metrics,
+            bounded=bounded,
             namespace=namespace,
             events=self._events,
             telemetry=self.telemetry,

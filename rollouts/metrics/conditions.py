@@ -33,6 +33,7 @@ _REASONS = (
     ("must give true or false", "it gives neither true nor false"),
 )
 _STATIC_REASONS = (
+    ("its pattern", "must have a regular expression as a text in quotes, and a short one"),
     ("cost too much", "may cost too much: write it with fewer calls"),
     ("map and filter", "goes through lists too often: let the query do it"),
     ("must give a bool", "gives neither true nor false"),

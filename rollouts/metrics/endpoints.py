@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT, OAuth2, PrometheusQuery, WebQuery
 from rollouts.core.model.frozen import replace
+from rollouts.metrics.prometheus import Window
 from rollouts.metrics.requests import ClientCredentials, MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.metrics.sources import HttpSource, Question, question_of
@@ -39,19 +40,23 @@ def endpoint_of(source: HttpSource, declared: Mapping[str, MetricEndpoint]) -> M
 
 
 def question_to(
-    source: HttpSource, declared: Mapping[str, MetricEndpoint], *, now_s: float, anywhere: bool = False
+    source: HttpSource,
+    declared: Mapping[str, MetricEndpoint],
+    window: Window | NoEvidence,
+    *,
+    anywhere: bool = False,
 ) -> Question | NoEvidence:
-    """What is asked now, and whom; or why nobody can be asked.
+    """What is asked, and whom; or why nobody can be asked.
 
     Args:
         declared: by name; "default" is what `--prometheus-url` names.
-        now_s: seconds since 1970.
+        window: the times that are asked for, `sources.window_of`.
         anywhere: whoever asks may ask any address, as people may from their own machines.
     """
     endpoint = endpoint_of(source, declared)
     if isinstance(endpoint, NoEvidence):
         return endpoint
-    return question_of(source, replace(endpoint, declared=True) if anywhere else endpoint, now_s=now_s)
+    return question_of(source, replace(endpoint, declared=True) if anywhere else endpoint, window)
 
 
 def _asked_by(source: HttpSource, endpoint: MetricEndpoint) -> MetricEndpoint:

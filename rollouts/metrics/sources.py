@@ -6,8 +6,11 @@ from typing import TypeAlias, assert_never
 
 from msgspec import Struct
 
+from rollouts.core.analysis.measurement import Measurement
+from rollouts.core.analysis.metric import MetricCondition
 from rollouts.core.analysis.source import PrometheusQuery, WebQuery
 from rollouts.metrics import prometheus, web
+from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
 
@@ -27,37 +30,66 @@ class Question(Struct, frozen=True):
     window: prometheus.Window
 
 
-def question_of(source: HttpSource, endpoint: MetricEndpoint, *, now_s: float) -> Question | NoEvidence:
-    """What is asked now.
+def window_of(source: HttpSource, now_s: float) -> prometheus.Window | NoEvidence:
+    """The times that are asked for; those of a range are a template's expressions.
+
+    Args:
+        now_s: seconds since 1970.
+    """
+    return (
+        prometheus.window_of(source, now_s=now_s) if isinstance(source, PrometheusQuery) else prometheus.Window(now_s)
+    )
+
+
+def question_of(
+    source: HttpSource, endpoint: MetricEndpoint, window: prometheus.Window | NoEvidence
+) -> Question | NoEvidence:
+    """What is asked.
 
     Args:
         endpoint: who `source.endpoint` or `source.url` names.
-        now_s: seconds since 1970.
+        window: see `window_of`.
     """
+    if isinstance(window, NoEvidence):
+        return window
     match source:
         case PrometheusQuery():
-            window = prometheus.window_of(source, now_s=now_s)
-            if isinstance(window, NoEvidence):
-                return window
             request = prometheus.request_of(source, endpoint, window)
             return request if isinstance(request, NoEvidence) else Question(source, endpoint, request, window)
         case WebQuery():
             asked = web.request_of(source)
-            return (
-                asked if isinstance(asked, NoEvidence) else Question(source, endpoint, asked, prometheus.Window(now_s))
-            )
+            return asked if isinstance(asked, NoEvidence) else Question(source, endpoint, asked, window)
         case _:
             assert_never(source)
 
 
-def found_in(answer: MetricAnswer, question: Question) -> MetricData:
-    """What the answer shows. Raises: nothing that a server could cause."""
+def found_in(answer: MetricAnswer, source: HttpSource, window: prometheus.Window) -> MetricData:
+    """What the answer shows.
+
+    Args:
+        source, window: of the question.
+
+    Raises: nothing that a server could cause.
+    """
     if isinstance(answer, NoAnswer):
         return NoEvidence(answer.why, Absence.ERROR)
-    match question.source:
+    match source:
         case PrometheusQuery():
-            return prometheus.numbers_of(answer, question.window)
-        case WebQuery() as source:
+            return prometheus.numbers_of(answer, window)
+        case WebQuery():
             return web.document_of(answer, source)
         case _:
-            assert_never(question.source)
+            assert_never(source)
+
+
+def judged(
+    answer: MetricAnswer,
+    source: HttpSource,
+    window: prometheus.Window,
+    condition: MetricCondition,
+    started_at_s: float,
+    finished_at_s: float,
+) -> Measurement:
+    """The measurement that follows from an answer: see `found_in` and `evidence.measured`."""
+    found = found_in(answer, source, window)
+    return measured(found, condition, started_at_s=started_at_s, finished_at_s=finished_at_s)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.api.schema import crd_manifests
+from rollouts.bounded.here import Here
 from rollouts.controller.wiring import run_controller
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import ABORT_ACCEPTED, CONFIG_NOTE, PREFIX, REVISION, config_note_of
@@ -247,6 +248,7 @@ class Stage:
             on_ready=self.telemetry.append,
             planes=self.planes,
             metrics=self.cluster.metrics,
+            bounded=Here(),
         )
 
     def end_state(self) -> EndState:

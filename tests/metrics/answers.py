@@ -9,10 +9,9 @@ from typing import Any
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
 from rollouts.core.analysis.source import PrometheusQuery, QueryRange, WebQuery
-from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, MetricEndpoint
-from rollouts.metrics.samples import NoEvidence
-from rollouts.metrics.sources import HttpSource, Question, found_in, question_of
+from rollouts.metrics.samples import MetricData, NoEvidence
+from rollouts.metrics.sources import HttpSource, Question, found_in, judged, question_of, window_of
 
 NOW_S = 1_790_000_000.0
 MARK = "MARKER-of-the-server"
@@ -43,7 +42,7 @@ def matrix(*series: Sequence[tuple[float, str]], **more: Any) -> bytes:
 
 def asked(source: HttpSource) -> Question:
     """The question that the source asks at NOW_S."""
-    question = question_of(source, ENDPOINT, now_s=NOW_S)
+    question = question_of(source, ENDPOINT, window_of(source, NOW_S))
     assert not isinstance(question, NoEvidence), question
     return question
 
@@ -55,4 +54,10 @@ def answered(body: bytes, *, status: int = 200, content_type: str = "application
 
 def measurement(answer: MetricAnswer, condition: MetricCondition, *, source: HttpSource = QUERY) -> Measurement:
     """What follows from that answer."""
-    return measured(found_in(answer, asked(source)), condition, started_at_s=NOW_S, finished_at_s=NOW_S + 1)
+    question = asked(source)
+    return judged(answer, question.source, question.window, condition, NOW_S, NOW_S + 1)
+
+
+def read(answer: MetricAnswer, question: Question) -> MetricData:
+    """What the answer to that question shows."""
+    return found_in(answer, question.source, question.window)

@@ -11,6 +11,7 @@ from rollouts.metrics.declared import endpoint_of_server
 from rollouts.metrics.endpoints import endpoint_of, question_to
 from rollouts.metrics.requests import Bearer, ClientCredentials, MetricEndpoint
 from rollouts.metrics.samples import Absence, NoEvidence
+from rollouts.metrics.sources import window_of
 from rollouts.secret import Secret
 
 PLAIN = MetricEndpoint(url="http://prom:9090", declared=True)
@@ -89,7 +90,7 @@ def test_a_query_of_prometheus_may_be_posted() -> None:
     """A long one is, as a form, and Prometheus only reads there: what is sent is ours, not the template's."""
     source = PrometheusQuery(query="up + " * 600 + "up", endpoint="thanos")
 
-    question = question_to(source, DECLARED, now_s=0.0)
+    question = question_to(source, DECLARED, window_of(source, 0.0))
 
     assert not isinstance(question, NoEvidence)
     assert (question.request.method, question.endpoint) == ("POST", GUARDED)

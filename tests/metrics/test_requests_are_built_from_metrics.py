@@ -13,9 +13,22 @@ from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.metrics.json_path import json_path, part_of
 from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, HttpAnswer, MetricEndpoint, is_below, origin_of
 from rollouts.metrics.samples import Absence, Document, NoEvidence, Numbers, ResultShape
-from rollouts.metrics.sources import HttpSource, found_in, question_of
+from rollouts.metrics.sources import HttpSource, question_of, window_of
 from rollouts.secret import Secret
-from tests.metrics.answers import ENDPOINT, MARK, NOW_S, QUERY, RANGE, WEB, answered, asked, matrix, prometheus, vector
+from tests.metrics.answers import (
+    ENDPOINT,
+    MARK,
+    NOW_S,
+    QUERY,
+    RANGE,
+    WEB,
+    answered,
+    asked,
+    matrix,
+    prometheus,
+    read,
+    vector,
+)
 
 TOKEN = "t0ken-of-a-tenant"  # searched for in all that is printed
 
@@ -35,7 +48,7 @@ def test_an_instant_query_says_for_when() -> None:
 
 def test_a_range_query_has_its_times_from_expressions() -> None:
     """Below a path of the endpoint's own, too."""
-    found = question_of(RANGE, MetricEndpoint(url="http://mimir/prometheus/"), now_s=NOW_S)
+    found = question_of(RANGE, MetricEndpoint(url="http://mimir/prometheus/"), window_of(RANGE, NOW_S))
     assert not isinstance(found, NoEvidence)
 
     assert urlsplit(found.request.url).path == "/prometheus/api/v1/query_range"
@@ -100,7 +113,7 @@ def _range(start: str = "now() - duration('5m')", end: str = "now()", step_s: fl
 )
 def test_what_cannot_be_asked_is_an_error(source: HttpSource, words: str) -> None:
     """It is told in our words, and nothing is sent."""
-    found = question_of(source, ENDPOINT, now_s=NOW_S)
+    found = question_of(source, ENDPOINT, window_of(source, NOW_S))
 
     assert isinstance(found, NoEvidence)
     assert found.absence is Absence.ERROR
@@ -131,12 +144,12 @@ def test_nothing_that_is_printed_has_a_secret() -> None:
             url=f"https://user:{TOKEN}@prometheus/{TOKEN}", credentials=credentials, headers=(("X-Token", secret),)
         )
         for source in (web, query):
-            question = question_of(source, endpoint, now_s=NOW_S)
+            question = question_of(source, endpoint, window_of(source, NOW_S))
             assert TOKEN not in repr(question)
             assert TOKEN not in f"{question}{source}{endpoint}{endpoint.display_name}"
     answer = HttpAnswer(status=200, body=TOKEN.encode(), content_type=TOKEN)
     assert TOKEN not in repr(answer)
-    assert TOKEN not in repr(found_in(answer, asked(WEB)))
+    assert TOKEN not in repr(read(answer, asked(WEB)))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +165,7 @@ def test_an_answer_becomes_numbers(
     body: bytes, shape: ResultShape, numbers: tuple[float, ...], series: list[int]
 ) -> None:
     """With their times and series; what Prometheus only remarks is no warning."""
-    found = found_in(answered(body), asked(QUERY))
+    found = read(answered(body), asked(QUERY))
 
     assert isinstance(found, Numbers)
     assert (found.shape, found.numbers) == (shape, numbers)
@@ -163,7 +176,7 @@ def test_an_answer_becomes_numbers(
 
 def test_warnings_and_labels_are_kept_and_not_printed() -> None:
     """For whoever reads them by hand; they are text of a server."""
-    found = found_in(answered(vector("1", warnings=[MARK])), asked(QUERY))
+    found = read(answered(vector("1", warnings=[MARK])), asked(QUERY))
 
     assert isinstance(found, Numbers)
     assert (found.warnings, found.labels) == ((MARK,), ((("pod", f"{MARK}-0"),),))
@@ -184,7 +197,7 @@ def test_warnings_and_labels_are_kept_and_not_printed() -> None:
 )
 def test_an_error_is_told_by_its_type(status: int, body: bytes, words: str) -> None:
     """And in our words."""
-    found = found_in(answered(body, status=status), asked(QUERY))
+    found = read(answered(body, status=status), asked(QUERY))
 
     assert isinstance(found, NoEvidence)
     assert (found.absence, words in found.why) == (Absence.ERROR, True)
@@ -246,7 +259,7 @@ def test_a_path_that_leads_nowhere_is_told(source: str, value: Any) -> None:
 
 def test_integers_of_an_answer_are_doubles() -> None:
     """As Go's JSON has them, so `result + 0.5` means something."""
-    found = found_in(answered(b'{"a": [1, true, "x", null, {"b": 2}]}'), asked(WEB))
+    found = read(answered(b'{"a": [1, true, "x", null, {"b": 2}]}'), asked(WEB))
 
     assert found == Document({"a": [1.0, True, "x", None, {"b": 2.0}]})
     assert isinstance(found, Document)

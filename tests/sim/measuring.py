@@ -5,10 +5,9 @@ from __future__ import annotations
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
 from rollouts.core.analysis.source import PrometheusQuery
-from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import NoEvidence
-from rollouts.metrics.sources import found_in, question_of
+from rollouts.metrics.sources import judged, question_of, window_of
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.prometheus.server import DEFAULT_URL
 
@@ -27,11 +26,11 @@ async def measure(cluster: SimulatedCluster, query: str, success: str = "", *, u
     now_s = cluster.clock.now_s
     started_at_s = now_s()
     source = PrometheusQuery(query=query, timeout_s=DEADLINE_S)
-    question = question_of(source, MetricEndpoint(url=url, declared=True), now_s=started_at_s)
+    question = question_of(source, MetricEndpoint(url=url, declared=True), window_of(source, started_at_s))
     assert not isinstance(question, NoEvidence)
     answer = await cluster.metrics.ask(question.request, question.endpoint, deadline_s=DEADLINE_S)
     condition = MetricCondition(success=success)
-    return measured(found_in(answer, question), condition, started_at_s=started_at_s, finished_at_s=now_s())
+    return judged(answer, question.source, question.window, condition, started_at_s, now_s())
 
 
 async def value_of(cluster: SimulatedCluster, query: str) -> list[float]:

@@ -22,6 +22,7 @@ from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import AnalysisUse, TemplateName, run_of
 from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
+from rollouts.bounded.here import Here
 from rollouts.cli.commands.metric_names import metric_names, missing_metrics
 from rollouts.cli.commands.templates import TemplatesByName, gathered
 from rollouts.cli.exits import Exit
@@ -63,7 +64,7 @@ from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import Absence, MetricData, NoEvidence
-from rollouts.metrics.sources import found_in
+from rollouts.metrics.sources import found_in, window_of
 from rollouts.objects import ROLLOUT
 from rollouts.ports import Clock, MetricEndpoints
 from rollouts.probes.metric_asker import MetricAsker
@@ -248,7 +249,7 @@ async def _compared(
     seen: list[ArmSeen] = []
     for query in look.queries:
         assert isinstance(query, PrometheusQuery | WebQuery)  # noqa: S101 - a query keeps the kind of its source
-        question = question_to(query, asked.declared, now_s=look.at_s, anywhere=True)
+        question = question_to(query, asked.declared, window_of(query, look.at_s), anywhere=True)
         if isinstance(question, NoEvidence):
             return failure_of(question, now_s=now_s)
         answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
@@ -270,11 +271,11 @@ async def _found(metric: Metric, asked: AnalyzeOptions, endpoints: MetricEndpoin
         return _secrets_missing(metric)
     match metric.source:
         case PrometheusQuery() | WebQuery() as source:
-            question = question_to(source, asked.declared, now_s=now_s, anywhere=True)
+            question = question_to(source, asked.declared, window_of(source, now_s), anywhere=True)
             if isinstance(question, NoEvidence):
                 return question
             answer = await endpoints.ask(question.request, question.endpoint, deadline_s=asked.deadline_s)
-            return found_in(answer, question)
+            return found_in(answer, question.source, question.window)
         case JobMetric() | PodEvidence() | Comparison():
             return NoEvidence("is measured in the cluster, by a run", Absence.ERROR)
         case FromCluster():
@@ -433,7 +434,7 @@ def in_cluster(session: Session, rollout: str, of: Updated) -> InCluster:
         namespace=session.namespace, name="", uid="", rollout=rollout, revision=of.latest or "", started_at_s=0.0
     )
     metrics = ClusterMetrics(session.client, session.clock)
-    return InCluster(run, cluster_sources(metrics, client=session.client, clock=session.clock))
+    return InCluster(run, cluster_sources(metrics, client=session.client, bounded=Here(), clock=session.clock))
 
 
 async def updated(session: Session, rollout: str) -> Updated:

@@ -14,7 +14,7 @@ from rollouts.metrics.cluster_figures import autoscaler_figures
 from rollouts.metrics.figures import Figures, FiguresFound, NotYet
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.objects import Key
-from rollouts.ports import Clock
+from rollouts.ports import BoundedCalls, Clock
 
 PATIENCE_S = 2 * LOOK_S
 """A list that was read late enough is there by then: it is looked at every 15 s, and others may have read it 15 s before."""
@@ -23,8 +23,9 @@ PATIENCE_S = 2 * LOOK_S
 class AutoscalerMeasurements:
     """Reads the list that everybody in the namespace shares."""
 
-    def __init__(self, *, cluster: ClusterMetrics, clock: Clock) -> None:
+    def __init__(self, *, cluster: ClusterMetrics, bounded: BoundedCalls, clock: Clock) -> None:
         self._cluster = cluster
+        self._bounded = bounded
         self._clock = clock
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
@@ -43,4 +44,6 @@ class AutoscalerMeasurements:
                 return NotYet(f"the autoscaler is given {LOOK_S:g} s to see what the run judges")
             return figures
 
-        return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=PATIENCE_S)
+        return await figures_taken(
+            look, run, metric, due, bounded=self._bounded, clock=self._clock, now_s=now_s, patience_s=PATIENCE_S
+        )

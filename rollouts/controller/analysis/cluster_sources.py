@@ -12,17 +12,19 @@ from rollouts.controller.analysis.custom_metric_measurements import CustomMetric
 from rollouts.controller.analysis.external_metric_measurements import ExternalMetricMeasurements
 from rollouts.controller.analysis.sources import MeasurementSource, SourceName
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
-from rollouts.ports import Clock
+from rollouts.ports import BoundedCalls, Clock
 
 
-def cluster_sources(cluster: ClusterMetrics, *, client: Client, clock: Clock) -> Mapping[SourceName, MeasurementSource]:
+def cluster_sources(
+    cluster: ClusterMetrics, *, client: Client, bounded: BoundedCalls, clock: Clock
+) -> Mapping[SourceName, MeasurementSource]:
     """What measures them. Their measurements raise nothing that a server could cause."""
-    containers = ContainerMeasurements(cluster=cluster, clock=clock)
-    custom = CustomMetricMeasurements(cluster=cluster, client=client, clock=clock)
-    external = ExternalMetricMeasurements(client=client, clock=clock)
+    containers = ContainerMeasurements(cluster=cluster, bounded=bounded, clock=clock)
+    custom = CustomMetricMeasurements(cluster=cluster, client=client, bounded=bounded, clock=clock)
+    external = ExternalMetricMeasurements(client=client, bounded=bounded, clock=clock)
     return {
         SourceName.CONTAINER_RESOURCE: containers,
-        SourceName.AUTOSCALER: AutoscalerMeasurements(cluster=cluster, clock=clock),
+        SourceName.AUTOSCALER: AutoscalerMeasurements(cluster=cluster, bounded=bounded, clock=clock),
         SourceName.CUSTOM_METRIC: custom,
         SourceName.EXTERNAL_METRIC: external,
         SourceName.COMPARE_OF_CLUSTER: ClusterComparisons(

@@ -13,14 +13,15 @@ from rollouts.metrics.cluster_figures import container_figures
 from rollouts.metrics.figures import FiguresFound
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.objects import Key
-from rollouts.ports import Clock
+from rollouts.ports import BoundedCalls, Clock
 
 
 class ContainerMeasurements:
     """Reads the lists that everybody in the namespace shares."""
 
-    def __init__(self, *, cluster: ClusterMetrics, clock: Clock) -> None:
+    def __init__(self, *, cluster: ClusterMetrics, bounded: BoundedCalls, clock: Clock) -> None:
         self._cluster = cluster
+        self._bounded = bounded
         self._clock = clock
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
@@ -33,7 +34,9 @@ class ContainerMeasurements:
         async def look(run: MeasuredRun) -> FiguresFound:
             return await self.figures(run, source)
 
-        return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=source.max_age_s)
+        return await figures_taken(
+            look, run, metric, due, bounded=self._bounded, clock=self._clock, now_s=now_s, patience_s=source.max_age_s
+        )
 
     async def figures(self, run: MeasuredRun, source: ContainerResourceMetric) -> FiguresFound:
         """What the container uses in the run's revision, now. Raises: what `Client` raises."""

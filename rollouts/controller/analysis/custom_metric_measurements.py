@@ -27,15 +27,16 @@ from rollouts.metrics.metric_values import (
 )
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.objects import METRIC_VALUES, POD, Key
-from rollouts.ports import Clock
+from rollouts.ports import BoundedCalls, Clock
 
 
 class CustomMetricMeasurements:
     """Asks the adapter that serves the API; one request for each measurement."""
 
-    def __init__(self, *, cluster: ClusterMetrics, client: Client, clock: Clock) -> None:
+    def __init__(self, *, cluster: ClusterMetrics, client: Client, bounded: BoundedCalls, clock: Clock) -> None:
         self._cluster = cluster
         self._client = client
+        self._bounded = bounded
         self._clock = clock
         self._plurals: dict[tuple[str, str], str] = {}
 
@@ -49,7 +50,9 @@ class CustomMetricMeasurements:
         async def look(run: MeasuredRun) -> FiguresFound:
             return await self.figures(run, source)
 
-        return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=source.max_age_s)
+        return await figures_taken(
+            look, run, metric, due, bounded=self._bounded, clock=self._clock, now_s=now_s, patience_s=source.max_age_s
+        )
 
     async def figures(self, run: MeasuredRun, source: CustomMetric) -> FiguresFound:
         """What the adapter has of the run's revision, or of the object, now. Raises: nothing that a server could cause."""

@@ -15,14 +15,15 @@ from rollouts.metrics.figures import FiguresFound
 from rollouts.metrics.metric_values import EXTERNAL_GROUP, external_path, metric_values
 from rollouts.metrics.samples import NoEvidence
 from rollouts.objects import EXTERNAL_METRIC_VALUES
-from rollouts.ports import Clock
+from rollouts.ports import BoundedCalls, Clock
 
 
 class ExternalMetricMeasurements:
     """Asks the adapter that serves the API; one request for each measurement."""
 
-    def __init__(self, *, client: Client, clock: Clock) -> None:
+    def __init__(self, *, client: Client, bounded: BoundedCalls, clock: Clock) -> None:
         self._client = client
+        self._bounded = bounded
         self._clock = clock
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
@@ -33,7 +34,9 @@ class ExternalMetricMeasurements:
         async def look(run: MeasuredRun) -> FiguresFound:
             return await self.figures(run, source)
 
-        return await figures_taken(look, run, metric, due, clock=self._clock, now_s=now_s, patience_s=source.max_age_s)
+        return await figures_taken(
+            look, run, metric, due, bounded=self._bounded, clock=self._clock, now_s=now_s, patience_s=source.max_age_s
+        )
 
     async def figures(self, run: MeasuredRun, source: ExternalMetric) -> FiguresFound:
         """What the adapter has of the metric, now. Raises: nothing that a server could cause."""

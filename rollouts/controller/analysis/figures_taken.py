@@ -13,17 +13,26 @@ from rollouts.errors import ApiForbidden, ApiThrottled, ApiUnavailable, Rollouts
 from rollouts.manifests.ownership import NAME, REVISION
 from rollouts.metrics.figures import FiguresFound, LookTimes, figures_measured
 from rollouts.metrics.samples import Absence, NoEvidence
-from rollouts.ports import Clock
+from rollouts.ports import BoundedCalls, Clock
 
 Look: TypeAlias = Callable[[MeasuredRun], Awaitable[FiguresFound]]
 
 
 async def figures_taken(
-    look: Look, run: MeasuredRun, metric: Metric, due: Due, *, clock: Clock, now_s: float, patience_s: float
+    look: Look,
+    run: MeasuredRun,
+    metric: Metric,
+    due: Due,
+    *,
+    bounded: BoundedCalls,
+    clock: Clock,
+    now_s: float,
+    patience_s: float,
 ) -> Measurement:
     """The measurement that follows from one look; one that waits for a newer sample looks again later.
 
     Args:
+        bounded: evaluates the condition.
         now_s: seconds since 1970.
         patience_s: how long it waits for evidence that is whole and from after the beginning of the run.
     """
@@ -32,7 +41,7 @@ async def figures_taken(
     began_s = now_s if due.measurement is None else due.measurement.started_at_s
     found = await look(run)
     asked = LookTimes(since_s=run.started_at_s, started_at_s=began_s, now_s=clock.now_s(), patience_s=patience_s)
-    return figures_measured(found, metric.condition, asked)
+    return await bounded.call(figures_measured, found, metric.condition, asked, tenant=run.namespace)
 
 
 async def of_adapter(group: str, setting: str, asked: Awaitable[FiguresFound]) -> FiguresFound:

@@ -31,9 +31,9 @@ from rollouts.metrics.comparison_arms import ArmSeen, look_of, seen_in
 from rollouts.metrics.endpoints import question_to
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.requests import MetricEndpoint, origin_of
-from rollouts.metrics.samples import Absence, MetricData, NoEvidence
-from rollouts.metrics.sources import HttpSource, Question, found_in
-from rollouts.ports import Clock, MetricEndpoints
+from rollouts.metrics.samples import Absence, NoEvidence
+from rollouts.metrics.sources import HttpSource, Question, judged, window_of
+from rollouts.ports import BoundedCalls, Clock, MetricEndpoints
 
 _NUMBERS = re.compile(r"[^\[\], ]+")
 
@@ -54,6 +54,7 @@ class HttpMeasurements:
     Args:
         declared: the endpoints that an administrator declared, by name.
         why_not: why one that is declared cannot be asked, by its name; "" when it is not declared.
+        bounded: evaluates what templates have: conditions, and the times of ranges.
         deadline_s: for each request, below the metric's own timeout.
     """
 
@@ -64,6 +65,7 @@ class HttpMeasurements:
         declared: Callable[[], Mapping[str, MetricEndpoint]],
         why_not: Callable[[str], str] = lambda _name: "",
         secret_values: SecretValues,
+        bounded: BoundedCalls,
         clock: Clock,
         deadline_s: float,
     ) -> None:
@@ -71,9 +73,9 @@ class HttpMeasurements:
         self._declared = declared
         self._why_not = why_not
         self._secret_values = secret_values
+        self._bounded = bounded
         self._clock = clock
         self._deadline_s = deadline_s
-        self._judging = asyncio.Lock()
 
     async def measure(self, run: MeasuredRun, metric: Metric, due: Due, *, now_s: float) -> Measurement:
         """See `MeasurementSource.measure`. Nothing is ever in flight between two requests."""
@@ -89,16 +91,19 @@ class HttpMeasurements:
                 return self._failed(problem, now_s)
         if isinstance(metric.source, Comparison):
             return without_secrets(await self._compared(metric, metric.source, values, run, due, now_s), values)
-        return without_secrets(await self._asked(with_secret_values(metric, values), now_s), values)
+        return without_secrets(await self._asked(run.namespace, metric, values, now_s), values)
 
-    async def _asked(self, metric: Metric, now_s: float) -> Measurement:
-        assert isinstance(metric.source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
-        question = self._question(metric.source, now_s)
+    async def _asked(self, tenant: str, metric: Metric, values: Mapping[str, str], now_s: float) -> Measurement:
+        source, asked = metric.source, with_secret_values(metric, values).source
+        assert isinstance(source, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
+        assert isinstance(asked, PrometheusQuery | WebQuery)  # noqa: S101 - of the same kind
+        question = await self._question(tenant, asked, now_s)
         if isinstance(question, NoEvidence):
-            return self._judged(question, metric, now_s)
+            return measured(question, metric.condition, started_at_s=now_s, finished_at_s=self._clock.now_s())
         answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
-        async with self._judging:  # one answer in each turn of the event loop: a large one takes 10 ms and more
-            return self._judged(found_in(answer, question), metric, now_s)
+        # What reads the answer needs no secret, so it gets the source without them.
+        judging = (answer, source, question.window, metric.condition, now_s, self._clock.now_s())
+        return await self._bounded.call(judged, *judging, tenant=tenant)
 
     async def _compared(
         self, metric: Metric, source: Comparison, values: Mapping[str, str], run: MeasuredRun, due: Due, now_s: float
@@ -111,27 +116,27 @@ class HttpMeasurements:
         for query in look.queries:
             asked = with_secret_values(replace(metric, source=query), values).source
             assert isinstance(asked, PrometheusQuery | WebQuery)  # noqa: S101 - the registry knows no other for us
-            question = self._question(asked, look.at_s)
+            question = await self._question(run.namespace, asked, look.at_s)
             if isinstance(question, NoEvidence):
                 return failure_of(question, now_s=now_s)
             answer = await self._endpoints.ask(question.request, question.endpoint, deadline_s=self._deadline_s)
-            async with self._judging:
-                seen.append(seen_in(answer, look))
+            seen.append(await self._bounded.call(seen_in, answer, look, tenant=run.namespace))
         judge = partial(measurement_of, look, seen, started_at_s=now_s, finished_at_s=self._clock.now_s())
         # Importing scipy takes about a second, in which no pass would run.
         measurement = await asyncio.to_thread(judge) if source.by is ComparedBy.RANKS else judge()
         return replace(measurement, value="") if _has_secret(seen, values) else measurement
 
-    def _question(self, source: HttpSource, now_s: float) -> Question | NoEvidence:
-        """What is asked, and whom; or why nobody can be."""
-        question = question_to(source, self._declared(), now_s=now_s)
+    async def _question(self, tenant: str, source: HttpSource, now_s: float) -> Question | NoEvidence:
+        """What is asked, and whom; or why nobody can be. Raises: CallEnded."""
+        if isinstance(source, PrometheusQuery) and source.range is not None:  # its times are a tenant's expressions
+            window = await self._bounded.call(window_of, source, now_s, tenant=tenant)
+        else:
+            window = window_of(source, now_s)
+        question = question_to(source, self._declared(), window)
         if isinstance(question, NoEvidence):
             why_not = self._why_not(source.endpoint if isinstance(source, PrometheusQuery) else "")
             return NoEvidence(why_not, Absence.ERROR) if why_not else question
         return question
-
-    def _judged(self, found: MetricData, metric: Metric, now_s: float) -> Measurement:
-        return measured(found, metric.condition, started_at_s=now_s, finished_at_s=self._clock.now_s())
 
     def _failed(self, why: str, now_s: float) -> Measurement:
         return failed(why, started_at_s=now_s, finished_at_s=self._clock.now_s())

@@ -28,7 +28,7 @@ from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.run import Due, Task
 from rollouts.core.analysis.schedule import RETRY_S
-from rollouts.errors import RolloutsError, TransientError
+from rollouts.errors import CallEnded, RolloutsError, TransientError
 from rollouts.objects import Key
 from rollouts.ports import Clock
 from rollouts.telemetry import Telemetry
@@ -183,6 +183,8 @@ class Measuring:
                 return await self._patiently(source, order)
         except TimeoutError:
             return self._failed(f"no measurement within {MEASUREMENT_DEADLINE_S:g} s", began_at_s)
+        except CallEnded as exc:
+            return self._failed(f"{exc}: write the condition with fewer calls, or let the query give less", began_at_s)
         except RolloutsError as exc:
             log.warning("measurement_failed", run=str(order.key), source=name, error=type(exc).__name__, why=str(exc))
             return self._failed(f"the API server does not answer as it must: {type(exc).__name__}", began_at_s)

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from rollouts.api.schema import crd_manifests
+from rollouts.bounded.here import Here
 from rollouts.controller.wiring import EXIT_STOPPED, run_controller
 from rollouts.metrics.requests import HttpAnswer, HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer
 from rollouts.objects import ANALYSIS_RUN, EVENT, Manifest
@@ -158,6 +159,7 @@ class Stage:
             stop=stop,
             on_ready=self.telemetry.append,
             metrics=self.metrics,
+            bounded=Here(),
         )
 
     def now_s(self) -> float:

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rollouts.api.spec.analysis.run import parse_run
+from rollouts.bounded.here import Here
 from rollouts.clock import SystemClock
 from rollouts.controller.analysis.http_measurements import HttpMeasurements, SecretProblem
 from rollouts.controller.analysis.sources import MeasuredRun
@@ -75,7 +76,7 @@ async def taken(metric: Any, echo: Any, *, secret_values: Any = values) -> Measu
     args = [{"name": name, "valueFrom": {"secretKeyRef": {"name": "keys", "key": name}}} for name in names]
     (parsed,) = parse_run({"metrics": [metric], "args": args}).metrics
     source = HttpMeasurements(
-        endpoints=echo, declared=dict, secret_values=secret_values, clock=SystemClock(), deadline_s=5.0
+        endpoints=echo, declared=dict, secret_values=secret_values, bounded=Here(), clock=SystemClock(), deadline_s=5.0
     )
     due = Due(metric="m", task=Task.TAKE, number=1)
     return await source.measure(RUN, parsed, due, now_s=SystemClock().now_s())
@@ -210,7 +211,7 @@ async def test_an_asker_that_refuses_the_address_tells_no_secret() -> None:
 async def test_a_stop_is_answered_without_a_question() -> None:
     """Nothing of it is in flight; a forged record of one ends."""
     source = HttpMeasurements(
-        endpoints=Echo(1), declared=dict, secret_values=values, clock=SystemClock(), deadline_s=5.0
+        endpoints=Echo(1), declared=dict, secret_values=values, bounded=Here(), clock=SystemClock(), deadline_s=5.0
     )
     (metric,) = parse_run({"metrics": [{"name": "m", "provider": {"web": {"url": "https://a.example"}}}]}).metrics
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.bounded.here import Here
 from rollouts.cluster.client import Client
 from rollouts.controller.analysis.cluster_sources import cluster_sources
 from rollouts.controller.analysis.sources import MeasuredRun, name_of
@@ -88,7 +89,7 @@ def compared(of: ComparedSource, cluster: Measured, *, run: MeasuredRun = RUN, l
         client = Client(
             ScriptedApi(otherwise=cluster.answer), clock=clock, may_write=lambda: False, request_deadline_s=1.0
         )
-        takers = cluster_sources(ClusterMetrics(client, clock), client=client, clock=clock)
+        takers = cluster_sources(ClusterMetrics(client, clock), client=client, bounded=Here(), clock=clock)
         carried: tuple[tuple[str, str], ...] = ()
         for number in range(1, looks + 1):
             due = Due(metric="m", task=Task.TAKE, number=number, carried=carried)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from rollouts.bounded.here import Here
 from rollouts.cluster.client import Client
 from rollouts.controller.analysis.cluster_sources import cluster_sources
 from rollouts.controller.analysis.sources import MeasuredRun, name_of
@@ -105,7 +106,7 @@ def play(scenario: Callable[[Measure, ScriptedApi], Coroutine[Any, Any, None]], 
         clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S)
         client = Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0)
         cluster = ClusterMetrics(client, clock)
-        takers = cluster_sources(cluster, client=client, clock=clock)
+        takers = cluster_sources(cluster, client=client, bounded=Here(), clock=clock)
 
         async def measure(
             source: ClusterSource,

@@ -6,6 +6,7 @@ linear time.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,9 +16,13 @@ from rollouts.api.v1alpha1.analysis import DryRun, MeasurementRetention
 from rollouts.core.analysis.metric import MEASUREMENTS_KEPT
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.expressions import Result, compiled
+from rollouts.pattern_cost import steps_of
 
 KEPT_MAX = 1000
 """Measurements of a metric: all of them are in the status, and an object of the API server has its limits."""
+
+PATTERN_STEPS_MAX = 1_000
+"""A millisecond: patterns are matched where specs are read, each with each name."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_ -]+")
 _EVERY = (".*", "^.*$", ".+")
@@ -97,8 +102,12 @@ def matches(pattern: str, name: str) -> bool:
         return True
     if _PLAIN.fullmatch(pattern):
         return pattern in name
+    if steps_of(pattern) > PATTERN_STEPS_MAX:
+        raise ValueError(
+            f"{pattern[:100]!r} is too large for a regular expression: write a shorter one, without large repetitions"
+        )
+    quoted = json.dumps(pattern, ensure_ascii=False)
     try:
-        expression = compiled("name.matches(pattern)", variables=("name", "pattern"), result=Result.TRUTH)
-        return expression.truth({"name": name, "pattern": pattern})
+        return compiled(f"name.matches({quoted})", variables=("name",), result=Result.TRUTH).truth({"name": name})
     except (ExpressionFailed, ExpressionInvalid) as error:
         raise ValueError(f"{pattern!r} cannot be used as a regular expression (RE2): {error}") from error

@@ -66,13 +66,18 @@ def metered(units: int) -> Iterator[None]:
 class Expression:
     """A compiled expression; `compiled` makes it."""
 
-    __slots__ = ("_program", "_shape", "result", "source")
+    __slots__ = ("_program", "_shape", "_variables", "result", "source")
 
-    def __init__(self, source: str, result: Result, program: Any, shape: Shape) -> None:
+    def __init__(self, source: str, variables: tuple[str, ...], result: Result, program: Any, shape: Shape) -> None:
         self.source = source
+        self._variables = variables
         self.result = result
         self._program = program
         self._shape = shape
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process compiles it again."""
+        return _again, (self.source, self._variables, self.result)
 
     def truth(self, data: Data) -> bool:
         """Its value for `data`, true or false. Raises: ExpressionFailed."""
@@ -159,7 +164,12 @@ def compiled(source: str, *, variables: tuple[str, ...], result: Result) -> Expr
         )
     if shape.units(SMALL) > UNITS_MAX:
         raise ExpressionInvalid("may cost too much for any input; write it with fewer calls and fewer +")
-    return Expression(source, result, program, shape)
+    return Expression(source, variables, result, program, shape)
+
+
+@lru_cache(maxsize=256)
+def _again(source: str, variables: tuple[str, ...], result: Result) -> Expression:
+    return compiled(source, variables=variables, result=result)
 
 
 def _library() -> Any:

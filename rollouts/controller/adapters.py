@@ -39,7 +39,12 @@ log = structlog.get_logger()
 
 def bounded_process(clock: Clock) -> BoundedProcess:
     """What evaluates expressions beside the event loop."""
-    imports = ("rollouts.metrics.figures", "rollouts.metrics.comparison_arms", *expressions.LIBRARY)
+    imports = (
+        "rollouts.controller.facts.off_loop",
+        "rollouts.metrics.figures",
+        "rollouts.metrics.comparison_arms",
+        *expressions.LIBRARY,
+    )
     return BoundedProcess(clock=clock, imports=imports)
 
 

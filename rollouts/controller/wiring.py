@@ -40,6 +40,7 @@ from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.live_providers import LiveProviders
+from rollouts.controller.facts.off_loop import WorkedOut
 from rollouts.controller.facts.proxies import Proxies
 from rollouts.controller.facts.route_kinds import RouteKinds, kinds_of
 from rollouts.controller.facts.server_time import following
@@ -129,7 +130,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
             metrics = await stack.enter_async_context(contextlib.aclosing(metric_asker(settings, clock=clock)))
         if bounded is None:
             bounded = await stack.enter_async_context(contextlib.aclosing(bounded_process(clock)))
-        declared = DeclaredProbes(settings.data_plane_ca, clock=clock)
+        declared = DeclaredProbes(settings.data_plane_ca, bounded=bounded, clock=clock)
         probes = await stack.enter_async_context(contextlib.aclosing(declared))
         controller = Controller(
             settings,
@@ -203,7 +204,7 @@ class Controller:
         self._deferred = DeferredStatus(clock=clock)
         client = partial(Client, api, clock=clock, may_write=may_write, on_request=self.telemetry.on_request, rng=rng)
         self._client = client(request_deadline_s=REQUEST_DEADLINE_S)
-        self._traffic_providers = self._declared(providers, namespace=namespace)
+        self._traffic_providers = self._declared(providers, WorkedOut(bounded, clock=clock), namespace=namespace)
         declared = None if settings.proxy_mode == "auto" else ProxyMode(settings.proxy_mode)
         self._proxies = Proxies(
             client=self._client, api=api, declared=declared, on_change=self._wake_all, ask_nodes=learnt_lag_s
@@ -235,13 +236,14 @@ class Controller:
     def _why_unseen(self, kind: Kind, namespace: str) -> str:
         return self._evidence.why_unseen(kind, namespace)  # the watches are made later than the readers
 
-    def _declared(self, providers: LiveProviders, *, namespace: str) -> TrafficProviders:
+    def _declared(self, providers: LiveProviders, answers: WorkedOut, *, namespace: str) -> TrafficProviders:
         return TrafficProviders(
             api=self._api,
             client=self._client,
             clock=self._clock,
             rng=random.Random(self._settings.identity),  # noqa: S311 - jitter of its own: most clusters have none to watch
             providers=providers,
+            answers=answers,
             namespace=namespace,
             named=lambda name: bool(self._naming(name)),
             on_change=self._wake_naming,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from rollouts.core.model.traffic import Acceptance, Answer, LiveSeen, VerifiedBy
-from rollouts.errors import ExpressionFailed, SettingsInvalid, Unanswered
-from rollouts.ports import Clock, LiveQuestion
+from rollouts.errors import CallEnded, ExpressionFailed, SettingsInvalid, Unanswered
+from rollouts.ports import BoundedCalls, Clock, LiveQuestion
 from rollouts.traffic.declared.probe import DeclaredProbe
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rollouts.probes.exchange import Replica
 
 ANSWER_MAX_BYTES = 256 * 1024
-"""The evaluation of an answer of this size takes 20 ms, during which nothing else runs."""
+"""The evaluation of an answer of this size takes 20 ms."""
 
 _SHOWN = 3  # replicas in a message
 
@@ -29,11 +29,13 @@ class DeclaredProbes:
 
     Args:
         ca_file: PEM file of certificate authorities to trust besides the public ones; None for none.
+        bounded: evaluates the expressions about paths and answers.
         clock: dates the answers.
     """
 
-    def __init__(self, ca_file: Path | None, *, clock: Clock) -> None:
+    def __init__(self, ca_file: Path | None, *, bounded: BoundedCalls, clock: Clock) -> None:
         self._ca_file = ca_file
+        self._bounded = bounded
         self._clock = clock
         self._askers: dict[bool, Asker] = {}
 
@@ -48,7 +50,7 @@ class DeclaredProbes:
                 verdicts = await self._asked(probe, question, deadline_s)
         except TimeoutError:
             verdicts = [Acceptance(Answer.UNKNOWN, f"no answer within {deadline_s:g} s")]
-        except (ExpressionFailed, SettingsInvalid, Unanswered) as exc:
+        except (CallEnded, ExpressionFailed, SettingsInvalid, Unanswered) as exc:
             verdicts = [Acceptance(Answer.UNKNOWN, str(exc))]
         bad = [each for each in verdicts if each.answer is not Answer.YES]
         return LiveSeen(
@@ -66,11 +68,11 @@ class DeclaredProbes:
             await each.aclose()
 
     async def _asked(self, probe: DeclaredProbe, question: LiveQuestion, deadline_s: float) -> list[Acceptance]:
-        """One verdict for each address. Raises: ExpressionFailed; SettingsInvalid; Unanswered."""
+        """One verdict for each address. Raises: CallEnded; ExpressionFailed; SettingsInvalid; Unanswered."""
         if not question.objects:
             raise Unanswered(f"the controller has not read {question.route} yet")
-        user = question.objects[0]
-        path = probe.path_of(user)
+        user, tenant = question.objects[0], question.route.namespace
+        path = await self._bounded.call(probe.path_of, user, tenant=tenant)
         asker = self._asker(tls=probe.url.startswith("https:"))
 
         async def one(replica: Replica) -> Acceptance:
@@ -78,9 +80,8 @@ class DeclaredProbes:
                 answer = await asker.get(replica, path, deadline_s=deadline_s, most_bytes=ANSWER_MAX_BYTES)
             except Unanswered as exc:
                 return Acceptance(Answer.UNKNOWN, str(exc))
-            found = probe.judged(
-                answer, user, question.split, stable=question.stable_service, canary=question.canary_service
-            )
+            services = question.stable_service, question.canary_service
+            found = await self._bounded.call(probe.judged, answer, user, question.split, *services, tenant=tenant)
             return Acceptance(found.answer, f"{replica.display_name}: {found.message}" if found.message else "")
 
         replicas = await asker.replicas(probe.url, deadline_s=deadline_s)

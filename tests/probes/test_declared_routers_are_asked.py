@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rollouts.bounded.here import Here
 from rollouts.clock import SystemClock
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.live_providers import LiveProviders
@@ -53,7 +54,7 @@ def asked(percent: int = 20, **changes: Any) -> LiveQuestion:
 @pytest.fixture
 async def probes() -> AsyncIterator[DeclaredProbes]:
     """They are closed afterwards."""
-    made = DeclaredProbes(None, clock=SystemClock())
+    made = DeclaredProbes(None, bounded=Here(), clock=SystemClock())
     yield made
     await made.aclose()
     await made.aclose()

@@ -30,6 +30,7 @@ from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.act.performer import Performer, RolloutVersion
 from rollouts.controller.act.render import render, render_notice, render_status
+from rollouts.controller.facts.off_loop import NotWorkedOut
 from rollouts.controller.loop.deferred import ANSWER_DEFERRED_S, COUNTERS_DEFERRED_S, DeferredStatus
 from rollouts.controller.loop.stopped import reason_of, stopped_status
 from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen, Undecided, Unreadable
@@ -158,13 +159,21 @@ class Worker:
 
     async def _pass_or_stop(self, this: _Pass) -> None:
         try:
-            await self._pass(this)
+            await self._pass_with_answers(this)
         except TerminalError as exc:
             if this.rollout is None:
                 raise
             await self._stop(this, this.rollout, exc)
         else:
             self._queue.succeeded(this.key)
+
+    async def _pass_with_answers(self, this: _Pass) -> None:
+        """The pass, once more for each answer of a provider that was not worked out yet; nothing is written before it is."""
+        while True:
+            try:
+                return await self._pass(this)
+            except NotWorkedOut as exc:
+                await exc.work_out()
 
     async def _pass(self, this: _Pass) -> None:
         """Observes, decides, renders and acts, as the picture in ARCHITECTURE.md shows."""

@@ -21,6 +21,7 @@ from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import ProviderObject
 from rollouts.controller.facts.live_providers import LiveProviders
+from rollouts.controller.facts.off_loop import WorkedOut, off_loop
 from rollouts.controller.providers.agenda import Agenda
 from rollouts.controller.providers.declarations import provider_of, tried
 from rollouts.controller.providers.declared_kind import DeclaredKind
@@ -62,6 +63,7 @@ class TrafficProviders:
     """Keeps `providers` up to date with the cluster.
 
     Args:
+        answers: those of providers with expressions.
         namespace: where objects are tried; the controller's own.
         named: whether some Rollout names the provider; called rarely.
         on_change: called with a provider's name after `providers` has changed for it.
@@ -76,6 +78,7 @@ class TrafficProviders:
         clock: Clock,
         rng: random.Random,
         providers: LiveProviders,
+        answers: WorkedOut,
         namespace: str,
         named: Callable[[str], bool],
         on_change: Callable[[str], None],
@@ -87,6 +90,7 @@ class TrafficProviders:
         self._client = client
         self._clock = clock
         self._providers = providers
+        self._answers = answers
         self._namespace = namespace
         self._named = named
         self._on_change = on_change
@@ -183,7 +187,7 @@ class TrafficProviders:
         if before is not None and before.ready == judged.ready and (judged.ready or before.message == judged.message):
             return
         if judged.ready and entry.provider is not None:
-            self._providers.has(entry.provider)
+            self._providers.has(off_loop(entry.provider, self._answers))
             self._on_ready(entry.provider)
         else:
             self._providers.lacks(name, judged.message)

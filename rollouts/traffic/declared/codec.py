@@ -30,7 +30,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -68,9 +68,9 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
 
     Raises: SpecInvalid, with every problem at once, including failed tests.
     """
-    size_bytes = len(json.dumps(declaration, ensure_ascii=False).encode(errors="replace"))
-    if size_bytes > SPEC_BYTES_MAX:
-        message = f"has {size_bytes} bytes, and at most {SPEC_BYTES_MAX} are allowed; remove tests, or make their objects smaller"
+    text = json.dumps(declaration, ensure_ascii=False).encode(errors="replace")
+    if len(text) > SPEC_BYTES_MAX:
+        message = f"has {len(text)} bytes, and at most {SPEC_BYTES_MAX} are allowed; remove tests, or make their objects smaller"
         raise SpecInvalid((SpecProblem("tests", message),))
     read = SettingsReader(declaration)
     match, weight = read.part("match"), read.part("weight")
@@ -78,6 +78,7 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     space = _named(read.part("serviceNamespace"))
     header = read_header(read.part("header"), places=places)
     found = Declared(
+        declaration=text,
         name=read.text("name", needed=True),
         kinds=_kinds(match) if match is not None else (),
         backends=places,
@@ -161,6 +162,7 @@ class Declared(Rules):
     """A provider that `declared` made. A Rollout's settings for it: `name`, and optionally `namespace`, of the object.
 
     Args:
+        declaration: what `declared` makes it from, as JSON.
         backends: path to the lists of backends.
         weight: the field of a backend that is its weight.
         accepts: how to know that an object is accepted; None when nothing shows it.
@@ -170,6 +172,7 @@ class Declared(Rules):
         header: how requests are routed by headers; None when they cannot be.
     """
 
+    declaration: bytes = field(repr=False)
     name: str
     kinds: tuple[Kind, ...]
     backends: str

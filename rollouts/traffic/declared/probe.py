@@ -55,7 +55,7 @@ class DeclaredProbe(Struct, frozen=True, kw_only=True):
             )
         return found
 
-    def judged(self, answer: bytes, user: Manifest, want: Split, *, stable: str, canary: str) -> Acceptance:
+    def judged(self, answer: bytes, user: Manifest, want: Split, stable: str, canary: str) -> Acceptance:
         """What the answer means: YES when the router follows the object, NO when not, UNKNOWN when the answer is unclear.
 
         Args:
@@ -125,9 +125,7 @@ def run_answers(probe: DeclaredProbe | None, test: SettingsReader, user: Manifes
     for each in answers:
         body, live = each.anything("body"), each.flag("live")
         each.done()
-        verdict = probe.judged(
-            json.dumps(body).encode(), managed, Split(Fraction(percent, 100)), stable="stable", canary="canary"
-        )
+        verdict = probe.judged(json.dumps(body).encode(), managed, Split(Fraction(percent, 100)), "stable", "canary")
         found.add(live)
         if (verdict.answer is Answer.YES) is not live:
             said = "is live" if verdict.answer is Answer.YES else f"is not live: {verdict.message}"

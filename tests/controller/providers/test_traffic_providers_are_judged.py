@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from rollouts.api.schema import crd_manifests
+from rollouts.bounded.here import Here
 from rollouts.controller.wiring import EXIT_STOPPED, run_controller
 from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Manifest
 from rollouts.ports import MERGE_PATCH, Request
@@ -115,7 +116,9 @@ class Running:
         stop = self.stops[identity] = asyncio.Event()
         settings = Settings(leader_elect=leader_elect, identity=identity, lease_namespace="default")
         running = asyncio.create_task(
-            run_controller(settings, api=self.door, clock=self.cluster.clock, stop=stop, on_ready=self.ready.append)
+            run_controller(
+                settings, api=self.door, clock=self.cluster.clock, stop=stop, on_ready=self.ready.append, bounded=Here()
+            )
         )
         try:
             yield

@@ -1,0 +1,151 @@
+"""What a tenant writes into analyses costs nobody else a thing: no Lease, no health, no Rollout of another namespace."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.controllers import confined_controller
+from tests.e2e.manifests import Manifest, canary
+from tests.e2e.stage import Stage
+from tests.lab.control_plane import ControlPlane
+from tests.lab.processes import free_ports
+
+pytestmark = pytest.mark.controlplane
+
+RUNS = 20
+HEALTHY_WITHIN_S = 1.0  # of a probe in the chart
+LETTERS = "".join(random.Random(1).choices("ab", k=65_000))  # noqa: S311 - RE2's short cuts fail on it
+ANSWERS = {
+    "/attack": {"n": list(range(300)), "s": LETTERS[:2_000]},
+    "/numbers": {"n": list(range(300)), "s": LETTERS[:60]},
+    "/text": {"n": [1], "s": LETTERS},
+}
+CONDITIONS = (
+    ("/attack", 'result.n.all(x, result.s.matches("[ab]*a[ab]{900}c") == false)'),  # it ended controllers
+    ("/attack", 'all(result.n, {result.s matches "[ab]{9}c" || # >= 0})'),
+    ("/numbers", 'all(result.n, {result.s matches "[ab]*a[ab]{9}c" || # >= 0})'),
+    ("/numbers", "all(result.n, {any(result.n, {# < 0}) || # >= 0})"),
+    ("/text", 'result.s matches "[ab]*a[ab]{12}c" || len(result.n) > 0'),
+)
+"""Near the limit of what a condition may cost for its answer, and beyond it."""
+
+
+class Answers(BaseHTTPRequestHandler):
+    """The answer of each path."""
+
+    def do_GET(self) -> None:
+        """Answers."""
+        answer = json.dumps(ANSWERS[self.path]).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is overridden
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server that is declared."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_address[1]}"
+        found.shutdown()
+
+
+@contextmanager
+def healthy(address: str) -> Iterator[None]:
+    """Asks /healthz all the time, and fails when one answer is not 200 within a second."""
+    over, wrong, asked = threading.Event(), list[str](), 0
+
+    def ask() -> None:
+        nonlocal asked
+        with httpx.Client(base_url=f"http://{address}", timeout=HEALTHY_WITHIN_S, trust_env=False) as client:
+            while not over.wait(0.1):
+                asked += 1
+                try:
+                    if (answer := client.get("/healthz")).status_code != 200:
+                        wrong.append(answer.text)
+                except httpx.HTTPError as error:
+                    wrong.append(type(error).__name__)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield
+    finally:
+        over.set()
+        asking.join()
+    assert wrong == []
+    assert asked > 0
+
+
+def run(name: str, url: str) -> Manifest:
+    """An AnalysisRun that evaluates each of the conditions every second, whatever comes of it."""
+    metrics = [
+        {
+            "name": f"m{place}",
+            "interval": "1s",
+            "consecutiveErrorLimit": 1_000,
+            "failureLimit": 1_000,
+            "inconclusiveLimit": 1_000,
+            "successCondition": condition,
+            "provider": {"web": {"url": f"{url}{path}"}},
+        }
+        for place, (path, condition) in enumerate(CONDITIONS)
+    ]
+    return {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "AnalysisRun",
+        "metadata": {"name": name},
+        "spec": {"metrics": metrics},
+    }
+
+
+def ready_in_s(stage: Stage, *names: str) -> float:
+    """Seconds from the creation of a Rollout until it is Ready; of several the least."""
+    took_s = []
+    for name in names:
+        began_s = time.monotonic()
+        stage.apply(canary(name, replicas=1))
+        stage.wait_ready(name)
+        took_s.append(time.monotonic() - began_s)
+    return min(took_s)
+
+
+def test_expressions_of_one_tenant_cost_another_nothing(
+    control_plane: ControlPlane,
+    controller_kubeconfig: Path,
+    server: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """The first of them took the Lease from a controller within 19 s, and from each that came after it."""
+    victim, attacker = control_plane.new_namespace(), control_plane.new_namespace()
+    health = f"127.0.0.1:{free_ports(1)[0]}"
+    flags = (f"--prometheus-url={server}", f"--health-address={health}")
+    logs = Path(control_plane.folder, "logs")
+    with confined_controller(controller_kubeconfig, victim, attacker, logs=logs, flags=flags):
+        mine, theirs = Stage(control_plane, victim), Stage(control_plane, attacker)
+        ready_in_s(mine, "first")
+        alone_s = ready_in_s(mine, "a1", "a2", "a3")
+        with healthy(health):
+            theirs.apply(*(run(f"run{at}", server) for at in range(RUNS)))
+            theirs.until("analysisruns", "run0", lambda one: "metricResults" in one.get("status", {}))
+            beside_s = ready_in_s(mine, "b1", "b2", "b3")
+        record_property("alone_s", alone_s)
+        record_property("beside_s", beside_s)
+        assert beside_s <= 2 * alone_s + 1, f"{beside_s:.2f} s beside the runs, {alone_s:.2f} s without"
+        control_plane.end_in(victim)
+        control_plane.end_in(attacker)

@@ -13,7 +13,7 @@ _FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
-@lru_cache(maxsize=4096)  # the passes of one update read and write the same few times
+@lru_cache(maxsize=1024)  # the passes of one update read and write the same few times
 def parse_time(text: str) -> float:
     """Seconds since 1970 of an RFC 3339 time, to the microsecond.
 
@@ -44,7 +44,7 @@ def time_or_0(text: object) -> float:
         return 0.0
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def format_time(at_s: float) -> str:
     """RFC 3339 in UTC; microseconds only when there are any: `2026-01-31T12:00:00.250000Z`.
 

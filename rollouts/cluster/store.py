@@ -13,6 +13,7 @@ import asyncio
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Generic, NamedTuple
 
 from rollouts.cluster.decoding import UnreadableObject
@@ -23,6 +24,7 @@ from rollouts.ports import Clock
 
 BARRIER_DEADLINE_S = 30.0
 TOMBSTONES = 4096  # deletions that are remembered for each kind, because events may come late or twice
+TOMBSTONE_S = 900.0  # and no longer than this
 
 
 class Change(NamedTuple, Generic[T]):
@@ -94,7 +96,7 @@ class Table(Generic[T]):
         self._orphans_by = orphans_by
         self._orphans: dict[tuple[str, str], dict[NamespacedName, T]] = {}
         self._scopes = {scope: _Scope() for scope in scopes}
-        self._tombstones: dict[str, int] = {}
+        self._tombstones: dict[str, tuple[int, float]] = {}  # by uid: version, and until when; the oldest is the first
         self._written: dict[NamespacedName, _Written] = {}
 
     def __len__(self) -> int:
@@ -171,7 +173,7 @@ class Table(Generic[T]):
         if version and (
             (current is not None and current.metadata.version >= version)
             or self._is_old(where, version)
-            or self._tombstones.get(uid, 0) >= version  # the watch came before the answer to our write
+            or self._buried(uid) >= version  # the watch came before the answer to our write
         ):
             version = 0
         elif resource_version is None and before is not None and before.uid == uid:
@@ -227,7 +229,7 @@ class Table(Generic[T]):
             return None
         if before is not None and before.metadata.version >= version:
             return None
-        if self._tombstones.get(metadata.uid, -1) >= version:
+        if self._buried(metadata.uid) >= version:
             return None
         if before is not None and before.metadata.uid != metadata.uid:  # the event of its deletion is late or lost
             self._bury(before.metadata.uid, version)
@@ -244,7 +246,7 @@ class Table(Generic[T]):
             before is not None and before.metadata.version >= metadata.version
         ):
             return False
-        if self._tombstones.get(metadata.uid, -1) >= metadata.version:
+        if self._buried(metadata.uid) >= metadata.version:
             return False
         self.unreadable[where] = seen
         return True
@@ -378,10 +380,16 @@ class Table(Generic[T]):
             yield self._orphans, (metadata.namespace, labels[self._orphans_by])
 
     def _bury(self, uid: str, version: int) -> None:
-        self._tombstones.pop(uid, None)  # it moves to the end, and the oldest is forgotten first
-        self._tombstones[uid] = version
-        if len(self._tombstones) > TOMBSTONES:
-            del self._tombstones[next(iter(self._tombstones))]
+        now_s = self._clock.monotonic_s()
+        self._tombstones.pop(uid, None)  # it moves to the end
+        self._tombstones[uid] = version, now_s + TOMBSTONE_S
+        for oldest in tuple(islice(self._tombstones, 2)):  # more go than come, until none is old
+            if len(self._tombstones) > TOMBSTONES or self._tombstones[oldest][1] < now_s:
+                del self._tombstones[oldest]
+
+    def _buried(self, uid: str) -> int:
+        """The version in which an object was deleted; -1 for one that was not, or long ago."""
+        return self._tombstones.get(uid, (-1, 0.0))[0]
 
 
 class Store:

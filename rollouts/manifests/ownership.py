@@ -217,7 +217,7 @@ def config_note_of(annotations: Mapping[str, str]) -> tuple[ConfigUse, ...] | No
     return _config_noted(text) if text else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _config_noted(text: str) -> tuple[ConfigUse, ...] | None:
     try:
         noted = json.loads(text)

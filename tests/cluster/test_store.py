@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from rollouts.cluster.decoding import UnreadableObject
-from rollouts.cluster.store import TOMBSTONES, Change, Store, Table
+from rollouts.cluster.store import TOMBSTONE_S, TOMBSTONES, Change, Store, Table
 from rollouts.cluster.structs import Metadata, ReplicaSetObject
 from rollouts.objects import POD, REPLICA_SET
 from tests.cluster.tables import NAME, HandClock, empty, replica_set
@@ -127,6 +127,20 @@ def test_remembered_deletions_are_bounded() -> None:
         table.remove("", replica_set(number + 1, uid=f"u{number}"))
 
     assert len(table._tombstones) == TOMBSTONES
+
+
+def test_a_deletion_is_forgotten_when_no_event_can_be_so_late() -> None:
+    """A day of updates must keep no more than an hour of them."""
+    clock = HandClock()
+    _, table = empty(clock)
+    for number in range(10):
+        table.remove("", replica_set(number + 1, uid=f"u{number}"))
+    clock.at_s += TOMBSTONE_S + 1
+    for number in range(10, 20):
+        table.remove("", replica_set(number + 1, uid=f"u{number}"))
+
+    assert len(table._tombstones) == 10
+    assert table.put("", replica_set(15, uid="u19")) is None
 
 
 def test_a_new_list_reports_what_came_what_changed_and_what_has_gone() -> None:

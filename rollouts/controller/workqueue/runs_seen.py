@@ -22,7 +22,7 @@ from rollouts.errors import SpecInvalid
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import REVISION
 
-KEPT_MAX = 10_000  # runs, 1 KB each; those that are gone make room for others
+KEPT_MAX = 10_000  # runs, 1 KB each
 MESSAGE_MAX = 300  # characters: it becomes a part of one line in status
 
 
@@ -42,6 +42,10 @@ class RunsSeen:
         if len(self._seen) > KEPT_MAX:
             self._seen.popitem(last=False)
         return found
+
+    def forget(self, uid: str) -> None:
+        """Drops a run that is gone."""
+        self._seen.pop(uid, None)
 
 
 def unread(run: UnreadableObject) -> RunSeen:

@@ -95,6 +95,8 @@ class Triggers:
         """
         if before is not None and after is not None and self._says_the_same(before, after):
             return frozenset()
+        if isinstance(before, AnalysisRunObject) and after is None:
+            self._runs.forget(before.metadata.uid)
         return frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
 
     def _keys_of(self, seen: Watched) -> Iterable[Key]:

@@ -60,7 +60,7 @@ def hashing(data: Mapping[str, str] | None, binary_data: Mapping[str, str] | Non
     return short_hash(digest.digest()) if key else short_name(digest.digest())
 
 
-@lru_cache(maxsize=4096)  # each pass asks for the names of the same copies
+@lru_cache(maxsize=1024)  # each pass asks for the names of the same copies
 def copy_name(kind: ConfigKind, *, rollout: str, source: str, content: str, salt: str = "") -> str:
     """`<source>-<hash>`, at most 253 characters: a copy's name. Two Rollouts never share one; equal content has it again.
 
@@ -85,7 +85,7 @@ def config_revision(template_hash: str, uses: Iterable[ConfigUse]) -> str:
     return _config_revision(template_hash, config) if config else template_hash
 
 
-@lru_cache(maxsize=4096)  # each pass asks for the same revision
+@lru_cache(maxsize=1024)  # each pass asks for the same revision
 def _config_revision(template_hash: str, config: tuple[tuple[str, str, str], ...]) -> str:
     """`config_revision` of at least one use, as kind, source and content."""
     return short_hash(canonical_json({"template": template_hash, "config": [list(each) for each in config]}))

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouts.core.forecast import Pods, Rehearsal, StageKind, rehearse, with_revision
+from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.limits import surge_and_unavailable
@@ -14,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting, named_services
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight, Step
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
 from tests.core.model import World, annotated, router, service, snapshot, world
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
@@ -305,3 +306,13 @@ def test_a_new_rollout_with_a_route_that_nobody_has_taken_yet_is_rehearsed_to_it
     told = rehearse(replace(seen_of(there), routes=there.routes), startup_s=0.0)
 
     assert (told.stuck, told.end.status.stable_revision) == (None, "a")
+
+
+def test_an_analysed_update_of_0_replicas_is_told_to_stop_at_its_analysis() -> None:
+    """There are no pods to judge; what goes on is said, too."""
+    smoke = Analysis(path="spec.strategy.canary.steps[1].analysis", settings={}, templates=("smoke",))
+    told = rehearsed(Canary(steps=(SetWeight(25), Analyze(smoke))), replicas=0)
+
+    assert told.stuck is not None
+    assert (told.stuck.reason, max(each.most_pods for each in told.stages)) == (Reason.ANALYSIS_NEEDS_PODS, 0)
+    assert "scaled up" in told.stuck.message

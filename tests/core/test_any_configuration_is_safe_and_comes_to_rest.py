@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rollouts.core.model.config import ConfigVersioning
+from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.config_moves import CONFIGURATION, OF_SECRETS
 from tests.core.config_worlds import CRED, REFS, WITH_SECRET, source_written
 from tests.core.model import World, world
@@ -23,7 +24,6 @@ from tests.core.test_any_world_is_safe_and_comes_to_rest import (
     PASSES,
     PEOPLE,
     WITH_ROUTES,
-    assert_comes_to_rest,
     played,
     upgraded,
 )

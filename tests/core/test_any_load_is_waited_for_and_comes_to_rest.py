@@ -10,6 +10,7 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.load_moves import GATES, LOAD
 from tests.core.model import World, world
 from tests.core.test_any_world_is_safe_and_comes_to_rest import (
@@ -18,7 +19,6 @@ from tests.core.test_any_world_is_safe_and_comes_to_rest import (
     MORE,
     PASSES,
     PEOPLE,
-    assert_comes_to_rest,
     played,
 )
 from tests.core.worlds import edited, settled

@@ -11,12 +11,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from rollouts.core.decide import decide
 from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.model.frozen import replace
@@ -27,10 +25,8 @@ from rollouts.core.model.rollout import (
     PodMetadata,
     Strategy,
     TrafficRouting,
-    named_services,
 )
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import (
     Analyze,
     MatchTrafficWeight,
@@ -52,13 +48,12 @@ from rollouts.core.model.traffic import (
     Split,
     TextMatch,
 )
-from tests.core.autoscalers import Load
+from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.config_moves import CONFIGURATION, OF_SECRETS
-from tests.core.config_worlds import CONF, MAYBE, REFS, config_healed, source_written, with_configs
+from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs
 from tests.core.load_moves import LOAD
 from tests.core.measured_runs import runs_ended, runs_measured
-from tests.core.model import World, annotated, deleted, made_by_users, orphaned, route, router, service, snapshot, world
-from tests.core.sources import meaning
+from tests.core.model import World, annotated, deleted, orphaned, router, service, snapshot, world
 from tests.core.worlds import (
     applied_again,
     deleting,
@@ -66,7 +61,6 @@ from tests.core.worlds import (
     garbage_collected,
     gateways_caught_up,
     later,
-    one,
     pods_heard,
     pods_ready,
     pods_unready,
@@ -76,13 +70,11 @@ from tests.core.worlds import (
     route_put_back,
     running,
     settled,
-    sizes,
     slices_caught_up,
     status_wiped,
     with_route,
     without_route,
 )
-from tests.invariants.every import nothing_more_to_do
 
 EXAMPLES = int(os.environ.get("ROLLOUTS_WORLDS", "20000" if os.environ.get("ROLLOUTS_DEEP") == "1" else "600"))
 UNHURRIED = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -98,6 +90,7 @@ ROUTED_STEPS = (
     MatchTrafficWeight(),
     PauseUntilPromoted(),
 )
+PINNED_STEPS = (SetWeight(50), SetCanaryReplicas(0), Pause(5), SetCanaryReplicas(9), PauseUntilPromoted())
 NAMED = PodMetadata(labels={"role": "canary"})
 STABLE = PodMetadata(labels={"role": "stable"}, annotations={"tier": "1"})
 
@@ -118,7 +111,7 @@ ROUTED = (
         canary_service="cart-canary",
     ),
     Canary(steps=STEPS, traffic_routing=TrafficRouting(dynamic_stable_scale=True), abort_scale_down_delay_s=0),
-    Canary(steps=(SetWeight(50), SetCanaryReplicas(0), Pause(5)), traffic_routing=TrafficRouting(), canary_service="c"),
+    Canary(steps=PINNED_STEPS, traffic_routing=TrafficRouting(), canary_service="c"),
 )
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
 ASKED, TIMED, COUNTED = router("gatewayAPI", "asked-cart"), router("istio", "cart"), router("nginx", "counted-cart")
@@ -264,6 +257,8 @@ PEOPLE: dict[str, Move] = {
     "other drains": lambda there, i, _j: edited(there, drain=DRAINS[i % len(DRAINS)]),
     "a new template": lambda there, i, _j: edited(there, revision=REVISIONS[i % 4]),
     "another number of replicas": lambda there, i, _j: edited(there, replicas=i % 8),
+    "scaled to 0": lambda there, _i, _j: edited(there, replicas=0),
+    "scaled to 0 and back": lambda there, i, _j: edited(settled(edited(there, replicas=0), seconds=i), replicas=i + 1),
     "paused": lambda there, i, _j: edited(there, paused=i % 2 == 0),
     "a deadline that aborts": lambda there, i, _j: edited(
         there, progress_deadline_s=(30.0, 600.0)[i % 2], progress_deadline_abort=i < 4
@@ -359,83 +354,6 @@ def played(start: World, tape: list[tuple[str, int, int]]) -> World:
             move = MOVES[name]
             film = Film(move(film.now, i, j), stale=film.stale or snapshot(film.now))
     return film.now
-
-
-def healed(there: World) -> World:
-    """The environment well again and nobody holding anything; the spec and an abort stay as they are."""
-    strategy = there.rollout.spec.strategy
-    there = edited(
-        replace(there, bad=frozenset(), patient=False, refused=None, templates_wrong="", load=Load()),
-        paused=False,
-        strategy=strategy,
-        progress_deadline_abort=False,
-    )
-    there = config_healed(there)
-    services = {name: service(name, uid=f"healed-{name}") for name in named_services(strategy)}
-    readable = {name: each for name, each in there.routes.items() if each.split is not None}
-    routes = {name: route(name, uid=f"healed-{name.name}") for name in made_by_users(strategy)}
-    there = replace(there, services={**services, **there.services}, routes={**routes, **readable})
-    for verb in ("pause", "promote", "restart"):
-        there = annotated(there, verb, None)
-    return there
-
-
-def at_rest(there: World) -> World:
-    """The world once nothing moves any more, and each manual gate has been passed."""
-    there = settled(there)
-    if there.status.phase is Phase.PAUSED:
-        there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
-    return there
-
-
-def assert_healthy(there: World) -> None:
-    """Every pod is the stable revision's, as many as asked for, and every Service shows them alone."""
-    status, replicas, strategy = there.status, there.rollout.spec.replicas, there.rollout.spec.strategy
-    assert status.stable_revision == status.current_revision
-    assert sizes(there) == ({status.stable_revision: replicas} if replicas else {})
-    assert one(there, status.stable_revision).available == replicas
-    for each in there.services.values():
-        if each.managed_by and replicas:
-            assert (each.revision, set(each.ready_by_revision)) == (status.stable_revision, {status.stable_revision})
-    share = Fraction(1 if isinstance(strategy, Canary) and strategy.ping_pong and status.pong_is_stable else 0)
-    managed = [name for name, each in there.routes.items() if each.managed_by == there.rollout.name]
-    assert [there.planes[name] for name in managed] == [Split(share)] * len(managed)
-
-
-def assert_configured(there: World) -> None:
-    """Pods have what the sources contain, and no copy is left that nothing names."""
-    spec, status = there.rollout.spec, there.status
-    named = {use.copy for each in there.replica_sets for use in each.config or ()}
-    if status.phase is not Phase.HEALTHY:  # the template names them, for when it is rolled out
-        now = {name: each.content for (_, name), each in there.configs.objects.items()}
-        named |= {each.name for each in there.configs.copies if each.content == now.get(each.source)}
-    assert {each.name for each in there.configs.copies} <= named
-    if not spec.config_refs or status.phase is not Phase.HEALTHY:
-        return
-    means = meaning(spec.template_hash, snapshot(there).sources)
-    assert there.configs.meant.get(status.current_revision) == means
-    current = one(there, status.current_revision)
-    of_secrets = {name for uid, name in there.configs.secret_copies if uid == current.uid}
-    unseen = there.configs.secret_copies_taken if current.ready == current.spec_replicas else frozenset()
-    there_now = of_secrets | unseen | {each.name for each in there.configs.copies}
-    assert {use.copy for use in current.config or () if use.has_copy} <= there_now
-
-
-def assert_comes_to_rest(there: World) -> None:
-    """L1 and S11: Healthy at the revision that is asked for, or aborted and saying why; and then left alone."""
-    there = at_rest(healed(there))
-
-    view = snapshot(there)
-    assert nothing_more_to_do(view, decide(view)) == []
-    assert_configured(there)
-    match there.status.phase:
-        case Phase.HEALTHY | Phase.ROLLED_BACK:
-            assert_healthy(there)
-        case Phase.ABORTED:
-            assert there.status.abort is not None
-            assert there.status.message
-        case phase:
-            pytest.fail(f"{phase}: {there.status.message}")
 
 
 def _promise(

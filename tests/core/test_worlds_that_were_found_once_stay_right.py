@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop
+from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.test_any_load_is_waited_for_and_comes_to_rest import gated
-from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, assert_comes_to_rest, gone_back, played, start
+from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, gone_back, played, start
 
 
 def test_a_retry_while_the_weight_that_was_gone_back_to_is_live() -> None:

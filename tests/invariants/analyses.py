@@ -17,7 +17,7 @@ from tests.invariants.violation import Violation, grows, promoted
 def evidence_comes_before_promotion(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
     """S7: what becomes stable has a recorded success of each analysis that belongs to no step, or a person passed the verdict.
 
-    A revision that skips its steps, the first one, one of 0 replicas, and one that somebody promoted in full are not analysed.
+    A revision that skips its steps, the first one, and one that somebody promoted in full are not analysed.
     Steps are judged when they are passed. When the stable ReplicaSet is gone a preview gets the traffic at once, as nothing else
     serves.
     """
@@ -42,7 +42,7 @@ def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> 
     )
     if not isinstance(strategy, Canary) or not same or after.step_index <= before.step_index:
         return []
-    if _in_full(before, after) or seen.rollout.spec.replicas == 0:
+    if _in_full(before, after):
         return []
     step = strategy.steps[before.step_index]
     if not isinstance(step, Analyze) or _passed(before, AnalysisGate(AnalysisKind.STEP, before.step_index)):
@@ -169,8 +169,6 @@ def _passed(status: RolloutStatus, gate: AnalysisGate) -> bool:
 
 def _skipped(seen: Snapshot) -> bool:
     status = seen.status
-    if seen.rollout.spec.replicas == 0:  # nothing is served
-        return True
     if isinstance(seen.rollout.spec.strategy, BlueGreen):
         return status.gate_passed and status.gate_started_at_s is None
     return status.gate_passed

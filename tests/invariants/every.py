@@ -2,7 +2,7 @@
 
 Each rule looks at one write, as it was decided: the world that was seen, with the earlier writes of the same pass in it. What the
 environment breaks (a node dies, a pod crashes) is no violation; making it worse is. Numbers are those of the project's catalogue
-of invariants: S1-S14, S21, S24, L3.
+of invariants: S1-S14, S21, S24, S29, L3.
 
 The share of traffic ("weight") of a canary by the ratio of pods is its share of the pods. With `trafficRouting: {}` it is what
 status records. A Service gives all of its traffic to the revision that its selector names, and to every revision that its
@@ -25,6 +25,7 @@ from tests.invariants.analyses import (
     verdicts_are_what_runs_say,
 )
 from tests.invariants.autoscaling import no_step_ends_against_the_load
+from tests.invariants.bounds import no_more_pods_than_asked_for
 from tests.invariants.configs import copies_are_safe
 from tests.invariants.ownership import (
     a_spent_true_goes_first,
@@ -91,6 +92,7 @@ def broken_by_write(before: Snapshot, intent: Intent, status: RolloutStatus) -> 
         *enough_pods_stay(before, intent),
         *stable_stays_whole(before, intent, status),
         *a_pause_holds_the_pods(before, intent, status),
+        *no_more_pods_than_asked_for(before, intent, status),
         *one_replica_set_per_revision(before, intent),
         *only_ours_and_as_seen(before, intent),
         *the_way_back_stays(before, intent),

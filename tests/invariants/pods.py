@@ -215,10 +215,15 @@ def a_pause_holds_the_pods(before: Snapshot, intent: Intent, status: RolloutStat
     """S9, pods: while somebody holds the Rollout, the stable revision shrinks only because there are too many pods in all.
 
     An autoscaler that lowers `replicas` may take what is above `replicas` + `maxSurge`, with traffic routing (and for
-    blue-green, where each side has its own number) what is above `replicas`.
+    blue-green, where each side has its own number) what is above `replicas`. At 0 it takes all.
     """
     replica_set, size = resized(before, intent)
-    if replica_set is None or not held(before) or size >= replica_set.spec_replicas:
+    if (
+        replica_set is None
+        or not held(before)
+        or size >= replica_set.spec_replicas
+        or before.rollout.spec.replicas == 0
+    ):
         return []
     if replica_set.revision != status.stable_revision or status.stable_revision == status.current_revision:
         return []

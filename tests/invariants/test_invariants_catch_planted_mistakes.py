@@ -27,7 +27,7 @@ from rollouts.core.model.intents import (
 from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Abort, Cutover, HistoryEntry, Outcome, RolloutStatus
-from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import RouteSeen, Split
 from tests.core.model import router, service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
@@ -381,3 +381,36 @@ def test_s15_a_history_that_forgets_what_was_stable_before(left: str) -> None:
     assert [each.rule for each in the_way_back_is_on_record(seen, after)] == ["S15"]
     kept = replace(status, history=tuple(_entry(each, kinds[each]) for each in "abd"))
     assert the_way_back_is_on_record(seen, kept) == []
+
+
+@pytest.mark.parametrize("strategy", [GREEN, CANARY, ROUTED])
+def test_s29_pods_that_nobody_asks_for(strategy: Strategy) -> None:
+    """Beyond `replicas` and the surge, and any pod at all at 0 replicas."""
+    seen = _gate(strategy)
+    off = replace(seen, rollout=replace(seen.rollout, spec=replace(seen.rollout.spec, replicas=0)))
+    smaller = replace(off, replica_sets=tuple(replace(each, spec_replicas=1) for each in off.replica_sets))
+
+    assert "S29" in _rules(seen, _size(seen, "a", 6))
+    assert "S29" in _rules(smaller, _size(smaller, "b", 2))
+    assert "S29" not in _rules(smaller, _size(smaller, "b", 0))
+    assert "S29" in _rules(off, CreateReplicaSet(revision="b", number=2, replicas=1, pod_metadata=PodMetadata()))
+    assert "S29" not in _rules(off, CreateReplicaSet(revision="b", number=2, replicas=0, pod_metadata=PodMetadata()))
+
+
+def test_s29_an_old_revision_that_grows() -> None:
+    """Only the current and the stable revision may."""
+    seen = _gate(ROUTED)
+    old = replace(seen.replica_sets[0], name="cart-o", uid="rs-o", revision="o", spec_replicas=1)
+    seen = replace(seen, replica_sets=(old, *seen.replica_sets))
+
+    assert "S29" in _rules(seen, _size(seen, "o", 2))
+
+
+def test_s29_what_a_step_pins_and_a_preview_asks_for_is_asked_for() -> None:
+    """Both may be more than `replicas`."""
+    pinned = _gate(replace(ROUTED, steps=(SetCanaryReplicas(7), PauseUntilPromoted())))
+    assert "S29" not in _rules(pinned, _size(pinned, "b", 7))
+    assert "S29" in _rules(pinned, _size(pinned, "b", 8))
+
+    preview = _gate(replace(GREEN, preview_replica_count=6))
+    assert "S29" not in _rules(preview, _size(preview, "b", 6))

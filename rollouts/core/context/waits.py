@@ -17,6 +17,7 @@ PAUSES = frozenset(
         Reason.AUTO_PROMOTION,
         Reason.DRAIN_TIMED_OUT,
         Reason.ANALYSIS_INCONCLUSIVE,
+        Reason.ANALYSIS_NEEDS_PODS,
     }
 )
 """Waits that the user asked for: the progress deadline does not run meanwhile."""

@@ -56,7 +56,7 @@ class Guard(Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the update stands still until a person acts: a run cannot begin, or it has not succeeded."""
+        """Whether the update stands still: a run cannot begin, without pods too, or it has not succeeded."""
         return self.wait is not None and self.wait.reason is not Reason.ANALYSIS_RUNNING
 
 
@@ -141,6 +141,10 @@ def is_passed(status: RolloutStatus, gate: AnalysisGate) -> bool:
 
 def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: bool) -> Guard:
     place = _place(gate)
+    if ctx.spec.replicas == 0:
+        none = f"{place}: the analysis begins when the Rollout, which has 0 replicas, is scaled up"
+        unjudged = f"to take the revision without it: {ctx.command('promote')} --full"
+        return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_NEEDS_PODS, f"{none}; {unjudged}"), begun=False)
     if not begins or ctx.paused:
         later = f"{place}: the analysis begins when the revision has the traffic that it is judged on"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_RUNNING, later), begun=False)

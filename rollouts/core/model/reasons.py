@@ -89,6 +89,10 @@ class Reason(StrEnum):
         "AnalysisInconclusive",
         "An AnalysisRun ended without a success and does not abort the update; waits for somebody to promote or abort.",
     )
+    ANALYSIS_NEEDS_PODS = (
+        "AnalysisNeedsPods",
+        "The Rollout has 0 replicas; waits until it is scaled up, so that its new revision can be analysed.",
+    )
     ANALYSIS_INVALID = (
         "AnalysisInvalid",
         "An analysis cannot begin: a template is missing or wrong, or the name of its AnalysisRun is taken.",

@@ -68,7 +68,9 @@ class Demand(Struct, frozen=True, kw_only=True):
 
 
 def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
-    """The sizes for this pass."""
+    """The sizes for this pass; no pod at 0 replicas, whatever a step, a hold or a delay keeps at other times."""
+    if ctx.spec.replicas == 0:
+        return no_pods(ctx)
     sizes = _ratio_sizes(ctx, strategy, demand) if ctx.by_ratio else _routed_sizes(ctx, strategy, demand)
     leaving: list[_Side] = [(each, each.staying_available) for each in ctx.older]
     sides = [*leaving, (ctx.new, ctx.new_available), (ctx.stable, ctx.stable_available)]
@@ -86,6 +88,11 @@ def canary_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
     # its role with the promotion. The step does not wait for this pod to leave.
     wanted_new = min(sizes.wanted_new, most_canary_replicas(ctx))
     return replace(sizes, wanted_new=wanted_new, wanted_stable=max(sizes.wanted_stable, sizes.stable))
+
+
+def no_pods(ctx: PassContext) -> Sizes:
+    """The sizes at 0 replicas. What drains, `resized` keeps until it is drained."""
+    return Sizes(new=0, stable=0, older=(0,) * len(ctx.older), wanted_new=0, wanted_stable=0)
 
 
 def _ratio_sizes(ctx: PassContext, strategy: Canary, demand: Demand) -> Sizes:
@@ -196,7 +203,7 @@ def _within_floor(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> lis
 def _while_shown(ctx: PassContext, sides: list[_Side], sizes: list[int]) -> list[int]:
     """`sizes`, raised so that a revision that a Service still shows, or that drains, keeps one pod, if two pods may exist."""
     surge, _ = ctx.limits
-    if ctx.spec.replicas == 0 or (ctx.by_ratio and ctx.spec.replicas + surge <= 1):
+    if ctx.by_ratio and ctx.spec.replicas + surge <= 1:
         return sizes
     after = []
     for (each, pods), size in zip(sides, sizes, strict=True):
@@ -239,6 +246,8 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
         split: what the step asks of the routes; a header or mirror route needs at least one pod.
     """
     replicas = ctx.spec.replicas
+    if replicas == 0:
+        return 0
     if strategy.traffic_routing is not None:
         wanted = routed_canary_replicas(
             replicas=replicas,
@@ -246,7 +255,7 @@ def wanted_canary(ctx: PassContext, strategy: Canary, weight_percent: WeightPerc
             min_pods=strategy.traffic_routing.min_pods_per_replica_set,
             pinned=_pinned(ctx, strategy),
         )
-        return max(wanted, min(1, replicas)) if split.matches or split.mirrors else wanted
+        return max(wanted, 1) if split.matches or split.mirrors else wanted
     surge, _ = ctx.limits
     return target_pair(replicas=replicas, weight_percent=weight_percent, surge=surge).canary
 

@@ -11,7 +11,7 @@ from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.drain.cutover import Departure
-from rollouts.core.lifecycle.analyses import Guard, guarded, is_passed
+from rollouts.core.lifecycle.analyses import Guard, guarded
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
 from rollouts.core.model.frozen import replace
@@ -21,7 +21,7 @@ from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import NEEDS_A_PERSON, ServiceSwitch, no_worse, switch_to
-from rollouts.core.scale.canary_sizes import Sizes
+from rollouts.core.scale.canary_sizes import Sizes, no_pods
 from rollouts.core.scale.sizing import drained_s, keep_pods_until, kept_size
 from rollouts.core.strategy.autoscaling import gate_wait
 from rollouts.core.strategy.guards import POST_PROMOTION, PRE_PROMOTION, guarding, is_judged
@@ -73,6 +73,8 @@ class BlueGreenRules(Struct, frozen=True):
 
     def sizes(self, ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> Sizes:
         """The stable revision keeps all `replicas` pods beside the pods of the new revision."""
+        if ctx.spec.replicas == 0:
+            return no_pods(ctx)
         limit = self.strategy.scale_down_delay_revision_limit
         new, stable = _wanted_new(ctx, self.strategy), ctx.spec.replicas
         older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
@@ -142,21 +144,14 @@ def _fast(ctx: PassContext) -> bool:
 
     An update to a revision that was active not long ago starts with its gate passed.
     """
-    return _promoted_or_alone(ctx) or ctx.status.gate_passed
-
-
-def _promoted_or_alone(ctx: PassContext) -> bool:
-    """Whether a person promoted the revision in full, or no revision serves beside it."""
-    return ctx.stable is None or ctx.promoted_full
+    return ctx.stable is None or ctx.promoted_full or ctx.status.gate_passed
 
 
 def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     """Records when the preview reached its gate and whether it passed; () for no change, and while aborted or paused."""
     status = ctx.status
-    if ctx.aborted or ctx.paused:
+    if ctx.aborted or ctx.paused or status.gate_passed:
         return ()
-    if status.gate_passed:
-        return (RecordGate(None, passed=False),) if _passed_unjudged(ctx, strategy) else ()
     if _fast(ctx):
         return (RecordGate(status.gate_started_at_s, passed=True),)
     if not _available(ctx, _wanted_new(ctx, strategy)):
@@ -167,13 +162,6 @@ def _gate(ctx: PassContext, strategy: BlueGreen) -> tuple[StatusChange, ...]:
     if not passed and started.started_at_s == status.gate_started_at_s:
         return ()
     return (RecordGate(started.started_at_s, passed=passed),)
-
-
-def _passed_unjudged(ctx: PassContext, strategy: BlueGreen) -> bool:
-    """Whether the gate was passed without its analysis at 0 replicas, and pods are wanted now: then it closes again."""
-    skipped = ctx.status.gate_started_at_s is None or _promoted_or_alone(ctx)
-    judged = strategy.pre_promotion is None or is_passed(ctx.recorded, PRE_PROMOTION)
-    return not (skipped or judged) and ctx.spec.replicas > 0
 
 
 def _autoscaling_wait(ctx: PassContext) -> Wait | None:
@@ -206,6 +194,8 @@ def _gate_end_s(ctx: PassContext, strategy: BlueGreen) -> float | None:
 def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
     """Pods of the new revision: `previewReplicaCount`, if that is set, until the gate is passed; then all."""
     replicas = ctx.spec.replicas
+    if replicas == 0:
+        return 0
     if ctx.aborted:
         return _wanted_aborted(ctx, strategy)
     if _fast(ctx) or strategy.preview_replica_count is None or _still_active(ctx, strategy):

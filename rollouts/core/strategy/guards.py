@@ -1,9 +1,9 @@
 """Which analyses guard an update now: the one place that knows when in an update each of them counts.
 
 Source of the moments: Argo Rollouts' features/analysis. A revision that skips its steps (the first one, the stable one, one
-within `rollbackWindow`) is not analysed, nor is one that somebody promoted in full, nor one of 0 replicas, which serves nothing
-that could be measured. But what has begun counts at 0 replicas too: otherwise whoever switches a Rollout off overnight, or an
-autoscaler that finds no requests, would promote what has failed, or what nobody has judged.
+within `rollbackWindow`) is not analysed, nor is one that somebody promoted in full. One of 0 replicas is, as soon as it has pods:
+otherwise whoever switches a Rollout off overnight, or an autoscaler that finds no requests, would promote what nobody has judged
+(docs/decisions/0066-an-analysis-waits-for-pods.md).
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
     if finished or ctx.aborted or None in ctx.passed:
         return {}
     strategy = ctx.spec.strategy
-    found = _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
-    return found if ctx.spec.replicas else {gate: each for gate, each in found.items() if _has_begun(status, gate)}
+    return _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
 
 
 def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
@@ -59,12 +58,6 @@ def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
         if record is not None and record.held:
             return gate
     return None
-
-
-def _has_begun(status: RolloutStatus, gate: AnalysisGate) -> bool:
-    """Whether the gate has a run, or a verdict that nobody has promoted past."""
-    record = analysis_of(status, gate)
-    return record is not None and not record.passed
 
 
 def _of_canary(status: RolloutStatus, strategy: Canary) -> dict[AnalysisGate, Analysis]:

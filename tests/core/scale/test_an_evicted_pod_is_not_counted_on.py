@@ -18,8 +18,9 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Phase
 from rollouts.core.scale.restarts import COUNTED_WITHIN_S
+from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, snapshot
-from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY, assert_comes_to_rest
+from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY
 from tests.core.worlds import (
     edited,
     later,

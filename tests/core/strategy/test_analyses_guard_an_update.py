@@ -398,13 +398,18 @@ def test_the_first_revision_and_one_promoted_in_full_are_not_analysed() -> None:
 
 
 @pytest.mark.parametrize("strategy", [AT_STEP, BEFORE, AFTER, replace(IN_BACKGROUND, steps=(SetWeight(25),))])
-def test_an_update_of_0_replicas_is_not_analysed(strategy: Strategy) -> None:
-    """No request is served that could be measured, and the update must not wait for one."""
+def test_an_update_of_0_replicas_waits_for_pods_that_can_be_judged(strategy: Strategy) -> None:
+    """What nobody has judged at night would get all requests in the morning. Status says so, and the way past it."""
     there = settled(edited(replace(running(strategy), unmeasured=True), replicas=0))
 
-    there = settled(edited(there, revision="b"))
+    there = settled(edited(there, revision="b"), seconds=7 * 86400)
 
-    assert (there.status.phase, there.status.stable_revision, there.runs) == (Phase.HEALTHY, "b", ())
+    assert (there.status.stable_revision, there.runs, _waits(there)) == ("a", (), Reason.ANALYSIS_NEEDS_PODS)
+    assert there.status.phase is Phase.PAUSED
+    assert there.status.waiting_for is not None
+    assert "0 replicas, is scaled up" in there.status.waiting_for.message
+    assert settled(annotated(there, "promote", "b@full")).status.stable_revision == "b"
+    assert len(_open(settled(edited(there, replicas=4)))) == 1
 
 
 HELD: tuple[Strategy, ...] = (
@@ -422,7 +427,10 @@ def test_a_verdict_that_holds_an_update_holds_it_at_0_replicas_too(strategy: Str
     there = settled(edited(_ended(_updating(strategy), phase), replicas=0), seconds=3600)
 
     assert (there.status.stable_revision, _waits(there)) == ("a", Reason.ANALYSIS_INCONCLUSIVE)
-    assert settled(annotated(there, "promote", "true")).status.stable_revision == "b"
+    anew = (
+        isinstance(strategy, Canary) and strategy.analysis is not None
+    )  # a background analysis measures again, with pods
+    assert settled(annotated(there, "promote", "b@full" if anew else "true")).status.stable_revision == "b"
 
 
 @pytest.mark.parametrize("strategy", HELD)

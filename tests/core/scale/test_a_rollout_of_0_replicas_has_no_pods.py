@@ -1,0 +1,164 @@
+"""Promise: `replicas: 0` is 0 pods of every revision, whatever a step, a preview or a delay asks for; then all sizes come back.
+
+Argo Rollouts issue 4950: a canary at `setCanaryScale: {replicas: 2}` kept its 2 pods forever.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.model.traffic import ALL_TO_STABLE
+from tests.core.model import World, annotated, router, snapshot
+from tests.core.worlds import edited, running, settled, sizes, slices_caught_up, steps_of
+
+STEPS = (SetWeight(50), PauseUntilPromoted())
+PINNED_STEPS = (SetCanaryReplicas(2), SetWeight(50), PauseUntilPromoted())
+ROUTE = router("gatewayAPI", "asked-cart")
+RATIO = Canary(steps=STEPS)
+SERVICES = Canary(steps=STEPS, max_surge=2, stable_service="cart", canary_service="cart-canary")
+PINNED = Canary(steps=PINNED_STEPS, traffic_routing=TrafficRouting(min_pods_per_replica_set=2))
+ROUTED = Canary(
+    steps=PINNED_STEPS,
+    traffic_routing=TrafficRouting(routers=(ROUTE,), dynamic_stable_scale=True),
+    stable_service="cart",
+    canary_service="cart-canary",
+)
+PING_PONG = replace(ROUTED, ping_pong=True)
+PREVIEW = BlueGreen(
+    active_service="cart", preview_service="cart-preview", preview_replica_count=1, auto_promotion_enabled=False
+)
+EVERY = (RATIO, SERVICES, PINNED, ROUTED, PING_PONG, PREVIEW)
+KEPT_AFTER_ABORT = tuple(replace(each, abort_scale_down_delay_s=0) for each in (PINNED, ROUTED, PREVIEW))
+"""A delay of 0 keeps the pods of an aborted revision until a person acts."""
+
+
+def at_the_gate(strategy: Strategy, *, replicas: int = 4) -> World:
+    return settled(edited(running(strategy, replicas=replicas), revision="b"))
+
+
+@pytest.mark.parametrize("strategy", EVERY)
+def test_scaled_to_0_in_the_middle_of_an_update_no_pod_is_left_and_the_sizes_come_back(strategy: Strategy) -> None:
+    """The step stays what it was."""
+    there = at_the_gate(strategy)
+    step = there.status.step_index
+
+    off = settled(edited(there, replicas=0))
+    assert (sizes(off), off.status.step_index, off.status.phase) == ({}, step, Phase.PAUSED)
+
+    again = settled(edited(off, replicas=4))
+    assert (sizes(again), again.status.step_index) == (sizes(there), step)
+    assert again.planes == there.planes
+
+
+@pytest.mark.parametrize("strategy", EVERY)
+def test_an_update_of_0_replicas_makes_no_pod(strategy: Strategy) -> None:
+    """Neither at its gate nor after its promotion."""
+    there = settled(edited(running(strategy), replicas=0))
+    for after in steps_of(edited(there, revision="b")):
+        assert sizes(after) == {}
+        there = after
+    for after in steps_of(annotated(there, "promote", "b@full")):
+        assert sizes(after) == {}
+        there = after
+    assert (there.status.stable_revision, there.status.phase) == ("b", Phase.HEALTHY)
+
+
+@pytest.mark.parametrize("strategy", [*EVERY, *KEPT_AFTER_ABORT])
+def test_an_aborted_revision_keeps_no_pod_at_0(strategy: Strategy) -> None:
+    """No scale-down delay keeps pods that nobody wants: neither a long one nor one without an end."""
+    there = settled(annotated(at_the_gate(strategy), "abort", "b"), seconds=5)
+
+    off = settled(edited(there, replicas=0))
+
+    assert (sizes(off), off.status.phase) == ({}, Phase.ABORTED)
+    assert sizes(settled(edited(off, replicas=3))) == {"a": 3}
+
+
+@pytest.mark.parametrize("strategy", EVERY)
+def test_an_abort_at_0_makes_no_pod_and_stable_comes_back_alone(strategy: Strategy) -> None:
+    """Whoever aborts what is switched off gets the old version in the morning."""
+    there = settled(annotated(settled(edited(at_the_gate(strategy), replicas=0)), "abort", "b"))
+    assert (sizes(there), there.status.phase) == ({}, Phase.ABORTED)
+
+    back = settled(edited(there, replicas=3))
+
+    assert sizes(back) == {"a": 3}
+    assert list(back.planes.values()) == [ALL_TO_STABLE] * len(back.planes)
+
+
+@pytest.mark.parametrize("strategy", EVERY)
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_a_hold_keeps_no_pod_at_0(strategy: Strategy, replicas: int) -> None:
+    """Somebody who pauses the steps does not take `replicas` away from its owner."""
+    there = edited(at_the_gate(strategy, replicas=replicas), paused=True)
+
+    there = settled(edited(settled(there, seconds=30), replicas=0), seconds=600)
+
+    assert (sizes(there), there.status.phase) == ({}, Phase.PAUSED)
+
+
+@pytest.mark.parametrize("strategy", [SERVICES, ROUTED, PREVIEW])
+def test_a_missing_service_keeps_no_pod_at_0(strategy: Strategy) -> None:
+    """It is not known where requests go, and nobody wants pods to go to. The missing Service is told all the same."""
+    there = at_the_gate(strategy)
+    there = replace(there, services={name: each for name, each in there.services.items() if name != "cart"}, answers={})
+
+    there = settled(edited(there, replicas=0), seconds=600)
+
+    assert sizes(there) == {}
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_FOUND
+
+
+@pytest.mark.parametrize("strategy", [PINNED, ROUTED, replace(PREVIEW, preview_replica_count=None)])
+def test_a_scale_down_delay_keeps_no_old_pod_at_0(strategy: Strategy) -> None:
+    """The delay is for a quick way back of those who serve."""
+    there = at_the_gate(replace(strategy, scale_down_delay_s=3600))
+    there = settled(annotated(there, "promote", "b@full"), seconds=900)
+    assert there.status.stable_revision == "b"
+
+    off = settled(edited(there, replicas=0), seconds=900)
+
+    assert (sizes(off), off.status.phase) == ({}, Phase.HEALTHY)
+
+
+def test_a_drain_that_is_under_way_is_told_and_then_its_pods_go() -> None:
+    """The requests in flight are not ours to cut; what waits for them says until when."""
+    drain = DrainSpec(max_request_s=120.0)
+    there = settled(edited(running(replace(PREVIEW, scale_down_delay_s=30), drain=drain), revision="b"))
+    there = settled(annotated(there, "promote", "b@full"), seconds=20)
+    assert there.status.stable_revision == "b"
+    assert sizes(there) == {"a": 4, "b": 4}
+
+    off = settled(edited(there, replicas=0), seconds=20)
+
+    assert sizes(off) == {"a": 4}
+    assert off.status.waiting_for is not None
+    assert off.status.waiting_for.reason is Reason.DRAINING
+    assert off.status.waiting_for.deadline_s is not None
+    assert sizes(settled(off)) == {}
+
+
+@pytest.mark.parametrize("strategy", [ROUTED, PING_PONG])
+def test_back_from_0_a_canary_gets_requests_only_when_its_pods_are_shown(strategy: Strategy) -> None:
+    """At 0 the route goes back to the stable Service; the weight comes back with the canary's pods, as with a new update."""
+    there = settled(edited(at_the_gate(strategy), replicas=0))
+    assert list(there.planes.values()) == [ALL_TO_STABLE]
+
+    for after in steps_of(edited(there, replicas=4)):
+        canary = after.services["cart-canary" if not after.status.pong_is_stable else "cart"]
+        shown = slices_caught_up(after).services[canary.name].ready_by_revision.get("b", 0)
+        for split in after.planes.values():
+            assert split == ALL_TO_STABLE or shown >= 2
+        there = after
+
+    assert [each.share for each in there.planes.values()] == [Fraction(1, 2)]
+    assert snapshot(there).rollout.spec.replicas == 4

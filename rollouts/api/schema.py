@@ -111,7 +111,7 @@ def _rollout_crd() -> str:
         "status": {},
         "scale": {
             "specReplicasPath": ".spec.replicas",
-            "statusReplicasPath": ".status.replicas",
+            "statusReplicasPath": ".status.HPAReplicas",
             "labelSelectorPath": ".status.selector",
         },
     }

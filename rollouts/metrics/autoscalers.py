@@ -6,6 +6,8 @@ Sources: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 from msgspec import Struct
 
@@ -64,10 +66,29 @@ class _Behavior(ListedPart, frozen=True):
     scale_down: _ScalingRules | None = None
 
 
+class _Named(ListedPart, frozen=True):
+    name: str = ""
+
+
+class _MetricTarget(ListedPart, frozen=True):
+    type: str = ""
+
+
+class _MetricSource(ListedPart, frozen=True):
+    metric: _Named = _Named()
+    target: _MetricTarget = _MetricTarget()
+
+
+class _Metric(ListedPart, frozen=True):
+    object: _MetricSource | None = None
+    external: _MetricSource | None = None
+
+
 class _Spec(ListedPart, frozen=True):
     scale_target_ref: _Target = _Target()
     min_replicas: int | None = None
     max_replicas: int = 0
+    metrics: tuple[_Metric, ...] | None = None
     behavior: _Behavior | None = None
 
 
@@ -134,7 +155,15 @@ def _seen(wire: _Autoscaler) -> AutoscalerSeen:
         stabilization_up_s=_window_s(behavior.scale_up, STABILIZATION_UP_S),
         stabilization_down_s=_window_s(behavior.scale_down, STABILIZATION_DOWN_S),
         owner=next((f"{each.kind} {each.name}" for each in metadata.owner_references or () if each.controller), ""),
+        by_value=tuple(each.metric.name for each in _single_values(spec) if each.target.type == "Value"),
     )
+
+
+def _single_values(spec: _Spec) -> Iterator[_MetricSource]:
+    for each in spec.metrics or ():
+        source = each.object or each.external
+        if source is not None:
+            yield source
 
 
 def _condition(wire: _Condition) -> ScalingCondition:

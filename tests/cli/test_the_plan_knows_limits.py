@@ -126,6 +126,18 @@ def test_an_autoscaler_bounds_the_replicas_and_not_the_surge() -> None:
     assert report.notes == ("the plan is for 12 replicas, and autoscaler cart scales to its maxReplicas, 10",)
 
 
+def test_an_autoscaler_that_multiplies_by_all_pods_is_told_where_a_canary_adds_some() -> None:
+    """It would grow without more load."""
+    limits = NamespaceLimits(autoscalers=(replace(autoscaler(50), by_value=("queue",)),))
+    specs = PodSpecs(new=pod(), by_revision={})
+
+    (note,) = limits_report(limits, specs, [STEP], replicas=10, adds_pods=True).notes
+    assert note.startswith(
+        "HorizontalPodAutoscaler cart scales by the Value of queue, which it multiplies by all ready pods"
+    )
+    assert limits_report(limits, specs, [STEP], replicas=10).notes == ()
+
+
 def test_what_could_not_be_checked_is_said() -> None:
     """Silence would mean that there is room."""
     waiting = Quota(name="fresh", hard={}, used={})

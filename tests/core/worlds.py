@@ -471,6 +471,7 @@ def _urgent(before: RolloutStatus, after: RolloutStatus) -> bool:
             updated_available_replicas=0,
             ready_replicas=0,
             available_replicas=0,
+            hpa_replicas=0,
             autoscaling=None,
             progressed_at_s=None,
             waiting_for=None,

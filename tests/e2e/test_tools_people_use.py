@@ -6,19 +6,29 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.manifests import GATE, Manifest, blue_green, canary, service
+from tests.e2e.scaled import KINDS, autoscaler, loaded
 from tests.e2e.stage import REVISION, Stage, counted, current
 from tests.lab.metrics_api import served_metrics
 
 pytestmark = pytest.mark.controlplane
 
 NEXT_TO_PYTHON = Path(sys.executable).parent
+TENTH_AND_HALF: tuple[Manifest, ...] = ({"setWeight": 10}, {"pause": {}}, {"setWeight": 50}, {"pause": {}})
+SCALED = {
+    "by-ratio": partial(canary, replicas=10, steps=TENTH_AND_HALF),
+    "routed": partial(canary, replicas=10, steps=TENTH_AND_HALF, trafficRouting={}),
+    "dynamic": partial(canary, replicas=10, steps=TENTH_AND_HALF, trafficRouting={}, dynamicStableScale=True),
+    "blue-green": partial(blue_green, replicas=10, autoPromotionEnabled=False),
+}
 
 
 def _rollouts(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -221,3 +231,44 @@ def test_a_restart_respects_disruption_budgets(stage: Stage) -> None:
     assert "eviction" in held["status"]["waitingFor"]["message"]
     assert old <= untouched, "a pod more is there, and none was evicted"
     assert old.isdisjoint(pod["metadata"]["name"] for pod in stage.all("pods", "app=web"))
+
+
+def test_an_update_scales_nothing_without_load_and_a_load_is_seen_in_the_middle_of_it(stage: Stage) -> None:
+    """Pods of a canary on top are not pods that the load needs: a queue for 10 pods made 11 of them.
+
+    Ten pods are loaded for ten, at a canary of a tenth and of a half; then for twelve. By a metric of one `Value`, which an
+    HPA multiplies by all ready pods, a routed canary grows beyond twelve: docs/autoscaling.md says so, and `lint`.
+    """
+    names = {f"{way}-{kind}": (way, kind) for way in SCALED for kind in KINDS if way != "dynamic" or "value" in kind}
+    with_steps = [name for name, (way, _) in names.items() if way != "blue-green"]
+    services = [
+        service(f"{name}-{one}", app=name) for name in {*names}.difference(with_steps) for one in ("active", "preview")
+    ]
+    stage.apply(*services, service("queue", app="none"), *(SCALED[way](name) for name, (way, _) in names.items()))
+    for name in names:
+        stage.wait_ready(name)
+    for name in names:
+        stage.set_image(name, "web:2")
+    tenth = {name: stage.until_at(name, "PromotionNeeded", image="web:2") for name in names}
+    with loaded(stage, pods=10) as load:
+        stage.apply(*(autoscaler(name, kind) for name, (_, kind) in names.items()))
+        load.wait_for_looks(names, looks=4)
+        at_a_tenth = _scaled(stage, names)
+        for name in with_steps:
+            stage.annotate(name, "promote", f"{current(tenth[name])}@1")
+        for name in with_steps:
+            stage.until_at(name, "PromotionNeeded", step=3)
+        load.wait_for_looks(names, looks=4)
+        at_a_half = _scaled(stage, names)
+        load.pods = 12
+        load.wait_for_looks(names, looks=6)
+        with_load = _scaled(stage, names)
+
+    assert {name: size for name, size in at_a_tenth.items() if size != 10} == {}
+    assert {name: size for name, size in at_a_half.items() if size != 10} == {}
+    beyond = {"routed-object-value": 18, "routed-external-value": 18}
+    assert {name: size for name, size in with_load.items() if size != 12} == beyond
+
+
+def _scaled(stage: Stage, names: Iterable[str]) -> dict[str, int]:
+    return {name: stage.get("rollouts", name)["spec"]["replicas"] for name in names}

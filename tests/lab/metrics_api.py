@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.lab.control_plane import ControlPlane
 
 _GROUP_VERSION = "metrics.k8s.io/v1beta1"
-_API_SERVICE = "v1beta1.metrics.k8s.io"
 AVAILABLE_WITHIN_S = 30
 
 Answer: TypeAlias = tuple[int, dict[str, Any]]
@@ -66,65 +65,104 @@ def served_answers(plane: ControlPlane, *, namespace: str, answer: Callable[[str
     Args:
         answer: what a list of a namespace's pods is answered with, by its label selector. It is called by several threads.
     """
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(namespace, answer))
+    with served_groups(plane, pod_metrics(answer), namespace=namespace):
+        yield
+
+
+@dataclass(frozen=True)
+class ServedGroup:
+    """A group of metrics APIs.
+
+    Args:
+        group_version: such as `metrics.k8s.io/v1beta1`.
+        resources: what its discovery lists.
+        answer: what a GET below `namespaces/NAMESPACE/` is answered with, by the rest of its path and its label selector; None
+            for 404. It is called by several threads.
+    """
+
+    group_version: str
+    resources: tuple[dict[str, Any], ...]
+    answer: Callable[[tuple[str, ...], str], Answer | None]
+
+    @property
+    def api_service(self) -> str:
+        """Name of its APIService."""
+        group, version = self.group_version.split("/")
+        return f"{version}.{group}"
+
+
+def pod_metrics(answer: Callable[[str], Answer]) -> ServedGroup:
+    """metrics.k8s.io, by what a list of pods is answered with."""
+    pods = {"name": "pods", "singularName": "", "namespaced": True, "kind": "PodMetrics", "verbs": ["get", "list"]}
+    return ServedGroup(_GROUP_VERSION, (pods,), lambda path, selector: answer(selector) if path == ("pods",) else None)
+
+
+@contextmanager
+def served_groups(plane: ControlPlane, *groups: ServedGroup, namespace: str) -> Iterator[None]:
+    """Serves these groups on this control plane while the block runs, for one namespace; others are told 404."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(namespace, groups))
     server.daemon_threads = True
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(plane.certificate, Path(plane.certificate).with_suffix(".key"))
     server.socket = tls.wrap_socket(server.socket, server_side=True)
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     serving.start()
+    names = [each.api_service for each in groups]
     try:
-        plane.apply(*_registration(namespace, port=server.server_port))
-        _wait_until_available(plane)
+        plane.apply(*_registrations(groups, namespace, port=server.server_port))
+        services = [f"apiservice/{each}" for each in names]
+        plane.kubectl("wait", *services, "--for=condition=Available", f"--timeout={AVAILABLE_WITHIN_S}s")
         yield
     finally:
         # While an APIService does not answer, no namespace of the cluster can be deleted.
-        plane.kubectl("delete", "apiservice", _API_SERVICE, "--ignore-not-found")
+        plane.kubectl("delete", "apiservice", *names, "--ignore-not-found")
         server.shutdown()
         server.server_close()
         serving.join()
 
 
-def _registration(namespace: str, *, port: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "metrics", "namespace": namespace},
-        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
-    }
-    api_service = {
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": _API_SERVICE},
-        "spec": {
-            "group": "metrics.k8s.io",
-            "version": "v1beta1",
+def _registrations(groups: Sequence[ServedGroup], namespace: str, *, port: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "metrics", "namespace": namespace},
+            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
+        }
+    ]
+    for each in groups:
+        group, version = each.group_version.split("/")
+        spec = {
+            "group": group,
+            "version": version,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
             "insecureSkipTLSVerify": True,
             "service": {"namespace": namespace, "name": "metrics", "port": port},
-        },
-    }
-    return service, api_service
+        }
+        kind = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
+        found.append({**kind, "metadata": {"name": each.api_service}, "spec": spec})
+    return found
 
 
-def _wait_until_available(plane: ControlPlane) -> None:
-    plane.kubectl("wait", f"apiservice/{_API_SERVICE}", "--for=condition=Available", f"--timeout={AVAILABLE_WITHIN_S}s")
+def _handler(namespace: str, groups: Sequence[ServedGroup]) -> type[BaseHTTPRequestHandler]:
+    served = {tuple(each.group_version.split("/")): each for each in groups}
 
-
-def _handler(namespace: str, answer: Callable[[str], Answer]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """Discovery, and the usage of pods."""
+        """Discovery, and the metrics."""
 
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             url = urlsplit(self.path)
-            match url.path.removeprefix("/apis/").split("/"):
-                case ["metrics.k8s.io", "v1beta1"]:
-                    self._answer(200, _discovery())
-                case ["metrics.k8s.io", "v1beta1", "namespaces", asked, "pods"] if asked == namespace:
-                    self._answer(*answer(parse_qs(url.query).get("labelSelector", [""])[0]))
+            group, version, *path = [*unquote(url.path).removeprefix("/apis/").split("/"), ""]
+            found = served.get((group, version))
+            match path:
+                case [""] if found is not None:
+                    self._answer(200, _discovery(found))
+                case ["namespaces", asked, *rest, ""] if found is not None and asked == namespace:
+                    answer = found.answer(tuple(rest), parse_qs(url.query).get("labelSelector", [""])[0])
+                    self._answer(*answer) if answer is not None else self.send_error(404)
                 case _:
                     self.send_error(404)
 
@@ -142,9 +180,9 @@ def _handler(namespace: str, answer: Callable[[str], Answer]) -> type[BaseHTTPRe
     return Handler
 
 
-def _discovery() -> dict[str, Any]:
-    pods = {"name": "pods", "singularName": "", "namespaced": True, "kind": "PodMetrics", "verbs": ["get", "list"]}
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": _GROUP_VERSION, "resources": [pods]}
+def _discovery(group: ServedGroup) -> dict[str, Any]:
+    version = {"apiVersion": "v1", "groupVersion": group.group_version}
+    return {"kind": "APIResourceList", **version, "resources": list(group.resources)}
 
 
 def _usage(plane: ControlPlane, namespace: str, selector: str, millicores: int) -> dict[str, Any]:

@@ -98,3 +98,17 @@ def test_windows_and_owner_are_read() -> None:
 def test_a_page_names_the_next_one() -> None:
     """A list of many is read to its end."""
     assert listed_autoscalers(listed(token="abc"))[1] == "abc"
+
+
+def test_metrics_of_one_value_are_named() -> None:
+    """An HPA multiplies by all ready pods what it scales by such a metric."""
+    metrics = [
+        {"type": "Object", "object": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "10"}}},
+        {"type": "External", "external": {"metric": {"name": "lag"}, "target": {"type": "Value", "value": "10"}}},
+        {"type": "External", "external": {"metric": {"name": "jobs"}, "target": {"type": "AverageValue"}}},
+        {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
+    ]
+    wire = autoscaler()
+    wire["spec"] = {**wire["spec"], "metrics": metrics}
+
+    assert read(wire).seen.by_value == ("queue", "lag")

@@ -45,7 +45,7 @@ from rollouts.objects import Manifest
 _MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
 _PONG = "pong"
 _UPDATED = frozenset({"updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"})
-_COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas"}
+_COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas", "HPAReplicas"}
 _CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message", "autoscaling"}
 _ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
 
@@ -99,6 +99,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "updatedAvailableReplicas": status.updated_available_replicas,
         "readyReplicas": status.ready_replicas,
         "availableReplicas": status.available_replicas,
+        "HPAReplicas": status.hpa_replicas,
         "selector": status.selector or None,
         "waitingFor": _waiting_to_wire(status.waiting_for),
         "scaleDowns": [{"revision": one.revision, "at": format_time(one.at_s)} for one in status.scale_downs] or None,
@@ -163,6 +164,7 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         updated_available_replicas=status.number("updatedAvailableReplicas"),
         ready_replicas=status.number("readyReplicas"),
         available_replicas=status.number("availableReplicas"),
+        hpa_replicas=status.number("HPAReplicas"),
         selector=status.text("selector"),
         waiting_for=status.part("waitingFor", _waiting_from_wire),
         scale_downs=status.parts("scaleDowns", _scale_down_from_wire),

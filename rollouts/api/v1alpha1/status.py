@@ -317,6 +317,11 @@ class RolloutStatusWire(Wire):
     )
     ready_replicas: int | None = Field(None, description="Number of ready pods.")
     available_replicas: int | None = Field(None, description="Number of available pods.")
+    hpa_replicas: int | None = Field(
+        None,
+        alias="HPAReplicas",
+        description="Number of pods that autoscalers are told of: those that serve, no more than spec.replicas.",
+    )
     selector: str | None = Field(None, description="Selector by which autoscalers find the pods.")
     waiting_for: WaitingForStatus | None = Field(None, description="What the Rollout waits for, and until when.")
     scale_downs: list[ScaleDownStatus] | None = Field(

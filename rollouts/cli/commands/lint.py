@@ -27,7 +27,7 @@ from rollouts.cli.commands.lint_analysis import (
     template_problems,
     templates_of,
 )
-from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks
+from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks, value_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, mend, stranger
 from rollouts.cli.commands.lint_routes import route_problems
@@ -385,6 +385,8 @@ def _advice(found: _Found) -> Iterator[Remark]:
             yield _warning(node, _subject(document), path, message, rule="FallingWeights")
         for path, message in replicas_remarks(document, found.known.autoscalers):
             yield _warning(node, _subject(document), path, message, rule="ReplicasOfAutoscaler")
+        for path, message in value_remarks(document, spec.strategy, found.known.autoscalers):
+            yield _warning(node, _subject(document), path, message, rule="ValueOfAutoscaler")
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
             relation = relation_of(document, spec)

@@ -1,4 +1,4 @@
-"""What `lint` says of a Rollout and the autoscalers in the same files: two that set one number. Pure."""
+"""What `lint` says of a Rollout and the autoscalers in the same files: two that set one number, pods that count twice. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
 
 KEDA_GROUP, SCALED_OBJECT = "keda.sh", "ScaledObject"
@@ -20,11 +21,13 @@ class FileAutoscaler(Struct, frozen=True):
         shown: kind and name: `HorizontalPodAutoscaler web`.
         namespace: None when the file gives none.
         rollout: name of its target.
+        by_value: the names of its metrics with a target of type Value.
     """
 
     shown: str
     namespace: str | None
     rollout: str
+    by_value: tuple[str, ...] = ()
 
 
 FileAutoscalers: TypeAlias = tuple[FileAutoscaler, ...]
@@ -37,14 +40,39 @@ def autoscalers_of(documents: Iterable[Any]) -> FileAutoscalers:
 
 def replicas_remarks(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
     """What to say when a Rollout's file sets the number of pods that an autoscaler sets too."""
-    metadata = _mapping(rollout.get("metadata"))
-    if "replicas" not in _mapping(rollout.get("spec")):
-        return
-    for each in autoscalers:
-        if (each.namespace, each.rollout) == (metadata.get("namespace"), metadata.get("name")):
+    if "replicas" in _mapping(rollout.get("spec")):
+        for each in _of(rollout, autoscalers):
             twice = f"{each.shown} sets it too, so each apply of this file takes back what it has scaled"
             fix = "leave it out of the file, or let the tool that applies it ignore the field (docs/autoscaling.md)"
             yield "spec.replicas", f"{twice}; {fix}"
+
+
+def value_remarks(rollout: Manifest, strategy: Strategy, autoscalers: FileAutoscalers) -> Iterator[tuple[str, str]]:
+    """What to say when an autoscaler multiplies one value by all pods, and the canary's come on top of `replicas`."""
+    if adds_pods(strategy):
+        for each in _of(rollout, autoscalers):
+            if each.by_value:
+                yield "spec.strategy.canary.trafficRouting", multiplies_words(each.shown, each.by_value)
+
+
+def adds_pods(strategy: Strategy) -> bool:
+    """Whether the pods of a new revision come on top of `replicas` and serve beside them."""
+    routing = strategy.traffic_routing if isinstance(strategy, Canary) else None
+    return routing is not None and not routing.dynamic_stable_scale
+
+
+def multiplies_words(autoscaler: str, metrics: tuple[str, ...]) -> str:
+    """What an autoscaler with such metrics does during an update, and what to write."""
+    named = f"{autoscaler} scales by the Value of {', '.join(metrics)}, which it multiplies by all ready pods"
+    grows = "with those of a canary, and of an old revision until they go, it grows without more load"
+    return f"{named}; {grows}; write AverageValue there, or dynamicStableScale: true (docs/autoscaling.md)"
+
+
+def _of(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[FileAutoscaler]:
+    metadata = _mapping(rollout.get("metadata"))
+    for each in autoscalers:
+        if (each.namespace, each.rollout) == (metadata.get("namespace"), metadata.get("name")):
+            yield each
 
 
 def _autoscaler(document: Manifest) -> FileAutoscaler | None:
@@ -55,7 +83,23 @@ def _autoscaler(document: Manifest) -> FileAutoscaler | None:
     metadata = _mapping(document.get("metadata"))
     if (target.get("kind"), str(target.get("apiVersion")).partition("/")[0]) != (ROLLOUT.kind, ROLLOUT.group):
         return None
-    return FileAutoscaler(f"{kind} {metadata.get('name')}", metadata.get("namespace"), str(target.get("name")))
+    values = tuple(_by_value(_mapping(document.get("spec"))))
+    return FileAutoscaler(f"{kind} {metadata.get('name')}", metadata.get("namespace"), str(target.get("name")), values)
+
+
+def _by_value(spec: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the metrics of an HPA, and of the triggers of a ScaledObject, with a target of type Value."""
+    for each in _items(spec.get("metrics")):
+        source = _mapping(each.get("object") or each.get("external"))
+        if _mapping(source.get("target")).get("type") == "Value":
+            yield str(_mapping(source.get("metric")).get("name"))
+    for each in _items(spec.get("triggers")):
+        if each.get("metricType") == "Value":
+            yield str(each.get("name") or each.get("type"))
+
+
+def _items(value: Any) -> list[Mapping[str, Any]]:
+    return [_mapping(each) for each in value] if isinstance(value, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

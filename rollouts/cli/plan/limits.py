@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
+from rollouts.cli.commands.lint_autoscalers import multiplies_words
 from rollouts.cli.kubernetes.limit_ranges import refusals
 from rollouts.cli.kubernetes.quotas import COUNT, Quota, charge, counts, unstated
 from rollouts.cli.kubernetes.requests import amount_text
@@ -116,20 +117,30 @@ class PodSpecs(Struct, frozen=True, kw_only=True):
 
 
 def limits_report(
-    limits: NamespaceLimits, pods: PodSpecs, growths: Sequence[tuple[GrownSizes, ...]], *, replicas: int
+    limits: NamespaceLimits,
+    pods: PodSpecs,
+    growths: Sequence[tuple[GrownSizes, ...]],
+    *,
+    replicas: int,
+    adds_pods: bool = False,
 ) -> LimitsReport:
     """What each stage outgrows, what refuses the pods altogether, and what nobody could check.
 
     Args:
         growths: of each stage, from the rehearsal.
         replicas: `spec.replicas` of the plan.
+        adds_pods: the pods of the new revision serve on top of these.
     """
     checked = tuple(each for each in limits.quotas if each.known and counts(each, pods.new) is not None)
     rooms = tuple(_room(quota, pods) for quota in checked)
     return LimitsReport(
         by_stage=tuple(tuple(_excesses(each, rooms, limits.autoscalers)) for each in growths),
         refusals=tuple(_refusals(limits.limit_ranges, checked, pods.new)),
-        notes=(*_beforehand(limits.autoscalers, replicas), *_unchecked(limits, pods.new)),
+        notes=(
+            *_beforehand(limits.autoscalers, replicas),
+            *(_multiplied(limits.autoscalers) if adds_pods else ()),
+            *_unchecked(limits, pods.new),
+        ),
     )
 
 
@@ -228,6 +239,12 @@ def _beforehand(autoscalers: Iterable[AutoscalerSeen], replicas: int) -> Iterato
                 f"the plan is for {replicas} replicas, and autoscaler {each.name} scales to its maxReplicas,"
                 f" {each.max_replicas}"
             )
+
+
+def _multiplied(autoscalers: Iterable[AutoscalerSeen]) -> Iterator[str]:
+    for each in autoscalers:
+        if each.by_value:
+            yield multiplies_words(f"{LimitKind.AUTOSCALER} {each.name}", each.by_value)
 
 
 def _unchecked(limits: NamespaceLimits, new: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from rollouts.cli.commands.lint_autoscalers import adds_pods
 from rollouts.cli.commands.templates import TemplatesByName
 from rollouts.cli.plan.config import PlannedConfig, PlannedSource, planned_config
 from rollouts.cli.plan.limit_reads import pod_specs
@@ -183,7 +184,8 @@ def report_of(
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
     status = seen.status
     pods = pod_specs(template, live, limits, now_s=seen.now_s)
-    told = limits_report(limits, pods, [each.growths for each in rehearsal.stages], replicas=spec.replicas)
+    growths = [each.growths for each in rehearsal.stages]
+    told = limits_report(limits, pods, growths, replicas=spec.replicas, adds_pods=adds_pods(spec.strategy))
     return PlanReport(
         namespace=seen.rollout.namespace,
         name=seen.rollout.name,

@@ -47,7 +47,13 @@ def needs_a_person(reason: Reason) -> bool:
 
 
 def counted(ctx: PassContext) -> RolloutStatus:
-    """`ctx.status` with the counts of the pods that exist now."""
+    """`ctx.status` with the counts of the pods that exist now.
+
+    Autoscalers are told of no more than `replicas`: by an average of the whole load an HPA that sees a small difference keeps the
+    number that it is told, and would take pods of a canary, or of a surge, for pods that the load needs. All pods are in the
+    selector, because usage is measured in all that serve. Source: k8s.io/kubernetes pkg/controller/podautoscaler
+    /replica_calculator.go, `GetExternalPerPodMetricReplicas`.
+    """
     sets = ctx.seen.replica_sets
     selector = ctx.spec.selector_text
     if isinstance(ctx.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
@@ -68,6 +74,7 @@ def counted(ctx: PassContext) -> RolloutStatus:
         updated_available_replicas=new.available if new else 0,
         ready_replicas=ready,
         available_replicas=available,
+        hpa_replicas=min(replicas, ctx.spec.replicas),
         selector=selector,
     )
 

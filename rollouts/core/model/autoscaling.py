@@ -74,6 +74,7 @@ class AutoscalerSeen(Struct, frozen=True, kw_only=True):
         last_scale_at_s: seconds since 1970; None when it has never scaled.
         stabilization_up_s, stabilization_down_s: the windows of `spec.behavior`, with the defaults of the API server.
         owner: who made it, such as `ScaledObject web`; "" when nobody is named.
+        by_value: the names of metrics with a target of type Value, which its controller multiplies by all ready pods.
     """
 
     name: str
@@ -89,6 +90,7 @@ class AutoscalerSeen(Struct, frozen=True, kw_only=True):
     stabilization_up_s: int = 0
     stabilization_down_s: int = 300
     owner: str = ""
+    by_value: tuple[str, ...] = ()
 
 
 class ContainerUse(Struct, frozen=True, kw_only=True):

@@ -325,6 +325,7 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     updated_available_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
+    hpa_replicas: int = 0
     selector: str = ""
     waiting_for: WaitingFor | None = None
     scale_downs: tuple[ScaleDown, ...] = ()

@@ -6,7 +6,7 @@ Truth is what the API server has and what each proxy of the simulated gateway do
 controller, its codecs or its invariants. Numbers are those of the project's catalogue of invariants:
 
 * S1: a write brings a Service no more than the ready pods in its EndpointSlices can take, and nothing to none;
-* S2: a revision keeps pods for the most that any proxy's weights send it, or the stored route's would;
+* S2: a revision keeps pods for the most that any proxy's weights send it, or the stored route's would, unless `replicas` is 0;
 * S5: after a durable abort the first write of the route gives stable all that it has pods for, and leaves no other way in;
 * S6: what is stored is a share, the user's own parts of the route are as the user wrote them, and one split is one write;
 * S20: in a user's route we own the rules, our label and annotations, and nothing else;
@@ -83,6 +83,8 @@ class PlaneWitness:
         listen(HTTP_ROUTE, self._only_by_controllers(self._on_route))
         listen(REPLICA_SET, self._only_by_controllers(self._on_replica_set))
         listen(ROLLOUT, self._only_by_controllers(self._on_status))
+        self._replaced: deque[tuple[float, int]] = deque(maxlen=64)
+        listen(ROLLOUT, self._on_spec)
 
     # What is so
 
@@ -181,6 +183,15 @@ class PlaneWitness:
     def _replicas(self) -> int:
         return int(self.rollout["spec"]["replicas"])
 
+    def _least_replicas(self) -> int:
+        """What a pass that was under way may have known: `replicas`, or what somebody has replaced within the grace."""
+        since_s = asyncio.get_running_loop().time() - self._witness.grace_s
+        return min([self._replicas(), *(replicas for at_s, replicas in self._replaced if at_s >= since_s)])
+
+    def _on_spec(self, change: CommittedWrite) -> None:
+        if change.old is not None:
+            self._replaced.append((asyncio.get_running_loop().time(), change.old.manifest["spec"]["replicas"]))
+
     def _enough(self) -> int:
         """Ready pods with which stable takes everything; `maxUnavailable` is a number in these worlds."""
         return max(
@@ -278,13 +289,13 @@ class PlaneWitness:
         if size >= was:
             return
         revision = change.new.labels.get(REVISION, "")
-        share = self.exposure(revision)
-        needed = min(-(-self._replicas() * share // 1), self._ready_pods(revision))
+        share, replicas = self.exposure(revision), self._least_replicas()
+        needed = min(-(-replicas * share // 1), self._ready_pods(revision))
         if self.pinned:
             needed = min(needed, 1)
         if size < needed:
             self._tell("S2", f"{revision} shrinks from {was} to {size}, {share} of the requests may come to it")
-        if not size and self._is_managed() and self.reached(revision):
+        if not size and replicas and self._is_managed() and self.reached(revision):
             self._tell("S2", f"{revision} loses its last pod, and a proxy still has a way to it")
 
     def _on_status(self, change: CommittedWrite) -> None:

@@ -61,7 +61,16 @@ from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.services import is_subset
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.analysis_run import gate_of
-from rollouts.manifests.ownership import ATTEMPT, MANAGED, NAME, REVISION, REVISION_NUMBER, ROUTER, config_note_of
+from rollouts.manifests.ownership import (
+    ATTEMPT,
+    MANAGED,
+    NAME,
+    RESTART_SURGE,
+    REVISION,
+    REVISION_NUMBER,
+    ROUTER,
+    config_note_of,
+)
 from rollouts.objects import (
     ANALYSIS_RUN,
     ANALYSIS_TEMPLATE,
@@ -304,13 +313,16 @@ class Truth:
 
     def _resizing(self, namespace: str, name: str, body: Any) -> PatchReplicaSet:
         stored = self._cluster.api.history.get(REPLICA_SET, namespace, name)
+        annotations = body["metadata"].get("annotations") or {}
+        told = annotations.get(RESTART_SURGE, "")
         return PatchReplicaSet(
             name=name,
             uid=body["metadata"]["uid"],
             revision=stored.labels.get(REVISION, "") if stored else "",
             resource_version=body["metadata"].get("resourceVersion", ""),
             replicas=(body.get("spec") or {}).get("replicas"),
-            config=config_note_of(body["metadata"].get("annotations") or {}),
+            restart_surge=None if told == "" else int(told or 0),
+            config=config_note_of(annotations),
         )
 
     def _marking(self, key: Key, body: Any) -> SwitchService | None:

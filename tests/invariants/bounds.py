@@ -25,7 +25,7 @@ def no_more_pods_than_asked_for(before: Snapshot, intent: Intent, status: Rollou
     size = sum(each.spec_replicas for each in later.replica_sets if each.revision == revision)
     if spec.replicas == 0:
         return [Violation("S29", f"{revision} gets {size} pods, and replicas is 0")]
-    if revision not in (status.current_revision, status.stable_revision):
+    if revision not in (status.current_revision, status.stable_revision, spec.revision):
         return [Violation("S29", f"{revision} gets {size} pods, and is an old revision")]
     added = sum(each.restart_surge for each in later.replica_sets if each.revision == revision)
     if added > max_surge(spec):

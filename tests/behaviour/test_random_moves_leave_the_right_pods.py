@@ -1,0 +1,75 @@
+"""Promise: whatever people do, and in whatever order, there are never more pods than the spec asks for, and none at 0 replicas;
+status counts those that there are, and each command is answered at once.
+
+`ROLLOUTS_MOVES=2000` plays so many moves in each world. The name of a test has its world and its seed: `-k "blue-green and 17"`
+plays that one again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from tests.behaviour.moves import MOVES, NOT_YET, PAUSES_S, REST_EVERY, WORLDS, Play, mended
+from tests.behaviour.stage import KEY, Stage, play
+
+IN_A_SEQUENCE = 18
+SEQUENCES = -(-int(os.environ.get("ROLLOUTS_MOVES", "54")) // IN_A_SEQUENCE)
+DRAWN = {**MOVES, **(NOT_YET if os.environ.get("ROLLOUTS_ALL_MOVES") == "1" else {})}
+
+
+@pytest.mark.parametrize("seed", range(SEQUENCES))
+@pytest.mark.parametrize("world", WORLDS)
+def test_random_moves_leave_the_right_pods(world: str, seed: int) -> None:
+    """Scaled to 0 and back, aborted, promoted, rolled back, held, with Services and templates that go and come back."""
+    of, rng = WORLDS[world], random.Random(f"{world} {seed}")  # noqa: S311 - a test's seed
+    wrong: list[str] = []
+    done: list[str] = []
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        acts = Play(stage, of)
+        with acts.watched():
+            for number in range(1, IN_A_SEQUENCE + 1):
+                name = rng.choice(sorted(DRAWN))
+                done.append(name)
+                if (waits := DRAWN[name](acts, rng)) is not None:
+                    await waits
+                await asyncio.sleep(rng.choice(PAUSES_S))
+                if number % REST_EVERY == 0:
+                    await mended(acts)
+                    await stage.until_quiet()
+                    acts.at_rest()
+        wrong.extend(acts.wrong)
+
+    run = play(of.manifests, script, seed=seed, grace_s=5.0, behind=of.behind, **of.options)
+
+    assert (wrong, run.violations, run.unexpected) == ([], [], []), done
+
+
+def test_planted_mistakes_are_seen() -> None:
+    """A pod at 0 replicas, and a status that tells another number."""
+    of = WORLDS["by the ratio of pods"]
+    wrong: list[str] = []
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        acts = Play(stage, of)
+        labels = acts.pods()[0]["metadata"]["labels"]
+        with acts.watched():
+            acts.scale(0)
+            await stage.until_quiet()
+            metadata = {"name": "stray", "namespace": KEY.namespace, "labels": labels}
+            containers = [{"name": "app", "image": "web:1"}]
+            stage.cluster.apply(
+                {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+            )
+            acts.at_rest()
+        wrong.extend(acts.wrong)
+
+    play(of.manifests, script)
+
+    assert [each.partition(" ")[0] for each in wrong] == ["a", "at", "Healthy", "at"], wrong

@@ -301,6 +301,31 @@ def test_an_autoscaler_that_does_not_scale_is_told_and_is_a_fault_where_a_rollou
     assert all("kubectl describe hpa cart-hpa -n shop" in each.fix for each in found)
 
 
+@pytest.mark.parametrize(
+    ("canary", "target", "told"),
+    [
+        ({"trafficRouting": {}}, "Value", True),
+        ({"trafficRouting": {}}, "AverageValue", False),
+        ({"trafficRouting": {}, "dynamicStableScale": True}, "Value", False),
+        ({}, "Value", False),
+    ],
+)
+def test_an_autoscaler_that_multiplies_by_the_pods_of_a_canary_is_told(
+    canary: dict[str, Any], target: str, told: bool
+) -> None:
+    """It grows during each update, without more load."""
+    external = {"metric": {"name": "waiting"}, "target": {"type": target}}
+    scaled = inactive("ScalingDisabled")
+    scaled["spec"] = {**scaled["spec"], "metrics": [{"type": "External", "external": external}]}
+    groups = (api_service("external.metrics.k8s.io"),)
+    seen = healthy(rollouts=(rollout(strategy={"canary": canary}),), autoscalers=(scaled,), api_services=groups)
+
+    found = worse(seen, Level.WARNING)
+
+    assert ["scales by the Value of waiting" in each.says for each in found] == ([True] if told else [])
+    assert all("AverageValue" in each.fix for each in found)
+
+
 def test_secrets_that_a_rollout_versions_and_an_analysis_names_need_rights_of_their_own() -> None:
     """They are as `rollouts rbac` grants them: each by its name. A Rollout that did not opt in needs none."""
     container = {"name": "app", "envFrom": [{"secretRef": {"name": "token"}}]}

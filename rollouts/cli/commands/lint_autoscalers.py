@@ -14,6 +14,9 @@ KEDA_GROUP, SCALED_OBJECT = "keda.sh", "ScaledObject"
 """Source: https://keda.sh/docs/latest/reference/scaledobject-spec/."""
 
 
+INSTEAD = "write AverageValue there, or dynamicStableScale: true (docs/autoscaling.md)"
+
+
 class FileAutoscaler(Struct, frozen=True):
     """An autoscaler in a file whose target is a Rollout.
 
@@ -64,8 +67,9 @@ def adds_pods(strategy: Strategy) -> bool:
 def multiplies_words(autoscaler: str, metrics: tuple[str, ...]) -> str:
     """What an autoscaler with such metrics does during an update, and what to write."""
     named = f"{autoscaler} scales by the Value of {', '.join(metrics)}, which it multiplies by all ready pods"
-    grows = "with those of a canary, and of an old revision until they go, it grows without more load"
-    return f"{named}; {grows}; write AverageValue there, or dynamicStableScale: true (docs/autoscaling.md)"
+    return (
+        f"{named}; with those of a canary, and of an old revision until they go, it grows without more load; {INSTEAD}"
+    )
 
 
 def _of(rollout: Manifest, autoscalers: FileAutoscalers) -> Iterator[FileAutoscaler]:
@@ -83,19 +87,17 @@ def _autoscaler(document: Manifest) -> FileAutoscaler | None:
     metadata = _mapping(document.get("metadata"))
     if (target.get("kind"), str(target.get("apiVersion")).partition("/")[0]) != (ROLLOUT.kind, ROLLOUT.group):
         return None
-    values = tuple(_by_value(_mapping(document.get("spec"))))
+    values = value_metrics(_mapping(document.get("spec")))
     return FileAutoscaler(f"{kind} {metadata.get('name')}", metadata.get("namespace"), str(target.get("name")), values)
 
 
-def _by_value(spec: Mapping[str, Any]) -> Iterator[str]:
+def value_metrics(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the metrics of an HPA, and of the triggers of a ScaledObject, with a target of type Value."""
-    for each in _items(spec.get("metrics")):
-        source = _mapping(each.get("object") or each.get("external"))
-        if _mapping(source.get("target")).get("type") == "Value":
-            yield str(_mapping(source.get("metric")).get("name"))
-    for each in _items(spec.get("triggers")):
-        if each.get("metricType") == "Value":
-            yield str(each.get("name") or each.get("type"))
+    sources = [_mapping(each.get("object") or each.get("external")) for each in _items(spec.get("metrics"))]
+    by_value = [each for each in sources if _mapping(each.get("target")).get("type") == "Value"]
+    triggers = [each for each in _items(spec.get("triggers")) if each.get("metricType") == "Value"]
+    names = [_mapping(each.get("metric")).get("name") for each in by_value]
+    return tuple(map(str, [*names, *(each.get("name") or each.get("type") for each in triggers)]))
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of, is_false
 from rollouts.cli.commands.doctor_reads import ClusterSeen, autoscaled, route_fields_of
+from rollouts.cli.commands.lint_autoscalers import INSTEAD, multiplies_words, value_metrics
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.codec import KINDS
 
@@ -50,6 +51,7 @@ def metrics(seen: ClusterSeen) -> Iterator[Diagnosis]:
         yield from _containers(seen.rollouts, available)
         yield from _apis(seen.autoscalers, available)
     yield from _inactive(seen)
+    yield from _multiplying(seen)
 
 
 def _containers(rollouts: Iterable[Manifest], available: set[str]) -> Iterator[Diagnosis]:
@@ -99,6 +101,20 @@ def _inactive(seen: ClusterSeen) -> Iterator[Diagnosis]:
             namespace, name = autoscaler["metadata"]["namespace"], autoscaler["metadata"]["name"]
             fix = f"kubectl describe hpa {name} -n {namespace}: a metric is not measured, or requests are missing in the pods"
             yield Diagnosis("autoscalers", Level.FAULT if gated else Level.WARNING, says, fix)
+
+
+def _multiplying(seen: ClusterSeen) -> Iterator[Diagnosis]:
+    """Autoscalers that multiply one value by all ready pods, where those of a canary come on top of `replicas`."""
+    canaries = {
+        (each["metadata"]["namespace"], each["metadata"]["name"]): each["spec"].get("strategy", {}).get("canary") or {}
+        for each in seen.rollouts
+        if "spec" in each
+    }
+    for autoscaler in seen.autoscalers:
+        canary, names = canaries.get(autoscaled(autoscaler), {}), value_metrics(autoscaler["spec"])
+        if names and canary.get("trafficRouting") is not None and not canary.get("dynamicStableScale"):
+            says = multiplies_words(f"HorizontalPodAutoscaler {_name(autoscaler)}", names)
+            yield Diagnosis("autoscalers", Level.WARNING, says.removesuffix(f"; {INSTEAD}"), INSTEAD)
 
 
 def routes(seen: ClusterSeen) -> Iterator[Diagnosis]:

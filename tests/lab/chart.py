@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import ssl
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from tests.documents import documents
 from tests.lab.control_plane import ControlPlane
@@ -18,22 +23,41 @@ RELEASE = "rollouts"
 RELEASE_NAMESPACE = "rollouts-system"
 CONTROLLER_USER = f"system:serviceaccount:{RELEASE_NAMESPACE}:{RELEASE}"
 
+FENCED = "the controller is fenced"
+"""What an answer says that a fence of the chart refused."""
+_FENCED_WITHIN_S = 30.0
 _INSTALLED = "chart.kubeconfig-path"
-_NEEDED_BY_THE_CONTROLLER = frozenset({"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
+_POLICIES = (
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+)
+_NEEDED_BY_THE_CONTROLLER = frozenset(
+    {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", *_POLICIES}
+)
+SERVED = [word for kind in _POLICIES for word in ("--api-versions", f"admissionregistration.k8s.io/v1/{kind}")]
+"""What Helm would find on the API server of the lab, and does not know by itself."""
 
 
-def render(helm: Path, *arguments: str) -> list[dict[str, Any]]:
+def render(helm: Path, *arguments: str, served: Sequence[str] = SERVED) -> list[dict[str, Any]]:
     """The chart's objects with their namespace filled in, CRDs first, as `helm template` gives them with these arguments.
+
+    Args:
+        served: the words that tell Helm what the API server serves.
 
     Raises: AssertionError with Helm's own words.
     """
-    return documents(_rendered(helm, arguments))
+    return documents(_rendered(helm, (*served, *arguments)))
 
 
 @cache
 def _rendered(helm: Path, arguments: tuple[str, ...]) -> str:
     done = subprocess.run(
-        [str(helm), "template", RELEASE, str(CHART), "--namespace", RELEASE_NAMESPACE, "--include-crds", *arguments],
+        [
+            *(str(helm), "template", RELEASE, str(CHART), "--namespace", RELEASE_NAMESPACE, "--include-crds"),
+            *arguments,
+        ],
         env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"},  # it reads nothing of the user's
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -61,7 +85,7 @@ def install_chart(plane: ControlPlane, *arguments: str) -> Path:
     plane.kubectl("create", "namespace", RELEASE_NAMESPACE)
     if crds := [one for one in rendered if one["kind"] == "CustomResourceDefinition"]:
         install_crds(plane, *crds)
-    plane.apply(*(one for one in rendered if one["kind"] in _NEEDED_BY_THE_CONTROLLER), *_LEASES_OF_TESTS)
+    plane.apply(*map(_for_tests, needed_by_the_controller(rendered)), *_LEASES_OF_TESTS)
     kubeconfig = plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE)
     done.write_text(str(kubeconfig))
     return kubeconfig
@@ -73,8 +97,61 @@ def another_account(plane: ControlPlane, name: str, *arguments: str) -> Path:
     The chart's own account stays as it is, and so do the CRDs.
     """
     rendered = render(Path(plane.programs, "helm"), *arguments, "--set", f"fullnameOverride={name}")
-    plane.apply(*(one for one in rendered if one["kind"] in _NEEDED_BY_THE_CONTROLLER))
+    plane.apply(*map(_for_tests, needed_by_the_controller(rendered)))
     return plane.service_account_kubeconfig(RELEASE_NAMESPACE, name)
+
+
+def needed_by_the_controller(rendered: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the chart's objects its account, rights and fences."""
+    return [one for one in rendered if one["kind"] in _NEEDED_BY_THE_CONTROLLER]
+
+
+def _for_tests(one: dict[str, Any]) -> dict[str, Any]:
+    """The object; in the fence of the Lease with the names that Leases of tests have besides."""
+    if (one["kind"], one["metadata"]["name"].rpartition(".")[2]) != ("ValidatingAdmissionPolicy", "leases"):
+        return one
+    text = json.dumps(one)
+    wider = re.sub(
+        r"object\.metadata\.name in (\[[^]]*\])",
+        r"(object.metadata.name in \1 || object.metadata.name.matches('^test-[0-9a-f]{8}$'))",
+        text,
+    )
+    assert wider != text
+    found: dict[str, Any] = json.loads(wider)
+    return found
+
+
+@contextmanager
+def as_user(plane: ControlPlane, name: str, group: str = "") -> Iterator[httpx.Client]:
+    """The administrator's client, impersonating that user: what it may do, and what policies let through, is that user's.
+
+    Args:
+        group: one that the user is in, such as `system:masters`, who may do everything.
+    """
+    whom = {"Impersonate-User": name} | ({"Impersonate-Group": group} if group else {})
+    with httpx.Client(
+        base_url=plane.url,
+        headers={"Authorization": f"Bearer {plane.token}", "User-Agent": "lab", **whom},
+        verify=ssl.create_default_context(cafile=plane.certificate),
+        timeout=30,
+        trust_env=False,
+    ) as client:
+        yield client
+
+
+def wait_until_fenced(account: httpx.Client, namespace: str = RELEASE_NAMESPACE) -> None:
+    """Waits until that account of the controller may create a Lease there, but for its fence.
+
+    The API server takes a moment to see a new right, and a second to see a new policy.
+    """
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    deadline = time.monotonic() + _FENCED_WITHIN_S
+    while True:
+        answer = account.post(path, params={"dryRun": "All"}, json={"metadata": {"name": "of-somebody-else"}})
+        if FENCED in answer.text:
+            return
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.1)
 
 
 def install_crds(plane: ControlPlane, *crds: Mapping[str, Any]) -> None:

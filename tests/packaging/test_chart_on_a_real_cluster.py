@@ -40,7 +40,7 @@ VARIANTS = {
         "--set",
         (
             "leaderElection=false,metrics.service=false,podDisruptionBudget=false,rbac.aggregateToUserRoles=false,replicas=1,"
-            "crds.enabled=false,networkPolicy.enabled=false,configVersioning=false"
+            "crds.enabled=false,networkPolicy.enabled=false,configVersioning=false,admission.fences=false"
         ),
     ],
     "a proxy mode by hand": ["--set", "proxyMode=ipvs"],
@@ -91,6 +91,15 @@ EVERYWHERE = WHERE_IT_WORKS | {
     ("rollouts.dev", "metricproviders"): {"get", "list", "watch"},
     ("rollouts.dev", "metricproviders/status"): {"patch"},
 }
+WITHOUT_A_FENCE = {
+    ("events.k8s.io", "events"),
+    ("rollouts.dev", "rollouts/finalizers"),
+    *(
+        ("rollouts.dev", f"{each}/status")
+        for each in ("rollouts", "analysisruns", "metricproviders", "trafficproviders")
+    ),
+}
+"""What the API server lets nobody do more with: a status has its subresource, and an Event is told to people."""
 ABOUT_PROXIES = {("apps", "daemonsets"): {"get"}}  # and ConfigMaps, which it may read everywhere
 IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", "create", "update"}}
 
@@ -387,6 +396,43 @@ def test_the_deployment_runs_under_the_restricted_pod_security_standard(
 
     pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", restricted_namespace).stdout)["items"]
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
+
+
+def test_a_fence_names_the_lease_that_a_flag_names(helm: Path) -> None:
+    """Otherwise a controller with a Lease of another name could never lead."""
+    flags = "extraArguments={--lease-name,web,--log-format,--lease-name=shop}"
+    policies = [one for one in render(helm, "--set", flags) if one["kind"] == "ValidatingAdmissionPolicy"]
+    (fence,) = [one for one in policies if one["metadata"]["name"] == f"rollouts.{RELEASE_NAMESPACE}.leases"]
+
+    (told,) = [each["expression"] for each in fence["spec"]["validations"]]
+    assert "object.metadata.name in ['rollouts-controller', 'web', 'shop']" in told
+
+
+@pytest.mark.parametrize("arguments", VARIANTS.values(), ids=VARIANTS)
+def test_each_kind_that_the_controller_may_write_has_a_fence(helm: Path, arguments: list[str]) -> None:
+    """A new right of the chart without a fence would open more than the controller needs, without anybody noticing."""
+    documents = render(helm, *arguments)
+    fences = [one for one in documents if one["kind"] == "ValidatingAdmissionPolicy"]
+    fenced = {
+        (group, resource)
+        for one in fences
+        for rule in one["spec"]["matchConstraints"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    written = {
+        (group, resource)
+        for one in documents
+        if one["kind"] in {"Role", "ClusterRole"} and "aggregate-to" not in json.dumps(one["metadata"]["labels"])
+        for rule in one["rules"]
+        if {"create", "update", "patch", "delete"} & {*rule["verbs"]}
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+    if arguments != VARIANTS["everything off"]:
+        assert written - fenced == {each for each in WITHOUT_A_FENCE if each in written}
+    assert {one["spec"]["failurePolicy"] for one in fences} <= {"Fail"}
 
 
 def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: Path) -> None:

@@ -40,7 +40,7 @@ def test_all_names_begin_with_the_name_that_was_chosen(helm: Path) -> None:
     documents = render(helm, "--set", "fullnameOverride=delivery,metrics.dashboard.enabled=true")
     named = [one for one in documents if one["kind"] not in {"CustomResourceDefinition", "ClusterAnalysisTemplate"}]
 
-    assert {one["metadata"]["name"].partition("-")[0] for one in named} == {"delivery"}
+    assert {re.split("[-.]", one["metadata"]["name"])[0] for one in named} == {"delivery"}
     assert _one(documents, "ClusterRoleBinding")["roleRef"]["name"] == "delivery"
 
 

@@ -1,4 +1,7 @@
-"""Promise: what a provider writes, a real API server with the router's real CRD takes; and a stale write is a conflict."""
+"""Promise: what a provider writes, a real API server with the router's real CRD takes; and a stale write is a conflict.
+
+All of it is written as the chart's account, with its rights and behind its fences: these refuse nothing that a codec writes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,10 +28,12 @@ from rollouts.core.model.traffic import (
     TextMatch,
 )
 from rollouts.errors import Unroutable
+from rollouts.manifests.route import Marks, marked
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, DeleteOwned, Objects, Op, PatchUser, Target
+from rollouts.traffic.registry import registry
 from rollouts.traffic.rules.ledger import NOTHING, ledger_of
-from tests.lab.chart import install_crds
+from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, install_crds, wait_until_fenced
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.crds import manifests
@@ -46,8 +52,9 @@ NOT_SERVED_NOW = (404, 503)
 class Place:
     """One object of a case on the real API server, read and written as the driver does it."""
 
-    def __init__(self, plane: Any, case: Case, namespace: str) -> None:
+    def __init__(self, plane: Any, case: Case, namespace: str, account: httpx.Client) -> None:
         self.api: httpx.Client = plane.api
+        self.account = account
         self.case = case
         self.name = f"cart-{secrets.token_hex(3)}"
         self.context: Context = replace(case.context, namespace=namespace)
@@ -96,15 +103,15 @@ class Place:
             version = read.user["metadata"]["resourceVersion"]
             guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
             content = json.dumps([guard, *map(dict, op.operations)])
-            return self.api.patch(
+            return self.account.patch(
                 path, params=params, content=content, headers={"Content-Type": "application/json-patch+json"}
             )
         owned = self.target.kinds[0].path(self.target.namespace, self.target.owned_name)
         if isinstance(op, DeleteOwned):
-            return self.api.delete(owned)
-        content = json.dumps(op.manifest)
+            return self.account.delete(owned)
+        content = json.dumps(marked(op.manifest, Marks("cart", self.case.provider.name)))
         kind = {"Content-Type": "application/apply-patch+yaml"}
-        return self.api.patch(owned, params={**params, "force": "true"}, content=content, headers=kind)
+        return self.account.patch(owned, params={**params, "force": "true"}, content=content, headers=kind)
 
     def steer(self, want: Split) -> Objects:
         """Brings it there, in as many writes as it takes, and reads it again."""
@@ -131,13 +138,22 @@ class Place:
         ]
 
 
+@pytest.fixture(scope="module")
+def account(control_plane: Any, controller_kubeconfig: Path) -> Iterator[httpx.Client]:
+    """An account as the chart makes it for the controller with every router, with its rights and its fences."""
+    another_account(control_plane, "steers", "--set", f"routers={{{','.join(sorted(registry()))}}}")
+    with as_user(control_plane, f"system:serviceaccount:{RELEASE_NAMESPACE}:steers") as client:
+        wait_until_fenced(client)
+        yield client
+
+
 @pytest.fixture(params=REAL, ids=lambda case: case.name)
-def place(request: pytest.FixtureRequest, control_plane: Any, namespace: str) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, control_plane: Any, namespace: str, account: httpx.Client) -> Iterator[Place]:
     """A user's object of each kind, in a namespace of its own."""
     case: Case = request.param
     for crd in case.crds:
         install_crds(control_plane, *manifests(crd, case.example["kind"]))
-    found = Place(control_plane, case, namespace)
+    found = Place(control_plane, case, namespace, account)
     found.create()
     yield found
 
@@ -217,12 +233,12 @@ def test_an_object_made_anew_is_another_one(place: Place) -> None:
     place.steer(Split(Fraction(1, 2)))
 
 
-def test_a_route_that_is_full_is_refused_in_words(control_plane: Any, namespace: str) -> None:
+def test_a_route_that_is_full_is_refused_in_words(control_plane: Any, namespace: str, account: httpx.Client) -> None:
     """16 rules are the most that the CRD takes: the user is told before the API server says 422, and 15 go through."""
     case = next(case for case in CASES if case.name == "HTTPRoute")
     for crd in case.crds:
         install_crds(control_plane, *manifests(crd, "HTTPRoute"))
-    place = Place(control_plane, case, namespace)
+    place = Place(control_plane, case, namespace, account)
     pair = place.manifest["spec"]["rules"][0]["backendRefs"]
     rules = [
         {"matches": [{"path": {"type": "Exact", "value": f"/{at}"}}], "backendRefs": pair if at == 0 else pair[2:]}

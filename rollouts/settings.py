@@ -99,6 +99,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         drain_queries: which series the queries of drain probes may read: those of their `own` namespace, or `any`.
         config_versioning: whether revisions have copies of the ConfigMaps that their templates name; without it nothing of them
             is read, whatever a spec says.
+        command_notes: whether a policy of the API server notes who gave a command; without it such a note is not believed.
         identity: the name of this process as holder of the Lease.
         metrics: what analyses may ask, and with what.
     """
@@ -122,6 +123,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     prometheus_url: str = ""
     drain_queries: DrainQueries = "own"
     config_versioning: bool = True
+    command_notes: bool = False
     identity: str = field(default_factory=own_identity)
     metrics: MetricSettings = field(default_factory=MetricSettings)
 
@@ -147,6 +149,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
     prometheus_url: str = "",
     drain_queries: str = "own",
     config_versioning: str = "on",
+    command_notes: bool = False,
     metrics: MetricSettings | None = None,
 ) -> Settings:
     """Settings from the text of flags.
@@ -183,6 +186,7 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         prometheus_url=prometheus_url,
         drain_queries=_drain_queries(drain_queries),
         config_versioning=_on_or_off("--config-versioning", config_versioning),
+        command_notes=command_notes,
         metrics=metrics or MetricSettings(),
     )
 

@@ -122,6 +122,7 @@ def _settings(arguments: Sequence[str]) -> Settings:
         prometheus_url=given.prometheus_url,
         drain_queries=given.drain_queries,
         config_versioning=given.config_versioning,
+        command_notes=given.command_notes,
         metrics=_metric_settings(given),
     )
 
@@ -150,6 +151,15 @@ def _add_work(add: Callable[..., object]) -> None:
         help=(
             "whether each revision keeps the ConfigMaps that its template names, in copies (docs/config.md); off: it "
             "neither reads nor copies any; default: %(default)s"
+        ),
+    )
+
+    add(
+        "--command-notes",
+        action="store_true",
+        help=(
+            "believe the notes beside commands that say which user gave them (rollouts.dev/abort-by); only where the chart's "
+            "policies write them and let nobody else do so"
         ),
     )
 

@@ -225,6 +225,7 @@ class Controller:
             lags=self._lags,
             analyses=analyses,
             configs=self._configuration.configs(),
+            command_notes=self._settings.command_notes,
         )
 
     def _show(self, may_write: Callable[[], bool]) -> None:

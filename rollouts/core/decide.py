@@ -161,7 +161,8 @@ def _abort_note(status: RolloutStatus, shown: Reading) -> AbortNote | None:
     asked = pending_abort(status)
     if asked is None or (asked,) != shown.fresh or status.started_at_s is None:
         return None
-    return AbortNote(asked.revision, status.attempt, status.started_at_s, asked.at_s, asked.by)
+    by = asked.by.name if asked.by is not None else ""
+    return AbortNote(asked.revision, status.attempt, status.started_at_s, asked.at_s, by)
 
 
 def _recorded_alone(begun: _Begun, one_way: Contribution) -> Decision:

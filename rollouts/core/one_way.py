@@ -68,7 +68,7 @@ def _abort_asked(ctx: PassContext) -> Contribution | None:
         return None
     if (asked := abort_asked(status)) is None:
         return None
-    message = f"revision {status.current_revision} was aborted by annotation{f' (by {asked.by})' if asked.by else ''}"
+    message = f"revision {status.current_revision} was aborted by annotation{asked.by_whom}"
     return abort_update(ctx, Reason.ROLLOUT_ABORTED, message, declared=is_declared(asked))
 
 
@@ -95,8 +95,7 @@ def _retry(ctx: PassContext) -> Contribution | None:
     retry = retry_asked(ctx.status)
     if retry is None or retry.step is None:
         return None
-    by = f" (by {retry.by})" if retry.by else ""
-    notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{by}")
+    notice = Notice(Reason.ROLLOUT_RETRY, f"attempt {retry.step} of revision {retry.revision}{retry.by_whom}")
     return Contribution(changes=(Retry(retry.step, ctx.now_s),), notices=(notice,))
 
 

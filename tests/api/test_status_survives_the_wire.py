@@ -14,6 +14,7 @@ from rollouts.api.status.analyses import MESSAGE_MAX
 from rollouts.api.status.wire import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
 from rollouts.api.v1alpha1.status import RolloutStatusWire as StatusModel
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
+from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.autoscaling import AutoscalerRecord, AutoscalingRecord, UseRecord
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.pod_exit import Injection
@@ -147,7 +148,7 @@ STATUSES = st.builds(
             taken_off=st.booleans(),
             strategy_hash=_TEXT,
             attempt=_COUNT,
-            by=_TEXT,
+            by=st.none() | st.builds(Author, _TEXT.filter(bool), st.sampled_from(list(AuthorKind))),
             analysis=st.none() | st.sampled_from(list(AnalysisKind)),
         ).flatmap(
             lambda each: (

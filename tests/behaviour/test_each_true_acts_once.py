@@ -181,8 +181,11 @@ def test_who_gave_a_command_is_told_by_its_field_manager() -> None:
             == 200
         )
         await stage.until(lambda: _gates_passed(stage) == 2)
-        assert _record(stage, "promote")["by"] == "kubectl-annotate"
-        await stage.until(lambda: any("(by kubectl-annotate)" in each["note"] for each in stage.cluster.list(EVENT)))
+        record = _record(stage, "promote")
+        assert (record["by"], record["byKind"]) == ("kubectl-annotate", "FieldManager")
+        await stage.until(
+            lambda: any("(by field manager kubectl-annotate)" in each["note"] for each in stage.cluster.list(EVENT))
+        )
         stage.annotate("promote", f"{revision}@full")
         await stage.until_phase("Healthy", "2")
 

@@ -245,7 +245,7 @@ class Truth:
             case "rollouts", "PATCH", "status":
                 return StatusWrite()
             case "rollouts", "PATCH", "":
-                (removed,) = (each for each in body if each["op"] == "remove")
+                removed = next(each for each in body if each["op"] == "remove")  # the note of who gave it goes with it
                 return RemoveAnnotation(verb=Verb(removed["path"].rpartition("~1")[2]), value="")
             case "replicasets", method, "":
                 return self._of_replica_set(method, target.home, name, body)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Command, RolloutStatus, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, Step
@@ -348,7 +349,15 @@ def _on_record(there: World) -> tuple[Command, ...]:
     told = status.abort is not None or any(each.revision == status.current_revision for each in asked)
     notes = (each.abort_note for each in there.replica_sets if each.abort_note is not None and not told)
     noted = (each for each in notes if (each.revision, each.attempt, each.started_at_s) == now)
-    return (*status.commands, *(Command(Verb.ABORT, "true", each.revision, each.at_s, by=each.by) for each in noted))
+    return (
+        *status.commands,
+        *(
+            Command(
+                Verb.ABORT, "true", each.revision, each.at_s, by=Author(each.by, AuthorKind.NOTE) if each.by else None
+            )
+            for each in noted
+        ),
+    )
 
 
 def _run_of(status: RolloutStatus) -> tuple[object, ...]:

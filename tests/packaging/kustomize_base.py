@@ -1,11 +1,12 @@
 """The base for kustomize, written from the chart's defaults: `python -m tests.packaging.kustomize_base`. It needs Helm.
 
 CRDs come from crds/ (kustomization.yaml names them). Templates of analyses are not in it, as the chart leaves them out where
-their kind is not served yet.
+their kind is not served yet. Policies that need Kubernetes 1.36 are a component of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,26 @@ from tests.lab.chart import RELEASE_NAMESPACE, render
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "kustomize" / "rollouts.yaml"
+NOTES = ROOT / "kustomize" / "command-notes" / "policies.yaml"
 _HEAD = "# Written by `make kustomize` from the chart's defaults.\n"
 _HELMS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
 
 def base(helm: Path) -> str:
     """The text of the file: the namespace, and the chart's objects without what only Helm reads."""
-    documents = render(helm, "--set", "crds.enabled=false")
+    documents = render(helm, "--set", "crds.enabled=false,admission.commandNotes=false")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE_NAMESPACE}}
-    texts = (yaml.safe_dump(_without_helm(one), sort_keys=False, width=130) for one in (namespace, *documents))
+    return _text((namespace, *documents))
+
+
+def command_notes(helm: Path) -> str:
+    """The text of the component's file: the policies that note who gave a command."""
+    with_notes = render(helm, "--set", "crds.enabled=false")
+    return _text(one for one in with_notes if one["metadata"]["name"].endswith(".command-notes"))
+
+
+def _text(documents: Iterable[dict[str, Any]]) -> str:
+    texts = (yaml.safe_dump(_without_helm(one), sort_keys=False, width=130) for one in documents)
     return _HEAD + "---\n".join(texts)
 
 
@@ -36,3 +48,4 @@ def _without_helm(one: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     BASE.write_text(base(binaries.folder() / "helm"), encoding="utf-8")
+    NOTES.write_text(command_notes(binaries.folder() / "helm"), encoding="utf-8")

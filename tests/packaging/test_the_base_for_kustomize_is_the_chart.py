@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tests.documents import documents
 from tests.lab.chart import RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
-from tests.packaging.kustomize_base import BASE, ROOT, base
+from tests.packaging.kustomize_base import BASE, NOTES, ROOT, base, command_notes
 
 pytestmark = pytest.mark.controlplane
 
@@ -23,6 +24,7 @@ def _by_name(objects: list[dict[str, Any]]) -> dict[tuple[str, str, str], dict[s
 def test_the_base_is_what_the_chart_gives(lab_programs: Path) -> None:
     """`make kustomize` writes it anew; a right that only the chart has would be missing here."""
     assert BASE.read_text() == base(lab_programs / "helm")
+    assert NOTES.read_text() == command_notes(lab_programs / "helm")
 
 
 def test_the_api_server_accepts_all_of_it(control_plane: ControlPlane, controller_kubeconfig: Path) -> None:
@@ -33,9 +35,15 @@ def test_the_api_server_accepts_all_of_it(control_plane: ControlPlane, controlle
     assert done.stdout.count("(server dry run)") == len(built)
 
 
-def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_programs: Path) -> None:
-    """But for marks that only Helm reads, and the namespace that Helm makes by a flag. Neither has templates of analyses yet."""
-    built = _by_name(documents(control_plane.kubectl("kustomize", str(ROOT)).stdout))
+def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
+    """But for marks that only Helm reads, and the namespace that Helm makes by a flag. Neither has templates of analyses yet.
+
+    What needs a newer Kubernetes than the rest is a component, which is put in here.
+    """
+    root = os.path.relpath(ROOT, tmp_path)
+    overlay = {"resources": [root], "components": [f"{root}/{NOTES.parent.relative_to(ROOT)}"]}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(overlay))
+    built = _by_name(documents(control_plane.kubectl("kustomize", str(tmp_path)).stdout))
     rendered = _by_name(render(lab_programs / "helm"))
 
     assert built.keys() - rendered.keys() == {("Namespace", "", RELEASE_NAMESPACE)}

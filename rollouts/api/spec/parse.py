@@ -32,6 +32,7 @@ from rollouts.api.v1alpha1.rollout import (
     RolloutStrategy,
 )
 from rollouts.core.config.references import SOURCES_MAX, references
+from rollouts.core.model.author import NAME_MAX, NOTE_SUFFIX, Author, AuthorKind
 from rollouts.core.model.config import ConfigRef, ConfigVersioning
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
@@ -98,6 +99,7 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an
     spec: Mapping[str, Any] | bytes | RolloutSpec,
     deleting: bool = False,
     annotators: Mapping[str, str] | None = None,
+    notes: bool = False,
 ) -> Rollout:
     """Makes a Rollout of the parts of its object.
 
@@ -105,6 +107,7 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an
         annotations: all annotations of the object.
         spec: JSON, or a spec that was parsed before.
         annotators: the field manager that set each annotation, by the annotation's key.
+        notes: whether a policy of the API server notes who gave a command, so that nobody can write such a note.
 
     Raises: SpecInvalid with every problem found.
     """
@@ -118,10 +121,27 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an
         created_at_s=created_at_s,
         spec=spec if isinstance(spec, RolloutSpec) else parse_spec(spec),
         annotations=own,
-        annotated_by=own_annotations(annotators or {}),
+        annotated_by=_authors(own, own_annotations(annotators or {}), notes=notes),
         restart_asked_at_s=_restart_time(own.get(Verb.RESTART)),
         deleting=deleting,
     )
+
+
+def _authors(annotations: Mapping[str, str], managers: Mapping[str, str], *, notes: bool) -> Mapping[str, Author]:
+    found = {}
+    for verb in Verb:
+        if verb not in annotations:
+            continue
+        if notes and (user := _one_line(annotations.get(f"{verb}{NOTE_SUFFIX}", ""))):
+            found[verb.value] = Author(user, AuthorKind.USER)
+        elif manager := _one_line(managers.get(verb, "")):
+            found[verb.value] = Author(manager, AuthorKind.FIELD_MANAGER)
+    return found
+
+
+def _one_line(name: str) -> str:
+    """A name as people may be shown it: others chose it."""
+    return "".join(each if each.isprintable() else "?" for each in name[:NAME_MAX]).strip()
 
 
 def _restart_time(value: str | None) -> float | None:

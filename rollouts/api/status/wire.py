@@ -18,6 +18,7 @@ from rollouts.api.status.reader import FieldMissing, Reader, weight_to_wire
 from rollouts.api.times import format_time, time_or_none
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.analysis import AnalysisKind
+from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import service_ref
@@ -320,7 +321,8 @@ def _command_to_wire(command: Command) -> Manifest:
             "outcome": _outcome(command),
             "reason": command.refusal.reason.value if command.refusal is not None else None,
             "message": command.refusal.message[:_MESSAGE_MAX] if command.refusal is not None else None,
-            "by": command.by or None,
+            "by": command.by.name if command.by is not None else None,
+            "byKind": command.by.kind.value if command.by is not None else None,
         }
     )
 
@@ -462,9 +464,15 @@ def _command_from_wire(wire: Reader) -> Command:
         attempt=wire.number("attempt"),
         refusal=_refusal_from_wire(wire),
         over=done or wire.text("outcome") == _OVER,
-        by=wire.text("by"),
+        by=_author_from_wire(wire),
         analysis=analysis,
     )
+
+
+def _author_from_wire(wire: Reader) -> Author | None:
+    """Who gave a command. Nobody is called a user without a word that says so: older controllers recorded field managers."""
+    name = wire.text("by")
+    return Author(name, wire.word("byKind", AuthorKind, AuthorKind.FIELD_MANAGER)) if name else None
 
 
 def _refusal_from_wire(wire: Reader) -> Refusal | None:

@@ -184,7 +184,14 @@ class CommandStatus(Wire):
     )
     reason: str | None = Field(None, description="Why the command was refused, in one word.")
     message: str | None = Field(None, description="Why the command was refused, in a sentence.")
-    by: str | None = Field(None, description="The field manager that set the annotation, if the API server says so.")
+    by: str | None = Field(None, description="Who gave the command, if that is known; byKind says how.")
+    by_kind: str | None = Field(
+        None,
+        description=(
+            "User: the user whom the API server had authenticated, noted by a policy. FieldManager: only the program is known "
+            "that set the annotation, such as kubectl-annotate. Note: a name that a ReplicaSet notes."
+        ),
+    )
 
 
 class HistoryStatus(Wire):

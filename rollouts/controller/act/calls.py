@@ -109,10 +109,15 @@ class Evict(Struct, frozen=True, kw_only=True):
 
 
 class RemoveRolloutAnnotation(Struct, frozen=True, kw_only=True):
-    """Removes an annotation of the Rollout, if it has this value and the Rollout has not changed since the decision."""
+    """Removes an annotation of the Rollout, if it has this value and the Rollout has not changed since the decision.
+
+    Args:
+        note: the annotation that says who gave the command, to be removed with it; "" for none.
+    """
 
     annotation: str
     value: str
+    note: str = ""
 
 
 class WriteStatus(Struct, frozen=True, kw_only=True):

@@ -160,12 +160,13 @@ class Performer:
                         subresource="status",
                         field_manager=FIELD_MANAGER,
                     )
-                case RemoveRolloutAnnotation(annotation=annotation, value=value):
+                case RemoveRolloutAnnotation(annotation=annotation, value=value, note=note):
                     path = json_pointer("metadata", "annotations", annotation)
                     operations = [
                         {"op": "test", "path": path, "value": value},
                         {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
                         {"op": "remove", "path": path},
+                        *([{"op": "remove", "path": json_pointer("metadata", "annotations", note)}] if note else []),
                     ]
                     answer = await self._client.patch(
                         ROLLOUT, key.namespace, key.name, operations, JSON_PATCH, field_manager=FIELD_MANAGER

@@ -27,6 +27,7 @@ from rollouts.controller.act.calls import (
 from rollouts.controller.act.render_routes import render_routing
 from rollouts.controller.act.render_subsets import render_subset
 from rollouts.controller.observe.routes import RouteRead
+from rollouts.core.model.author import NOTE_SUFFIX
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     AdoptReplicaSet,
@@ -148,7 +149,9 @@ def _render(rollout: Rollout, intent: Plain) -> Write | Ask:
         case EvictPod(name=name, uid=uid):
             return Evict(pod=name, uid=uid)
         case RemoveAnnotation(verb=verb, value=value):
-            return RemoveRolloutAnnotation(annotation=f"{PREFIX}{verb}", value=value)
+            note = f"{verb}{NOTE_SUFFIX}"
+            noted = f"{PREFIX}{note}" if note in rollout.annotations else ""
+            return RemoveRolloutAnnotation(annotation=f"{PREFIX}{verb}", value=value, note=noted)
         case AskService(name=name):
             return ReadService(str(name))
         case AskPods():

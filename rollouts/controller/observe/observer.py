@@ -140,6 +140,7 @@ class Observer:
         lags: the measured lags of gateways; None without measurements.
         analyses: reads AnalysisRuns and templates; None where there are none.
         configs: reads sources of configuration and their copies; None to leave all references of templates as they are.
+        command_notes: whether the API server notes who gave a command.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is seen, by name
@@ -154,7 +155,9 @@ class Observer:
         lags: GatewayLags | None = None,
         analyses: Analyses | None = None,
         configs: Configs | None = None,
+        command_notes: bool = False,
     ) -> None:
+        self._command_notes = command_notes
         self._rollouts = store.table(ROLLOUT)
         self._replica_sets = store.table(REPLICA_SET)
         self._services = store.table(SERVICE)
@@ -211,6 +214,7 @@ class Observer:
                 spec=parsed.spec,
                 deleting=metadata.deletion_timestamp is not None,
                 annotators=metadata.annotators,
+                notes=self._command_notes,
             ),
             status=status,
             replica_sets=replica_sets,

@@ -18,6 +18,7 @@ from msgspec import Struct
 from rollouts.core.context.waits import earliest
 from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, GatesOf, Verdict
 from rollouts.core.model.analysis import AnalysisGate
+from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
@@ -68,7 +69,7 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
             note.at_s,
             strategy_hash=status.strategy_hash,
             attempt=status.attempt,
-            by=note.by,
+            by=seen.rollout.annotated_by.get(Verb.ABORT) or (Author(note.by, AuthorKind.NOTE) if note.by else None),
         )
         return replace(seen, status=replace(status, commands=_with_fresh(status.commands, (noted,))))
     return seen
@@ -225,7 +226,7 @@ def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
 
 
 def _judged(seen: Snapshot, verb: Verb, value: str, verdict: Verdict, about: str) -> Command:
-    by = seen.rollout.annotated_by.get(verb, "")
+    by = seen.rollout.annotated_by.get(verb)
     match verdict:
         case Command():
             return replace(verdict, by=by)
@@ -362,7 +363,7 @@ def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[st
 
 
 def _notice(seen: Snapshot, command: Command) -> Notice:
-    by = f" (by {command.by})" if command.by else ""
+    by = command.by_whom
     if command.refusal is not None:
         return Notice(command.refusal.reason, f"{command.verb}: {command.refusal.message}{by}", warning=True)
     match command.verb:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias, TypeVar, assert_never
 
 from rollouts.core.model.analysis import RunSeen
+from rollouts.core.model.author import NOTE_SUFFIX
 from rollouts.core.model.config import CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -221,8 +222,9 @@ def pod_after(found: Pod, intent: PatchPod | EvictPod) -> Pod:
 
 
 def rollout_after(found: Rollout, intent: RemoveAnnotation) -> Rollout:
-    """The Rollout without that annotation, and without what was read from it."""
-    left = {verb: value for verb, value in found.annotations.items() if verb != intent.verb}
+    """The Rollout without that annotation and the note of who gave it, and without what was read from it."""
+    gone = (intent.verb, f"{intent.verb}{NOTE_SUFFIX}")
+    left = {name: value for name, value in found.annotations.items() if name not in gone}
     asked_at_s = None if intent.verb is Verb.RESTART else found.restart_asked_at_s
     return _written(found, replace(found, annotations=left, restart_asked_at_s=asked_at_s))
 

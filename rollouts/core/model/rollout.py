@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
+from rollouts.core.model.author import Author
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigRef, ConfigVersioning
 from rollouts.core.model.drain import DrainSpec
@@ -298,7 +299,7 @@ class Rollout(Struct, frozen=True, kw_only=True):
 
     Args:
         annotations: those under `rollouts.dev/`, without the prefix.
-        annotated_by: by command: the field manager that set its annotation, where that is known.
+        annotated_by: by command: who set its annotation, where that is known.
         restart_asked_at_s: the `restart` annotation's time; None when there is none, or it is unreadable.
     """
 
@@ -310,6 +311,6 @@ class Rollout(Struct, frozen=True, kw_only=True):
     created_at_s: float
     spec: RolloutSpec
     annotations: Mapping[str, str] = field(default_factory=dict)
-    annotated_by: Mapping[str, str] = field(default_factory=dict)
+    annotated_by: Mapping[str, Author] = field(default_factory=dict)
     restart_asked_at_s: float | None = None
     deleting: bool = False

@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
+from rollouts.core.model.author import Author
 from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
@@ -86,7 +87,7 @@ class Command(Struct, frozen=True):
         strategy_hash, attempt: the steps and the attempt that it was given for.
         refusal: why it is not carried out; None when it was accepted.
         over: it can have no effect any more: it was carried out, or what it was given for is gone.
-        by: field manager that set the annotation; "" when that is not known.
+        by: who gave it; None when that is not known.
     """
 
     verb: Verb
@@ -100,8 +101,13 @@ class Command(Struct, frozen=True):
     attempt: int = 0
     refusal: Refusal | None = None
     over: bool = False
-    by: str = ""
+    by: Author | None = None
     analysis: AnalysisKind | None = None
+
+    @property
+    def by_whom(self) -> str:
+        """` (by alice)`, to end a sentence with; "" when nobody is known."""
+        return f" (by {self.by})" if self.by is not None else ""
 
     @property
     def holds(self) -> bool:
@@ -146,7 +152,7 @@ class AbortNote(Struct, frozen=True):
     Args:
         revision, attempt, started_at_s: the update that it was given for; a new list of steps starts the update again.
         at_s: when it was accepted, in seconds since 1970.
-        by: field manager that set the annotation; "" when that is not known.
+        by: the name of who gave it; "" when that is not known.
     """
 
     revision: str

@@ -21,7 +21,12 @@ from rollouts.controller.act.calls import (
     WriteStatus,
 )
 from rollouts.controller.act.performer import Performer
+from rollouts.controller.act.render import render
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import RemoveAnnotation
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import PodsSeen
+from rollouts.core.model.status import Verb
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
@@ -38,6 +43,8 @@ from tests.controller.world import (
     says,
     service,
 )
+from tests.core.model import snapshot
+from tests.core.worlds import running
 
 GROW = Patch(
     kind=REPLICA_SET, name="cart-v1", uid="cart-v1-uid", body={"spec": {"replicas": 3}}, content_type=MERGE_PATCH
@@ -80,6 +87,21 @@ def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made(
         {"op": "remove", "path": "/metadata/annotations/rollouts.dev~1promote"},
     ]
     assert api.body(1)["metadata"] == {"resourceVersion": "8"}
+
+
+def test_a_command_that_is_taken_off_takes_the_note_of_who_gave_it_along() -> None:
+    """Also where no policy removes it: a note without its command would stand beside the next one."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        noted = {"promote": "true", "promote-by": "alice"}
+        seen = snapshot(running(Canary()))
+        seen = replace(seen, rollout=replace(seen.rollout, annotations=noted))
+        await performer.perform(world.target("7"), render(seen, RemoveAnnotation(verb=Verb.PROMOTE, value="true")))
+
+    api = run(scenario, says(ok(8))).api
+
+    removed = [each["path"].rpartition("~1")[2] for each in api.body(0) if each["op"] == "remove"]
+    assert removed == ["promote", "promote-by"]
 
 
 def test_the_first_failure_stops_the_rest() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
@@ -398,14 +399,21 @@ def test_a_promotion_of_a_paused_rollout_says_that_it_stays_paused() -> None:
     assert settled(annotated(there, "pause", None)).status.step_index == 3
 
 
-def test_who_gave_a_command_is_on_record_and_in_the_event() -> None:
-    """The field manager of the annotation is all that the API server tells."""
+@pytest.mark.parametrize(
+    ("author", "told"),
+    [
+        (Author("alice@example.com", AuthorKind.USER), "(by alice@example.com)"),
+        (Author("kubectl-annotate", AuthorKind.FIELD_MANAGER), "(by field manager kubectl-annotate)"),
+    ],
+)
+def test_who_gave_a_command_is_on_record_and_in_the_event(author: Author, told: str) -> None:
+    """A user where the API server notes it; else the field manager, which is a program and never called a user."""
     there = annotated(_at_gate(), "promote", "b@1")
-    there = replace(there, rollout=replace(there.rollout, annotated_by={"promote": "kubectl-annotate"}))
+    there = replace(there, rollout=replace(there.rollout, annotated_by={"promote": author}))
     there = settled(there)
 
-    assert [each.by for each in there.status.commands if each.verb is Verb.PROMOTE] == ["kubectl-annotate"]
-    assert any("by kubectl-annotate" in each.message for each in there.notices if each.reason is Reason.PROMOTED)
+    assert [each.by for each in there.status.commands if each.verb is Verb.PROMOTE] == [author]
+    assert any(told in each.message for each in there.notices if each.reason is Reason.PROMOTED)
 
 
 def test_a_rollback_is_over_once_another_template_was_seen() -> None:

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.decide import TELLS_AFTER_S, decide
+from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import PatchReplicaSet, RemoveAnnotation
 from rollouts.core.model.reasons import Reason
@@ -96,6 +97,27 @@ def test_an_abort_that_was_accepted_outlives_its_annotation_and_the_controller()
     assert [(each.verb, each.value, each.over, each.refusal) for each in there.status.commands] == [
         (Verb.ABORT, "true", True, None)
     ]
+
+
+@pytest.mark.parametrize(
+    ("stands", "told"),
+    [(True, Author("alice", AuthorKind.USER)), (False, Author("alice", AuthorKind.NOTE))],
+    ids=["the annotation stands", "it was taken off"],
+)
+def test_the_note_of_an_abort_names_a_user_and_does_not_vouch_for_it(stands: bool, told: Author) -> None:
+    """Whoever may write ReplicaSets can write a note with any name; only the API server's own word is a user's name."""
+    there = annotated(_at_half(), "abort", "true")
+    there = replace(there, rollout=replace(there.rollout, annotated_by={"abort": Author("alice", AuthorKind.USER)}))
+    there = reconciled(there)
+    if not stands:
+        there = annotated(there, "abort", None)
+        there = replace(there, rollout=replace(there.rollout, annotated_by={}))
+
+    there = settled(there)
+
+    assert [each.by for each in there.status.commands if each.verb is Verb.ABORT] == [told]
+    assert there.status.abort is not None
+    assert f"(by {told})" in there.status.abort.message
 
 
 def test_a_note_of_an_abort_says_nothing_about_another_attempt_list_of_steps_or_update() -> None:

@@ -25,6 +25,7 @@ from rollouts.core.model.status import (
     Command,
     Condition,
     Cutover,
+    Given,
     GivenBack,
     HistoryEntry,
     Idle,
@@ -41,6 +42,8 @@ from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RoutePlace, VerifiedBy
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_AUTHOR = st.builds(Author, _TEXT.filter(bool), st.sampled_from(list(AuthorKind)))
+_AUTHORS = st.lists(st.builds(Given, st.sampled_from(list(Verb)), _AUTHOR), max_size=2).map(tuple)
 _COUNT = st.integers(0, 2**31 - 1)
 _TIME = st.integers(-(10**15), 4 * 10**15).map(  # a float holds microseconds exactly until the year 2106
     lambda microseconds: microseconds / 1_000_000
@@ -148,7 +151,7 @@ STATUSES = st.builds(
             taken_off=st.booleans(),
             strategy_hash=_TEXT,
             attempt=_COUNT,
-            by=st.none() | st.builds(Author, _TEXT.filter(bool), st.sampled_from(list(AuthorKind))),
+            by=st.none() | _AUTHOR,
             analysis=st.none() | st.sampled_from(list(AnalysisKind)),
         ).flatmap(
             lambda each: (
@@ -167,9 +170,11 @@ STATUSES = st.builds(
             finished_at_s=_TIME,
             outcome=st.sampled_from(list(Outcome)),
             message=_TEXT,
+            authors=_AUTHORS,
         ),
         max_size=3,
     ).map(tuple),
+    authors=_AUTHORS,
     analyses=st.lists(
         st.builds(
             AnalysisRecord,

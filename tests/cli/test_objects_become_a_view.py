@@ -241,6 +241,19 @@ def test_history_joins_what_is_kept_with_what_is_told() -> None:
     ]
 
 
+def test_history_says_who_gave_commands() -> None:
+    """Of an update that is under way too; and a field manager is told as what it is."""
+    told = {"command": "promote", "by": "alice", "byKind": "User"}
+    entry = {"revision": "a", "number": 1, "startedAt": "2026-11-21T10:00:00Z", "finishedAt": "2026-11-21T10:01:00Z",
+             "outcome": "Promoted", "authors": [told]}  # fmt: skip
+    now = {"command": "abort", "by": "kubectl-annotate", "byKind": "FieldManager"}
+    status = {"currentRevision": "b", "stableRevision": "a", "history": [entry], "authors": [now]}
+
+    rows = history_rows(RolloutObjects(rollout=rollout(status), replica_sets=(replica_set("b", 2),)))
+
+    assert [row.commands for row in rows] == ["abort by field manager kubectl-annotate", "promote by alice"]
+
+
 @pytest.mark.parametrize(
     ("traffic", "words"),
     [

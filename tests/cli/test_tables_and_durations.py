@@ -11,6 +11,7 @@ from rollouts.cli.picture import NOW_S, example
 from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import seconds_of, short
+from rollouts.core.model.frozen import replace
 
 
 def drawn(thing: RenderableType) -> list[list[str]]:
@@ -93,6 +94,11 @@ def test_history_says_where_a_rollback_can_go() -> None:
     assert third == ["3", "ccc", "stable", "Promoted", "4/4", "1m", "ago", "1m35s", "-", "app:3"]
     assert second == ["2", "bbb", "-", "Aborted", "0/0", "-", "-", "possible", "app:2"]
     assert first == ["1", "aaa", "-", "Promoted", "0/0", "-", "-", "-", "-"]
+
+    rows[1] = replace(rows[1], commands="abort by alice")
+    header, third, second, _ = drawn(history_table(rows, now_s=NOW_S))
+    assert header[-2:] == ["COMMANDS", "IMAGES"]
+    assert (third[-2:], second[-4:]) == (["-", "app:3"], ["abort", "by", "alice", "app:2"])
 
 
 def test_the_demos_table_adds_up_and_names_what_broke() -> None:

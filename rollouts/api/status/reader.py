@@ -15,6 +15,9 @@ _W = TypeVar("_W", bound=StrEnum)
 _DENOMINATOR_MAX = 1_000_000  # api/spec/routing.py allows weights in so many parts
 
 
+MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
+
+
 class FieldMissing(Exception):
     """A part cannot be read without the field that the message names."""
 

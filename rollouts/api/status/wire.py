@@ -14,17 +14,15 @@ from pydantic_core import from_json
 
 from rollouts.api.status.analyses import record_from_wire, record_to_wire
 from rollouts.api.status.autoscaling import autoscaling_from_wire, autoscaling_to_wire
-from rollouts.api.status.reader import FieldMissing, Reader, weight_to_wire
+from rollouts.api.status.commands import command_from_wire, command_to_wire, given_from_wire, given_to_wire
+from rollouts.api.status.reader import MESSAGE_MAX, FieldMissing, Reader, weight_to_wire
 from rollouts.api.times import format_time, time_or_none
 from rollouts.core.drain.cutover import SIGNAL
-from rollouts.core.model.analysis import AnalysisKind
-from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.pod_exit import Injection, injection_fields, read_injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import service_ref
 from rollouts.core.model.status import (
     Abort,
-    Command,
     Condition,
     Cutover,
     GivenBack,
@@ -32,23 +30,19 @@ from rollouts.core.model.status import (
     Idle,
     Outcome,
     Phase,
-    Refusal,
     RolloutStatus,
     ScaleDown,
     Traffic,
-    Verb,
     WaitingFor,
 )
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, VerifiedBy, route_place
 from rollouts.objects import Manifest
 
-_MESSAGE_MAX = 32_768  # characters, as a condition's message in apimachinery; the CRD says the same
 _PONG = "pong"
 _UPDATED = frozenset({"updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"})
 _COUNTS = _UPDATED | {"replicas", "readyReplicas", "availableReplicas", "HPAReplicas"}
 _CAN_WAIT = _COUNTS | {"progressedAt", "waitingFor", "message", "autoscaling"}
-_ACCEPTED, _REFUSED, _OVER = "Accepted", "Refused", "Over"
 
 
 class StatusRead(Struct, frozen=True):
@@ -72,7 +66,7 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
     }
     wire = {
         "phase": status.phase.value,
-        "message": status.message[:_MESSAGE_MAX] or None,
+        "message": status.message[:MESSAGE_MAX] or None,
         "observedGeneration": status.observed_generation,
         "currentRevision": status.current_revision or None,
         "stableRevision": status.stable_revision or None,
@@ -105,7 +99,8 @@ def status_to_wire(status: RolloutStatus, *, step_count: int = 0) -> Manifest:
         "waitingFor": _waiting_to_wire(status.waiting_for),
         "scaleDowns": [{"revision": one.revision, "at": format_time(one.at_s)} for one in status.scale_downs] or None,
         "drain": _drain_to_wire(status),
-        "commands": [_command_to_wire(one) for one in status.commands] or None,
+        "commands": [command_to_wire(one) for one in status.commands] or None,
+        "authors": [given_to_wire(one) for one in status.authors] or None,
         "history": [_history_to_wire(one) for one in status.history] or None,
         "analyses": [record_to_wire(one) for one in status.analyses] or None,
         "autoscaling": autoscaling_to_wire(status.autoscaling),
@@ -171,7 +166,8 @@ def read_status(wire: Mapping[str, Any] | bytes) -> StatusRead:
         scale_downs=status.parts("scaleDowns", _scale_down_from_wire),
         injection=drain.part("preStop", _injection_from_wire),
         cutovers=drain.parts("cutovers", _cutover_from_wire),
-        commands=status.parts("commands", _command_from_wire),
+        commands=status.parts("commands", command_from_wire),
+        authors=status.parts("authors", given_from_wire),
         history=status.parts("history", _history_from_wire),
         analyses=status.parts("analyses", record_from_wire),
         autoscaling=status.part("autoscaling", autoscaling_from_wire),
@@ -264,7 +260,7 @@ def _cutover_to_wire(cutover: Cutover) -> Manifest:
             "neededSeconds": cutover.needed_s,
             "waitedSeconds": round(cutover.until_s - cutover.confirmed_at_s, 3),
             "until": format_time(cutover.until_s),
-            "message": cutover.message[:_MESSAGE_MAX] or None,
+            "message": cutover.message[:MESSAGE_MAX] or None,
             "timedOut": cutover.timed_out or None,
             "idle": _idle_to_wire(cutover.idle),
             "streamsIdle": _idle_to_wire(cutover.streams_idle),
@@ -286,7 +282,7 @@ def _abort_to_wire(abort: Abort | None) -> Manifest | None:
         "revision": abort.revision,
         "at": format_time(abort.at_s),
         "reason": abort.reason.value,
-        "message": abort.message[:_MESSAGE_MAX],
+        "message": abort.message[:MESSAGE_MAX],
         "declared": abort.declared,
     }
 
@@ -297,40 +293,12 @@ def _waiting_to_wire(waiting: WaitingFor | None) -> Manifest | None:
     return _present(
         {
             "reason": waiting.reason.value,
-            "message": waiting.message[:_MESSAGE_MAX],
+            "message": waiting.message[:MESSAGE_MAX],
             "since": format_time(waiting.since_s),
             "deadline": time_or_none(waiting.deadline_s),
-            "problem": waiting.problem[:_MESSAGE_MAX] or None,
+            "problem": waiting.problem[:MESSAGE_MAX] or None,
         }
     )
-
-
-def _command_to_wire(command: Command) -> Manifest:
-    return _present(
-        {
-            "verb": command.verb.value,
-            "value": command.value,
-            "revision": command.revision,
-            "at": format_time(command.at_s),
-            "step": command.step,
-            "analysis": command.analysis.value if command.analysis is not None else None,
-            "target": command.target or None,
-            "takenOff": command.taken_off or None,
-            "strategyHash": command.strategy_hash or None,
-            "attempt": command.attempt or None,
-            "outcome": _outcome(command),
-            "reason": command.refusal.reason.value if command.refusal is not None else None,
-            "message": command.refusal.message[:_MESSAGE_MAX] if command.refusal is not None else None,
-            "by": command.by.name if command.by is not None else None,
-            "byKind": command.by.kind.value if command.by is not None else None,
-        }
-    )
-
-
-def _outcome(command: Command) -> str:
-    if command.refusal is not None:
-        return _REFUSED
-    return _OVER if command.over else _ACCEPTED
 
 
 def _history_to_wire(entry: HistoryEntry) -> Manifest:
@@ -341,7 +309,8 @@ def _history_to_wire(entry: HistoryEntry) -> Manifest:
             "startedAt": format_time(entry.started_at_s),
             "finishedAt": format_time(entry.finished_at_s),
             "outcome": entry.outcome.value,
-            "message": entry.message[:_MESSAGE_MAX] or None,
+            "message": entry.message[:MESSAGE_MAX] or None,
+            "authors": [given_to_wire(one) for one in entry.authors] or None,
         }
     )
 
@@ -351,7 +320,7 @@ def _condition_to_wire(condition: Condition) -> Manifest:
         "type": condition.type,
         "status": "True" if condition.status else "False",
         "reason": condition.reason.value,
-        "message": condition.message[:_MESSAGE_MAX],
+        "message": condition.message[:MESSAGE_MAX],
         "lastTransitionTime": format_time(condition.since_s),
         "observedGeneration": condition.observed_generation,
     }
@@ -444,44 +413,6 @@ def _idle_from_wire(wire: Reader) -> Idle:
     return Idle(wire.number("polls"), wire.need_time("at"))
 
 
-def _command_from_wire(wire: Reader) -> Command:
-    step = wire.optional_number("step")
-    if step is None and not wire.absent("step"):
-        raise FieldMissing("step")  # None would let every step pass
-    analysis = None if wire.absent("analysis") else wire.need_word("analysis", AnalysisKind)  # so would None here
-    verb, value = wire.need_word("verb", Verb), wire.need_text("value")
-    # A controller that wrote no outcome recorded this abort and carried it out in one write.
-    done = wire.absent("outcome") and (verb, value) == (Verb.ABORT, "true")
-    return Command(
-        verb=verb,
-        value=value,
-        revision=wire.need_text("revision"),
-        at_s=wire.need_time("at"),
-        step=step,
-        target=wire.text("target"),
-        taken_off=wire.flag("takenOff"),
-        strategy_hash=wire.text("strategyHash"),
-        attempt=wire.number("attempt"),
-        refusal=_refusal_from_wire(wire),
-        over=done or wire.text("outcome") == _OVER,
-        by=_author_from_wire(wire),
-        analysis=analysis,
-    )
-
-
-def _author_from_wire(wire: Reader) -> Author | None:
-    """Who gave a command. Nobody is called a user without a word that says so: older controllers recorded field managers."""
-    name = wire.text("by")
-    return Author(name, wire.word("byKind", AuthorKind, AuthorKind.FIELD_MANAGER)) if name else None
-
-
-def _refusal_from_wire(wire: Reader) -> Refusal | None:
-    """Reads the refusal of a command. An unknown outcome counts as Refused; older controllers wrote none for others."""
-    if wire.absent("outcome") or wire.text("outcome") in (_ACCEPTED, _OVER):
-        return None
-    return Refusal(wire.word("reason", Reason, Reason.COMMAND_INVALID), wire.text("message"))
-
-
 def _history_from_wire(wire: Reader) -> HistoryEntry:
     return HistoryEntry(
         revision=wire.need_text("revision"),
@@ -490,6 +421,7 @@ def _history_from_wire(wire: Reader) -> HistoryEntry:
         finished_at_s=wire.need_time("finishedAt"),
         outcome=wire.need_word("outcome", Outcome),
         message=wire.text("message"),
+        authors=wire.parts("authors", given_from_wire),
     )
 
 

@@ -194,6 +194,14 @@ class CommandStatus(Wire):
     )
 
 
+class GivenStatus(Wire):
+    """Who gave a command during an update."""
+
+    command: str | None = Field(None, description="promote, abort, retry or rollback.")
+    by: str | None = Field(None, description="As in `commands`.")
+    by_kind: str | None = Field(None, description="As in `commands`.")
+
+
 class HistoryStatus(Wire):
     """One finished update."""
 
@@ -203,6 +211,7 @@ class HistoryStatus(Wire):
     finished_at: Time | None = Field(None, description="When the update ended.")
     outcome: str | None = Field(None, description="How it ended: Promoted, Aborted, Superseded or RolledBack.")
     message: str | None = Field(None, description="Why it ended so, in a sentence.")
+    authors: list[GivenStatus] | None = Field(None, description="Who gave commands during it.")
 
 
 class AnalysisStatus(Wire):
@@ -337,6 +346,9 @@ class RolloutStatusWire(Wire):
     drain: DrainStatus | None = Field(None, description="How pods are drained before they are deleted.")
     commands: list[CommandStatus] | None = Field(
         None, description="Commands by annotation, each with what became of it."
+    )
+    authors: list[GivenStatus] | None = Field(
+        None, description="Who gave commands during the update that is under way, the last eight."
     )
     history: list[HistoryStatus] | None = Field(None, description="Finished updates; the newest is last.")
     analyses: list[AnalysisStatus] | None = Field(

@@ -35,6 +35,7 @@ from rollouts.cli.view.objects import (
     view_of,
 )
 from rollouts.cli.view.session import Options, Session, open_session
+from rollouts.core.model.status import HistoryEntry, RolloutStatus
 from rollouts.manifests.ownership import NAME, name_label
 from rollouts.objects import ANALYSIS_RUN, EVENT, POD, REPLICA_SET, ROLLOUT, Key, Manifest
 
@@ -109,9 +110,17 @@ def history_rows(seen: RolloutObjects) -> tuple[HistoryRow, ...]:
                 finished_at_s=entry.finished_at_s if entry is not None else None,
                 took_s=entry.finished_at_s - entry.started_at_s if entry is not None else None,
                 config=changed.get(revision),
+                commands=_commands(revision, entry, status),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.number, row.revision)))
+
+
+def _commands(revision: str, entry: HistoryEntry | None, status: RolloutStatus) -> str:
+    """Who gave which command during the last update to a revision: `promote by alice, abort by bob`."""
+    under_way = revision == status.current_revision != status.stable_revision
+    authors = status.authors if under_way else entry.authors if entry is not None else ()
+    return ", ".join(f"{each.verb} by {each.by}" for each in authors)
 
 
 def _config_changes(replica_sets: Iterable[Manifest]) -> dict[str, str]:

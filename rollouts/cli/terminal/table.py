@@ -32,6 +32,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
         kept: its ReplicaSet still exists, so `rollback` can go back to it.
         outcome: how its update ended; "" where that is not recorded.
         config: the ConfigMaps and Secrets that changed with it, see `changes_text`; "" for none; None where it is not known.
+        commands: who gave which during its update.
     """
 
     number: int
@@ -45,6 +46,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     finished_at_s: float | None
     took_s: float | None
     config: str | None = None
+    commands: str = ""
 
 
 class ActRow(Struct, frozen=True, kw_only=True):
@@ -129,9 +131,9 @@ def _weight(view: RolloutView, *, arrow: str) -> str:
 
 
 def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
-    """The table of revisions, in the order of the rows; with their configuration if any has some."""
+    """The table of revisions, in the order of the rows; with their configuration if any has some, and with who gave commands."""
     rows = tuple(rows)
-    configured = any(row.config is not None for row in rows)
+    configured, commanded = any(row.config is not None for row in rows), any(row.commands for row in rows)
     columns = [
         Column("NUMBER"),
         Column("REVISION"),
@@ -142,6 +144,7 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
         Column("TOOK", rank=4),
         Column("ROLLBACK", rank=2),
         *([Column("CONFIG CHANGED")] if configured else []),
+        *([Column("COMMANDS")] if commanded else []),
         Column("IMAGES"),
     ]
     lines = []
@@ -156,6 +159,7 @@ def history_table(rows: Iterable[HistoryRow], *, now_s: float) -> Listing:
             short(row.took_s) if row.took_s is not None else "-",
             "possible" if row.kept and not row.roles else "-",
             *([row.config or "-"] if configured else []),
+            *([row.commands or "-"] if commanded else []),
             ",".join(row.images) or "-",
         )
         styled = [Text(plain(cell)) for cell in cells]

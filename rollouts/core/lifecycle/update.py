@@ -155,4 +155,5 @@ def _entry(status: RolloutStatus, *, now_s: float, outcome: Outcome) -> HistoryE
         finished_at_s=now_s,
         outcome=outcome,
         message=status.abort.message if status.abort else "",
+        authors=status.authors,
     )

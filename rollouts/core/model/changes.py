@@ -18,6 +18,7 @@ from rollouts.core.model.status import (
     Abort,
     Command,
     Cutover,
+    Given,
     GivenBack,
     HistoryEntry,
     RolloutStatus,
@@ -28,6 +29,9 @@ from rollouts.core.model.status import (
 )
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName
+
+_ABOUT_UPDATES = frozenset({Verb.PROMOTE, Verb.ABORT, Verb.RETRY, Verb.ROLLBACK})
+_AUTHORS_MAX = 8
 
 
 class RecoverRevisions(Struct, frozen=True):
@@ -78,6 +82,11 @@ class StartUpdate(Struct, frozen=True, kw_only=True):
             step_index=self.step_index,
             gate_passed=self.gate_passed,
             attempt=0,
+            authors=tuple(
+                Given(each.verb, each.by)
+                for each in status.commands
+                if each.by is not None and each.verb is Verb.ROLLBACK and each.holds and each.target == self.revision
+            ),
             injection=self.injection,
             history=status.history if self.ended is None else _with_entry(status, self.ended, limit=self.history_limit),
         )
@@ -126,6 +135,7 @@ class AbortUpdate(Struct, frozen=True):
         return replace(
             status,
             abort=self.abort,
+            authors=_with_authors(status, status.commands),
             step_index=0,
             step_started_at_s=None,
             gate_started_at_s=None,
@@ -221,6 +231,7 @@ class Promote(Struct, frozen=True):
             progressed_at_s=self.at_s,
             history=_with_entry(status, self.ended, limit=self.history_limit),
             commands=tuple(each for each in status.commands if not (each.verb is Verb.PROMOTE and each.taken_off)),
+            authors=(),
         )
 
 
@@ -244,7 +255,7 @@ class RecordCommands(Struct, frozen=True):
 
     def on(self, status: RolloutStatus) -> RolloutStatus:
         """The status after this change."""
-        return replace(status, commands=self.commands)
+        return replace(status, commands=self.commands, authors=_with_authors(status, self.commands))
 
 
 class RecordCutovers(Struct, frozen=True):
@@ -403,6 +414,21 @@ def _at_first_step(status: RolloutStatus, *, at_s: float) -> RolloutStatus:
         gate_passed=False,
         analyses=(),
     )
+
+
+def _with_authors(status: RolloutStatus, commands: tuple[Command, ...]) -> tuple[Given, ...]:
+    """Who gave commands during this update: those who are known, and those of accepted commands about the current revision."""
+    if not any(each.by for each in commands) or status.current_revision == status.stable_revision:
+        return status.authors
+    fresh = (
+        Given(each.verb, each.by)
+        for each in commands
+        if each.by is not None
+        and each.holds
+        and each.verb in _ABOUT_UPDATES
+        and each.revision == status.current_revision
+    )
+    return tuple(dict.fromkeys((*status.authors, *fresh)))[-_AUTHORS_MAX:]
 
 
 def _with_entry(status: RolloutStatus, ended: HistoryEntry, *, limit: int) -> tuple[HistoryEntry, ...]:

@@ -132,6 +132,13 @@ class Command(Struct, frozen=True):
         return self.analysis if self.step is None else self.step
 
 
+class Given(Struct, frozen=True):
+    """Who gave a command during an update; for people to read in its history."""
+
+    verb: Verb
+    by: Author
+
+
 class Abort(Struct, frozen=True):
     """Why and since when `revision` is aborted.
 
@@ -259,6 +266,7 @@ class HistoryEntry(Struct, frozen=True, kw_only=True):
     finished_at_s: float
     outcome: Outcome
     message: str = ""
+    authors: tuple[Given, ...] = ()
 
 
 class Condition(Struct, frozen=True, kw_only=True):
@@ -338,6 +346,7 @@ class RolloutStatus(Struct, frozen=True, kw_only=True):
     injection: Injection | None = None
     cutovers: tuple[Cutover, ...] = ()
     commands: tuple[Command, ...] = ()
+    authors: tuple[Given, ...] = ()
     history: tuple[HistoryEntry, ...] = ()
     analyses: tuple[AnalysisRecord, ...] = ()
     autoscaling: AutoscalingRecord | None = None

@@ -143,6 +143,20 @@ def test_a_note_stays_as_long_as_its_command(commands: Commands, written: Mappin
     assert (there["pause"], there["pause-by"]) == ("true", ALICE)
 
 
+@pytest.mark.parametrize("subresource", ["status", "scale"])
+def test_no_subresource_is_a_way_round(
+    control_plane: ControlPlane, commands: Commands, namespace: str, subresource: str
+) -> None:
+    """The policies look at the Rollout itself; through its subresources nobody changes an annotation."""
+    commands.annotate(ALICE, {"pause": "true"})
+    forged = {"metadata": {"annotations": {"rollouts.dev/pause-by": BOB, "rollouts.dev/abort": "b"}}}
+    path = f"{ROLLOUT.path(namespace, 'web')}/{subresource}"
+    with as_user(control_plane, BOB, "system:masters") as client:
+        client.patch(path, json=forged, headers=MERGE)
+
+    assert commands.annotate(ALICE, {"x": "y"}) == {"pause": "true", "pause-by": ALICE, "x": "y"}
+
+
 def test_a_note_goes_with_its_command(commands: Commands) -> None:
     """Whoever takes it off."""
     commands.annotate(ALICE, {"pause": "true", "abort": "b"})

@@ -1,0 +1,313 @@
+"""Promise: a fence refuses no write that the controller makes, on ordinary days and on worse ones.
+
+The builders of `manifests/` make the writes. They are sent as an account with every value of the chart, behind its fences, where
+it has every right: what is refused is refused by a fence. Routes are in tests/traffic/test_real_api_servers_take_it.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from rollouts.core.analysis.source import JobMetric
+from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import (
+    CopyOwner,
+    CreateReplicaSet,
+    EvictPod,
+    PatchPod,
+    PatchReplicaSet,
+    ReleaseService,
+    SwitchService,
+    TerminateAnalysisRun,
+)
+from rollouts.core.model.revision import canonical_json
+from rollouts.core.model.rollout import Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.core.model.status import AbortNote
+from rollouts.manifests.adoption import adoption_patch, release_patch
+from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
+from rollouts.manifests.analysis_run import termination_patch
+from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
+from rollouts.manifests.own_route import made_anew, made_route
+from rollouts.manifests.ownership import owner_reference
+from rollouts.manifests.pod import eviction, pod_patch
+from rollouts.manifests.route import Marks, marked
+from rollouts.manifests.service import mark_service, release_service, switch_service
+from rollouts.manifests.workload import replica_set, replica_set_patch
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, JOB, POD, REPLICA_SET, ROLLOUT, SECRET, SERVICE, Kind, Manifest
+from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
+from tests.lab.chart import RBAC_GROUP, RELEASE_NAMESPACE, another_account, as_user, install_crds, wait_until_fenced
+from tests.lab.control_plane import ControlPlane
+
+pytestmark = pytest.mark.controlplane
+
+ACCOUNT = "works"
+VALUES = "analysis.jobs.enabled=true,ownRoutes=true"
+TEMPLATE: Manifest = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "app", "image": "web:1"}]},
+}
+FLAGS = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="flags", content="h", copy="flags-h")
+ROLE = PodMetadata(labels={"role": "canary"}, annotations={"why": "new"})
+STAYS = "example.com/stays"
+"""A finalizer: the owner of most objects here is made up, and the garbage collector would delete them."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A namespace, and the account that works in it."""
+
+    plane: ControlPlane
+    account: httpx.Client
+    namespace: str
+
+    @property
+    def rollout(self) -> Rollout:
+        """Whose objects are written. It is not on the API server."""
+        return Rollout(
+            namespace=self.namespace,
+            name="web",
+            uid="u-1",
+            resource_version="1",
+            generation=1,
+            created_at_s=0.0,
+            spec=RolloutSpec(
+                replicas=0,
+                selector_json=canonical_json({"matchLabels": {"app": "web"}}),
+                selector_text="app=web",
+                template_json=canonical_json(TEMPLATE),
+                revision="abc",
+                template_hash="abc",
+                strategy=Canary(),
+                strategy_hash="x",
+            ),
+        )
+
+    def there(self, kind: Kind, manifest: Manifest, *, name: str = "") -> Manifest:
+        """An object that a user, or an earlier pass, has made; what the API server has of it."""
+        made = {**manifest, "apiVersion": kind.api_version, "kind": kind.kind}
+        made["metadata"] = {**manifest.get("metadata", {}), "finalizers": [STAYS]} | ({"name": name} if name else {})
+        answer = self.plane.api.post(kind.path(self.namespace), json=made)
+        assert answer.is_success, answer.text
+        found: Manifest = answer.json()
+        return found
+
+    def creates(self, kind: Kind, manifest: Manifest, **query: str) -> Manifest:
+        """The account makes an object."""
+        answer = self.account.post(kind.path(self.namespace), json=manifest, params=query)
+        assert answer.status_code == httpx.codes.CREATED, answer.text
+        found: Manifest = answer.json()
+        return found
+
+    def patches(self, kind: Kind, name: str, body: Any) -> Manifest:
+        """The account changes an object, by JSON Patch if the body is a list."""
+        form = "json-patch" if isinstance(body, list) else "merge-patch"
+        content = {"Content-Type": f"application/{form}+json"}
+        answer = self.account.patch(kind.path(self.namespace, name), content=json.dumps(body), headers=content)
+        assert answer.is_success, answer.text
+        found: Manifest = answer.json()
+        return found
+
+    def deletes(self, kind: Kind, name: str) -> None:
+        """The account deletes an object."""
+        answer = self.account.delete(kind.path(self.namespace, name))
+        assert answer.is_success, answer.text
+
+
+@pytest.fixture(scope="module")
+def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[Bench]:
+    """The account has its fences before it begins."""
+    install_crds(control_plane, *gateway_crds())
+    another_account(control_plane, ACCOUNT, "--set", VALUES)
+    user = f"system:serviceaccount:{RELEASE_NAMESPACE}:{ACCOUNT}"
+    group = {"apiGroup": RBAC_GROUP}
+    with control_plane.fresh_namespace(stays=True) as namespace, as_user(control_plane, user) as account:
+        control_plane.apply(
+            {
+                "apiVersion": f"{RBAC_GROUP}/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": "everything", "namespace": namespace},
+                "roleRef": {**group, "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{**group, "kind": "User", "name": user}],
+            }
+        )
+        wait_until_fenced(account, namespace)
+        yield Bench(control_plane, account, namespace)
+
+
+def test_replica_sets_are_made_changed_and_deleted(bench: Bench) -> None:
+    """With everything that a patch may say."""
+    create = CreateReplicaSet(revision="abc", number=3, replicas=0, pod_metadata=PodMetadata())
+    made = bench.creates(REPLICA_SET, replica_set(bench.rollout, create))["metadata"]
+    whole = PatchReplicaSet(
+        name=made["name"],
+        uid=made["uid"],
+        revision="abc",
+        replicas=0,
+        restart_surge=1,
+        abort_note=AbortNote("abc", 0, 1.5, 2.5, "alice"),
+        min_ready_s=5,
+        number=4,
+        pod_metadata=ROLE,
+        replaced_metadata=PodMetadata(labels={"role": "stable"}),
+        pods_carry_metadata=False,
+        config=(FLAGS,),
+    )
+
+    bench.patches(REPLICA_SET, made["name"], replica_set_patch(whole))
+    bench.deletes(REPLICA_SET, made["name"])
+
+
+def test_an_orphaned_replica_set_is_adopted(bench: Bench) -> None:
+    """After a deletion with --cascade=orphan."""
+    create = CreateReplicaSet(revision="def", number=3, replicas=0, pod_metadata=PodMetadata())
+    orphan = replica_set(bench.rollout, create)
+    del orphan["metadata"]["ownerReferences"]
+    seen = bench.there(REPLICA_SET, orphan)["metadata"]
+    of_it = {"fieldSelector": f"metadata.name={seen['name']}"}
+    with bench.plane.watch(REPLICA_SET.path(bench.namespace), timeout_s=30, **of_it) as events:
+        counted = (each["object"] for each in events if "observedGeneration" in each["object"]["status"])
+        version = next(counted)["metadata"]["resourceVersion"]  # nobody writes it any more
+
+    patch = adoption_patch(bench.rollout, uid=seen["uid"], resource_version=version, has_owners=False)
+    adopted = bench.patches(REPLICA_SET, seen["name"], patch)
+
+    assert adopted["metadata"]["ownerReferences"] == [owner_reference(bench.rollout)]
+
+
+@pytest.mark.parametrize("owner", [None, {"apiVersion": "apps.example/v1", "kind": "App", "name": "a", "uid": "u-2"}])
+def test_a_copy_of_a_config_map_is_made_adopted_released_and_deleted(bench: Bench, owner: Manifest | None) -> None:
+    """`retain` makes it without an owner; a tool may have put one of its own beside."""
+    keeping = replace(bench.rollout, spec=replace(bench.rollout.spec, config_versioning=ConfigVersioning(retain=True)))
+    use = replace(FLAGS, copy="flags-owned" if owner else "flags-free")
+    made = bench.creates(CONFIG_MAP, config_copy(keeping, use, data={"a": "b"}, binary_data={}))["metadata"]
+    if owner is not None:
+        path = CONFIG_MAP.path(bench.namespace, use.copy)
+        theirs = {"metadata": {"ownerReferences": [owner], "finalizers": [STAYS]}}
+        merge = {"Content-Type": "application/merge-patch+json"}
+        made = (
+            bench.plane.api.patch(path, content=json.dumps(theirs), headers=merge).raise_for_status().json()["metadata"]
+        )
+    version = made["resourceVersion"]
+    adopt = adoption_patch(bench.rollout, uid=made["uid"], resource_version=version, has_owners=owner is not None)
+    adopted = bench.patches(CONFIG_MAP, use.copy, adopt)["metadata"]
+    release = release_patch(
+        bench.rollout, uid=made["uid"], resource_version=adopted["resourceVersion"], owner_index=int(owner is not None)
+    )
+
+    bench.patches(CONFIG_MAP, use.copy, release)
+    bench.deletes(CONFIG_MAP, use.copy)
+
+
+def test_secrets_are_copied_and_asked_for(bench: Bench) -> None:
+    """The copy goes with its ReplicaSet; the key of the namespace with nobody; and a dry run asks about a lost copy."""
+    use = ConfigUse(kind=ConfigKind.SECRET, source="db", content="h", copy="db-h")
+    owner = CopyOwner("web-abc", "u-3")
+    copy = config_copy(bench.rollout, use, data={}, binary_data={"a": "Yg=="}, secret_type="Opaque", owner=owner)
+
+    bench.creates(SECRET, copy)
+    bench.creates(SECRET, config_key(bench.namespace, b"0" * 32))
+    bench.creates(SECRET, config_copy_probe(bench.namespace, "lost", rollout="web"), dryRun="All")
+
+
+def test_a_service_is_switched_marked_and_given_back(bench: Bench) -> None:
+    """Also one that has no label, no annotation and no selector of its own."""
+    for name, spec in (
+        ("web", {"selector": {"app": "web"}, "ports": [{"port": 80}]}),
+        ("bare", {"ports": [{"port": 80}]}),
+    ):
+        seen = bench.there(SERVICE, {"spec": spec}, name=name)["metadata"]
+        uid, version = seen["uid"], seen["resourceVersion"]
+        switch = SwitchService(name=name, uid=uid, resource_version=version, revision="abc")
+        version = bench.patches(SERVICE, name, switch_service(switch, rollout="web"))["metadata"]["resourceVersion"]
+        mark = mark_service(uid=uid, resource_version=version, rollout="web")
+        version = bench.patches(SERVICE, name, mark)["metadata"]["resourceVersion"]
+        bench.patches(SERVICE, name, release_service(ReleaseService(name=name, uid=uid, resource_version=version)))
+
+
+def test_pods_follow_their_role_and_are_evicted(bench: Bench) -> None:
+    """The metadata of a role may be any of the user's."""
+    labels = {"app": "web", "rollouts.dev/name": "web", "rollouts.dev/revision": "abc", "role": "stable"}
+    seen = bench.there(POD, {"metadata": {"labels": labels}, "spec": TEMPLATE["spec"]}, name="web-1")["metadata"]
+    role = PatchPod(name="web-1", uid=seen["uid"], metadata=ROLE, removed=PodMetadata(labels={"role": "stable"}))
+
+    bench.patches(POD, "web-1", pod_patch(role))
+    evict = eviction(EvictPod(name="web-1", uid=seen["uid"]), namespace=bench.namespace)
+    answer = bench.account.post(f"{POD.path(bench.namespace, 'web-1')}/eviction", json=evict)
+
+    assert answer.is_success, answer.text
+
+
+def test_a_run_is_ended_and_deleted_and_one_of_a_user_when_its_time_has_come(bench: Bench) -> None:
+    """`ttlStrategy` of a run that somebody made by hand."""
+    metrics = {"metrics": [{"name": "pods", "interval": "10m", "provider": {"kubernetes": {}}}]}
+    owned = {"metadata": {"ownerReferences": [owner_reference(bench.rollout)]}, "spec": metrics}
+    seen = bench.there(ANALYSIS_RUN, owned, name="owned")["metadata"]
+    bench.there(ANALYSIS_RUN, {"spec": {**metrics, "ttlStrategy": {"secondsAfterCompletion": 1}}}, name="by-hand")
+
+    bench.patches(ANALYSIS_RUN, "owned", termination_patch(TerminateAnalysisRun(name="owned", uid=seen["uid"])))
+    bench.deletes(ANALYSIS_RUN, "owned")
+    bench.deletes(ANALYSIS_RUN, "by-hand")
+
+
+def test_a_measurement_makes_its_job_and_deletes_it(bench: Bench) -> None:
+    """Under the account of Jobs, and owned by its run."""
+    job = MeasuringJob(
+        namespace=bench.namespace,
+        run="run",
+        uid="u-4",
+        metric="smoke",
+        number=1,
+        service_account="rollouts-job-metrics",
+    )
+    metric = JobMetric(spec={"template": {"spec": TEMPLATE["spec"]}}, metadata={"labels": {"team": "web"}})
+
+    bench.creates(JOB, job_manifest(job, metric))
+    bench.deletes(JOB, job.name)
+
+
+def test_a_route_that_a_rollout_brings_is_made_and_written_again(bench: Bench) -> None:
+    """Its hosts are the Rollout's to change, as the manifest in the spec is."""
+    manifest: Manifest = {
+        "apiVersion": HTTP_ROUTE.api_version,
+        "kind": HTTP_ROUTE.kind,
+        "metadata": {"name": "own", "labels": {"team": "web"}},
+        "spec": {"hostnames": ["a.example"], "rules": [{"backendRefs": [{"name": "web", "port": 80}]}]},
+    }
+    bench.creates(HTTP_ROUTE, marked(made_route(manifest, bench.rollout), Marks("web", "gatewayAPI")))
+    seen = bench.plane.api.get(HTTP_ROUTE.path(bench.namespace, "own")).raise_for_status().json()
+
+    again = {**manifest, "metadata": {"name": "own"}, "spec": {**manifest["spec"], "hostnames": ["b.example"]}}
+    new = made_anew(seen, again, without="")
+    operations = [
+        {"op": "replace", "path": "/spec", "value": new["spec"]},
+        {"op": "replace", "path": "/metadata/labels", "value": new["metadata"]["labels"]},
+        {"op": "replace", "path": "/metadata/annotations", "value": new["metadata"]["annotations"]},
+    ]
+    bench.patches(HTTP_ROUTE, "own", operations)
+
+
+def test_a_spent_command_is_taken_off_with_its_note(bench: Bench) -> None:
+    """All that it changes of a Rollout; the spec and everything else of the user stays."""
+    spec = {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": TEMPLATE,
+        "strategy": {"canary": {}},
+    }
+    commands = {"rollouts.dev/promote": "true", "rollouts.dev/pause": "true", "team": "web"}
+    bench.there(ROLLOUT, {"metadata": {"annotations": commands}, "spec": spec}, name="web")
+    annotations = bench.plane.api.get(ROLLOUT.path(bench.namespace, "web")).json()["metadata"]["annotations"]
+    gone = [each for each in ("rollouts.dev/promote", "rollouts.dev/promote-by") if each in annotations]
+    paths = [f"/metadata/annotations/{each.replace('/', '~1')}" for each in gone]
+
+    left = bench.patches(ROLLOUT, "web", [{"op": "remove", "path": path} for path in paths])
+
+    assert left["metadata"]["annotations"] == {name: value for name, value in annotations.items() if name not in gone}

@@ -156,7 +156,7 @@ class Reason(StrEnum):
     )
     ROUTE_NOT_ACCEPTED = (
         "RouteNotAccepted",
-        "No gateway has accepted the route yet; the status of the route may say why.",
+        "Not every parent of the route, a gateway or the Service of a mesh, has accepted it; the message names one that has not.",
     )
     TRAFFIC_SWITCHING = "TrafficSwitching", "Waits until the data plane splits the traffic as the step says."
     DRAINING = (

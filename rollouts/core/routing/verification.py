@@ -140,7 +140,7 @@ def _waited(ctx: PassContext, route: RouteSeen, split: Split, *, since_s: float)
             message = f"{route.route} was not accepted: {route.accepted.message}"
             return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
         case Answer.UNKNOWN:
-            message = f"no gateway has accepted {route.route} yet: {route.accepted.message}".removesuffix(": ")
+            message = f"{route.route} is not accepted yet: {route.accepted.message}".removesuffix(": ")
             return RouteVerification(said=True, wait=Wait(Reason.ROUTE_NOT_ACCEPTED, message))
         case Answer.YES:
             pass

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from rollouts.core.model.traffic import Acceptance, Answer
 from rollouts.objects import Manifest
 
@@ -32,7 +34,7 @@ def taken_by_parents(route: Manifest, *, namespace: str) -> Acceptance:
 def gateways_of(route: Manifest, *, namespace: str) -> tuple[str, ...]:
     """The Gateways among its parents, as `namespace/name`; a Service as a parent is a mesh."""
     parents = [_reference(each, namespace) for each in (route.get("spec") or {}).get("parentRefs") or ()]
-    found = [f"{each['namespace']}/{each['name']}" for each in parents if each["kind"] == "Gateway"]
+    found = [f"{each.namespace}/{each.name}" for each in parents if each.kind == "Gateway"]
     return tuple(dict.fromkeys(found))
 
 
@@ -42,18 +44,60 @@ def controllers_of(route: Manifest) -> frozenset[str]:
     return frozenset(str(each.get("controllerName", "")) for each in entries)
 
 
-def _reference(reference: Manifest, namespace: str) -> Manifest:
-    return {"group": GROUP, "kind": "Gateway", "namespace": namespace, **reference}
+class _Reference(Struct, frozen=True):
+    """A ParentReference with its defaults.
+
+    Args:
+        group: "" for the group of Services, which some controllers report as `core` (Linkerd does).
+        section: name of a listener, or of a port of a Service; "" for all.
+        port: None for all.
+    """
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    section: str
+    port: int | None
+
+    def speaks_for(self, wanted: _Reference) -> bool:
+        """Whether what is reported of this one is about `wanted`: the same parent, and the same part of it or all of it."""
+        part = self.section in ("", wanted.section) and self.port in (None, wanted.port)
+        return part and (self.group, self.kind, self.namespace, self.name) == (
+            wanted.group,
+            wanted.kind,
+            wanted.namespace,
+            wanted.name,
+        )
+
+    def named(self, *, home: str) -> str:
+        """How messages name it; `home` is the namespace of the route."""
+        where = "" if self.namespace == home else f"{self.namespace}/"
+        port = "" if self.port is None else f"port {self.port}"
+        part = ", ".join(filter(None, (self.section, port)))
+        return f"{self.kind} {where}{self.name}" + (f" ({part})" if part else "")
+
+
+def _reference(reference: Manifest, namespace: str) -> _Reference:
+    group = reference.get("group")
+    return _Reference(
+        group=GROUP if group is None else "" if group == "core" else str(group),
+        kind=str(reference.get("kind") or "Gateway"),
+        namespace=str(reference.get("namespace") or namespace),
+        name=str(reference.get("name") or ""),
+        section=str(reference.get("sectionName") or ""),
+        port=reference.get("port"),
+    )
 
 
 def _parent(reference: Manifest, entries: Iterable[Manifest], generation: int, *, namespace: str) -> Acceptance:
     """The best answer of any controller for this parent, because a controller that is gone leaves its entry forever."""
     wanted = _reference(reference, namespace)
-    name = f"{wanted['kind']} {wanted['name']}"
+    name = wanted.named(home=namespace)
     found = [
         _entry(each, name, generation)
         for each in entries
-        if _reference(each.get("parentRef") or {}, namespace) == wanted
+        if _reference(each.get("parentRef") or {}, namespace).speaks_for(wanted)
     ]
     by_answer = {verdict.answer: verdict for verdict in reversed(found)}
     nobody = Acceptance(

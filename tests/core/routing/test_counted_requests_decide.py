@@ -132,6 +132,17 @@ def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
     assert there.status.waiting_for.reason is Reason.ROUTE_NOT_ACCEPTED
 
 
+def test_a_route_that_waits_for_one_of_its_parents_names_that_one() -> None:
+    """That no gateway has accepted it would be untrue of a route that one of two has taken."""
+    there = told(edited(replace(running(canary(SetWeight(50), GATE)), unheard=True), revision="b"))
+    late = replace(there.routes[COUNTED], accepted=Acceptance(Answer.UNKNOWN, "Gateway edge/web has not reported"))
+    there = waited(replace(there, routes={COUNTED: late}), 2 * COUNTED_S)
+
+    assert there.status.waiting_for is not None
+    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_ACCEPTED
+    assert there.status.waiting_for.message.endswith("is not accepted yet: Gateway edge/web has not reported")
+
+
 def test_with_a_header_route_the_settle_time_holds() -> None:
     """Its requests go to the canary whatever the weight, and a counter does not say why a request went where it did."""
     there = told(edited(running(canary(SetHeaderRoute("insiders", MATCH), GATE)), revision="b"))

@@ -17,7 +17,7 @@ from msgspec import Struct
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe
 from rollouts.core.model.snapshot import DrainSeen
-from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
+from rollouts.core.model.traffic import LiveSeen, RouteName, RuleSaid, Split, VerifiedBy
 from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint
 from rollouts.objects import Key, Manifest
 
@@ -144,6 +144,7 @@ class LiveQuestion:
         gateways: those whose data planes are asked, as the codec names them (`traffic.codec.Provider.gateways`).
         objects: the route as it was read in that version, and what we own beside it (`traffic.codec.Objects`). An Envoy
             Gateway's answer needs the route, because its Envoys number a rule's backends instead of naming them.
+        rules: the rules of the route in that version (`traffic.codec.Provider.rules`); those of the user's are not judged.
         since_s: when the routes were first seen to say it, seconds since 1970: only counters of requests use it.
         before: the canary's share until then; None when it is not known.
     """
@@ -156,6 +157,7 @@ class LiveQuestion:
     namespace: str = ""
     gateways: tuple[str, ...] = ()
     objects: tuple[Manifest, ...] = field(default=(), hash=False)
+    rules: tuple[RuleSaid, ...] = ()
     since_s: float = 0.0
     before: Fraction | None = None
 

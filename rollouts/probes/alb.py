@@ -18,9 +18,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from rollouts.core.model.traffic import MatchKind, TextMatch
 from rollouts.ports import LiveQuestion
-from rollouts.probes.verdict import Entry, Judgement, judged
-from rollouts.traffic.alb.codec import USE_ANNOTATION
+from rollouts.probes.verdict import Entry, Judgement, RequestCondition, is_users, judged
+from rollouts.traffic.alb.rules import HOST, USE_ANNOTATION
 
 RESOURCE_TAG = "ingress.k8s.aws/resource"
 SERVICE_LABEL = "kubernetes.io/service-name"
@@ -107,8 +108,10 @@ def judged_rules(listeners: Iterable[Listener], groups: Sequence[TargetGroup], q
     entries = [each for listener in listeners for each in _entries(listener, groups, question)]
     if not entries:
         return Judgement(False, f"no rule of its load balancer leads to Service {question.stable_service} yet")
-    found = judged(entries, question.split)
-    behind = [each.where for each in entries if each.canary == 0 and each.stable > 0]
+    found = judged(entries, question.split, question.rules)
+    behind = [
+        each.where for each in entries if each.canary == 0 and each.stable > 0 and not is_users(each, question.rules)
+    ]
     if not found.live or not behind or question.split.share == 0 or _leads_there_directly(question):
         return found
     return Judgement(False, f"{_few(behind)}: leads to {question.stable_service} alone")
@@ -186,6 +189,8 @@ def _entries(listener: Listener, groups: Sequence[TargetGroup], question: LiveQu
                 group=f"port {listener.port}",
                 stable=weights[question.stable_service],
                 canary=weights[question.canary_service],
+                path=_path(rule),
+                conditions=frozenset(_conditions(rule)),
             )
 
 
@@ -197,6 +202,36 @@ def _forwards(rule: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         groups = action.get("ForwardConfig", {}).get("TargetGroups")
         for each in groups or [{"TargetGroupArn": action.get("TargetGroupArn", "")}]:
             yield each.get("TargetGroupArn", ""), each.get("Weight", 1)
+
+
+def _path(rule: Mapping[str, Any]) -> TextMatch | None:
+    """The paths that a rule takes: `/x` and `/x/*` for a prefix; None for all."""
+    for each in rule.get("Conditions", ()):
+        values = _values(each, "path-pattern", "PathPatternConfig")
+        if values:
+            prefixes = [value.removesuffix("/*") for value in values if value.endswith("/*")]
+            if not prefixes:
+                return TextMatch(MatchKind.EXACT, values[0])
+            return TextMatch(MatchKind.PREFIX, prefixes[0]) if prefixes[0] else None
+    return None
+
+
+def _conditions(rule: Mapping[str, Any]) -> Iterator[RequestCondition]:
+    for each in rule.get("Conditions", ()):
+        for host in _values(each, "host-header", "HostHeaderConfig"):
+            yield RequestCondition(HOST, host)
+        if values := _values(each, "http-header", "HttpHeaderConfig"):
+            name = str(each.get("HttpHeaderConfig", {}).get("HttpHeaderName", "")).lower()
+            yield RequestCondition(name, values[0] if len(values) == 1 else None)
+        if each.get("Field") == "query-string":
+            for pair in each.get("QueryStringConfig", {}).get("Values", ()):
+                yield RequestCondition(pair.get("Key", ""), pair.get("Value"), query=True)
+
+
+def _values(condition: Mapping[str, Any], field: str, config: str) -> list[str]:
+    if condition.get("Field") != field:
+        return []
+    return list(condition.get(config, {}).get("Values") or condition.get("Values") or ())
 
 
 def _leads_there_directly(question: LiveQuestion) -> bool:

@@ -78,6 +78,11 @@ def judged_by_requests(
         series: raw samples; those of others are left out.
         now_s: when they were read, on the clock of `question.since_s`.
     """
+    if any(each.meets_the_pair if each.users else each.copied_percents for each in question.rules):
+        return _nothing(
+            "a rule of the user's leads to one of its two Services, or copies requests to the canary: the counters cannot tell "
+            "these requests from the others"
+        )
     proxies, untold = _proxies(series, question, counters)
     if untold:
         return _nothing(f"it cannot be known whether {untold} counts the canary's requests")

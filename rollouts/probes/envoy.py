@@ -23,6 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from rollouts.core.model.traffic import MatchKind, TextMatch
 from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Entry, Judgement, RequestCondition, judged
 
@@ -57,7 +58,7 @@ def live_share(routes: bytes, endpoints: bytes, question: LiveQuestion) -> Judge
     Raises: msgspec.DecodeError when a body is not such a dump.
     """
     assignments = _assignments(endpoints)
-    return judged(list(_entries(routes, assignments, question)), question.split)
+    return judged(list(_entries(routes, assignments, question)), question.split, question.rules)
 
 
 def service_of_cluster(cluster: str) -> NamespacedService | None:
@@ -122,7 +123,8 @@ def _entry(
     mirrors = tuple(
         _percent(each)
         for each in (route.route.request_mirror_policies if route.route is not None else ())
-        if canary in _services_of(each.cluster, assignments, question)
+        # One to a Service that cannot be known may be a mirror of a version before, which had a filter more.
+        if {canary, None} & _services_of(each.cluster, assignments, question).keys()
     )
     lost = None in weights and (weights[None] > 0 or len(weights) == 1)
     return Entry(
@@ -133,6 +135,8 @@ def _entry(
         conditions=frozenset(_conditions(route.match)),
         mirror_percents=mirrors,
         unknown="the Service of its endpoints cannot be known" if lost else "",
+        path=_path(route.match),
+        redirects=route.redirect is not None,
     )
 
 
@@ -187,8 +191,20 @@ def _service_at(place: str, question: LiveQuestion) -> NamespacedService | None:
             namespace, service = ref.get("namespace", question.route.namespace), ref["name"]
         except (KeyError, IndexError, TypeError, AttributeError):
             return None
-        return (namespace, service) if ref.get("kind", "Service") == "Service" else None
+        kind = ref.get("kind", "Service")
+        # Another kind of backend is known not to be one of the two Services: no namespace has a space in its name.
+        return (namespace, service) if kind == "Service" else (f"{kind} in {namespace}", service)
     return None
+
+
+def _path(match: _Match) -> TextMatch | None:
+    """The paths that an entry takes; None for all of them, and for what Envoy has no words for here."""
+    if match.path:
+        return TextMatch(MatchKind.EXACT, match.path)
+    if match.safe_regex is not None:
+        return TextMatch(MatchKind.REGEX, match.safe_regex.regex)
+    prefix = match.path_separated_prefix or match.prefix
+    return TextMatch(MatchKind.PREFIX, prefix) if prefix not in ("", "/") else None
 
 
 def _conditions(match: _Match) -> Iterator[RequestCondition]:
@@ -233,7 +249,15 @@ class _HeaderMatch(msgspec.Struct):
     string_match: _StringMatch | None = None
 
 
+class _Regex(msgspec.Struct):
+    regex: str = ""
+
+
 class _Match(msgspec.Struct):
+    prefix: str = ""
+    path_separated_prefix: str = ""
+    path: str = ""
+    safe_regex: _Regex | None = None
     headers: list[_HeaderMatch] = msgspec.field(default_factory=list)
     query_parameters: list[_HeaderMatch] = msgspec.field(default_factory=list)
 
@@ -271,6 +295,7 @@ class _Route(msgspec.Struct):
     name: str = ""
     match: _Match = msgspec.field(default_factory=_Match)
     route: _Action | None = None
+    redirect: dict[str, Any] | None = None
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from rollouts.core.model.traffic import MatchKind, TextMatch
 from rollouts.ports import LiveQuestion
 from rollouts.probes.verdict import Entry, Judgement, RequestCondition, judged
 
@@ -27,6 +28,7 @@ _DEPTH_MAX = 8  # services within services
 _PORT = re.compile(r"(?:(?:http|https|h2c|grpc|tcp)-)?(?:\d{1,5}|http|https|h2c|grpc|web)")
 _HEADER = re.compile(r"(Header|HeaderRegexp|Headers|HeadersRegexp)\(`([^`]*)`,\s*`([^`]*)`\)")
 _QUERY = re.compile(r"(Query|QueryRegexp)\(`([^`]*)`(?:,\s*`([^`]*)`)?\)")
+_PATH = re.compile(r"\b(Path|PathPrefix|PathRegexp)\(`([^`]*)`\)")
 _METHOD = re.compile(r"Method\(`([^`]*)`\)")
 _QUOTED = re.compile(r'`[^`]*`|"(?:[^"\\]|\\.)*"')
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
@@ -41,7 +43,7 @@ def live_share(raw: bytes, question: LiveQuestion) -> Judgement:
     Raises: msgspec.DecodeError when it is not such an answer.
     """
     seen = msgspec.json.decode(raw, type=_RawData)
-    return judged(list(_entries(seen, question)), question.split)
+    return judged(list(_entries(seen, question)), question.split, question.rules)
 
 
 def side_of_service(name: str, question: LiveQuestion) -> str | None:
@@ -68,6 +70,7 @@ def _entries(seen: _RawData, question: LiveQuestion) -> Iterator[Entry]:
             conditions=frozenset(_conditions(router.rule)),
             mirror_percents=tuple(path.mirrors),
             unknown=f"service {path.lost[0]} is unknown" if path.lost else "",
+            path=_request_path(router.rule),
         )
 
 
@@ -152,6 +155,15 @@ def _conditions(rule: str) -> Iterator[RequestCondition]:
         yield RequestCondition(name, value if word == "Query" else None, query=True)
     for value in _METHOD.findall(rule):
         yield RequestCondition(":method", value)
+
+
+def _request_path(rule: str) -> TextMatch | None:
+    """The paths that a rule takes; None for all of them. The Gateway provider writes a prefix as `Path(p) || PathPrefix(p/)`."""
+    words = dict(reversed(_PATH.findall(_QUOTED.sub(_unquoted, rule))))
+    for word, kind in (("PathPrefix", MatchKind.PREFIX), ("PathRegexp", MatchKind.REGEX), ("Path", MatchKind.EXACT)):
+        if word in words:
+            return None if (word, words[word]) == ("PathPrefix", "/") else TextMatch(kind, words[word])
+    return None
 
 
 def _unquoted(text: re.Match[str]) -> str:

@@ -11,7 +11,15 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from rollouts.core.model.traffic import IDLE_HEADER, IDLE_VALUE, MatchKind, MatchRoute, RequestMatch, Split
+from rollouts.core.model.traffic import (
+    IDLE_HEADER,
+    IDLE_VALUE,
+    MatchKind,
+    RequestMatch,
+    RuleSaid,
+    Split,
+    TextMatch,
+)
 
 
 class RequestCondition(Struct, frozen=True):
@@ -35,6 +43,8 @@ class Entry(Struct, frozen=True, kw_only=True):
         stable, canary: weights, on the same scale.
         unknown: what the reader could not find out; "" for nothing.
         mirror_percents: for each mirror to the canary Service, the percentage of requests that it copies.
+        path: the paths that it takes; None for all of them.
+        redirects: it answers requests itself, by sending clients elsewhere.
     """
 
     where: str
@@ -44,6 +54,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     conditions: frozenset[RequestCondition] = frozenset()
     mirror_percents: tuple[Fraction, ...] = ()
     unknown: str = ""
+    path: TextMatch | None = None
+    redirects: bool = False
 
 
 class Judgement(Struct, frozen=True):
@@ -58,37 +70,105 @@ class Judgement(Struct, frozen=True):
     evidence: bool = True
 
 
-def judged(entries: Sequence[Entry], split: Split) -> Judgement:
+def judged(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid] = ()) -> Judgement:
     """Compares the entries of a route with its split.
 
+    * An entry that does what a rule of the user's says is the user's: it is neither judged nor taken for evidence.
     * An entry with both Services must have exactly the share; each group has one, or, for 0 and 1, one with the right Service.
     * An entry with the canary alone must be one of `split.matches`, unless the share is 1. So at `ALL_TO_STABLE` none is allowed.
     * An entry with stable alone is ignored beside one with the right share: it is a rule that the user keeps for stable.
-    * Each group must have each match and each mirror of the split, and no other mirror.
+    * Each group must have each match and each mirror of the split, and no other mirror but the user's own.
     * An idle rule is ignored, but while the route has one, the entry must exist and lead somewhere.
+
+    Args:
+        rules: of the route's object, in the version that says the split.
     """
-    problems = list(dict.fromkeys(_problems(entries, split)))
+    problems = list(dict.fromkeys(_problems(entries, split, rules)))
     if problems:
         return Judgement(False, "; ".join(problems[:_SHOWN]) + ("; and more" if len(problems) > _SHOWN else ""))
     return Judgement(True, _not_compared(split))
+
+
+def is_users(entry: Entry, rules: Sequence[RuleSaid]) -> bool:
+    """Whether an entry does what a rule of the user's says, which is not a part of the split."""
+    rule = _rule_of(entry, rules)
+    return rule is not None and rule.users and _does(entry, rule)
 
 
 _SHOWN = 3  # problems in a message
 _IDLE = RequestCondition(IDLE_HEADER, IDLE_VALUE)
 
 
-def _problems(entries: Sequence[Entry], split: Split) -> Iterator[str]:
+def _problems(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid]) -> Iterator[str]:
     if not entries:
         yield "it does not have the route yet"
+    judged_entries: list[Entry] = []
     for entry in entries:
+        if is_users(entry, rules):
+            continue
+        rule = _rule_of(entry, rules)
+        judged_entries.append(entry)
         if entry.unknown:
             yield f"{entry.where}: {entry.unknown}"
         if _IDLE in entry.conditions:
             continue
         yield from _weight_problems(entry, split)
-        yield from _mirror_problems(entry, split)
-    for group in dict.fromkeys(each.group for each in entries):
-        yield from _lacks([each for each in entries if each.group == group], group, split)
+        yield from _mirror_problems(entry, split, own=rule.copied_percents if rule is not None else ())
+    for group in _groups(entries):
+        yield from _lacks([each for each in judged_entries if each.group == group], group, split)
+
+
+def _groups(entries: Sequence[Entry]) -> Sequence[str]:
+    """The groups that must have the split: not a listener that only redirects, for example to HTTPS, unless there is no other."""
+    leading = dict.fromkeys(each.group for each in entries if not each.redirects)
+    return list(leading or dict.fromkeys(each.group for each in entries))
+
+
+def _rule_of(entry: Entry, rules: Sequence[RuleSaid]) -> RuleSaid | None:
+    """The most specific rule that takes all requests of an entry; of two alike not the user's. None when no rule does.
+
+    So an entry of an older version that no rule of the object has any more belongs to the rule that gets its requests now, and
+    has to do what that rule does.
+    """
+    found: RuleSaid | None = None
+    best = (-1, -1, False)
+    for rule in rules:
+        for request in rule.requests:
+            rank = (len(request.path.value) if request.path is not None else 0, _count(request), not rule.users)
+            if rank > best and _is_for(entry, request) and _within(entry, request.path, below=rule.below):
+                found, best = rule, rank
+    return found
+
+
+def _count(request: RequestMatch) -> int:
+    return (request.method is not None) + len(request.headers) + len(request.query)
+
+
+def _within(entry: Entry, path: TextMatch | None, *, below: bool) -> bool:
+    """Whether all paths of the entry are paths of a rule. Two patterns count as the same: proxies write them in many ways."""
+    if path is None:
+        return True
+    if entry.path is None:
+        return False
+    there, wanted = entry.path.value.rstrip("/"), path.value.rstrip("/")
+    match path.kind, entry.path.kind:
+        case MatchKind.REGEX, MatchKind.REGEX:
+            return True
+        case MatchKind.PREFIX, (MatchKind.PREFIX | MatchKind.EXACT):
+            return f"{there}/".startswith(f"{wanted}/") or (below and there.endswith(wanted))
+        case MatchKind.EXACT, MatchKind.EXACT:
+            return entry.path.value == path.value or (below and entry.path.value.endswith(path.value))
+        case _:
+            return False
+
+
+def _does(entry: Entry, rule: RuleSaid) -> bool:
+    """Whether an entry shares and copies requests as the rule says; one that leads nowhere that could be found out may do so."""
+    if entry.unknown and not entry.stable and not entry.canary:
+        return True
+    same = entry.stable * rule.canary == entry.canary * rule.stable
+    leads = (entry.stable > 0, entry.canary > 0) == (rule.stable > 0, rule.canary > 0)
+    return same and leads and sorted(entry.mirror_percents) == sorted(rule.copied_percents)
 
 
 def _weight_problems(entry: Entry, split: Split) -> Iterator[str]:
@@ -97,12 +177,12 @@ def _weight_problems(entry: Entry, split: Split) -> Iterator[str]:
     if entry.stable > 0:
         if (share := _share(entry)) != split.share:
             yield f"{entry.where} gives the canary {_percent(share)}, not {_percent(split.share)}"
-    elif split.share != 1 and not any(_is_for(entry, each) for each in split.matches):
+    elif split.share != 1 and not any(_is_for(entry, each.match) for each in split.matches):
         yield f"{entry.where} leads to the canary alone"
 
 
-def _mirror_problems(entry: Entry, split: Split) -> Iterator[str]:
-    wanted = {Fraction(each.percent) for each in split.mirrors}
+def _mirror_problems(entry: Entry, split: Split, *, own: Sequence[Fraction]) -> Iterator[str]:
+    wanted = {Fraction(each.percent) for each in split.mirrors}.union(own)
     for percent in entry.mirror_percents:
         if percent not in wanted:
             yield f"{entry.where} copies {percent.numerator / percent.denominator:g} % of its requests to the canary"
@@ -119,7 +199,7 @@ def _lacks(entries: Sequence[Entry], group: str, split: Split) -> Iterator[str]:
         )
         yield f"{group}: no rule gives the canary {_percent(split.share)}: {stale}"
     for match in split.matches:
-        if not any(each.stable == 0 and each.canary > 0 and _is_for(each, match) for each in entries):
+        if not any(each.stable == 0 and each.canary > 0 and _is_for(each, match.match) for each in entries):
             yield f"{group}: header route {match.name} is not there"
     for mirror in split.mirrors:
         if not any(Fraction(mirror.percent) in each.mirror_percents for each in entries):
@@ -130,9 +210,9 @@ def _share(entry: Entry) -> Fraction:
     return entry.canary / (entry.stable + entry.canary)
 
 
-def _is_for(entry: Entry, route: MatchRoute) -> bool:
-    """Whether the entry has all conditions of the match, as far as the two can be compared."""
-    wanted = _conditions(route.match)
+def _is_for(entry: Entry, match: RequestMatch) -> bool:
+    """Whether the entry has all conditions of the match but its path, as far as the two can be compared."""
+    wanted = _conditions(match)
     if not wanted:
         return True  # a match by path or cookie, which proxies write in many ways
     exact = {each for each in wanted if each.value is not None}

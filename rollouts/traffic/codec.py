@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from rollouts.core.model.traffic import Acceptance, Feature, Split
+from rollouts.core.model.traffic import Acceptance, Feature, RuleSaid, Split
 from rollouts.objects import Kind, Manifest
 
 LEDGER = "rollouts.dev/route"
@@ -166,6 +166,13 @@ class Provider(Protocol):
 
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """The writes that restore the user's object and remove the ledger; () when nothing of ours is in it."""
+        ...
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        """The rules of the object, for whoever compares a data plane with it; () when nobody does so for this router.
+
+        Raises: Unroutable.
+        """
         ...
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:

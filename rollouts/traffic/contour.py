@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from rollouts.core.model.traffic import (
@@ -36,6 +37,7 @@ _FEATURES = frozenset(Feature) - {Feature.METHOD}
 class _HttpProxy(Dialect):
     backends: ClassVar[str] = "services"
     weight_most: ClassVar[int] = 2**31 - 1
+    below: ClassVar[bool] = True
 
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
         return (("spec", "routes"),)
@@ -87,6 +89,26 @@ class _HttpProxy(Dialect):
             each for each in services if not (each.get("mirror") and each.get("name") == self.context.canary_service)
         ]
         return rule if len(kept) == len(services) else {**rule, "services": kept}
+
+    def requests_of(self, rule: Manifest) -> tuple[RequestMatch, ...]:
+        own: list[Manifest] = rule.get("conditions") or []
+        path = _path(own)
+        return (
+            RequestMatch(
+                path=None if path == TextMatch(MatchKind.PREFIX, "/") else path,
+                headers=tuple(_named_in(each["header"], lower=True) for each in own if each.get("header")),
+                query=tuple(
+                    _named_in(each["queryParameter"], lower=False) for each in own if each.get("queryParameter")
+                ),
+            ),
+        )
+
+    def copied_percents(self, rule: Manifest) -> tuple[Fraction, ...]:
+        return tuple(
+            Fraction(each.get("weight") or 100)
+            for each in rule.get("services") or ()
+            if each.get("mirror") and each.get("name") == self.context.canary_service
+        )
 
     def check(self, user: Manifest) -> None:
         conditions = [each.get("conditions") for each in user["spec"].get("routes") or ()]
@@ -140,6 +162,13 @@ def _is_path(condition: Manifest) -> bool:
 def _path(conditions: list[Manifest]) -> TextMatch:
     found = next(filter(_is_path, conditions), {"prefix": "/"})
     return next(TextMatch(kind, found[kind.value]) for kind in MatchKind if kind.value in found)
+
+
+def _named_in(condition: Manifest, *, lower: bool) -> NamedMatch:
+    """A condition by header or query parameter; every kind but `exact` is a pattern, which Contour writes in its own way."""
+    name, exact = str(condition.get("name", "")), condition.get("exact")
+    text = TextMatch(MatchKind.REGEX, "") if exact is None else TextMatch(MatchKind.EXACT, str(exact))
+    return NamedMatch(name.lower() if lower else name, text)
 
 
 def _header(want: NamedMatch) -> Manifest:

@@ -78,9 +78,12 @@ class PlaneWitness:
         self._doing: deque[_Doing] = deque([_Doing(0.0, Fraction(0))], maxlen=64)
         self._after_abort: Fraction | None = None
         self._pair = ("stable", "canary")
+        self._theirs: list[Manifest] = []
+        """Rules of the route as its users created it: no way of ours to the canary, whatever they lead to."""
         gateway.loaded.append(lambda _: self._note_proxies())
         listen = cluster.api.history.listen
         listen(HTTP_ROUTE, self._only_by_controllers(self._on_route))
+        listen(HTTP_ROUTE, self._on_creation)
         listen(REPLICA_SET, self._only_by_controllers(self._on_replica_set))
         listen(ROLLOUT, self._only_by_controllers(self._on_status))
         self._replaced: deque[tuple[float, int]] = deque(maxlen=64)
@@ -217,12 +220,16 @@ class PlaneWitness:
 
         return listener
 
+    def _on_creation(self, change: CommittedWrite) -> None:
+        if change.event != DELETED and change.old is None and change.new.key == self._route:
+            self._theirs = list(change.new.manifest["spec"]["rules"])
+
     def _on_route(self, change: CommittedWrite) -> None:
         assert change.old is not None
         if change.new.key != self._route:
             return
         before, after = change.old.manifest, change.new.manifest
-        self._s1(_shares(before), _shares(after), _reaches(after, self.services[1]))
+        self._s1(_shares(before), _shares(after), _reaches(self._without_theirs(after), self.services[1]))
         self._s5(before, after)
         self._s6(before, after)
         for owner in change.new.owners:
@@ -255,17 +262,33 @@ class PlaneWitness:
         known = _shares(before).get(canary, Fraction(0)) if self._after_abort is None else self._after_abort
         if share > min(most, known):
             self._tell("S5", f"an aborted canary keeps {share} of at most {min(most, known)}")
-        if any(_other_ways(after, canary)):
+        if any(_other_ways(self._without_theirs(after), canary)):
             self._tell("S5", "an aborted canary keeps a header or mirror route")
         self._after_abort = share
+
+    def _without_theirs(self, manifest: Manifest) -> Manifest:
+        """The route without rules that are as their users created them."""
+        kept = [
+            each for each in manifest["spec"]["rules"] if each not in self._theirs or not _names(each) & set(self._pair)
+        ]
+        return {**manifest, "spec": {**manifest["spec"], "rules": kept}}
 
     def _s6(self, before: Manifest, after: Manifest) -> None:
         stable, canary = self.services
         pair = (stable[1], canary[1])
+        lost = [
+            each
+            for each in self._theirs
+            if _names(each) == {pair[1]} and each in before["spec"]["rules"] and each not in after["spec"]["rules"]
+        ]
+        if lost:
+            self._tell("S6", f"a rule of the user's changed: {lost}")
         if _users(before, pair) != _users(after, pair) and not _is_ours(after):
             self._tell("S6", f"what is the user's changed: {_users(before, pair)} became {_users(after, pair)}")
         for rule in after["spec"]["rules"]:
             weights = {each["name"]: each["weight"] for each in rule.get("backendRefs") or ()}
+            if not weights and rule in self._theirs:  # a redirect
+                continue
             if any(weight < 0 for weight in weights.values()) or not sum(weights.values()):
                 self._tell("S6", f"{weights} is no split")
         if _foreign_shares(before, pair) != _foreign_shares(after, pair):
@@ -394,7 +417,9 @@ def _foreign_shares(manifest: Manifest, pair: tuple[str, str]) -> list[Fraction]
     shares = []
     for rule in manifest["spec"]["rules"]:
         total = sum(each["weight"] for each in rule.get("backendRefs") or ())
-        shares += [Fraction(each["weight"], total or 1) for each in rule["backendRefs"] if each["name"] not in pair]
+        shares += [
+            Fraction(each["weight"], total or 1) for each in rule.get("backendRefs") or () if each["name"] not in pair
+        ]
     return shares
 
 

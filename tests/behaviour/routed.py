@@ -207,7 +207,9 @@ def stored_weights(stage: Stage) -> tuple[int, int]:
     manifest = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
     if manifest is None:
         return 0, 0
-    rules = ({each["name"]: each["weight"] for each in rule["backendRefs"]} for rule in manifest["spec"]["rules"])
+    rules = (
+        {each["name"]: each["weight"] for each in rule.get("backendRefs") or ()} for rule in manifest["spec"]["rules"]
+    )
     weights = next(each for each in rules if {"stable", "canary"} <= each.keys())
     return weights["stable"], weights["canary"]
 

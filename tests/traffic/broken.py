@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import Acceptance, Feature, Split
+from rollouts.core.model.traffic import Acceptance, Feature, RuleSaid, Split
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, ApplyOwned, Context, Objects, Op, PatchUser, Provider, Target
 
@@ -49,6 +49,10 @@ class Broken:
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """The sound one's."""
         return self.sound.release(objects, target, context)
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        """The sound one's."""
+        return self.sound.rules(objects, target, context)
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """The sound one's."""

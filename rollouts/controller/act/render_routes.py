@@ -25,7 +25,7 @@ from rollouts.core.model.intents import AskDrained, AskFeatures, AskLive, AskRou
 from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
-from rollouts.core.model.traffic import RouteName, RouteSeen, Split
+from rollouts.core.model.traffic import RouteName, RouteSeen, RuleSaid, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.json_patch import json_patch
 from rollouts.manifests.own_route import made_anew, made_route, owner_operations
@@ -71,6 +71,7 @@ def render_routing(
                 namespace=read.context.namespace,
                 gateways=read.gateways,
                 objects=_manifests(read),
+                rules=_rules_said(read),
                 since_s=since_s,
                 before=before,
             )
@@ -216,6 +217,12 @@ def marks_of(read: RouteRead) -> Marks:
     rollout = Key(read.context.namespace, read.context.rollout)
     managed_by = managed_by_text(rollout, namespace=target.namespace)
     return Marks(managed_by, read.place.route.router, target.owned_name)
+
+
+def _rules_said(read: RouteRead) -> tuple[RuleSaid, ...]:
+    if read.place.provider is None or read.objects is None:
+        return ()
+    return read.place.provider.rules(read.objects, read.place.target, read.context)
 
 
 def _manifests(read: RouteRead) -> tuple[Manifest, ...]:

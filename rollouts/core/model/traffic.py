@@ -108,6 +108,31 @@ class Split(Struct, frozen=True):
 
 ALL_TO_STABLE = Split(Fraction(0))
 
+
+class RuleSaid(Struct, frozen=True, kw_only=True):
+    """One rule of a route, as its object has it.
+
+    Args:
+        users: the controller leaves the rule as its user wrote it; False for one that carries the split, or a copy of ours.
+        requests: the rule takes requests that match any of these; () when the codec does not know.
+        stable, canary: the weights of the two Services in it; both are 0 for a redirect, or for other Services.
+        copied_percents: for each mirror to the canary Service, the percentage of the rule's requests that it copies.
+        below: its paths continue those of the objects that include this one.
+    """
+
+    users: bool
+    requests: tuple[RequestMatch, ...] = ()
+    stable: Fraction = Fraction(0)
+    canary: Fraction = Fraction(0)
+    copied_percents: tuple[Fraction, ...] = ()
+    below: bool = False
+
+    @property
+    def meets_the_pair(self) -> bool:
+        """Whether requests of the rule, or copies of them, go to one of the two Services."""
+        return bool(self.stable or self.canary or self.copied_percents)
+
+
 IDLE_HEADER = "x-rollouts-idle"
 IDLE_VALUE = "never"
 """The header that an idle rule matches and no request has."""

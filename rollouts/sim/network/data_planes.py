@@ -22,7 +22,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.ports import Clock, DrainQuestion, LiveQuestion
 from rollouts.sim.network.gateway import Gateway, Proxy
-from rollouts.sim.network.route_table import ProxyRule, ServiceKey, WebRequest
+from rollouts.sim.network.route_table import ProxyRule, RouteTable, ServiceKey, WebRequest
 
 _ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
 
@@ -88,15 +88,18 @@ def _problem(proxy: Proxy, question: LiveQuestion) -> str:
     rules = [each for each in every if not each.asks_for(IDLE_HEADER)]
     if question.split.idle > sum(proxy.is_warm(each) for each in every if each not in rules):
         return "does not have what is to be made first"
-    split = [each for each in rules if any(backend.service == stable for backend in each.backends)]
-    if not split:
+    if not rules:
         return "does not know the route"
-    for rule in split:
-        weights = _weights(rule, stable, canary)
-        if not sum(weights) or weights[1] != question.split.share * sum(weights):
-            return f"splits {weights[0]}:{weights[1]}"
-    only_canary = [each for each in rules if {backend.service for backend in each.backends} == {canary}]
-    if bool(only_canary) != bool(question.split.matches):
+    told = _told(question)
+    if told and [_as_told(each) for each in rules] != told:
+        return _first_difference(rules, told)
+    splits = [_weights(each, stable, canary) for each in rules]
+    both = [weights for rule, weights in zip(rules, splits, strict=True) if {stable, canary} <= _services(rule)]
+    both = both or [weights for weights in splits if weights[0]]
+    if not any(sum(weights) and weights[1] == question.split.share * sum(weights) for weights in both):
+        return f"splits {both[0][0]}:{both[0][1]}" if both else "does not know the route"
+    only_canary = [each for each in rules if _services(each) == {canary}]
+    if not told and bool(only_canary) != bool(question.split.matches):
         return "has a rule for some requests" if only_canary else "has no rule for some requests"
     for each in question.split.matches:
         request = request_that(each.match)
@@ -104,9 +107,36 @@ def _problem(proxy: Proxy, question: LiveQuestion) -> str:
             return f"does not send what {each.name} takes to the canary"
     copied = {copy.part * 100 for rule in rules for copy in rule.copies if copy.service == canary}
     wanted = {each.percent for each in question.split.mirrors}
-    if copied != wanted:
+    if not told and copied != wanted:
         return f"copies {', '.join(f'{each} %' for each in sorted(copied)) or 'nothing'}"
     return ""
+
+
+def _told(question: LiveQuestion) -> list[tuple[Any, ...]]:
+    """The rules of the route as it was read, as `_as_told` writes them; [] when the question does not have it."""
+    table = RouteTable([each for each in question.objects if each.get("kind") == question.route.kind])
+    rules = table.rules_of((question.route.namespace, question.route.name))
+    return [_as_told(each) for each in rules if not each.asks_for(IDLE_HEADER)]
+
+
+def _as_told(rule: ProxyRule) -> tuple[Any, ...]:
+    """What a rule does with which requests. A proxy that follows a route does all that its rules say, the user's own too."""
+    return rule.matches, rule.shares(), rule.copies
+
+
+def _first_difference(rules: list[ProxyRule], told: list[tuple[Any, ...]]) -> str:
+    for rule in rules:
+        if _as_told(rule) not in told:
+            return f"has rule {rule.number} with {_percents(rule)}, which the route does not say"
+    return "lacks a rule of the route"
+
+
+def _percents(rule: ProxyRule) -> str:
+    return ", ".join(f"{100 * share} % for {service[1]}" for service, share in rule.shares().items()) or "no Service"
+
+
+def _services(rule: ProxyRule) -> set[ServiceKey]:
+    return {each.service for each in rule.backends}
 
 
 def _weights(rule: ProxyRule, stable: ServiceKey, canary: ServiceKey) -> tuple[int, int]:

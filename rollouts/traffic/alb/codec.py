@@ -17,17 +17,17 @@ from typing import Any
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.grammar import KEY_NAME_MOST, is_object_name
-from rollouts.core.model.traffic import Acceptance, Answer
+from rollouts.core.model.traffic import Acceptance, Answer, RuleSaid
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.alb.action import Action, service_of, weighted
+from rollouts.traffic.alb.rules import USE_ANNOTATION, rules_of
 from rollouts.traffic.codec import Context, Objects, Target
 from rollouts.traffic.rules.annotations import OneAnnotation
 from rollouts.traffic.rules.weights import weights_for
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("networking.k8s.io", "v1", "Ingress", "ingresses"),)
-USE_ANNOTATION = "use-annotation"
 _SETTLE_S = 60.0
 _WEIGHT_MOST = 999  # of a target group: AWS, Elastic Load Balancing, TargetGroupTuple
 _STICKY_MOST_S = 604_800  # a week: AWS, Elastic Load Balancing, TargetGroupStickinessConfig
@@ -100,6 +100,10 @@ class _Alb(OneAnnotation):
         if context.canary_service not in services:
             groups.append(_group(context.canary_service, target, weights.canary))
         return action.changed(groups, target.options.get("sticky"))
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        root, prefix = _root(target, context), target.options["prefix"]
+        return rules_of(objects.user, context, root=root, prefix=prefix)
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """Always yes: the load balancer's controller writes Events and an address, but nothing about this generation."""

@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, RequestMatch, Split
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, RequestMatch, RuleSaid, Split
 from rollouts.errors import (
     ExpressionFailed,
     ExpressionInvalid,
@@ -217,6 +217,10 @@ class Declared(Rules):
         """See `codec.Provider`. Raises: Unroutable, when the object no longer has the form that was declared."""
         with _as_declared(self):
             return Rules.release(self, objects, target, context)
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        """None: its router is asked by the declaration's own expression."""
+        return ()
 
     def supported(self, target: Target) -> frozenset[Feature]:
         """Weights, and headers if the declaration says how."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from rollouts.core.model.traffic import Acceptance, Feature, MirrorRoute, RequestMatch, Split
@@ -17,8 +18,8 @@ from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.gateway_api.features import CLASS_FEATURES, check_mirror, lacking
 from rollouts.traffic.gateway_api.limits import check_limits
-from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank
-from rollouts.traffic.gateway_api.mirrors import with_mirror, without_mirrors
+from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank, request_of
+from rollouts.traffic.gateway_api.mirrors import copied_percents, with_mirror, without_mirrors
 from rollouts.traffic.gateway_api.parents import GROUP, gateways_of, taken_by_parents
 from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 from rollouts.traffic.rules.warming import Warming
@@ -49,7 +50,11 @@ class _Route(Warming):
 
     def side(self, backend: Manifest) -> Side | None:
         here = backend.get("namespace") or self.target.namespace
-        if backend.get("group") or backend.get("kind", "Service") != "Service" or here != self.context.namespace:
+        if (
+            backend.get("group") not in (None, "", "core")
+            or backend.get("kind", "Service") != "Service"
+            or here != self.context.namespace
+        ):
             return None
         sides = {self.context.stable_service: Side.STABLE, self.context.canary_service: Side.CANARY}
         return sides.get(backend.get("name", ""))
@@ -99,6 +104,12 @@ class _Route(Warming):
 
     def unmirrored(self, rule: Manifest) -> Manifest:
         return without_mirrors(rule, lambda backend: self.side(backend) is Side.CANARY)
+
+    def requests_of(self, rule: Manifest) -> tuple[RequestMatch, ...]:
+        return tuple(request_of(each, grpc=self.grpc) for each in rule.get("matches") or [{}])
+
+    def copied_percents(self, rule: Manifest) -> tuple[Fraction, ...]:
+        return copied_percents(rule, lambda backend: self.side(backend) is Side.CANARY)
 
     def check(self, user: Manifest) -> None:
         check_limits(user)

@@ -43,6 +43,43 @@ def _same(match: Manifest, other: Manifest) -> bool:
     return {**match, "path": match.get("path") or _ALL_PATHS} == {**other, "path": other.get("path") or _ALL_PATHS}
 
 
+def request_of(match: Manifest, *, grpc: bool) -> RequestMatch:
+    """The requests of one match of a route. Parts that products match in their own ways become patterns."""
+    method = match.get("method")
+    path = _call_path(method or {}) if grpc else _text_of(match.get("path") or _ALL_PATHS)
+    return RequestMatch(
+        method=TextMatch(MatchKind.EXACT, str(method)) if method and not grpc else None,
+        path=path,
+        headers=tuple(_named_of(each, lower=True) for each in match.get("headers") or ()),
+        query=tuple(_named_of(each, lower=False) for each in match.get("queryParams") or ()),
+    )
+
+
+_KINDS = {"Exact": MatchKind.EXACT, "PathPrefix": MatchKind.PREFIX}
+
+
+def _text_of(part: Manifest) -> TextMatch | None:
+    """The path of a match; None for all paths."""
+    kind, value = part.get("type", "PathPrefix"), str(part.get("value", "/"))
+    return None if (kind, value) == ("PathPrefix", "/") else TextMatch(_KINDS.get(kind, MatchKind.REGEX), value)
+
+
+def _call_path(method: Manifest) -> TextMatch | None:
+    """The path of gRPC calls to a method: `/service/method`."""
+    service, name = method.get("service", ""), method.get("method", "")
+    if not service and not name:
+        return None
+    if method.get("type", "Exact") != "Exact" or not service:
+        return TextMatch(MatchKind.REGEX, f"/{service}/{name}")
+    return TextMatch(MatchKind.EXACT if name else MatchKind.PREFIX, f"/{service}/{name}")
+
+
+def _named_of(part: Manifest, *, lower: bool) -> NamedMatch:
+    name = str(part.get("name", ""))
+    kind = MatchKind.EXACT if part.get("type", "Exact") == "Exact" else MatchKind.REGEX
+    return NamedMatch(name.lower() if lower else name, TextMatch(kind, str(part.get("value", ""))))
+
+
 def idle_match(*, grpc: bool) -> Manifest:
     """A match that no request fulfils."""
     header = {"type": "Exact", "name": IDLE_HEADER, "value": IDLE_VALUE}

@@ -6,6 +6,7 @@ Source: gateway-api v1.6.1, HTTPRequestMirrorFilter.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from rollouts.core.model.traffic import MirrorRoute
 from rollouts.objects import Manifest
@@ -27,3 +28,16 @@ def without_mirrors(rule: Manifest, is_ours: Callable[[Manifest], bool]) -> Mani
         return rule
     rest = {name: value for name, value in rule.items() if name != "filters"}
     return {**rest, "filters": kept} if kept else rest
+
+
+def copied_percents(rule: Manifest, is_canary: Callable[[Manifest], bool]) -> tuple[Fraction, ...]:
+    """For each mirror of a rule to the canary Service, the percentage of requests that it copies."""
+    mirrors = [each.get("requestMirror") or {} for each in rule.get("filters") or ()]
+    return tuple(_percent(each) for each in mirrors if is_canary(each.get("backendRef") or {}))
+
+
+def _percent(mirror: Manifest) -> Fraction:
+    if (part := mirror.get("fraction")) is not None:
+        return 100 * Fraction(int(part.get("numerator", 0)), int(part.get("denominator") or 100))
+    percent = mirror.get("percent")
+    return Fraction(100 if percent is None else percent)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, NamedMatch, Split
+from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, NamedMatch, RuleSaid, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Objects, Op, Target
@@ -71,6 +71,10 @@ class _Nginx:
 
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         return () if objects.owned is None else (DeleteOwned(),)
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        """None: its counters tell requests by Ingress and Service, so those of other paths do not count."""
+        return ()
 
     def accepted(self, objects: Objects, target: Target) -> Acceptance:
         """Always yes: an Ingress has no generation in its status."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from fractions import Fraction
 
-from rollouts.core.model.traffic import Feature, Split
+from rollouts.core.model.traffic import Feature, RuleSaid, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
@@ -59,6 +59,10 @@ class OneAnnotation(ABC):
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`."""
         return patch_of(objects.user, _without_us(objects.user))
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        """See `codec.Provider`."""
+        return ()
 
     def _with_us(self, pristine: Manifest, target: Target, context: Context, want: Split) -> Manifest:
         name = self.annotation(target, context)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, Split
+from rollouts.core.model.traffic import Feature, MirrorRoute, RequestMatch, RuleSaid, Split
 from rollouts.core.routing.stickiness import as_said
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
@@ -58,6 +58,8 @@ class Dialect(ABC):
     weight_alone: ClassVar[int] = 1
     """The weight of a backend that is alone in its rule."""
     weight_most: ClassVar[int]
+    below: ClassVar[bool] = False
+    """Whether the paths of rules continue those of objects that include this one."""
 
     @abstractmethod
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
@@ -126,6 +128,14 @@ class Dialect(ABC):
         """The rule without the changes of `mirrored_in_place`."""
         return rule
 
+    def requests_of(self, rule: Manifest) -> tuple[RequestMatch, ...]:
+        """The matches of a rule, any of which is enough; () where no data plane is compared with the object."""
+        return ()
+
+    def copied_percents(self, rule: Manifest) -> tuple[Fraction, ...]:
+        """For each mirror of a rule to the canary Service, the percentage of requests that it copies."""
+        return ()
+
     def check(self, user: Manifest) -> None:  # noqa: B027 - most routers set no limits
         """Raises: Unroutable when the API server would refuse the object for its size."""
 
@@ -143,6 +153,31 @@ class Dialect(ABC):
         except Unroutable:
             whole = False
         return found if whole else replace(found, whole=False)
+
+    def said(self, user: Manifest) -> tuple[RuleSaid, ...]:
+        """The object's rules, and which of them are left as their user wrote them. Raises: Unroutable."""
+        pristine = self.without_us(user, ledger_of(user))
+        managed = set(self._managed_rules(pristine))
+        users = [
+            rule
+            for path in self.lists(pristine)
+            for at, rule in enumerate(rules_at(pristine, path))
+            if (path, at) not in managed
+        ]
+        return tuple(
+            self._said(rule, users=rule in users) for path in self.lists(user) for rule in rules_at(user, path)
+        )
+
+    def _said(self, rule: Manifest, *, users: bool) -> RuleSaid:
+        stable, canary = self._find(rule)
+        return RuleSaid(
+            users=users,
+            requests=self.requests_of(rule),
+            stable=Fraction(self._weight_at(rule, stable)),
+            canary=Fraction(self._weight_at(rule, canary)),
+            copied_percents=self.copied_percents(rule),
+            below=self.below,
+        )
 
     def plan(self, user: Manifest, want: Split) -> tuple[Op, ...]:
         """The writes that bring the object to `want`, or the next of them. Raises: Unroutable."""
@@ -418,6 +453,10 @@ class Rules(ABC):
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """See `codec.Provider`."""
         return self.dialect(target, context).release(objects.user)
+
+    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
+        """See `codec.Provider`."""
+        return self.dialect(target, context).said(objects.user)
 
 
 def rules_at(user: Manifest, path: RulePath) -> list[Manifest]:

@@ -23,6 +23,7 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic import apisix, contour, gloo, skipper, traefik
 from rollouts.traffic.alb import codec as alb
+from rollouts.traffic.alb.rules import USE_ANNOTATION
 from rollouts.traffic.codec import Provider
 from rollouts.traffic.istio import codec as istio
 from rollouts.traffic.nginx import codec as nginx
@@ -304,7 +305,7 @@ def ingress(
     *services: str, provider: Provider = nginx.PROVIDER, annotations: Mapping[str, str] = {}, **settings: Any
 ) -> Situation:
     """One that leads to these Services."""
-    port = {"name": alb.USE_ANNOTATION} if provider is alb.PROVIDER else {"number": 80}
+    port = {"name": USE_ANNOTATION} if provider is alb.PROVIDER else {"number": 80}
     paths = [
         {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": name, "port": port}}} for name in services
     ]

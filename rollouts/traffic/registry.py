@@ -11,9 +11,10 @@ from importlib.metadata import entry_points
 from types import MappingProxyType
 
 from rollouts.core.model.grammar import is_object_name
-from rollouts.traffic import apisix, contour, gloo, skipper, traefik
+from rollouts.traffic import apisix, gloo, skipper, traefik
 from rollouts.traffic.alb import codec as alb
 from rollouts.traffic.codec import Provider
+from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.gateway_api import codec as gateway_api
 from rollouts.traffic.istio import codec as istio
 from rollouts.traffic.nginx import codec as nginx

@@ -24,7 +24,7 @@ def test_the_index_has_each_record_with_its_title_and_date() -> None:
     index = (FOLDER / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \[(\d+)\]\(([^)]+)\) \| (.+) \| (\S+) \|$", index, re.MULTILINE)
 
-    expected = [(str(number), path.name, *_title_and_date(path)) for number, path in enumerate(RECORDS, start=1)]
+    expected = [(str(int(path.name[:4])), path.name, *_title_and_date(path)) for path in RECORDS]
 
     assert rows == expected
     assert rows

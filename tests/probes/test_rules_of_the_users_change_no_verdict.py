@@ -22,7 +22,7 @@ from rollouts.probes.counters import judged_by_requests
 from rollouts.probes.verdict import Judgement
 from rollouts.traffic.alb.codec import PROVIDER as ALB
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.contour import PROVIDER as CONTOUR
+from rollouts.traffic.contour.codec import PROVIDER as CONTOUR
 from rollouts.traffic.gateway_api.codec import PROVIDER as GATEWAY_API
 from rollouts.traffic.istio.codec import PROVIDER as ISTIO
 from rollouts.traffic.registry import registry

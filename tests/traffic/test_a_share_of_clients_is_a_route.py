@@ -13,8 +13,8 @@ from rollouts.core.model.traffic import Feature, Split, Sticky
 from rollouts.core.routing.stickiness import STICKY_ROUTE
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic import contour
 from rollouts.traffic.codec import LEDGER, Objects
+from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.gateway_api import codec as gateway_api
 from rollouts.traffic.istio import codec as istio
 from tests.traffic import laws

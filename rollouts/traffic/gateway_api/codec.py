@@ -14,32 +14,19 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from rollouts.core.model.traffic import Acceptance, Feature, MirrorRoute, RequestMatch, Split
-from rollouts.objects import Kind, Manifest
+from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
-from rollouts.traffic.gateway_api.features import CLASS_FEATURES, check_mirror, lacking
+from rollouts.traffic.gateway_api.features import check_mirror, lacking
 from rollouts.traffic.gateway_api.limits import check_limits
 from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank, request_of
 from rollouts.traffic.gateway_api.mirrors import copied_percents, with_mirror, without_mirrors
-from rollouts.traffic.gateway_api.parents import GROUP, gateways_of, taken_by_parents
+from rollouts.traffic.gateway_api.parents import gateways_of, taken_by_parents
+from rollouts.traffic.gateway_api.settings import targets_of
 from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 from rollouts.traffic.rules.warming import Warming
-from rollouts.traffic.settings import SettingsReader
 
 _HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, which can be matched once
 _GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
-
-
-def _kinds(kind: str, plural: str, *versions: str) -> tuple[Kind, ...]:
-    return tuple(Kind(GROUP, version, kind, plural) for version in versions)
-
-
-KINDS: Mapping[str, tuple[Kind, ...]] = {
-    "httpRoutes": _kinds("HTTPRoute", "httproutes", "v1", "v1beta1"),
-    "grpcRoutes": _kinds("GRPCRoute", "grpcroutes", "v1", "v1alpha2"),
-    "tlsRoutes": _kinds("TLSRoute", "tlsroutes", "v1", "v1alpha3", "v1alpha2"),
-    "tcpRoutes": _kinds("TCPRoute", "tcproutes", "v1", "v1alpha2"),
-}
-"""Fields of the settings, and the kinds of routes that they name, in every version that can be read, the preferred one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +90,16 @@ class _Route(Warming):
         return with_mirror(rule, mirror, canary) if whole and not empty else None
 
     def unmirrored(self, rule: Manifest) -> Manifest:
-        return without_mirrors(rule, lambda backend: self.side(backend) is Side.CANARY)
+        return without_mirrors(rule, self._is_canary)
 
     def requests_of(self, rule: Manifest) -> tuple[RequestMatch, ...]:
         return tuple(request_of(each, grpc=self.grpc) for each in rule.get("matches") or [{}])
 
     def copied_percents(self, rule: Manifest) -> tuple[Fraction, ...]:
-        return copied_percents(rule, lambda backend: self.side(backend) is Side.CANARY)
+        return copied_percents(rule, self._is_canary)
+
+    def _is_canary(self, backend: Manifest) -> bool:
+        return self.side(backend) is Side.CANARY
 
     def check(self, user: Manifest) -> None:
         check_limits(user)
@@ -119,32 +109,7 @@ class _GatewayApi(Rules):
     name = "gatewayAPI"
 
     def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
-        read = SettingsReader(settings)
-        found: list[Target] = []
-        for old, field in (
-            ("httpRoute", "httpRoutes"),
-            ("grpcRoute", "grpcRoutes"),
-            ("tcpRoute", "tcpRoutes"),
-            ("tlsRoute", "tlsRoutes"),
-        ):
-            if name := read.text(old):
-                read.refuse(old, f"is written {field}: [{{name: {name}}}] here")
-        features = read.texts("features")
-        for feature in features:
-            if feature not in CLASS_FEATURES:
-                read.refuse("features", f"must be of {', '.join(CLASS_FEATURES)}, not {feature}")
-        for field, kinds in KINDS.items():
-            for route in read.parts(field):
-                options = {"rules": route.texts("rules"), "features": features}
-                where = route.object_name("namespace", default=namespace)
-                found.append(
-                    Target(kinds=kinds, namespace=where, name=route.object_name("name", needed=True), options=options)
-                )
-                route.done()
-        if not found and not read.problems:
-            read.refuse("", "must name a route; write httpRoutes: [{name: …}]")
-        read.done()
-        return tuple(found)
+        return targets_of(settings, namespace=namespace)
 
     def dialect(self, target: Target, context: Context) -> Dialect:
         return _Route(target, context)

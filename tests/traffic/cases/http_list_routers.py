@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
-from rollouts.traffic import contour, traefik
+from rollouts.traffic import traefik
+from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.istio import codec as istio
 from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata
 

@@ -21,10 +21,11 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
-from rollouts.traffic import apisix, contour, gloo, skipper, traefik
+from rollouts.traffic import apisix, gloo, skipper, traefik
 from rollouts.traffic.alb import codec as alb
 from rollouts.traffic.alb.rules import USE_ANNOTATION
 from rollouts.traffic.codec import Provider
+from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.istio import codec as istio
 from rollouts.traffic.nginx import codec as nginx
 from tests.traffic.situation import Situation

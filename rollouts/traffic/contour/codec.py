@@ -16,17 +16,15 @@ from rollouts.core.model.traffic import (
     Acceptance,
     Answer,
     Feature,
-    MatchKind,
     MirrorRoute,
-    NamedMatch,
     RequestMatch,
-    TextMatch,
 )
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
+from rollouts.traffic.contour.conditions import cookie, header, is_path, path_of, query, request_of
 from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
-from rollouts.traffic.rules.text_matches import as_regex, both, cookie_pattern
+from rollouts.traffic.rules.text_matches import both
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("projectcontour.io", "v1", "HTTPProxy", "httpproxies"),)
@@ -62,12 +60,12 @@ class _HttpProxy(Dialect):
             raise Unroutable(f"an HTTPProxy's route has one match, without a method; change the match of {name}")
         (want,) = matches
         own: list[Manifest] = rule.get("conditions") or []
-        path = both(_path(own), want.path, of="paths")
+        path = both(path_of(own), want.path, of="paths")
         if path is None:
             return None
-        if path != _path(own):
-            own = [*(each for each in own if not _is_path(each)), {path.kind.value: path.value}]
-        more = [*map(_header, want.headers), *map(_cookie, want.cookies), *map(_query, want.query)]
+        if path != path_of(own):
+            own = [*(each for each in own if not is_path(each)), {path.kind.value: path.value}]
+        more = [*map(header, want.headers), *map(cookie, want.cookies), *map(query, want.query)]
         return {**rule, "conditions": [*own, *(each for each in more if each not in own)]}
 
     def mirrored(self, rule: Manifest, mirror: MirrorRoute, canary: Manifest) -> Manifest:
@@ -91,17 +89,7 @@ class _HttpProxy(Dialect):
         return rule if len(kept) == len(services) else {**rule, "services": kept}
 
     def requests_of(self, rule: Manifest) -> tuple[RequestMatch, ...]:
-        own: list[Manifest] = rule.get("conditions") or []
-        path = _path(own)
-        return (
-            RequestMatch(
-                path=None if path == TextMatch(MatchKind.PREFIX, "/") else path,
-                headers=tuple(_named_in(each["header"], lower=True) for each in own if each.get("header")),
-                query=tuple(
-                    _named_in(each["queryParameter"], lower=False) for each in own if each.get("queryParameter")
-                ),
-            ),
-        )
+        return (request_of(rule.get("conditions") or []),)
 
     def copied_percents(self, rule: Manifest) -> tuple[Fraction, ...]:
         return tuple(
@@ -153,36 +141,6 @@ class _Contour(Rules):
 
     def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
         return ()
-
-
-def _is_path(condition: Manifest) -> bool:
-    return any(kind.value in condition for kind in MatchKind)
-
-
-def _path(conditions: list[Manifest]) -> TextMatch:
-    found = next(filter(_is_path, conditions), {"prefix": "/"})
-    return next(TextMatch(kind, found[kind.value]) for kind in MatchKind if kind.value in found)
-
-
-def _named_in(condition: Manifest, *, lower: bool) -> NamedMatch:
-    """A condition by header or query parameter; every kind but `exact` is a pattern, which Contour writes in its own way."""
-    name, exact = str(condition.get("name", "")), condition.get("exact")
-    text = TextMatch(MatchKind.REGEX, "") if exact is None else TextMatch(MatchKind.EXACT, str(exact))
-    return NamedMatch(name.lower() if lower else name, text)
-
-
-def _header(want: NamedMatch) -> Manifest:
-    if want.value.kind is MatchKind.EXACT:
-        return {"header": {"name": want.name, "exact": want.value.value}}
-    return {"header": {"name": want.name, "regex": as_regex(want.value)}}
-
-
-def _cookie(want: NamedMatch) -> Manifest:
-    return {"header": {"name": "cookie", "regex": cookie_pattern(want)}}
-
-
-def _query(want: NamedMatch) -> Manifest:
-    return {"queryParameter": {"name": want.name, want.value.kind.value: want.value.value}}
 
 
 PROVIDER = _Contour()

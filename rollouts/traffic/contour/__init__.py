@@ -1,0 +1,1 @@
+"""HTTPProxies of Contour."""

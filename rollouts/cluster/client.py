@@ -274,6 +274,10 @@ def answer_of(request: Request, response: Response) -> bytes:
     raise _error(request, response, said, message)
 
 
+_ADMISSION = "admission webhook "
+"""Source: apiserver, pkg/admission/plugin/webhook/errors/statuserror.go."""
+
+
 def _error(request: Request, response: Response, said: ServerStatus, message: str) -> RolloutsError:
     match response.status:
         case 401 | 403:
@@ -286,6 +290,8 @@ def _error(request: Request, response: Response, said: ServerStatus, message: st
             return ApiConflict(message)
         case 410:
             return ApiGone(message)
+        case 422 if request.content_type == JSON_PATCH and _ADMISSION in message:
+            return ApiInvalid(message)  # a webhook chooses its code, and its answer has no details
         case 422 if request.content_type == JSON_PATCH and not (said.details and said.details.kind):
             # The patch does not fit the current object: a `test` failed, or a path is gone. kube-apiserver 1.36 says only "error
             # in our request"; when it refuses the resulting object instead, it names the object's kind.

@@ -381,6 +381,7 @@ class Controller:
             queue=self._queue,
             barrier=self._barrier,
             observer=self._observer,
+            inbox=self._inbox,
             performer=performer,
             orphans=Orphans(
                 client=self._client,

@@ -115,6 +115,22 @@ def decide_invalid(
     return Decision(status=invalid, notices=notices)
 
 
+def commands_on_record(seen: Snapshot) -> RolloutStatus:
+    """The published status with new commands put on record, and nothing else; that status itself when there are none.
+
+    For a pass that can decide nothing, because it cannot see everything or a write of it is refused. A `true` and a rollback are
+    bound to the published status. They are carried out when a pass can decide again.
+    """
+    status = seen.status
+    if seen.rollout.deleting or not seen.rollout.spec.revision:
+        return status
+    shown = read_shown(seen, target=target_of(seen, status), gates_of=gates_of)
+    if not shown.fresh:
+        return status
+    recorded = apply(status, (RecordCommands(shown.commands),))
+    return with_command_problems(recorded, generation=seen.rollout.generation, now_s=seen.now_s)
+
+
 def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
     """Takes up the target, then reads the commands that name their revision."""
     taken_up = take_up(seen, target=target)

@@ -99,6 +99,17 @@ def test_a_json_patch_that_does_not_fit_is_a_conflict(details: dict[str, Any], e
     run(main())
 
 
+def test_a_webhook_that_denies_a_json_patch_is_no_conflict() -> None:
+    """It chooses its code, and its answer names no kind: for a conflict the patch was sent again without end or a word."""
+
+    async def main() -> None:
+        api = Script(refusal(422, message='admission webhook "routes.example.com" denied the request: not on Fridays'))
+        with pytest.raises(ApiInvalid, match="not on Fridays"):
+            await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
+
+    run(main())
+
+
 def test_a_read_is_repeated_after_a_broken_connection() -> None:
     """A read has no effect, so one lost connection must not cost a pass."""
 

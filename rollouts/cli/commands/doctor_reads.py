@@ -32,7 +32,7 @@ from rollouts.objects import (
     Manifest,
 )
 from rollouts.settings import DEFAULT_LEASE_NAME
-from rollouts.traffic.gateway_api.settings import KINDS
+from rollouts.traffic.gateway_api.codec import KINDS
 from rollouts.traffic.registry import registry
 
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)

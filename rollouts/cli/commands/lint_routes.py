@@ -7,12 +7,14 @@ from typing import Any
 
 from rollouts.controller.observe.observer import context_of
 from rollouts.controller.observe.places import places_of
-from rollouts.core.model.rollout import RolloutSpec, named_services
+from rollouts.core.model.rollout import Canary, RolloutSpec, named_services
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.steps import SetWeight, WeightPercent
+from rollouts.core.routing.routes import asked_split
 from rollouts.errors import Unroutable
 from rollouts.objects import Key, Manifest
-from rollouts.traffic.codec import Objects, Provider
+from rollouts.traffic.codec import Context, Objects, Provider, Target
 
 
 def route_problems(
@@ -41,12 +43,34 @@ def route_problems(
         if not isinstance(route.get("spec", {}), dict):
             yield "spec", "must be an object"
             continue
+        context = context_of(Key(namespace, name), spec, RolloutStatus())
         try:
-            place.provider.read(Objects(user=route), target, context_of(Key(namespace, name), spec, RolloutStatus()))
+            place.provider.read(Objects(user=route), target, context)
+            for at, why in _steps_not_said(place.provider, Objects(user=route), target, context, spec):
+                yield "spec", f"Rollout {name} cannot take its step {at} with it: {why}"
         except Unroutable as why:
             yield "spec", f"Rollout {name} cannot split requests with it: {why}"
         except (AttributeError, KeyError, TypeError, ValueError):
             yield "spec", f"Rollout {name} cannot read it: a field has another type than the API server accepts"
+
+
+def _steps_not_said(
+    provider: Provider, objects: Objects, target: Target, context: Context, spec: RolloutSpec
+) -> Iterator[tuple[int, str]]:
+    """The steps whose split the route cannot express, each reason once, with the first step (from 0) that it stops."""
+    strategy = spec.strategy
+    if not isinstance(strategy, Canary):
+        return
+    told: set[str] = set()
+    weight: WeightPercent = 0
+    for at, step in enumerate(strategy.steps):
+        weight = step.weight_percent if isinstance(step, SetWeight) else weight
+        try:
+            provider.plan(objects, target, context, asked_split(strategy, at, weight))
+        except Unroutable as why:
+            if str(why) not in told:
+                told.add(str(why))
+                yield at, str(why)
 
 
 def _metadata(manifest: Manifest) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from rollouts.cli.commands.doctor_finding import Diagnosis, Level, conditions_of
 from rollouts.cli.commands.doctor_reads import ClusterSeen, autoscaled, route_fields_of
 from rollouts.cli.commands.lint_autoscalers import INSTEAD, multiplies_words, value_metrics
 from rollouts.objects import Manifest
-from rollouts.traffic.gateway_api.settings import KINDS
+from rollouts.traffic.gateway_api.codec import KINDS
 
 _API_OF_METRIC = {
     "Resource": "metrics.k8s.io",

@@ -37,7 +37,17 @@ from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.model.config import ConfigKind, CopyLook
 from rollouts.core.model.snapshot import EvictionRefused
-from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiThrottled, RolloutsError
+from rollouts.core.model.traffic import RouteName
+from rollouts.errors import (
+    ApiConflict,
+    ApiExists,
+    ApiForbidden,
+    ApiInvalid,
+    ApiNotFound,
+    ApiThrottled,
+    RolloutsError,
+    TerminalError,
+)
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
 from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
@@ -51,6 +61,19 @@ _POD_METADATA = (
 _UNKNOWN_FIELD = "strict decoding error: unknown field"
 """Source: apimachinery, pkg/runtime/error.go, `strictDecodingError`."""
 _IS_OLDER = "is older than that field: upgrade it, or remove what needs the field from the strategy"
+
+
+class RouteWriteRefused(TerminalError):
+    """The API server refuses a write of a route: another version, other rights or another policy may let it through.
+
+    Args:
+        cause: its answer.
+    """
+
+    def __init__(self, route: RouteName, cause: ApiForbidden | ApiInvalid) -> None:
+        super().__init__(str(cause))
+        self.route = route
+        self.cause = cause
 
 
 class RolloutVersion(Struct, frozen=True):
@@ -96,7 +119,8 @@ class Performer:
         Guarantees: a write is sent after all writes before it have succeeded, only while this process leads, and with a deadline.
         Cancellation: safe; whether a write happened shows in the next snapshot.
 
-        Raises: what `Client` raises, for the first write that failed; ApiConflict also when an object is gone; ApiExists
+        Raises: what `Client` raises, for the first write that failed; RouteWriteRefused instead, for one of a route that is
+        refused; ApiConflict also when an object is gone; ApiExists
         when an object of another owner has a name that we need.
         """
         writes = 0
@@ -116,6 +140,9 @@ class Performer:
                         await self._write(target.key, adoption)
                     if call.use.kind is ConfigKind.SECRET:
                         self._inbox.put_copy(target.key, call.use.copy, CopyLook(self._clock.now_s(), there=True))
+                    writes += 1
+                case CreateRoute() | Patch() | Apply() if call.route is not None:
+                    await self._write_route(target.key, call, call.route)
                     writes += 1
                 case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
                     await self._write(target.key, call)
@@ -186,6 +213,12 @@ class Performer:
             # The server drops what its CRD does not have, and without the record no verdict ever counts.
             raise ApiInvalid("the CRD of rollouts is older than this controller: rollouts crds | kubectl apply -f -")
         return written.resource_version
+
+    async def _write_route(self, key: Key, call: CreateRoute | Patch | Apply, route: RouteName) -> None:
+        try:
+            await self._write(key, call)
+        except (ApiForbidden, ApiInvalid) as exc:
+            raise RouteWriteRefused(route, exc) from exc
 
     async def _write(self, key: Key, call: Create | CreateRoute | Patch | Apply | Delete | Evict) -> None:
         match call:

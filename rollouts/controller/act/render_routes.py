@@ -222,7 +222,10 @@ def marks_of(read: RouteRead) -> Marks:
 def _rules_said(read: RouteRead) -> tuple[RuleSaid, ...]:
     if read.place.provider is None or read.objects is None:
         return ()
-    return read.place.provider.rules(read.objects, read.place.target, read.context)
+    try:
+        return read.place.provider.rules(read.objects, read.place.target, read.context)
+    except Unroutable:  # then nothing is told of rules, and all of them are judged
+        return ()
 
 
 def _manifests(read: RouteRead) -> tuple[Manifest, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rollouts.core.context.waits import NOT_SEEN
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Decision
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition, Phase, RolloutStatus, WaitingFor
 from rollouts.errors import ApiExists, ApiForbidden, ObjectUnreadable, TerminalError, Unroutable, WatchFailed
@@ -28,13 +29,33 @@ def reason_of(error: TerminalError) -> Reason:
             return Reason.API_REFUSED
 
 
+def still_true(before: RolloutStatus, decision: Decision | None) -> RolloutStatus:
+    """What of a decision holds though one of its writes was refused: the counts of pods, with their clock.
+
+    Everything else would claim what did not happen.
+    """
+    if decision is None:
+        return before
+    decided = decision.status
+    return replace(
+        before,
+        replicas=decided.replicas,
+        updated_replicas=decided.updated_replicas,
+        updated_ready_replicas=decided.updated_ready_replicas,
+        updated_available_replicas=decided.updated_available_replicas,
+        ready_replicas=decided.ready_replicas,
+        available_replicas=decided.available_replicas,
+        progressed_at_s=before.progressed_at_s if before.progressed_at_s is None else decided.progressed_at_s,
+    )
+
+
 def stopped_status(
     status: RolloutStatus, *, reason: Reason, message: str, generation: int, now_s: float
 ) -> RolloutStatus:
-    """The last status with the error added, in kstatus' conditions, and with nothing that the failed pass decided.
+    """A status with the error added, in kstatus' conditions.
 
     Args:
-        status: as the API server has it.
+        status: what holds, `still_true`.
         generation: of the Rollout that the pass observed.
     """
     message = message[:MESSAGE_MAX]

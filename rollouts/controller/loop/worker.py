@@ -28,19 +28,22 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
-from rollouts.controller.act.performer import Performer, RolloutVersion
-from rollouts.controller.act.render import render, render_notice, render_status
+from rollouts.controller.act.performer import Performer, RolloutVersion, RouteWriteRefused
+from rollouts.controller.act.render import render_notice, render_status
 from rollouts.controller.facts.off_loop import NotWorkedOut
 from rollouts.controller.loop.deferred import ANSWER_DEFERRED_S, COUNTERS_DEFERRED_S, DeferredStatus
-from rollouts.controller.loop.stopped import reason_of, stopped_status
+from rollouts.controller.loop.refusals import NotSaid, refusal, rendered
+from rollouts.controller.loop.stopped import reason_of, still_true, stopped_status
 from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen, Undecided, Unreadable
 from rollouts.controller.workqueue.barrier import Barrier
+from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.core.decide import decide, decide_invalid
+from rollouts.core.decide import commands_on_record, decide, decide_invalid
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
+from rollouts.core.model.traffic import RouteUnasked
 from rollouts.errors import (
     ApiConflict,
     ApiForbidden,
@@ -49,7 +52,6 @@ from rollouts.errors import (
     ObjectUnreadable,
     TerminalError,
     TransientError,
-    Unroutable,
     WatchFailed,
 )
 from rollouts.objects import Key
@@ -91,6 +93,7 @@ class Worker:
         queue: WorkQueue,
         barrier: Barrier,
         observer: Observer,
+        inbox: Inbox,
         performer: Performer,
         orphans: Orphans,
         deferred: DeferredStatus,
@@ -102,6 +105,7 @@ class Worker:
         self._queue = queue
         self._barrier = barrier
         self._observer = observer
+        self._inbox = inbox
         self._performer = performer
         self._orphans = orphans
         self._deferred = deferred
@@ -178,7 +182,7 @@ class Worker:
     async def _pass(self, this: _Pass) -> None:
         """Observes, decides, renders and acts, as the picture in ARCHITECTURE.md shows."""
         observed = self._observer.observe(this.key)
-        refused: Unroutable | None = None
+        not_said: NotSaid | None = None
         match observed:
             case Gone():
                 this.writes = await self._orphans.release(this.key)
@@ -206,29 +210,67 @@ class Worker:
                     return
                 seen = self._with_deferred(this.key, observed)
                 decision = decide(seen.snapshot)
-                calls, refused = _rendered(seen, decision)
+                try:
+                    calls = rendered(seen, decision)
+                except NotSaid as exc:
+                    calls, not_said = exc.calls, exc
             case _:
                 assert_never(observed)
         this.rollout, this.decision = observed, decision
         this.intents = tuple(type(intent).__name__ for intent in decision.intents)
-        if refused is not None:
+        if not_said is not None:
             # The calls before it, such as growing, do not depend on a route that cannot express what the step asks for.
             this.writes = await self._performer.perform(_target(this.key, observed.metadata), calls)
-            raise refused
+            self._decide_without(this, observed, decision, not_said)
+            return
         status = self._status_due(this, observed, decision, calls)
-        await self._carry_out(this, observed.metadata, decision, calls, status)
+        try:
+            await self._carry_out(this, observed.metadata, decision, calls, status)
+        except RouteWriteRefused as exc:
+            self._decide_without(this, observed, decision, exc)
+            return
         self._count_routes(calls, decision.notices)
         self._requeue(this, decision, now_s=_now_s(observed))
         self._telemetry.set_phase(this.key, decision.status.phase)
 
+    def _decide_without(
+        self, this: _Pass, observed: _Rollout, decision: Decision, error: NotSaid | RouteWriteRefused
+    ) -> None:
+        """Has the next pass, which is due now, decide without a write of a route that is refused.
+
+        Raises: the cause, when no pass can decide without it, or when this one has tried it in spite of the refusal.
+        """
+        cause = error.cause
+        found = refusal(observed, decision, error, now_s=_now_s(observed)) if isinstance(observed, Seen) else None
+        if found is None or not isinstance(observed, Seen):
+            raise cause
+        name, refused = found
+        route = observed.snapshot.routes[name]
+        before = None if isinstance(route, RouteUnasked) else route.refused
+        if (
+            before is not None
+            and replace(before, at_s=refused.at_s) == refused
+            and before.again_s > refused.at_s - before.at_s
+        ):
+            raise cause
+        self._count(type(cause))
+        self._inbox.put_route_refused(this.key, name, refused)
+        self._queue.add(this.key)
+        log.warning(
+            "route_write_refused", rollout=str(this.key), route=str(name), reason=refused.reason, why=str(cause)
+        )
+
     def _stop_unless_settled(self, this: _Pass, seen: Seen, trouble: ObjectUnreadable | WatchFailed) -> None:
         """Leaves the status of a healthy Rollout as it is when only a watch fails, and looks again later.
+
+        Commands are put on record all the same; nothing is carried out before everything can be seen.
 
         Raises: `trouble`, otherwise.
         """
         status = seen.snapshot.status
         settled = status.phase is Phase.HEALTHY and status.observed_generation == seen.metadata.generation
-        if not settled or isinstance(trouble, ObjectUnreadable):
+        asked = commands_on_record(seen.snapshot) is not status
+        if not settled or asked or isinstance(trouble, ObjectUnreadable):
             this.rollout = seen
             raise trouble
         self._queue.add_at(this.key, self._clock.monotonic_s() + FORBIDDEN_RETRY_S)
@@ -295,8 +337,16 @@ class Worker:
         self._count(type(error))
         reason, message = reason_of(error), str(error)
         before = rollout.snapshot.status if isinstance(rollout, Seen) else rollout.status
+        if isinstance(rollout, Seen) and (asked := commands_on_record(rollout.snapshot)) is not before:
+            before = asked
+        else:
+            before = still_true(before, this.decision)
         status = stopped_status(
-            before, reason=reason, message=message, generation=rollout.metadata.generation, now_s=_now_s(rollout)
+            before,
+            reason=reason,
+            message=message,
+            generation=rollout.metadata.generation,
+            now_s=_now_s(rollout),
         )
         steps = rollout.snapshot.rollout.spec.strategy.step_count if isinstance(rollout, Seen) else 0
         write, _ = render_status(status, before=rollout.status_wire, step_count=steps)
@@ -347,17 +397,6 @@ class Worker:
             requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),
             took_ms=round(took_s * 1000, 2),
         )
-
-
-def _rendered(seen: Seen, decision: Decision) -> tuple[list[Write | Ask], Unroutable | None]:
-    """The calls for the intents in order, up to the first that a route cannot express, and why it cannot."""
-    calls: list[Write | Ask] = []
-    for intent in decision.intents:
-        try:
-            calls += render(seen.snapshot, intent, seen.routes)
-        except Unroutable as exc:
-            return calls, exc
-    return calls, None
 
 
 def _target(key: Key, metadata: Metadata) -> RolloutVersion:

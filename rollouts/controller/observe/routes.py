@@ -229,6 +229,8 @@ class RouteReader:
         if user is None:
             if isinstance(absent, RouteAbsent) and place.own is not None and not absent.message:
                 absent = _to_be_made(absent, place, place.own, context)
+            if isinstance(absent, RouteAbsent):
+                absent = replace(absent, refused=self.inbox.route_refused(key, place.route))
             return RouteRead(place=place, context=context, route=absent, kind=kind, owned_kind=owned_kind)
         try:
             objects = Objects(
@@ -241,7 +243,10 @@ class RouteReader:
         return RouteRead(
             place=place,
             context=context,
-            route=self._seen(place, context, objects, user, owned, gateways, self.inbox.live(key, place.route)),
+            route=replace(
+                self._seen(place, context, objects, user, owned, gateways, self.inbox.live(key, place.route)),
+                refused=self.inbox.route_refused(key, place.route),
+            ),
             kind=kind,
             owned_kind=owned_kind,
             objects=objects,

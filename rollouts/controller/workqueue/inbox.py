@@ -13,7 +13,7 @@ from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import DrainSeen, EvictionRefused, PodsSeen
-from rollouts.core.model.traffic import LiveSeen, RouteName
+from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
 
@@ -66,6 +66,7 @@ class Inbox:
         self._asked_routes: dict[Key, set[RouteName]] = {}
         self._route_askers: dict[tuple[str, str], set[Key]] = {}
         self._live: dict[Key, dict[RouteName, LiveSeen]] = {}
+        self._refused_routes: dict[Key, dict[RouteName, RouteRefused]] = {}
         self._drained: dict[Key, dict[str, DrainSeen]] = {}
         self._autoscaling: dict[Key, tuple[AutoscalingGate, AutoscalingSeen]] = {}
         self._copies: dict[Key, dict[str, CopyLook]] = {}
@@ -115,6 +116,10 @@ class Inbox:
         """Remembers that a PodDisruptionBudget refused an eviction."""
         self._refusals[key] = refusal
 
+    def put_route_refused(self, key: Key, route: RouteName, refused: RouteRefused) -> None:
+        """Remembers that a write of a route was refused."""
+        self._refused_routes.setdefault(key, {})[route] = refused
+
     def service(self, key: Key, name: str) -> ServiceAnswer | None:
         """The answer about Service `name`; None when there is none, or when it says that the Service exists and is over 10 s old.
 
@@ -135,6 +140,10 @@ class Inbox:
     def live(self, key: Key, route: RouteName) -> LiveSeen | None:
         """The last answer of the data planes; `decide` judges whether it is about this version of the route."""
         return self._live.get(key, {}).get(route)
+
+    def route_refused(self, key: Key, route: RouteName) -> RouteRefused | None:
+        """The last refusal of a write of a route; `decide` judges whether it is about this version and this split."""
+        return self._refused_routes.get(key, {}).get(route)
 
     def drained(self, key: Key) -> Mapping[str, DrainSeen]:
         """The last answers of the drain probes, by revision; `decide` judges how old they may be."""
@@ -196,5 +205,13 @@ class Inbox:
             if not askers:
                 self._route_askers.pop((route.namespace, route.name), None)
         answers: MutableMapping[Key, Any]
-        for answers in (self._pods, self._refusals, self._live, self._drained, self._autoscaling, self._copies):
+        for answers in (
+            self._pods,
+            self._refusals,
+            self._live,
+            self._refused_routes,
+            self._drained,
+            self._autoscaling,
+            self._copies,
+        ):
             answers.pop(key, None)

@@ -25,8 +25,11 @@ from rollouts.core.model.drain import DrainMode, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.core.routing.routes import refused_routes
 
-WARNED = frozenset({"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted", "ConfigCopyMissing"})
+WARNED = frozenset(
+    {"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted", "ConfigCopyMissing", "RouteRefused"}
+)
 """Conditions that get a Warning Event when they begin and when their message changes."""
 
 
@@ -132,6 +135,8 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     facts = _phase_facts(ctx, status, phase, wait)
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
+    if ctx.seen.routes and (refused := refused_routes(ctx)):
+        facts.append(("RouteRefused", True, refused[0].reason, "; ".join(each.message for each in refused)))
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if ctx.has_config and (gone := gone_copies(ctx)):

@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.model.reasons import Reason
+
 
 class MatchKind(StrEnum):
     """How a text is matched."""
@@ -290,6 +292,26 @@ class LiveSeen(Struct, frozen=True, kw_only=True):
     evidence: bool = True
 
 
+class RouteRefused(Struct, frozen=True, kw_only=True):
+    """Why a write of a route was not made at `at_s`: its codec has no words for the split, or the API server refused it.
+
+    Args:
+        split: what was to be written; None for the release of the route.
+        resource_version: of the route, "" when it was to be created; another version may take the write.
+        generation: of the Rollout, whose spec says how the route is written.
+        reason: `ROUTE_NOT_USABLE`, or that of the API server's answer.
+        again_s: seconds after which it is tried again, because rights and policies change without an event that we see.
+    """
+
+    at_s: float
+    split: Split | None
+    resource_version: str
+    generation: int
+    reason: Reason
+    message: str
+    again_s: float
+
+
 class RouteSeen(Struct, frozen=True, kw_only=True):
     """A route as its codec read it.
 
@@ -303,6 +325,7 @@ class RouteSeen(Struct, frozen=True, kw_only=True):
         counted: the answer comes from counters of requests, so it needs requests and time; without requests `settle_s` decides.
         settle_s: within how many seconds every proxy does what the route says, when nobody can be asked.
         live: the data plane's last answer; None when there is none.
+        refused: the last write that was refused; None when there is none.
     """
 
     route: RouteName
@@ -319,6 +342,7 @@ class RouteSeen(Struct, frozen=True, kw_only=True):
     counted: bool = False
     settle_s: float = SETTLE_S
     live: LiveSeen | None = None
+    refused: RouteRefused | None = None
 
 
 class RouteAbsent(Struct, frozen=True):
@@ -327,6 +351,7 @@ class RouteAbsent(Struct, frozen=True):
     Args:
         ours: the spec has its manifest, and the controller can create it.
         named: the spec names it; else the status records that it was managed by this Rollout.
+        refused: why it could not be created; None when that was not tried.
     """
 
     route: RouteName
@@ -334,6 +359,7 @@ class RouteAbsent(Struct, frozen=True):
     message: str = ""
     ours: bool = False
     named: bool = True
+    refused: RouteRefused | None = None
 
 
 class RouteUnasked(Struct, frozen=True):

@@ -30,6 +30,7 @@ from rollouts.core.model.traffic import (
     MirrorRoute,
     Route,
     RouteAbsent,
+    RouteRefused,
     RouteSeen,
     RouteUnasked,
     Split,
@@ -55,7 +56,9 @@ WORTH_A_WRITE = Fraction(1, 4)
 FEATURES_AGAIN_S = 60.0
 """Upgrading a gateway changes no object that is watched, so the features of its class are read again after this time."""
 
-ROUTES_NEED_A_PERSON = frozenset({Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE})
+ROUTES_NEED_A_PERSON = frozenset(
+    {Reason.ROUTE_NOT_FOUND, Reason.ROUTE_NOT_USABLE, Reason.API_FORBIDDEN, Reason.API_REFUSED}
+)
 
 
 class Routing(Struct, frozen=True, kw_only=True):
@@ -307,6 +310,8 @@ def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
 def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerification:
     if route.ours:
         made = _by_weight(split)
+        if (refused := still_refused(ctx, route, made)) is not None:
+            return _refused(refused)
         notice = Notice(Reason.ROUTE_MADE, f"creating {route.route} with {split_text(made)}")
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
         return RouteVerification(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
@@ -326,7 +331,8 @@ def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerifica
     if route.anew:
         split = _by_weight(split)
         if route.split is None or route.split == split:
-            return _anew(route, split)
+            refused = still_refused(ctx, route, split)
+            return _anew(route, split) if refused is None else _refused(refused)
     if route.split is None:
         return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
     if route.split == split and route.managed_by == ours:
@@ -337,11 +343,41 @@ def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerifica
         return RouteVerification(
             wait=Wait(Reason.TRAFFIC_SWITCHING, f"recording that this Rollout manages {route.route}")
         )
+    if (refused := still_refused(ctx, route, split)) is not None:
+        return _refused(refused)
     intent = SetTraffic(route=route.route, uid=route.uid, resource_version=route.resource_version, split=split)
     wait = Wait(Reason.TRAFFIC_SWITCHING, f"writing {split_text(split)} into {route.route}")
     if route.split.idle and route.managed_by == ours:
         return _on_the_way(ctx, route, route.split, replace(intent, settled=False), wait)
     return RouteVerification(intents=(intent,), notices=_change(ctx, route, split), wait=wait)
+
+
+def still_refused(ctx: PassContext, route: RouteSeen | RouteAbsent, split: Split | None) -> RouteRefused | None:
+    """The refusal of this very write; None when there is none, when what it was about has changed, or when it is tried again.
+
+    Args:
+        split: None for the release of the route.
+    """
+    refused = route.refused
+    if refused is None or refused.split != split or refused.generation != ctx.seen.rollout.generation:
+        return None
+    version = route.resource_version if isinstance(route, RouteSeen) else ""
+    return refused if refused.resource_version == version and ctx.now_s < refused.at_s + refused.again_s else None
+
+
+def refused_routes(ctx: PassContext) -> list[RouteRefused]:
+    """The writes of routes that are refused for now, whatever else the Rollout waits for."""
+    return [
+        refused
+        for each in ctx.seen.routes.values()
+        if isinstance(each, RouteSeen | RouteAbsent) and each.refused is not None
+        if (refused := still_refused(ctx, each, each.refused.split)) is not None
+    ]
+
+
+def _refused(refused: RouteRefused) -> RouteVerification:
+    wait = Wait(refused.reason, refused.message)
+    return RouteVerification(wait=wait, wake_at_s=refused.at_s + refused.again_s)
 
 
 def _anew(route: RouteSeen, split: Split) -> RouteVerification:

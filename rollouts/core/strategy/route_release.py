@@ -29,7 +29,7 @@ from rollouts.core.model.status import GivenBack
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteSeen, RouteUnasked
 from rollouts.core.routing.elsewhere import forget_elsewhere
-from rollouts.core.routing.routes import left_routes, pods_behind
+from rollouts.core.routing.routes import left_routes, pods_behind, still_refused
 from rollouts.core.routing.services import switch_to
 from rollouts.core.scale.sizing import moves_of, resized
 
@@ -79,14 +79,16 @@ def _of_left(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
 def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     """Releases a managed route: at once if it sends the canary nothing, else when the pods are available and it is on record."""
     percent = _brings_percent(ctx, route)
+    refused = still_refused(ctx, route, None)
+    why = Wait(refused.reason, refused.message) if refused is not None else None
     if percent is None:
-        return _Part(intents=(_release(route),))
+        return _Part(intents=(_release(route),)) if why is None else _Part(wait=why)
     place = route.route.place
     entry = GivenBack(route=place, percent=percent, settle_s=max(LATEST_S, route.settle_s))
     if pods is not None:
         return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
     if any(each.route == place and each.gone_at_s is None for each in ctx.recorded.given_back):
-        return _Part(entry, intents=(_release(route),))
+        return _Part(entry, intents=(_release(route),)) if why is None else _Part(entry, wait=why)
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
 
 

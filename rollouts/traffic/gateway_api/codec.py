@@ -21,10 +21,11 @@ from rollouts.traffic.gateway_api.limits import check_limits
 from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, narrowed_matches, outrank, request_of
 from rollouts.traffic.gateway_api.mirrors import copied_percents, with_mirror, without_mirrors
 from rollouts.traffic.gateway_api.parents import gateways_of, taken_by_parents
-from rollouts.traffic.gateway_api.settings import targets_of
+from rollouts.traffic.gateway_api.settings import ROUTE_KINDS, targets_of
 from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
 from rollouts.traffic.rules.warming import Warming
 
+KINDS = ROUTE_KINDS
 _HTTP = frozenset(Feature) - {Feature.SEVERAL_COOKIES}  # all cookies are one header, which can be matched once
 _GRPC = _HTTP - {Feature.COOKIE, Feature.QUERY, Feature.METHOD, Feature.PATH}
 

@@ -16,7 +16,7 @@ def _kinds(kind: str, plural: str, *versions: str) -> tuple[Kind, ...]:
     return tuple(Kind(GROUP, version, kind, plural) for version in versions)
 
 
-KINDS: Mapping[str, tuple[Kind, ...]] = {
+ROUTE_KINDS: Mapping[str, tuple[Kind, ...]] = {
     "httpRoutes": _kinds("HTTPRoute", "httproutes", "v1", "v1beta1"),
     "grpcRoutes": _kinds("GRPCRoute", "grpcroutes", "v1", "v1alpha2"),
     "tlsRoutes": _kinds("TLSRoute", "tlsroutes", "v1", "v1alpha3", "v1alpha2"),
@@ -41,7 +41,7 @@ def targets_of(settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, 
     for feature in features:
         if feature not in CLASS_FEATURES:
             read.refuse("features", f"must be of {', '.join(CLASS_FEATURES)}, not {feature}")
-    for field, kinds in KINDS.items():
+    for field, kinds in ROUTE_KINDS.items():
         for route in read.parts(field):
             options = {"rules": route.texts("rules"), "features": features}
             where = route.object_name("namespace", default=namespace)

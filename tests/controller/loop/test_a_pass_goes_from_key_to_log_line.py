@@ -47,6 +47,7 @@ class Shell:
             queue=world.queue,
             barrier=world.barrier,
             observer=BuggyObserver(store=world.store, inbox=world.inbox, managed=self.managed, clock=world.clock),
+            inbox=world.inbox,
             performer=world.performer(questions),
             orphans=Orphans(client=world.client, store=world.store, barrier=world.barrier, managed=self.managed),
             deferred=DeferredStatus(clock=world.clock),

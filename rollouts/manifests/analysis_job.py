@@ -28,6 +28,9 @@ NAME_MAX = 52
 KEPT_MIN_S = 600
 """A Job that ends is looked at within a minute. One that is deleted sooner (`ttlSecondsAfterFinished`) would tell nothing."""
 INDEXES_MAX = 100_000  # of an Indexed Job. Source: Job validation, completions
+INDEXES_MAX_CHARACTERS = 4_096
+"""Of a list of indexes that is read here: hundreds of ranges. Kubernetes allows 64 KiB, which would delay each look."""
+RULES_MAX = 20  # of a success policy. Source: Job validation, maxSuccessPolicyRule
 
 _UNFIT = re.compile(r"[^a-z0-9]+")
 _WORD = re.compile(r"[A-Za-z]{1,64}")
@@ -90,6 +93,20 @@ def job_problem(metric: JobMetric, *, service_account: str) -> str:
             return f"job.spec.template.spec.{name}: Jobs of metrics run as {service_account}; leave it out"
     if spec.get("manualSelector") or spec.get("selector"):
         return "job.spec.selector and manualSelector: leave them out, the API server makes the selector"
+    return _policy_problem(spec.get("successPolicy"))
+
+
+def _policy_problem(policy: object) -> str:
+    rules = _object(policy).get("rules")
+    if not isinstance(rules, list):
+        return ""
+    if len(rules) > RULES_MAX:
+        return f"job.spec.successPolicy.rules: at most {RULES_MAX}"
+    for index, rule in enumerate(map(_object, rules)):
+        given = rule.get("succeededIndexes")
+        if isinstance(given, str) and len(given) > INDEXES_MAX_CHARACTERS:
+            where = f"job.spec.successPolicy.rules[{index}].succeededIndexes"
+            return f"{where}: at most {INDEXES_MAX_CHARACTERS:,} characters; write ranges, such as 0-99"
     return ""
 
 
@@ -163,32 +180,61 @@ def success_policy_holds(policy: Mapping[str, Any], completed: str) -> bool:
     """Whether one of its rules holds: all of `succeededIndexes`, or `succeededCount` of them, or that many of all.
 
     Args:
-        completed: indexes that have succeeded, as in `status.completedIndexes`: `0,2-4`.
+        completed: indexes that have succeeded, as in `status.completedIndexes`: `0,2-4`. Of a longer list than
+            INDEXES_MAX_CHARACTERS the rest has not succeeded yet: the Job's conditions say how it ends.
     """
-    done = _indexes(completed)
+    if len(completed) > INDEXES_MAX_CHARACTERS:
+        completed = completed[: INDEXES_MAX_CHARACTERS + 1].rpartition(",")[0]
+    done = _intervals(completed)
     rules = policy.get("rules")
     for rule in map(_object, rules if isinstance(rules, list) else ()):
         given, count = rule.get("succeededIndexes"), rule.get("succeededCount")
-        wanted = _indexes(given) if isinstance(given, str) else None
+        wanted = _intervals(given) if isinstance(given, str) else None
         if wanted is None and not isinstance(count, int):
             continue
-        of = done if wanted is None else done & wanted
-        needed = count if isinstance(count, int) else len(wanted or ())
-        if needed > 0 and len(of) >= needed:
+        of = done if wanted is None else _common(done, wanted)
+        needed = count if isinstance(count, int) else _size(wanted or [])
+        if needed > 0 and _size(of) >= needed:
             return True
     return False
 
 
-def _indexes(text: str) -> frozenset[int]:
-    """`0,2-4` as numbers; what is none is left out."""
-    found: set[int] = set()
+def _intervals(text: str) -> list[tuple[int, int]]:
+    """`0,2-4` as intervals in their order, with both ends, that have no number in common; what is none is left out."""
+    given = []
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if not first.isascii() or not first.isdigit() or (last and not (last.isascii() and last.isdigit())):
             continue
-        begin, end = int(first[:9]), int((last or first)[:9])
-        found.update(range(begin, min(end, INDEXES_MAX) + 1))
-    return frozenset(found)
+        begin, end = int(first[:9]), min(int((last or first)[:9]), INDEXES_MAX)
+        if begin <= end:
+            given.append((begin, end))
+    apart: list[tuple[int, int]] = []
+    for begin, end in sorted(given):
+        if apart and begin <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        else:
+            apart.append((begin, end))
+    return apart
+
+
+def _common(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The numbers that are in both, in a walk along the two."""
+    common = []
+    at = beside = 0
+    while at < len(one) and beside < len(other):
+        begin, end = max(one[at][0], other[beside][0]), min(one[at][1], other[beside][1])
+        if begin <= end:
+            common.append((begin, end))
+        if one[at][1] < other[beside][1]:
+            at += 1
+        else:
+            beside += 1
+    return common
+
+
+def _size(intervals: list[tuple[int, int]]) -> int:
+    return sum(end - begin + 1 for begin, end in intervals)
 
 
 def _true_conditions(status: Manifest) -> dict[str, str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rollouts.core.context.waits import earliest
-from rollouts.core.lifecycle.verdicts import JUDGED_BY_NAME, JUDGED_NOW, NOW, Asked, GatesOf, Verdict
+from rollouts.core.lifecycle.verdicts import NOW, Asked, GatesOf, Verdict, judge, recorded_as
 from rollouts.core.model.analysis import AnalysisGate
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
@@ -87,9 +87,8 @@ def read_shown(seen: Snapshot, *, target: str, gates_of: GatesOf) -> Reading:
     for verb, value in _asked(seen):
         if not _is_about_shown(verb, value) or _standing(seen.status.commands, verb, value) is not None:
             continue
-        judges = JUDGED_NOW if value == NOW else JUDGED_BY_NAME
         gates = gates_of(seen.rollout.spec.strategy, seen.status)
-        verdict = judges[verb](Asked(value, seen, seen.status, target, gates))
+        verdict = judge(verb, Asked(value, seen, seen.status, target, gates))
         fresh.append(_judged(seen, verb, value, verdict, target))
     if not fresh:
         return Reading(seen.status.commands)
@@ -113,7 +112,7 @@ def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates_of: 
         if _is_about_shown(verb, value) or _standing(kept, verb, value) is not None:
             continue
         gates = gates_of(seen.rollout.spec.strategy, status)
-        verdict = JUDGED_BY_NAME[verb](Asked(value, seen, status, target, gates))
+        verdict = judge(verb, Asked(value, seen, status, target, gates))
         fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
     return Reading(_with_fresh(kept, tuple(fresh)), tuple(fresh))
 
@@ -238,7 +237,7 @@ def _asked(seen: Snapshot) -> list[tuple[Verb, str]]:
     annotations = seen.rollout.annotations
     if not annotations:
         return []
-    found = [(verb, annotations[verb].strip()) for verb in _ORDER if verb in annotations]
+    found = [(verb, recorded_as(annotations[verb])) for verb in _ORDER if verb in annotations]
     return [(verb, value) for verb, value in found if value and not (verb is Verb.PAUSE and value == "false")]
 
 

@@ -17,6 +17,9 @@ from rollouts.core.model.steps import Analyze
 NOW = "true"
 """The value that means "the revision and the step that status shows"."""
 FULL = "full"
+VALUE_MAX = 256
+"""Characters of a value. The longest that means anything is `previous@` and a revision; an annotation may have 256 KiB."""
+_SHOWN = 80  # characters of a longer one, in its record and in messages
 _MOST_DIGITS = 9
 """Of a number in a command. It goes into status, and Python reads no number of more than 4,300 digits."""
 _NAMED_ANALYSES = (AnalysisKind.BACKGROUND, AnalysisKind.PRE_PROMOTION, AnalysisKind.POST_PROMOTION)
@@ -44,6 +47,7 @@ class Asked(Struct, frozen=True):
     """An annotation's value, and what it is judged by.
 
     Args:
+        value: as `recorded_as` says.
         status: the published one for a `true`; else the status after a new revision, if any, was taken up.
         target: the revision that the Rollout was about when the pass began.
         gates: the gates of `status`.
@@ -292,14 +296,14 @@ def _restart_named(asked: Asked) -> Verdict:
     return _restart_now(asked)
 
 
-JUDGED_NOW: dict[Verb, Judge] = {
+_JUDGED_NOW: dict[Verb, Judge] = {
     Verb.PROMOTE: _promote_now,
     Verb.ABORT: _abort_now,
     Verb.RETRY: _retry_now,
     Verb.ROLLBACK: _rollback_now,
     Verb.RESTART: _restart_now,
 }
-JUDGED_BY_NAME: dict[Verb, Judge] = {
+_JUDGED_BY_NAME: dict[Verb, Judge] = {
     Verb.PROMOTE: _promote_named,
     Verb.ABORT: _abort_named,
     Verb.RETRY: _retry_named,
@@ -307,6 +311,22 @@ JUDGED_BY_NAME: dict[Verb, Judge] = {
     Verb.PAUSE: _pause,
     Verb.RESTART: _restart_named,
 }
+
+
+def recorded_as(annotation: str) -> str:
+    """The value of a command; of one that is too long its beginning and its length, so that its record is short."""
+    value = annotation.strip()
+    return value if len(value) <= VALUE_MAX else f"{value[:_SHOWN]}… ({len(value):,} characters)"
+
+
+def judge(verb: Verb, asked: Asked) -> Verdict:
+    """The command, or why it is refused."""
+    given = asked.seen.rollout.annotations[verb].strip()
+    if len(given) > VALUE_MAX:
+        beginning = f"it begins with {given[:_SHOWN]!r}"
+        return _refused(f"a value has at most {VALUE_MAX} characters, and this one has {len(given):,}; {beginning}")
+    judges = _JUDGED_NOW if asked.value == NOW and verb in _JUDGED_NOW else _JUDGED_BY_NAME
+    return judges[verb](asked)
 
 
 def _known(asked: Asked) -> set[str]:

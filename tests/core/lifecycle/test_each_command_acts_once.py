@@ -66,6 +66,23 @@ def test_a_number_that_nobody_can_mean_is_refused(verb: str, digits: int) -> Non
     assert (there.status.phase, there.status.attempt) == (before.status.phase, 0)
 
 
+@pytest.mark.parametrize("verb", list(Verb))
+def test_a_value_that_nobody_can_mean_is_refused_by_its_beginning(verb: Verb) -> None:
+    """A user may write 256 KiB into an annotation. All of it was copied into status, twice, and written with each pass."""
+    there = settled(annotated(_at_gate(), verb, "pl4nted " * 10_000))
+
+    record = there.status.commands[-1]
+    assert record.refusal is not None
+    assert "256 characters" in record.refusal.message
+    assert "pl4nted" in record.refusal.message
+    assert len(record.value) < 200
+    assert len(_condition(there, "InvalidCommand")) < 400
+    assert len(_refusals(there)) == 1
+
+    assert settled(later(there, 600)).status.commands[-1] == record
+    assert settled(annotated(there, verb, None)).status.commands == ()
+
+
 @pytest.mark.parametrize("verb", ["promote", "abort"])
 def test_a_refused_true_does_nothing_to_the_next_update(verb: str) -> None:
     """The next revision stands at its gate as if nothing had ever been said."""

@@ -22,7 +22,16 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POOL_CONNECTIONS = 64
 
 # The errors that the library raises for a malformed file, besides its own class: it checks nothing beforehand.
-_MALFORMED = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError)
+_MALFORMED = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class ClusterTarget(Struct, frozen=True):
@@ -122,10 +131,32 @@ async def _from_kubeconfig(paths: str, context: str | None) -> ClusterTarget:
         namespace = chosen.safe_get("namespace") or "default"
     except (library.config_exception, kube.yaml.YAMLError, *_MALFORMED) as exc:
         which = f" (context {context})" if context else ""
-        raise SettingsInvalid(f"the kubeconfig {paths}{which} cannot be used: {exc or type(exc).__name__}") from exc
+        raise SettingsInvalid(
+            f"the kubeconfig {_broken(kube.yaml, paths) or paths}{which} cannot be used: {_why(exc)}"
+        ) from exc
     if credentials is None and persist is not None:
         credentials = ReloadedCredentials(_reload(library, loader, configuration))
     return ClusterTarget(library, configuration, credentials or FixedCredentials(_bearer(configuration)), namespace)
+
+
+def _broken(yaml: Any, paths: str) -> str:
+    """The file of several that is no YAML; "" when all of them are."""
+    for path in paths.split(os.pathsep):
+        try:
+            yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (yaml.YAMLError, *_MALFORMED):
+            return path
+    return ""
+
+
+def _why(exc: Exception) -> str:
+    """What is wrong, in one line, without the text of the file, which contains secrets."""
+    if isinstance(exc, RecursionError):
+        return "it is nested too deeply, or contains itself"
+    mark, problem = getattr(exc, "problem_mark", None), getattr(exc, "problem", None)
+    return f"line {mark.line + 1}: {problem}" if mark is not None and problem else str(exc) or type(exc).__name__
 
 
 def _user(config: Any, context: Any) -> Any:

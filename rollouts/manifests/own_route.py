@@ -102,5 +102,5 @@ def _made_from(there: Manifest) -> _MadeFrom | None:
     try:
         said = json.loads(_part(there, "annotations")[MADE_FROM])
         return _MadeFrom(str(said["hash"]), *(tuple(map(str, said.get(field, ()))) for field in _MAPS))
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return None

@@ -78,7 +78,7 @@ def _weights(text: str) -> dict[str, int]:
     try:
         found = json.loads(text)
         weights = {str(name): int(weight) for name, weight in found.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Unroutable(f"its annotation {WEIGHTS} is not a JSON object of weights by Service; correct it") from error
     if weights != found:
         raise Unroutable(f"its annotation {WEIGHTS} has weights that are not whole numbers; multiply all of them")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from rollouts.cli.kubernetes.yaml_text import KubernetesLoader
+from rollouts.cli.kubernetes.yaml_text import KubernetesLoader, read_text
 from rollouts.cli.main import main
 from rollouts.objects import Manifest
 from tests.cli.test_lint_passes_nothing_unchecked import cart
@@ -29,8 +32,13 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
         (f"{HEAD}{CHAIN}", 1, "nested more than 200 levels deep"),
         (f"{HEAD}spec: &s {{template: *s}}\n", 1, "contains itself"),
         (f"{HEAD}{BOMB}spec: {{template: *a8}}\n", 1, "its aliases make"),
-        (f"{HEAD}spec: {{replicas: {'9' * 5000}}}\n", 1, "5000 digits"),
-        (f"{HEAD}metadata: {{name: 0x_}}\n", 1, "invalid literal"),
+        (f"{HEAD}spec: {{replicas: {'9' * 5000}}}\n", 3, "is no int"),
+        (f"{HEAD}metadata: {{name: 0x_}}\n", 3, "'0x_' is no int"),
+        (f'{HEAD}metadata: {{name: !!bool "abc"}}\n', 3, "'abc' is no bool; correct it"),
+        (f'{HEAD}metadata: {{name: !!int "-"}}\n', 3, "'-' is no int; correct it"),
+        (f'{HEAD}metadata: {{name: "\\uD800"}}\n', 3, "a half of a character"),
+        (f'{HEAD}metadata: {{name: "\\UFFFFFFFF"}}\n', 3, "is out of range"),
+        (f"{HEAD}metadata: !!map [a]\n", 3, "expected a mapping"),
         (f"{HEAD}metadata: {{name: !!timestamp 2001-99-99}}\n", 3, "could not determine a constructor"),
         (f"{HEAD}null: x\n", 1, "a key must be a text"),
     ],
@@ -57,6 +65,53 @@ def test_keys_that_are_numbers_are_texts_as_for_kubernetes() -> None:
     assert yaml.load("{8080: web, true: x, no: y}", KubernetesLoader) == {"8080": "web", "true": "x", "false": "y"}  # noqa: S506
     told = [each.message for each in lint_text(f"{HEAD}1: x\nmetadata: {{name: cart}}\nspec: {{2: x}}\n").problems]
     assert any(each.startswith("1: unknown field") for each in told)
+
+
+TAGS = (
+    "bool", "int", "float", "null", "str", "timestamp", "binary", "set", "omap", "pairs", "map", "seq", "merge", "value", "yaml",
+    "python/name:os.system",
+)  # fmt: skip
+TEXTS = (
+    "abc", "-", "''", '""', "0x", "0b2", "0o9", "1:", "1:99:-", ".", "+.", "1e", "2001-99-99", "2001-01-01t99:00:00Z", "=", "<<",
+    "'<'", "[a]", "{a: b}", "{=: 1}", "{<<: 1}", "{<<: [1]}", "{<<: {a: 1}}", "[[a, b], [c]]", "[{a: 1, b: 2}]", "'%%%'", "é",
+    "9" * 5000, '"\\uD800"', '"\\UFFFFFFFF"', '"\\U0011FFFF"',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tag", ["", *TAGS])
+def test_a_tag_on_a_wrong_text_is_a_problem_with_its_line(tag: str) -> None:
+    """`!!bool "abc"` and `!!int "-"` ended lint and migrate with a traceback of the YAML library."""
+    for text in TEXTS:
+        tagged = f"!!{tag} {text}" if tag else text
+        for written in (f"value: {tagged}", f"- {tagged}", f"? {tagged}\n    : x"):
+            read = read_text(f"{HEAD}a:\n  b:\n    {written}\n")
+            if read.broken is None:
+                json.dumps(read.manifests, ensure_ascii=False).encode()
+            else:
+                assert read.broken.line in (1, 5, 6) and "\n" not in read.broken.why, (written, read.broken)
+            lint_text(f"{HEAD}{written}\n")
+
+
+PIECES = (
+    *(f"!!{tag} " for tag in TAGS), *TEXTS, ": ", "- ", "? ", "\n", "\n  ", "\n    ", "&a ", "*a", "<<: *a", "{", "}", "[", "]",
+    ",", "|\n", ">\n", "|9\n", "# x\n", "---\n", "...\n", "%YAML 1.1\n", "%YAML 9" + "9" * 30 + ".1\n", "%TAG ! x\n", "!<x> ",
+    "! ", "!%zz ", '"\\x', "\t", "'", '"', "\u2028", "\x85", "kind: Rollout", "items:", "kind: List\n", "apiVersion: v1\n", "@",
+    "`",
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@example("kind: aList\nitems: [1, &a [*a]]\n")
+def test_no_text_ends_the_reader_with_another_error_than_its_own(text: str) -> None:
+    """`read_text` raises nothing, whatever the scanner, the composer and the constructors of the YAML library do."""
+    read = read_text(text)
+
+    assert (
+        read.broken is None or 1 <= read.broken.line <= text.count("\n") + text.count("\x85") + text.count("\u2028") + 2
+    )
+    json.dumps(read.manifests, ensure_ascii=False).encode()
+    lint_text(text)
 
 
 @pytest.mark.parametrize("command", [["rbac"], ["migrate"], ["gitops"], ["diff"], ["analyze", "--dry-run"]])

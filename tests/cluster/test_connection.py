@@ -346,6 +346,12 @@ async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path: P
         ("", "cannot be used"),
         ("a: [", "cannot be used"),
         ("[]", "cannot be used"),
+        ("a: 1\nb: [", "kubeconfig cannot be used: line 2: expected the node content"),
+        ("[" * 5000, "kubeconfig cannot be used: it is nested too deeply"),
+        ("a: &a [*a]", "cannot be used"),
+        ('a: !!bool "abc"', "cannot be used"),
+        ('a: !!int ""', "cannot be used"),
+        ('a: "\\UFFFFFFFF"', "cannot be used"),
         ("current-context: x\ncontexts: []", "name x"),
         (
             "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'a:1'}}]",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from msgspec import Struct, field
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.rbac import config_secrets_named, secrets_named
 from rollouts.cli.view.session import Session
+from rollouts.cluster.decoding import manifest_from
 from rollouts.cluster.discovery import ServerVersion, first_served, server_version
 from rollouts.controller.facts.proxies import proxy_facts
 from rollouts.controller.facts.route_kinds import kinds_of
@@ -304,7 +304,7 @@ class _Reader:
     async def one(self, kind: Kind, namespace: str | None, name: str) -> Manifest | None:
         """One object; None when there is none, or when it may not be read."""
         try:
-            found: Manifest = json.loads(await self.session.client.get(kind, namespace, name))
+            found = manifest_from(await self.session.client.get(kind, namespace, name))
         except ApiNotFound:
             return None
         except ApiForbidden:
@@ -328,7 +328,7 @@ class _Reader:
             except ApiForbidden:
                 self.refused.append(f"list {kind.plural}")
                 return ()
-            answer = json.loads(page)
+            answer = manifest_from(page)
             items += answer.get("items") or ()
             token = answer.get("metadata", {}).get("continue") or ""
             if not token:
@@ -395,7 +395,7 @@ async def _denied(
         spec = {**subject, "resourceAttributes": {**asked, "namespace": right.namespace}}
         manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         async with turn:
-            answer = json.loads(await session.client.create(kind, None, manifest))
+            answer = manifest_from(await session.client.create(kind, None, manifest))
         return bool(answer.get("status", {}).get("allowed"))
 
     answers = await asyncio.gather(*map(allowed, rights))

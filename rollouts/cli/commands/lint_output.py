@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 from rich.console import Console
 
@@ -57,10 +56,11 @@ def files_in(paths: Iterable[str]) -> FoundFiles:
 def _patches_of(kustomization: Path) -> Iterator[Path]:
     """The files that a kustomization merges into its objects. What cannot be read is told where the file is checked."""
     try:
-        settings = yaml.safe_load(kustomization.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        found = read_text(kustomization.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return
-    for field in _PATCH_FIELDS if isinstance(settings, dict) else ():
+    settings = next(iter(found.manifests), {})
+    for field in _PATCH_FIELDS:
         entries = settings.get(field)
         for entry in entries if isinstance(entries, list) else ():
             name = entry.get("path") if isinstance(entry, dict) else entry

@@ -13,7 +13,9 @@ from rollouts.objects import Manifest
 
 _PATH_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 _RESOLVED_OTHERWISE = ("timestamp", "int", "float")
-_NOT_IN_JSON = ("timestamp", "set", "omap", "pairs")
+_NOT_IN_JSON = ("timestamp", "binary", "set", "omap", "pairs")
+_BROKEN = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+"""What the library's scanner and constructors raise for a text that does not fit: `!!bool x`, `!!int ""`, "\\UFFFFFFFF"."""
 _DEEPEST = 200  # levels of mappings and lists; the schemas of CRDs have about 50
 _TOO_DEEP = f"something in it is nested more than {_DEEPEST} levels deep, or contains itself"
 _GROWN_MOST = 100_000  # values; the largest object that etcd takes (1.5 MiB) with all that it repeats is smaller
@@ -35,8 +37,31 @@ class KubernetesLoader(yaml.SafeLoader):
         if tag is None or tag.rpartition(":")[2] not in _NOT_IN_JSON
     }
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Raises: yaml.constructor.ConstructorError with the node's place for whatever is wrong with its text."""
+        try:
+            return super().construct_object(node, deep=deep)
+        except _BROKEN as exc:
+            kind, said = (
+                node.tag.rpartition(":")[2],
+                repr(node.value)[:40] if isinstance(node, yaml.ScalarNode) else "this",
+            )
+            why = f"{said} is no {kind}; correct it, or put it in quotes without a tag"
+            raise yaml.constructor.ConstructorError(None, None, why, node.start_mark) from exc
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        """Raises: yaml.constructor.ConstructorError for half of a character, which no JSON can contain."""
+        text = super().construct_scalar(node)
+        if isinstance(text, str) and not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
+            raise yaml.constructor.ConstructorError(
+                None, None, "it contains a half of a character (U+D800 to U+DFFF)", node.start_mark
+            )
+        return text
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Raises: yaml.constructor.ConstructorError on a repeated key."""
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
@@ -96,6 +121,10 @@ def _documents_of(text: str) -> tuple[list[tuple[yaml.Node, Any]], BrokenDocumen
     line = 1
     try:
         loader = KubernetesLoader(text)
+    except yaml.reader.ReaderError as broken:
+        at = text.count("\n", 0, broken.position) + 1
+        return found, BrokenDocument(at, f"the character U+{ord(text[broken.position]):04X} is not allowed; remove it")
+    try:
         try:
             while loader.check_node() and (node := loader.get_node()) is not None:
                 line = node.start_mark.line + 1
@@ -107,11 +136,8 @@ def _documents_of(text: str) -> tuple[list[tuple[yaml.Node, Any]], BrokenDocumen
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark or broken.context_mark
         return found, BrokenDocument(mark.line + 1 if mark else line, broken.problem or str(broken))
-    except yaml.reader.ReaderError as broken:
-        at = text.count("\n", 0, broken.position) + 1
-        return found, BrokenDocument(at, f"the character U+{ord(text[broken.position]):04X} is not allowed; remove it")
-    except (yaml.YAMLError, ValueError) as broken:  # ValueError: a number of 5000 digits
-        return found, BrokenDocument(line, str(broken))
+    except (yaml.YAMLError, *_BROKEN) as broken:
+        return found, BrokenDocument(loader.line + 1, f"a number or a character before here is out of range ({broken})")
     except RecursionError:
         return found, BrokenDocument(line, _TOO_DEEP)
     return found, None

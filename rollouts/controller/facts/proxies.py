@@ -47,6 +47,7 @@ NATIVE_SLEEP = (1, 34)  # KEP-3960 and KEP-4818 are GA; kubelets of an older clu
 
 METRICS_DEADLINE_S = 5.0
 METRICS_PORT = 10249
+_CONFIG_MAX = 65_536  # characters; kubeadm writes two thousand, and the parser reads some 50 in a millisecond
 
 _CONFIG_KIND = "KubeProxyConfiguration"
 _KERNEL = re.compile(r"(\d+)\.(\d+)")
@@ -204,10 +205,12 @@ def _configuration(text: str) -> Mapping[str, Any]:
     """The KubeProxyConfiguration in a text; {} when it has none."""
     import yaml  # noqa: PLC0415 - the connection's library needs it; the controller does not until here
 
+    if len(text) > _CONFIG_MAX:
+        return {}
     try:
         config = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return {}
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+        return {}  # the library's constructors raise what they like: `!!bool x` is a KeyError
     return config if isinstance(config, dict) and config.get("kind") == _CONFIG_KIND else {}
 
 

@@ -27,7 +27,7 @@ class Action(Struct, frozen=True):
         """Parses the annotation's text. Raises: Unroutable, when it does not split requests between target groups."""
         try:
             whole = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unroutable(f"its action is not valid JSON ({error}); correct the annotation") from error
         kind = get(whole, "type", "forward")
         if kind != "forward":
@@ -68,9 +68,11 @@ class Action(Struct, frozen=True):
 
 
 def service_of(group: Manifest) -> str | None:
-    """Name of a target group's Service; None when it names none."""
-    found: str | None = get(group, "serviceName", None)
-    return found
+    """Name of a target group's Service; None when it names none. Raises: Unroutable, when it is no text."""
+    found = get(group, "serviceName", None)
+    if found is None or isinstance(found, str):
+        return found
+    raise Unroutable("its action has a serviceName that is not a text; correct the annotation")
 
 
 def weighted(group: Manifest, weight: int) -> Manifest:

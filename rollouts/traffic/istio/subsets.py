@@ -149,7 +149,7 @@ def _notes(rule: Manifest) -> _Notes:
             str(name): _Noted(bool(had_labels), None if before is None else str(before), str(wrote))
             for name, (had_labels, before, wrote) in noted.items()
         }
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -8,6 +8,7 @@ go before weights. Source: ingress-nginx, annotations.md#canary.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -22,6 +23,7 @@ from rollouts.traffic.rules.text_matches import as_regex
 
 KINDS = INGRESS_KINDS
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+_WEIGHT = re.compile(r"[0-9]{1,9}")
 _FEATURES = frozenset({Feature.HEADER, Feature.HEADER_REGEX})
 
 
@@ -44,7 +46,8 @@ class _Nginx:
             return Split(Fraction(0))
         told: Mapping[str, str] = owned.get("metadata", {}).get("annotations") or {}
         weight, total = (told.get(f"{prefix}/canary-weight", "0"), told.get(f"{prefix}/canary-weight-total", "100"))
-        sound = told.get(f"{prefix}/canary") == "true" and weight.isdigit() and total.isdigit() and int(total) > 0
+        numbers = all(_WEIGHT.fullmatch(each) for each in (weight, total))
+        sound = told.get(f"{prefix}/canary") == "true" and numbers and int(total) > 0
         share = min(Fraction(int(weight), int(total)), Fraction(1)) if sound else Fraction(0)
         split = Split(share, ledger_of(owned).matches)
         try:

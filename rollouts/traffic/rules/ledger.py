@@ -7,10 +7,10 @@ managed routes that we added, and how the rules with them look.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from rollouts.core.model.traffic import MatchKind, MatchRoute, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
@@ -71,25 +71,29 @@ def ledger_of(user: Manifest) -> Ledger:
     if not text:
         return NOTHING
     try:
-        noted = json.loads(text)
-        return Ledger(
-            between=_between(noted.get("between")),
-            pairs=tuple(
-                Noted(rule=rule, stable=s, canary=c, added=added, wrote=(int(wrote[0]), int(wrote[1])))
-                for rule, s, c, added, wrote in noted.get("pairs", ())
-            ),
-            matches=tuple(MatchRoute(name, _match(match)) for name, match in noted.get("matches", ())),
-            mirrors=tuple(
-                MirrorRoute(name, tuple(map(_match, matches)), percent)
-                for name, matches, percent in noted.get("mirrors", ())
-            ),
-            made=tuple(noted.get("made", ())),
-            texts=tuple(NotedAnnotation(name, before, wrote) for name, before, wrote in noted.get("texts", ())),
-            sticky=Sticky(*map(str, noted["sticky"])) if noted.get("sticky") else None,
-            share=Fraction(noted.get("share", 0)),
-        )
-    except (ValueError, TypeError, AttributeError, KeyError, IndexError, ZeroDivisionError):
+        noted = _WIRE.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return NOTHING
+    return Ledger(
+        between=(destination_of(noted.between[0]), destination_of(noted.between[1])) if noted.between else None,
+        pairs=tuple(
+            [
+                Noted(rule=rule, stable=stable, canary=canary, added=added, wrote=wrote)
+                for rule, stable, canary, added, wrote in noted.pairs
+            ]
+        ),
+        matches=tuple([MatchRoute(name, match.read()) for name, match in noted.matches]),
+        mirrors=tuple(
+            [
+                MirrorRoute(name, tuple([each.read() for each in matches]), percent)
+                for name, matches, percent in noted.mirrors
+            ]
+        ),
+        made=noted.made,
+        texts=tuple([NotedAnnotation(name, before, wrote) for name, before, wrote in noted.texts]),
+        sticky=Sticky(*noted.sticky) if noted.sticky else None,
+        share=Fraction(noted.share),
+    )
 
 
 def with_ledger(user: Manifest, ledger: Ledger) -> Manifest:
@@ -126,13 +130,6 @@ def _text(ledger: Ledger) -> str:
     return json.dumps({name: value for name, value in said.items() if value}, separators=(",", ":"), ensure_ascii=False)
 
 
-def _between(said: Any) -> tuple[Destination, Destination] | None:
-    if not said:
-        return None
-    stable, canary = said
-    return destination_of(str(stable)), destination_of(str(canary))
-
-
 def _told(match: RequestMatch) -> dict[str, Any]:
     said = {
         "method": _text_json(match.method),
@@ -148,19 +145,46 @@ def _text_json(text: TextMatch | None) -> list[str]:
     return [] if text is None else [text.kind.value, text.value]
 
 
-def _match(said: Mapping[str, Any]) -> RequestMatch:
-    return RequestMatch(
-        method=_text_of(said.get("method")),
-        path=_text_of(said.get("path")),
-        headers=_named(said.get("headers", ())),
-        cookies=_named(said.get("cookies", ())),
-        query=_named(said.get("query", ())),
-    )
+_Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Text: TypeAlias = tuple[MatchKind, str]
+_NamedText: TypeAlias = tuple[str, MatchKind, str]
 
 
-def _text_of(said: Any) -> TextMatch | None:
-    return TextMatch(MatchKind(said[0]), said[1]) if said else None
+class _Match(Struct, frozen=True):
+    """A RequestMatch in the annotation."""
+
+    method: _Text | None = None
+    path: _Text | None = None
+    headers: tuple[_NamedText, ...] = ()
+    cookies: tuple[_NamedText, ...] = ()
+    query: tuple[_NamedText, ...] = ()
+
+    def read(self) -> RequestMatch:
+        return RequestMatch(
+            method=TextMatch(*self.method) if self.method else None,
+            path=TextMatch(*self.path) if self.path else None,
+            headers=_named(self.headers),
+            cookies=_named(self.cookies),
+            query=_named(self.query),
+        )
 
 
-def _named(said: Any) -> tuple[NamedMatch, ...]:
-    return tuple(NamedMatch(name, TextMatch(MatchKind(kind), value)) for name, kind, value in said)
+def _named(said: tuple[_NamedText, ...]) -> tuple[NamedMatch, ...]:
+    return tuple([NamedMatch(name, TextMatch(kind, value)) for name, kind, value in said])
+
+
+class _Wire(Struct, frozen=True):
+    """The annotation. Each field has its type and its bound, as anybody may have written it: to Python `1e999999999` is a
+    fraction too, which takes hours."""
+
+    between: tuple[str, str] | None = None
+    pairs: tuple[tuple[str, _Weight | None, _Weight | None, bool, tuple[_Weight, _Weight]], ...] = ()
+    matches: tuple[tuple[str, _Match], ...] = ()
+    mirrors: tuple[tuple[str, tuple[_Match, ...], Annotated[int, msgspec.Meta(ge=0, le=100)]], ...] = ()
+    made: tuple[str, ...] = ()
+    texts: tuple[tuple[str, str | None, str], ...] = ()
+    sticky: tuple[str, str, str] | None = None
+    share: Annotated[str, msgspec.Meta(pattern="^(0|[0-9]{1,18}/[1-9][0-9]{0,17}|1)$")] = "0"
+
+
+_WIRE = msgspec.json.Decoder(_Wire)

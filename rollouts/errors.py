@@ -3,6 +3,7 @@
 * RolloutsError
   x TransientError        retry with back-off; says nothing about the user's spec
     + ApiUnavailable      refused, reset, deadline passed, 5xx: the write may or may not have happened
+    + ApiUnauthenticated  401: an ApiUnavailable without any effect; a token is renewed, or a clock repaired
     + AnswerTooLarge      an answer has more bytes than we read: ask for less at a time
     + ApiThrottled        429: wait `retry_after_s`
     + ApiConflict         409, or a failed JSON Patch test: our view is old; observe again, decide again
@@ -11,7 +12,7 @@
     + Unanswered          a proxy or Prometheus gave no readable answer: not known yet
   x TerminalError         no retry until something outside changes; becomes a condition
     + SpecInvalid         the user edits the Rollout
-    + ApiForbidden        an administrator edits RBAC, or renews the credentials (401, 403)
+    + ApiForbidden        403: an administrator edits RBAC
     + ApiInvalid          400, 422: the API server refuses the object that we sent
     + ApiNotFound         404: the object, or the resource type, does not exist
     + ApiExists           409 AlreadyExists: another object has that name
@@ -47,6 +48,10 @@ class ApiUnavailable(TransientError):
     """No answer, or a 5xx: whether a write took effect shows only in the next observation."""
 
 
+class ApiUnauthenticated(ApiUnavailable):
+    """401: the server does not know who we are. The request had no effect, and our newest credentials were tried."""
+
+
 class AnswerTooLarge(TransientError):
     """An answer has more than `ports.BODY_MAX_BYTES` and was not read to its end."""
 
@@ -80,7 +85,7 @@ class Unanswered(TransientError):
 
 
 class ApiForbidden(TerminalError):
-    """401 or 403."""
+    """403."""
 
 
 class ApiInvalid(TerminalError):

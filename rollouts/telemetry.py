@@ -124,6 +124,9 @@ class Telemetry:
         self.requests = Counter(
             "rollouts_api_requests", "Requests to the API server.", ["verb", "resource", "code"], registry=registry
         )
+        self.credentials_refused = Gauge(
+            "rollouts_credentials_refused", "1 while the API server answers 401.", registry=registry
+        )
         self.request_seconds = Histogram(
             "rollouts_api_request_seconds",
             "Duration of requests to the API server.",

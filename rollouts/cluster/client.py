@@ -22,6 +22,7 @@ from rollouts.errors import (
     ApiInvalid,
     ApiNotFound,
     ApiThrottled,
+    ApiUnauthenticated,
     ApiUnavailable,
     NotLeader,
     RolloutsError,
@@ -222,6 +223,8 @@ class Client:
         while True:
             try:
                 return await self._send(verb, kind, request, deadline_at_s)
+            except ApiUnauthenticated:
+                raise  # the connection has tried the newest credentials
             except (ApiThrottled, ApiUnavailable) as exc:
                 if not await self._pause(exc, attempt, deadline_at_s):
                     raise
@@ -280,7 +283,9 @@ _ADMISSION = "admission webhook "
 
 def _error(request: Request, response: Response, said: ServerStatus, message: str) -> RolloutsError:
     match response.status:
-        case 401 | 403:
+        case 401:
+            return ApiUnauthenticated(message)
+        case 403:
             return ApiForbidden(message)
         case 404:
             return ApiNotFound(message)

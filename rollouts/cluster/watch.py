@@ -24,7 +24,15 @@ from rollouts.cluster.decoding import Decoder, ServerStatus, UnreadableObject
 from rollouts.cluster.store import Change, NamespacedName, Table
 from rollouts.cluster.structs import Metadata, T
 from rollouts.cluster.watch_state import WatchState
-from rollouts.errors import AnswerTooLarge, ApiGone, ApiInvalid, ApiThrottled, ApiUnavailable, RolloutsError
+from rollouts.errors import (
+    AnswerTooLarge,
+    ApiGone,
+    ApiInvalid,
+    ApiThrottled,
+    ApiUnauthenticated,
+    ApiUnavailable,
+    RolloutsError,
+)
 from rollouts.objects import Kind
 from rollouts.ports import (
     JSON,
@@ -55,6 +63,7 @@ SYNC_SILENCE_S = 60.0  # a streaming list that is silent for so long is dead
 SILENCE_S = 150.0  # bookmarks come about once a minute, so two were lost and the peer is dead
 WATCH_S = (300, 600)  # the duration that is asked for; random, so that not all watches reconnect at once
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.8, 30.0  # as in client-go's reflector
+UNAUTHENTICATED_PAUSE_S = 4.0  # a 401 costs the server next to nothing, and a new token should end the outage at once
 GOOD_SPELL_S = 30.0  # a connection that lasts so long ends the back-off
 SHORT_WATCH_S = 1.0  # a watch that ends sooner without an event is an error, even after a clean end
 PATIENCE_WITH_ERRORS = 3  # error answers for one resourceVersion before a list is tried instead
@@ -118,7 +127,8 @@ async def reflect(  # noqa: PLR0913 - callbacks and settings, each by name
             on_problem(table.kind, trouble)
         # The first 410 after a good spell is the normal end of an old resourceVersion: list at once.
         if not isinstance(trouble, ApiGone) or failures:
-            pause_s: float = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures, 10))
+            longest_s = UNAUTHENTICATED_PAUSE_S if isinstance(trouble, ApiUnauthenticated) else LONGEST_PAUSE_S
+            pause_s: float = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(failures, 10))
             asked_s = trouble.retry_after_s if isinstance(trouble, ApiThrottled) else 0.0
             await asyncio.sleep(max(pause_s, asked_s) * (1 + rng.random()))
         failures += 1

@@ -150,8 +150,12 @@ def _user_agent() -> str:
         return "rollouts"
 
 
-def elector_of(settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random) -> Elector:
-    """What takes part in the election of a leader."""
+def elector_of(
+    settings: Settings, api: ApiServer, *, namespace: str, clock: Clock, rng: random.Random
+) -> Elector | None:
+    """What takes part in the election of a leader; None where there is none."""
+    if not settings.leader_elect:
+        return None
     return Elector(
         api,
         namespace=namespace,

@@ -20,6 +20,7 @@ from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.lease import Elector
+from rollouts.cluster.sign_in import SignIn
 from rollouts.cluster.structs import STRUCTS, RouteObject
 from rollouts.cluster.watch import reflect
 from rollouts.controller.act.answers import Answers
@@ -120,9 +121,9 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
                 lease_api = await stack.enter_async_context(connected(settings))
         clock = clock or SystemClock()
         rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
-        elector = None
-        if settings.leader_elect:
-            elector = elector_of(settings, lease_api or api, namespace=namespace, clock=clock, rng=rng)
+        sign_in = SignIn(clock)
+        api, lease_api = sign_in.through(api), sign_in.through(lease_api or api)
+        elector = elector_of(settings, lease_api, namespace=namespace, clock=clock, rng=rng)
         if planes is None:
             named = data_planes_of(settings, api=api, clock=clock)
             planes = await stack.enter_async_context(contextlib.aclosing(named))
@@ -135,6 +136,7 @@ async def run_controller(  # noqa: PLR0913 - each is a port, and a test replaces
         controller = Controller(
             settings,
             api=api,
+            sign_in=sign_in,
             elector=elector,
             clock=clock,
             rng=rng,
@@ -161,6 +163,7 @@ class Controller:
         settings: Settings,
         *,
         api: ApiServer,
+        sign_in: SignIn,
         elector: Elector | None,
         clock: Clock,
         rng: random.Random,
@@ -180,7 +183,8 @@ class Controller:
         self._leading = False
         may_write = elector.holds if elector is not None else lambda: True
         self._store = new_store(clock, self._scopes)
-        self.readiness = Readiness(self._store, wake_all=self._wake_all)
+        self.readiness = Readiness(self._store, sign_in=sign_in, wake_all=self._wake_all)
+        self.telemetry.credentials_refused.set_function(lambda: float(sign_in.refused))
         self._queue = WorkQueue(clock=clock, rng=rng, workers=settings.workers)
         self._inbox = Inbox(clock=clock)
         self._managed, self._managed_routes = ManagedServices(), ManagedRouteObjects()

@@ -18,6 +18,7 @@ from rollouts.errors import (
     ApiInvalid,
     ApiNotFound,
     ApiThrottled,
+    ApiUnauthenticated,
     ApiUnavailable,
     NotLeader,
     RolloutsError,
@@ -63,7 +64,7 @@ def refusal(status: int, reason: str = "", **fields: Any) -> Response:
     ("answer", "error"),
     [
         (refusal(400, "BadRequest"), ApiInvalid),
-        (refusal(401, "Unauthorized"), ApiForbidden),
+        (refusal(401, "Unauthorized"), ApiUnauthenticated),
         (refusal(403, "Forbidden"), ApiForbidden),
         (refusal(404, "NotFound"), ApiNotFound),
         (refusal(409, "AlreadyExists"), ApiExists),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-from rollouts.errors import ApiExists, ApiForbidden, ApiInvalid, ApiNotFound, ApiUnavailable, RolloutsError
+from rollouts.errors import (
+    ApiExists,
+    ApiForbidden,
+    ApiInvalid,
+    ApiNotFound,
+    ApiUnauthenticated,
+    ApiUnavailable,
+    RolloutsError,
+)
 
 APPLY_CRDS = "kubectl rollouts crds | kubectl apply --server-side -f -"
 _DENIED = re.compile(r'\bcannot (\w+) resource "([^"]+)"(?:.*? in the namespace "([^"]+)")?')
@@ -23,6 +31,8 @@ def error_text(error: RolloutsError) -> str:
             return _missing(missing[1], missing[2], str(error))
         case ApiForbidden():
             return _forbidden(str(error))
+        case ApiUnauthenticated():
+            return "the API server does not know who you are: log in again, or look at the user of `kubectl config view --minify`"
         case ApiUnavailable():
             return _unavailable(str(error))
         case ApiExists() | ApiInvalid() if (found := _REQUEST.match(str(error))) is not None:
@@ -45,8 +55,6 @@ def _missing(plural: str, name: str, said: str) -> str:
 
 
 def _forbidden(said: str) -> str:
-    if " 401 " in said:
-        return "the API server does not know who you are: log in again, or look at the user of `kubectl config view --minify`"
     found = _DENIED.search(said)
     if found is None:
         return f"the API server refuses: {said}"

@@ -18,7 +18,15 @@ from msgspec import Struct, field
 from rollouts.cli.view.session import Session
 from rollouts.cluster.client import answer_of
 from rollouts.cluster.decoding import manifest_from
-from rollouts.errors import ApiForbidden, ApiGone, ApiInvalid, ApiNotFound, ApiUnavailable, TransientError
+from rollouts.errors import (
+    ApiForbidden,
+    ApiGone,
+    ApiInvalid,
+    ApiNotFound,
+    ApiUnauthenticated,
+    ApiUnavailable,
+    TransientError,
+)
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import Request, Response
 
@@ -146,6 +154,8 @@ async def _keep(session: Session, followed: Followed, collection: Collection, ve
             pause_s = _FIRST_PAUSE_S
         except ApiGone:
             version = ""
+        except ApiUnauthenticated:
+            raise  # a person has to log in again
         except TransientError:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311  spreads load, keeps no secret
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

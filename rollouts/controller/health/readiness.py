@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from rollouts.cluster.sign_in import SignIn
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.controller.workqueue.standing_watches import WATCHED_KINDS
@@ -27,20 +28,25 @@ class Readiness:
     """The answer of /readyz, and the two events that leading depends on.
 
     Args:
+        sign_in: of all requests of this process.
         wake_all: requests a pass over every Rollout, so that each can report what it waits for.
     """
 
-    def __init__(self, store: Store, *, wake_all: Callable[[], None]) -> None:
+    def __init__(self, store: Store, *, sign_in: SignIn, wake_all: Callable[[], None]) -> None:
         self.ready = asyncio.Event()
         """Everything was listed once. The code that waits for the lists sets it."""
         self.blind = asyncio.Event()
         """A kind's watches have failed for BLIND_MAX_S: the process should exit, which gives up the lease, and start again."""
         self._store = store
+        self._sign_in = sign_in
         self._wake_all = wake_all
+        sign_in.on_accepted = wake_all  # passes that failed meanwhile may be in their back-off
         self._crd_missing = False
 
     def why_not(self) -> str:
         """Why this process is not ready to lead, "" when it is. A standby is ready."""
+        if refused := self._sign_in.why_not():
+            return refused
         if self._crd_missing:
             return f"the Rollout CRD is not installed: {_CRD_REMEDY}"
         tables: list[Table[Any]] = [self._store.table(kind) for kind in WATCHED_KINDS]

@@ -186,9 +186,9 @@ def _check_analyze(*, dry_run: bool, rollout: str | None, watch: bool, output: O
 
 def _check_url(prometheus_url: str) -> None:
     """Raises: typer.BadParameter."""
-    from rollouts.metrics.addresses import url_problem  # noqa: PLC0415 - for this command only
+    from rollouts.metrics.addresses import ADMINISTRATORS, url_problem  # noqa: PLC0415 - for this command only
 
-    if prometheus_url and url_problem(prometheus_url, None):
+    if prometheus_url and url_problem(prometheus_url, ADMINISTRATORS):
         raise typer.BadParameter(f"--prometheus-url takes http[s]://HOST[:PORT][/PATH], not {prometheus_url!r}")
 
 

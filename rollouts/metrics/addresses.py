@@ -1,8 +1,9 @@
-"""Which addresses a metric may ask. Pure.
+"""Which addresses the controller may ask, by who has named the URL: the one place that decides. Pure.
 
 A tenant names a URL and the controller asks it, from within the cluster and with nobody in between. So what a tenant names must
-be public, and is judged by the address that the connection goes to, never by the name. What an administrator declares may be
-private, but no cloud's metadata service either, as those give credentials to whoever asks.
+be public, and is judged by the address that the connection goes to, never by the name. What an administrator names may be
+private, but no cloud's metadata service either, as those give credentials to whoever asks. `probes/exchange.py` gives nobody an
+address that was not judged here.
 Sources: the IANA special-purpose address registries (RFC 6890); the metadata addresses of AWS, Azure, GCP, Alibaba and Oracle.
 """
 
@@ -11,13 +12,14 @@ from __future__ import annotations
 import ipaddress
 import re
 from enum import Enum, auto
+from typing import TypeAlias
 
 from msgspec import Struct
 
 URL_MAX = 4_096
 
 _URL = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>\d{1,5}))?(?:[/?][\x21\x22\x24-\x5b\x5d-\x7e]*)?",
+    r"(?P<scheme>[hH][tT][tT][pP][sS]?)://(?P<host>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>\d{1,5}))?(?:[/?][\x21\x22\x24-\x5b\x5d-\x7e]*)?",
 )
 _NUMBER = re.compile(r"(?:0x[0-9a-f]*|\d+)", re.IGNORECASE)
 
@@ -26,14 +28,22 @@ class AddressKind(Enum):
     """What an address is for those who are asked from within a cluster."""
 
     PUBLIC = auto()
-    PRIVATE = auto()  # the cluster's own, the machine's own
+    PRIVATE = (
+        auto()
+    )  # the cluster's own, the machine's own, and what clouds hand out to clusters although it is reserved
     REFUSED = auto()  # nobody serves metrics there
 
 
 _PRIVATE = tuple(
     map(
         ipaddress.ip_network,
-        ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
+        (
+            *("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
+            # Protocol assignments, documentation, relays, benchmarks and reserved ones: Google Cloud has them for nodes and pods.
+            # Source: https://cloud.google.com/vpc/docs/subnets#valid-ranges
+            *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+            "240.0.0.0/4",
+        ),
     )
 )
 _REFUSED = tuple(
@@ -42,9 +52,8 @@ _REFUSED = tuple(
         (
             # Metadata services.
             *("168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::254/128"),
-            # This network, link-local, protocol assignments, documentation, relays, benchmarks, multicast, reserved.
-            *("0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
-            *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+            # This network, link-local, multicast, broadcast.
+            *("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
             # Within 2000::/3: protocol assignments with Teredo, documentation, 6to4, documentation.
             *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
         ),
@@ -72,23 +81,30 @@ class TenantUrls(Struct, frozen=True):
     refused: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
 
 
-def url_problem(url: str, tenants: TenantUrls | None) -> str:
-    """Why a metric may not ask this URL, in words without a part of it; "" when its address decides.
+class AdministratorUrls(Struct, frozen=True):
+    """URLs in flags, MetricProviders and TrafficProviders: of any host and port."""
 
-    Args:
-        tenants: what tenants may ask; None for a URL that an administrator declared.
-    """
+
+ADMINISTRATORS = AdministratorUrls()
+UrlRules: TypeAlias = TenantUrls | AdministratorUrls
+"""Whose rules are for a URL: of whoever has named it, whatever it belongs to."""
+
+
+def url_problem(url: str, rules: UrlRules) -> str:
+    """Why this URL may not be asked, in words without a part of it; "" when its address decides."""
+    tenants = rules if isinstance(rules, TenantUrls) else None
     if tenants is not None and not tenants.allowed:
         return "only endpoints that an administrator declared may be asked"
     found = _URL.fullmatch(url) if len(url) <= URL_MAX else None
     if found is None:
         return "the URL must be https://HOST[:PORT][/PATH], in ASCII, without user, fragment and backslash"
-    port = int(found["port"]) if found["port"] else 443 if found["scheme"] == "https" else 80
+    scheme = found["scheme"].lower()
+    port = int(found["port"]) if found["port"] else 443 if scheme == "https" else 80
     if not 0 < port < 65_536:
         return "the URL's port is none"
     if tenants is None:
         return ""
-    if found["scheme"] != "https" and not tenants.plain_http:
+    if scheme != "https" and not tenants.plain_http:
         return "the URL must begin with https://"
     if port not in tenants.ports:
         return f"port {port} may not be asked"
@@ -115,15 +131,15 @@ def address_kind(text: str) -> AddressKind:
     return AddressKind.PUBLIC
 
 
-def may_be_asked(text: str, tenants: TenantUrls | None) -> bool:
-    """Whether a connection to this IP address may be opened; `tenants` as in `url_problem`."""
+def may_be_asked(text: str, rules: UrlRules) -> bool:
+    """Whether a connection to this IP address may be opened."""
     kind = address_kind(text)
-    if tenants is None:
+    if isinstance(rules, AdministratorUrls):
         return kind is not AddressKind.REFUSED
     if kind is not AddressKind.PUBLIC:
         return False
     address = ipaddress.ip_address(text)
-    return not any(address in each for each in tenants.refused)
+    return not any(address in each for each in rules.refused)
 
 
 def _is_address(host: str) -> bool:

@@ -15,7 +15,7 @@ from rollouts.core.analysis.metric_server import (
 )
 from rollouts.core.analysis.source import DEFAULT_ENDPOINT
 from rollouts.errors import SpecProblem
-from rollouts.metrics.addresses import url_problem
+from rollouts.metrics.addresses import ADMINISTRATORS, url_problem
 from rollouts.metrics.request_headers import header_problem
 from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricCredentials, MetricEndpoint
 from rollouts.secret import Secret
@@ -37,7 +37,7 @@ def declaration_problems(name: str, server: MetricServer, *, folder: str, taken:
     if isinstance(server.identity, OAuth2Place):
         urls.append(("spec.oauth2.tokenUrl", server.identity.token_url))
     for path, url in urls:
-        if url and (problem := url_problem(url, None)):
+        if url and (problem := url_problem(url, ADMINISTRATORS)):
             yield SpecProblem(path, problem)
     if "?" in server.url:
         yield SpecProblem("spec.url", "must have no query: each request adds its own")
@@ -103,6 +103,7 @@ def _credentials(server: MetricServer, values: Mapping[CredentialPlace, Secret])
         case OAuth2Place() as place:
             return ClientCredentials(
                 token_url=place.token_url,
+                declared=True,
                 client_id=place.client_id,
                 client_secret=values[place.client_secret],
                 scopes=place.scopes,

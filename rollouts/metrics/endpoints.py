@@ -56,12 +56,21 @@ def question_to(
     endpoint = endpoint_of(source, declared)
     if isinstance(endpoint, NoEvidence):
         return endpoint
-    return question_of(source, replace(endpoint, declared=True) if anywhere else endpoint, window)
+    return question_of(source, _anybodys(endpoint) if anywhere else endpoint, window)
+
+
+def _anybodys(endpoint: MetricEndpoint) -> MetricEndpoint:
+    """The endpoint with all of its URLs as if whoever asks had declared them."""
+    credentials = endpoint.credentials
+    if isinstance(credentials, ClientCredentials):
+        credentials = replace(credentials, declared=True)
+    return replace(endpoint, declared=True, credentials=credentials)
 
 
 def _asked_by(source: HttpSource, endpoint: MetricEndpoint) -> MetricEndpoint:
     """The endpoint as this metric asks it: what the template says of credentials comes before what the endpoint has.
 
+    The URL of a template's token stays a template's, though the token is for a server that an administrator declared.
     A template does not turn off the check of a certificate for credentials that are not its own: anybody could take them then.
     """
     credentials = _credentials(source.authentication) or endpoint.credentials

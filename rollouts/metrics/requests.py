@@ -11,6 +11,8 @@ from msgspec import Struct
 from rollouts.core.analysis.metric_server import READS_ONLY
 from rollouts.secret import Secret
 
+_ENCODED_MAX = 8  # times; what is encoded more often is nobody's name
+
 ANSWER_MAX_BYTES = 1 << 20
 """Of an answer; what is more is not read to its end."""
 
@@ -33,12 +35,14 @@ class ClientCredentials(Struct, frozen=True):
 
     Args:
         token_url: who gives it.
+        declared: an administrator named the token's URL. One that a template names is a tenant's, whoever the token is for.
     """
 
     token_url: str
     client_id: str
     client_secret: Secret
     scopes: tuple[str, ...] = ()
+    declared: bool = False
 
 
 MetricCredentials: TypeAlias = Basic | Bearer | ClientCredentials
@@ -131,5 +135,16 @@ def is_below(url: str, base: str) -> bool:
     if not origin_of(base) or origin_of(url) != origin_of(base):
         return False
     path, root = urlsplit(url).path, urlsplit(base).path.rstrip("/")
-    segments = unquote(unquote(path)).replace("\\", "/").split("/")
-    return (path == root or path.startswith(f"{root}/")) and ".." not in segments
+    return (path == root or path.startswith(f"{root}/")) and not leads_up(path)
+
+
+def leads_up(path: str) -> bool:
+    """Whether some server could read the path as one that leads up: `..`, however often it is encoded, with parameters too."""
+    for _ in range(_ENCODED_MAX):
+        segments = path.replace("\\", "/").split("/")
+        if any(each.partition(";")[0].strip() == ".." for each in segments):
+            return True
+        path, before = unquote(path), path
+        if path == before:
+            return False
+    return True

@@ -1,4 +1,7 @@
-"""Sends GETs to the interfaces of data planes: to every address of a name, nowhere else; the rules are those of `exchange.py`."""
+"""Sends GETs to the interfaces of data planes: to every address of a name, nowhere else; the rules are those of `exchange.py`.
+
+Administrators name them all: in flags, in TrafficProviders, and as nodes of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import structlog
 
 from rollouts.core.model.frozen import replace
 from rollouts.errors import Unanswered
+from rollouts.metrics.addresses import ADMINISTRATORS
 from rollouts.probes.exchange import Outgoing, Replica, Resolve, exchanged, replicas, transport, trust
 
 BODY_MAX_BYTES = 16 * 1024 * 1024
@@ -41,7 +45,7 @@ class Asker:
         """
         if url.lower().startswith("https:") and not self._tls:
             raise ValueError(f"{url} is asked without certificates")
-        found = await replicas(url, self._resolve, deadline_s=deadline_s)
+        found = await replicas(url, self._resolve, rules=ADMINISTRATORS, deadline_s=deadline_s)
         return tuple(replace(each, base=each.base.rstrip("/")) for each in found)
 
     async def get(self, replica: Replica, path: str, *, deadline_s: float, most_bytes: int | None = None) -> bytes:

@@ -1,5 +1,8 @@
 """One HTTP request to one address of a name, with a deadline over all of it and a limit on the answer; the rules of all askers.
 
+Everything that is sent over HTTP, but for requests to the API server and to AWS, is sent from here, to a `Replica`: an address
+that `metrics/addresses.py` has judged, by the rules of whoever named the URL. Only `replicas` makes them.
+
 No redirect is followed, no proxy is taken from the environment and nothing is compressed: who is asked is who was named, and what
 is read is what was sent. The name is resolved first and the address is pinned: it cannot change between a check and a connection.
 """
@@ -15,14 +18,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 import httpx
 
 from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.metrics.addresses import TenantUrls, UrlRules, may_be_asked, url_problem
+from rollouts.metrics.requests import leads_up, origin_of
 
 REPLICAS_MAX = 64  # of one URL
 CONNECTIONS_MAX = 128
 _REDIRECTS = range(300, 400)
+_NOT_PUBLIC = "has no address, or one that may not be asked"
 _HEADERS = {"User-Agent": "rollouts", "Accept": "application/json", "Accept-Encoding": "identity"}
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -31,7 +38,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One address of a URL.
+    """One address of a URL, which may be asked.
 
     Args:
         base: URL with the address in place of the host name.
@@ -77,6 +84,10 @@ class Received:
     body: bytes = field(repr=False)
 
 
+class NotPermitted(Unanswered):
+    """Nobody was asked: the URL's author may not have this address asked."""
+
+
 class NotConnected(Unanswered):
     """Nothing was sent, so another address may be asked the same."""
 
@@ -91,18 +102,36 @@ def transport(verify: ssl.SSLContext | bool) -> httpx.AsyncHTTPTransport:
     return httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False)
 
 
-async def replicas(url: str, resolve: Resolve | None, *, deadline_s: float) -> tuple[Replica, ...]:
+async def replicas(url: str, resolve: Resolve | None, *, rules: UrlRules, deadline_s: float) -> tuple[Replica, ...]:
     """One for each address of the URL's host; its path and query stay in `base`.
 
     Args:
         resolve: the addresses of a host name; None for the system's.
+        rules: of whoever named the URL.
 
-    Raises: Unanswered.
+    Raises: Unanswered; NotPermitted, in the same words whether a tenant's name leads to the cluster's own or nowhere.
     """
+    if problem := url_problem(url, rules):
+        raise NotPermitted(problem)
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL as exc:
         raise Unanswered("the URL cannot be read") from exc
+    try:
+        found = await _resolved(parts, resolve, deadline_s)
+    except Unanswered as exc:
+        if isinstance(rules, TenantUrls):
+            raise NotPermitted(f"{origin_of(url)}: {_NOT_PUBLIC}") from exc
+        raise
+    # All of them: a name with a good and a bad address is somebody's try.
+    if not all(may_be_asked(each.address, rules) for each in found):
+        tenant = isinstance(rules, TenantUrls)
+        raise NotPermitted(f"{origin_of(url)}: {_NOT_PUBLIC if tenant else 'has an address that may not be asked'}")
+    return found
+
+
+async def _resolved(parts: httpx.URL, resolve: Resolve | None, deadline_s: float) -> tuple[Replica, ...]:
+    """Raises: Unanswered."""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         async with asyncio.timeout(deadline_s):
@@ -138,6 +167,8 @@ async def exchanged(
     Cancellation: safe. Raises: Unanswered; NotConnected where nothing was sent.
     """
     name = replica.display_name
+    if origin_of(outgoing.url) != origin_of(replica.base) or leads_up(urlsplit(outgoing.url).path):
+        raise NotPermitted(f"{name}: the request leads to another address, or up from its URL")
     try:
         request = httpx.Request(
             outgoing.method,

@@ -99,7 +99,6 @@ async def learnt_lag_s(
     It asks at most NODES_MAX nodes, evenly chosen. Cancellation: safe. Raises: nothing that a node could cause.
     """
     from rollouts.probes.asker import Asker  # noqa: PLC0415 - httpx costs 5 MiB, where somebody is to be asked
-    from rollouts.probes.exchange import Replica  # noqa: PLC0415 - as above
 
     chosen = addresses[:: math.ceil(len(addresses) / NODES_MAX)] if addresses else ()
     asker, room = Asker(tls=False), asyncio.Semaphore(NODES_AT_ONCE)
@@ -107,7 +106,7 @@ async def learnt_lag_s(
     async def metrics_of(address: str) -> bytes:
         host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         async with room:
-            replica = Replica(f"http://{host}", host, host, address)
+            (replica,) = await asker.replicas(f"http://{host}", deadline_s=deadline_s)
             return await asker.get(replica, METRICS_PATH, deadline_s=deadline_s)
 
     try:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
 from rollouts.errors import Unanswered
-from rollouts.metrics.addresses import TenantUrls, may_be_asked, url_problem
+from rollouts.metrics.addresses import ADMINISTRATORS, TenantUrls
 from rollouts.metrics.requests import (
     ANSWER_MAX_BYTES,
     Basic,
@@ -32,10 +32,23 @@ from rollouts.metrics.requests import (
     origin_of,
 )
 from rollouts.ports import Clock
-from rollouts.probes.exchange import NotConnected, Outgoing, Received, Resolve, exchanged, replicas, transport, trust
+from rollouts.probes.exchange import (
+    NotConnected,
+    NotPermitted,
+    Outgoing,
+    Received,
+    Resolve,
+    exchanged,
+    replicas,
+    transport,
+    trust,
+)
 from rollouts.secret import Secret
 
 ADDRESSES_TRIED = 3  # of one name, when nobody listens
+NAMES_SHARE = 0.8
+"""Of the time, for the name: a name server that is silent must not look like a server that is."""
+
 TOKENS_KEPT = 256
 TRANSPORTS_KEPT = 64  # one for each way to check certificates; files of authorities are renewed
 TOKEN_MAX_CHARACTERS = 8_192
@@ -67,7 +80,7 @@ class MetricAsker:
         self._trust = trust(ca_file, flag="--metrics-ca") if ca_file is not None else None
         self._resolve = resolve
         self._transports: dict[_Tls, httpx.AsyncHTTPTransport] = {}
-        self._tokens: dict[tuple[ClientCredentials, bool], _Token] = {}
+        self._tokens: dict[ClientCredentials, _Token] = {}
 
     async def ask(self, request: HttpRequest, endpoint: MetricEndpoint, *, deadline_s: float) -> MetricAnswer:
         """Sends the request, with the endpoint's credentials.
@@ -109,9 +122,9 @@ class MetricAsker:
             body=request.body,
             server_name=endpoint.server_name,
         )
-        received = await self._send(outgoing, endpoint, limit_s)
+        received = await self._send(outgoing, endpoint, limit_s, declared=endpoint.declared)
         if received.status == 401 and isinstance(endpoint.credentials, ClientCredentials):
-            self._tokens.pop((endpoint.credentials, endpoint.declared), None)
+            self._tokens.pop(endpoint.credentials, None)
         return HttpAnswer(
             status=received.status, body=received.body, content_type=received.headers.get("content-type", "")
         )
@@ -132,8 +145,7 @@ class MetricAsker:
 
     async def _token(self, credentials: ClientCredentials, endpoint: MetricEndpoint, limit_s: float) -> Secret:
         """One that lives; asked for with the client's secret where there is none. Source: RFC 6749, sections 2.3.1 and 4.4."""
-        key = credentials, endpoint.declared
-        kept = self._tokens.get(key)
+        kept = self._tokens.get(credentials)
         if kept is not None and self._clock.monotonic_s() < kept.until_s:
             return kept.text
         form = {"grant_type": "client_credentials"}
@@ -150,7 +162,10 @@ class MetricAsker:
             body=urlencode(form).encode(),
         )
         asked_s = self._clock.monotonic_s()
-        received = await self._send(outgoing, endpoint, limit_s)
+        try:
+            received = await self._send(outgoing, endpoint, limit_s, declared=credentials.declared)
+        except NotPermitted as exc:
+            raise Unanswered(f"the URL of its token: {exc}") from exc
         who = origin_of(credentials.token_url)
         if received.status != 200:
             raise Unanswered(f"{who}: gives no token ({received.status})")
@@ -159,25 +174,31 @@ class MetricAsker:
             raise Unanswered(f"{who}: its answer has no bearer token")
         if len(self._tokens) >= TOKENS_KEPT:
             self._tokens.pop(next(iter(self._tokens)))
-        self._tokens[key] = token
+        self._tokens[credentials] = token
         return token.text
 
-    async def _send(self, outgoing: Outgoing, endpoint: MetricEndpoint, limit_s: float) -> Received:
-        """Raises: Unanswered."""
-        tenants = None if endpoint.declared else self._tenants
-        if problem := url_problem(outgoing.url, tenants):
-            raise Unanswered(problem)
+    async def _send(self, outgoing: Outgoing, endpoint: MetricEndpoint, limit_s: float, *, declared: bool) -> Received:
+        """Sends a request of the endpoint, or for its token.
+
+        Args:
+            declared: an administrator named the URL of this request.
+
+        Raises: Unanswered; NotPermitted.
+        """
+        rules = ADMINISTRATORS if declared else self._tenants
         who = origin_of(outgoing.url)
         try:
-            found = await replicas(outgoing.url, self._resolve, deadline_s=limit_s)
+            found = await replicas(outgoing.url, self._resolve, rules=rules, deadline_s=limit_s * NAMES_SHARE)
+        except NotPermitted:
+            raise
         except Unanswered as exc:
             raise Unanswered(f"{who}: has no address") from exc
-        # All of them: a name with a good and a bad address is somebody's try.
-        if not all(may_be_asked(each.address, tenants) for each in found):
-            raise Unanswered(f"{who}: has an address that may not be asked")
-        tls = _Tls(
-            used=outgoing.url.startswith("https:"), checked=not endpoint.insecure, authorities=endpoint.authorities
-        )
+        used = outgoing.url.lower().startswith("https:")
+        # What a declaration says of certificates is for the URLs in it.
+        its_own = declared == endpoint.declared
+        tls = _Tls(used=used, checked=True)
+        if its_own:
+            tls = _Tls(used=used, checked=not endpoint.insecure, authorities=endpoint.authorities)
         by = await self._transport_for(tls)
         last = Unanswered(f"{who}: has no address")
         for each in found[:ADDRESSES_TRIED]:

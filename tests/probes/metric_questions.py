@@ -44,6 +44,7 @@ def why_not(answer: MetricAnswer) -> str:
 def oauth(server: Server, **changes: Any) -> ClientCredentials:
     """Credentials for a token of that server."""
     values = {"token_url": f"{server.url()}/token", "client_id": "i:d", "client_secret": SECRET, "scopes": ("a", "b")}
+    values["declared"] = True  # by an administrator
     return ClientCredentials(**{**values, **changes})
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from ipaddress import ip_network
 
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.addresses import AddressKind, TenantUrls, address_kind, may_be_asked, url_problem
+from rollouts.metrics.addresses import (
+    ADMINISTRATORS,
+    AddressKind,
+    TenantUrls,
+    UrlRules,
+    address_kind,
+    may_be_asked,
+    url_problem,
+)
 from rollouts.metrics.requests import (
     HttpAnswer,
     MetricEndpoint,
@@ -20,23 +29,25 @@ from tests.probes.metric_questions import (
     OPEN,
     Make,
     ask,
+    endpoint_of,
     oauth,
     request_to,
     resolver_of,
     why_not,
 )
-from tests.probes.servers import serving
+from tests.probes.servers import refused_port, serving
 
 PUBLIC = ["93.184.216.34", "2606:2800:220:1::1", "8.8.8.8", "1.1.1.1", "2a00:1450:4001::5"]
 PRIVATE = [
     *("127.0.0.1", "127.8.9.10", "10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.1.1"),
     *("100.64.0.1", "100.127.255.254", "::1", "fc00::1", "fdff::1"),
+    *("192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "192.88.99.1", "240.0.0.1"),
 ]
 REFUSED = [
     *("169.254.169.254", "169.254.0.1", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
     *("fd00:ec2::254", "fd20:ce::254", "fe80::1", "fe80::1%eth0", "fe80::a9fe:a9fe", "fec0::1"),
-    *("0.0.0.0", "0.1.2.3", "::", "255.255.255.255", "224.0.0.1", "239.1.1.1", "ff02::1", "240.0.0.1"),  # noqa: S104
-    *("192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "192.88.99.1", "2001:db8::1", "3fff::1"),
+    *("0.0.0.0", "0.1.2.3", "::", "255.255.255.255", "224.0.0.1", "239.1.1.1", "ff02::1"),  # noqa: S104
+    *("192.0.0.192", "2001:db8::1", "3fff::1"),
     *("::ffff:127.0.0.1", "::ffff:8.8.8.8", "::ffff:a9fe:a9fe", "::127.0.0.1", "::8.8.8.8", "64:ff9b::7f00:1"),
     *("64:ff9b:1::1", "2002:7f00:1::", "2001:0:7f00:1::", "2001::1", "100::1", "5f00::1"),
     *("", "localhost", "127.1", "0x7f.1", "2130706433", "8.8.8.8.8", "8.8.8.8 ", "[::1]"),
@@ -52,7 +63,7 @@ def test_addresses_are_judged(addresses: list[str], kind: AddressKind) -> None:
     for each in addresses:
         assert address_kind(each) is kind, each
         assert may_be_asked(each, OPEN) is (kind is AddressKind.PUBLIC), each
-        assert may_be_asked(each, None) is (kind is not AddressKind.REFUSED), each
+        assert may_be_asked(each, ADMINISTRATORS) is (kind is not AddressKind.REFUSED), each
 
 
 def test_the_clusters_own_public_networks_may_be_refused() -> None:
@@ -202,7 +213,7 @@ def test_the_corpora_are_large_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "tenants", "words"),
+    ("url", "rules", "words"),
     [
         ("https://a.example/x?y=1", OPEN, ""),
         ("https://A.Example.:443", OPEN, ""),
@@ -216,13 +227,13 @@ def test_the_corpora_are_large_enough() -> None:
         ("https://a.example", replace(OPEN, hosts=("*.a.example",)), "not one that"),
         ("https://ba.example", replace(OPEN, hosts=("*.a.example", "a.example")), "not one that"),
         ("https://a.example.evil", replace(OPEN, hosts=("a.example",)), "not one that"),
-        ("http://prometheus.monitoring:9090", None, ""),
-        ("http://127.0.0.1:9090", None, ""),
+        ("http://prometheus.monitoring:9090", ADMINISTRATORS, ""),
+        ("http://127.0.0.1:9090", ADMINISTRATORS, ""),
     ],
 )
-def test_the_administrator_says_which_urls_tenants_may_name(url: str, tenants: TenantUrls | None, words: str) -> None:
+def test_the_administrator_says_which_urls_tenants_may_name(url: str, rules: UrlRules, words: str) -> None:
     """None at first; then https on 443 alone."""
-    problem = url_problem(url, tenants)
+    problem = url_problem(url, rules)
 
     assert (words in problem) if words else problem == ""
 
@@ -271,10 +282,42 @@ async def test_a_name_that_changes_its_address_is_asked_where_it_was_judged(aske
 async def test_a_tenants_token_server_is_judged_too(asker: Make) -> None:
     """The secret of a tenant's client does not make the controller ask within the cluster."""
     async with serving(GOOD) as tokens:
-        credentials = oauth(tokens, token_url=f"http://internal.example:{tokens.port}/token")
+        credentials = oauth(tokens, token_url=f"http://internal.example:{tokens.port}/token", declared=False)
         endpoint = MetricEndpoint(url="http://a.example:80", credentials=credentials)
         tenants = replace(OPEN, plain_http=True, ports=frozenset({80, tokens.port}))
         by = asker(tenants=tenants, resolve=resolver_of(a=["93.184.216.34"], internal=["127.0.0.1"]))
         assert "may not be asked" in why_not(await ask(by, endpoint))
 
     assert tokens.sent == []
+
+
+@pytest.mark.parametrize("tenants", [TenantUrls(), replace(OPEN, plain_http=True, ports=frozenset(range(1, 65_536)))])
+async def test_a_templates_token_for_a_declared_server_is_a_tenants_too(asker: Make, tenants: TenantUrls) -> None:
+    """Who named a URL counts, not what it belongs to: the declared server gives its token's URL none of its rights."""
+    async with serving(GOOD) as tokens, serving(GOOD) as server:
+        endpoint = endpoint_of(server, credentials=oauth(tokens, declared=False))
+        why = why_not(await ask(asker(tenants=tenants), endpoint))
+
+    assert "the URL of its token: " in why
+    assert "may be asked" in why or "may not be asked" in why
+    assert tokens.sent == server.sent == []
+
+
+async def test_what_is_said_of_an_address_that_may_not_be_asked_tells_nothing_about_it(asker: Make) -> None:
+    """Somebody who listens, nobody who does, no such name, and a name server that is silent: all in the same words."""
+
+    async def no_answer(host: str, port: int) -> Sequence[str]:
+        if host == "hangs.example":
+            await asyncio.Event().wait()
+        if host == "missing.example":
+            raise OSError("no such name")
+        return ["127.0.0.1"]
+
+    async with serving(GOOD) as server:
+        ports = [server.port, await refused_port()]
+        urls = [f"http://{host}.example:{port}" for host in ("there", "missing", "hangs") for port in ports]
+        by = asker(tenants=replace(OPEN, plain_http=True, ports=frozenset(ports)), resolve=no_answer)
+        found = [why_not(await ask(by, MetricEndpoint(url=url), timeout_s=0.2)).replace(f"{url}: ", "") for url in urls]
+
+    assert len(set(found)) == 1, found
+    assert server.sent == []

@@ -51,7 +51,7 @@ def test_one_that_needs_no_credentials_is_ready(tmp_path: Path) -> None:
         ({"bearer": KEY}, Bearer(Secret(TOKEN))),
         (
             {"oauth2": {"tokenUrl": "https://login.example", "clientId": "me", "clientSecret": KEY, "scopes": ["a"]}},
-            ClientCredentials("https://login.example", "me", Secret(TOKEN), ("a",)),
+            ClientCredentials("https://login.example", "me", Secret(TOKEN), ("a",), declared=True),
         ),
         ({"headers": [{"name": "X-Key", "valueFrom": KEY}]}, None),
     ],

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
-from rollouts.core.analysis.source import DEFAULT_ENDPOINT, OAuth2, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import (
+    DEFAULT_ENDPOINT,
+    Authentication,
+    BasicAuth,
+    OAuth2,
+    PrometheusQuery,
+    WebQuery,
+)
 from rollouts.core.model.frozen import replace
 from rollouts.metrics.prometheus import Window
-from rollouts.metrics.requests import ClientCredentials, MetricEndpoint, origin_of
+from rollouts.metrics.requests import Basic, ClientCredentials, MetricCredentials, MetricEndpoint, origin_of
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.metrics.sources import HttpSource, Question, question_of
 from rollouts.secret import Secret
@@ -78,12 +86,18 @@ def _asked_by(source: HttpSource, endpoint: MetricEndpoint) -> MetricEndpoint:
     return replace(endpoint, credentials=credentials, insecure=endpoint.insecure or unchecked)
 
 
-def _credentials(authentication: OAuth2 | None) -> ClientCredentials | None:
-    if authentication is None:
-        return None
-    return ClientCredentials(
-        token_url=authentication.token_url,
-        client_id=authentication.client_id,
-        client_secret=Secret(authentication.client_secret),
-        scopes=authentication.scopes,
-    )
+def _credentials(authentication: Authentication | None) -> MetricCredentials | None:
+    match authentication:
+        case OAuth2():
+            return ClientCredentials(
+                token_url=authentication.token_url,
+                client_id=authentication.client_id,
+                client_secret=Secret(authentication.client_secret),
+                scopes=authentication.scopes,
+            )
+        case BasicAuth(username=username, password=password):
+            return Basic(username, Secret(password))
+        case None:
+            return None
+        case _:
+            assert_never(authentication)

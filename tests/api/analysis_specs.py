@@ -341,6 +341,29 @@ BAD: tuple[Bad, ...] = (
         "not supported",
     ),
     Bad(
+        "user without a password",
+        prometheus(authentication={"basicAuth": {"username": "me"}}),
+        "spec.metrics[0].provider.prometheus.authentication.basicAuth.password",
+        "is required",
+    ),
+    Bad(
+        "user with a colon",
+        web(authentication={"basicAuth": {"username": "me:you", "password": "p"}}),
+        "spec.metrics[0].provider.web.authentication.basicAuth.username",
+        "must have no ':'",
+    ),
+    Bad(
+        "two identities",
+        web(
+            authentication={
+                "basicAuth": {"username": "me", "password": "p"},
+                "oauth2": {"tokenUrl": "https://x", "clientId": "c", "clientSecret": "y"},
+            }
+        ),
+        "spec.metrics[0].provider.web.authentication",
+        "give one of them",
+    ),
+    Bad(
         "credentials without a client",
         prometheus(authentication={"oauth2": {"tokenUrl": "https://x", "clientSecret": "y"}}),
         "spec.metrics[0].provider.prometheus.authentication.oauth2.clientId",

@@ -37,6 +37,11 @@ OAUTH: Spec = {
         "scopes": ["metrics"],
     }
 }
+BASIC_SECRETS: list[Spec] = [
+    {"name": name, "valueFrom": {"secretKeyRef": {"name": "basicauth", "key": key}}}
+    for name, key in (("basicAuthUsername", "username"), ("basicAuthSecret", "secret"))
+]
+BASIC: Spec = {"basicAuth": {"username": "{{ args.basicAuthUsername }}", "password": "{{ args.basicAuthSecret }}"}}
 _EXPERIMENT: Spec = {
     "duration": "1h",
     "templates": [{"name": "baseline", "specRef": "stable"}, {"name": "canary", "specRef": "canary"}],
@@ -90,6 +95,10 @@ PROVIDERS: tuple[Example, ...] = (
             "client credentials": template(
                 rate(provider=prometheus(timeout=40, authentication=OAUTH), **RATES),
                 args=[*TAKES_SERVICE, OAUTH_SECRET],
+            ),
+            "a password": template(
+                rate(provider=prometheus(timeout=40, authentication=BASIC), **RATES),
+                args=[*TAKES_SERVICE, *BASIC_SECRETS],
             ),
             "a certificate that is not checked": template(rate(provider=prometheus(insecure=True))),
             "a range": template(

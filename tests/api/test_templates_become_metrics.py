@@ -17,6 +17,7 @@ from rollouts.core.analysis.cluster_source import (
 )
 from rollouts.core.analysis.metric import Metric, MetricCondition, MetricRules, NoData, SecretReference
 from rollouts.core.analysis.source import (
+    BasicAuth,
     ComparedBy,
     Comparison,
     Effect,
@@ -153,6 +154,15 @@ SOURCES: list[tuple[Spec, Any]] = [
         prometheus(authentication={"oauth2": {"tokenUrl": "https://s", "clientId": "c", "clientSecret": "x"}}),
         PrometheusQuery(query="up", authentication=OAuth2(token_url="https://s", client_id="c", client_secret="x")),
     ),
+    (
+        prometheus(authentication={"basicAuth": {"username": "me", "password": "x"}}),
+        PrometheusQuery(query="up", authentication=BasicAuth(username="me", password="x")),
+    ),
+    (
+        web(authentication={"sigv4": {}, "oauth2": {}, "basicAuth": {"username": "me", "password": "x"}}),
+        WebQuery(url="http://shop.example/health", authentication=BasicAuth(username="me", password="x")),
+    ),
+    (web(authentication={"basicAuth": {}}), WebQuery(url="http://shop.example/health")),
     (web(), WebQuery(url="http://shop.example/health")),
     (
         web(method="POST", body="a", jsonPath="{$.x}", timeoutSeconds=3, insecure=True),
@@ -231,6 +241,7 @@ def test_secrets_stand_where_requests_have_them() -> None:
     """URL, header, body, JSON body and credentials of a web request; header and credentials of a query."""
     args = [{"name": "s", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
     oauth2 = {"oauth2": {"tokenUrl": "https://x", "clientId": "{{args.s}}", "clientSecret": "{{args.s}}"}}
+    basic = {"basicAuth": {"username": "me", "password": "{{args.s}}"}}
     headers = [{"key": "A", "value": "{{args.s}}"}]
     specs = [
         web(url="https://x/?token={{args.s}}"),
@@ -238,6 +249,8 @@ def test_secrets_stand_where_requests_have_them() -> None:
         web(method="PUT", jsonBody={"a": [{"b": "{{args.s}}"}]}),
         web(headers=headers, authentication=oauth2),
         prometheus(headers=headers, authentication=oauth2),
+        web(authentication=basic),
+        prometheus(authentication=basic),
     ]
 
     assert all(len(_metric({"args": args, **spec}).secrets) == 1 for spec in specs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.analysis.metric_server import MetricServer
-from rollouts.core.analysis.source import OAuth2, PrometheusQuery, WebQuery
+from rollouts.core.analysis.source import BasicAuth, OAuth2, PrometheusQuery, WebQuery
 from rollouts.core.model.frozen import replace
 from rollouts.metrics.declared import endpoint_of_server
 from rollouts.metrics.endpoints import endpoint_of, question_to
-from rollouts.metrics.requests import Bearer, ClientCredentials, MetricEndpoint
+from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricEndpoint
 from rollouts.metrics.samples import Absence, NoEvidence
 from rollouts.metrics.sources import window_of
 from rollouts.secret import Secret
@@ -103,9 +103,21 @@ def test_a_server_that_nobody_declared_gets_the_methods_of_the_template() -> Non
     assert endpoint_of(WebQuery(url=url, method="POST"), DECLARED) == MetricEndpoint(url=url)
 
 
+def test_a_template_with_a_user_and_a_password_uses_them() -> None:
+    """In place of the declared identity, at a declared server and at any other."""
+    own = BasicAuth(username="me", password="p")
+    for source in (
+        PrometheusQuery(query="up", endpoint="thanos", authentication=own),
+        WebQuery(url="https://other.example", authentication=own),
+    ):
+        found = endpoint_of(source, DECLARED)
+        assert isinstance(found, MetricEndpoint)
+        assert found.credentials == Basic("me", Secret("p"))
+
+
 def test_a_template_with_an_identity_of_its_own_uses_it() -> None:
-    """In place of the declared one."""
+    """In place of the declared one; the URL of its token stays the template's."""
     found = endpoint_of(PrometheusQuery(query="up", endpoint="thanos", authentication=OWN), DECLARED)
 
     assert isinstance(found, MetricEndpoint)
-    assert found.credentials == ClientCredentials("https://login.example", "i", Secret("s"))
+    assert found.credentials == ClientCredentials("https://login.example", "i", Secret("s"), declared=False)

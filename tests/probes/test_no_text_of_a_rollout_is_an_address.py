@@ -19,6 +19,7 @@ from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
 from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec
 from rollouts.api.v1alpha1.wire import Wire
+from rollouts.bounded.here import Here
 from rollouts.clock import SystemClock
 from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.model.frozen import replace
@@ -226,7 +227,7 @@ async def test_no_text_of_an_object_leads_up_from_the_url_of_its_router() -> Non
         test["result"] = {**test["result"], "metadata": {"annotations": {"path": "cart"}}}
         probe = declared({**APISIX, "live": live, "tests": [test]}).live
         assert probe is not None
-        probes = DeclaredProbes(None, clock=SystemClock())
+        probes = DeclaredProbes(None, bounded=Here(), clock=SystemClock())
         async with contextlib.aclosing(probes):
             texts = [each.format(trap=asked.trap) for each in TEXTS]
             for text in (

@@ -126,6 +126,13 @@ class OAuth2Wire(Wire):
     scopes: Annotated[list[Text], Field(max_length=32)] | None = Field(None, description="Scopes of the token.")
 
 
+class BasicAuthWire(Wire):
+    """User and password (RFC 7617)."""
+
+    username: Text | None = Field(None, description="Who asks.")
+    password: Text | None = Field(None, description="The password, as {{args.NAME}} of a Secret.")
+
+
 class Sigv4Wire(Wire):
     """Signatures of AWS."""
 
@@ -138,6 +145,7 @@ class AuthenticationWire(Wire):
     """How a request says who it is."""
 
     oauth2: OAuth2Wire | None = Field(None, description="Client credentials.")
+    basic_auth: BasicAuthWire | None = Field(None, description="User and password.")
     sigv4: Sigv4Wire | None = Field(None, description="Signatures of AWS.")
 
 

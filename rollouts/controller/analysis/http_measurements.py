@@ -21,6 +21,7 @@ from rollouts.core.analysis.source import (
     Comparison,
     JobMetric,
     MetricSource,
+    OAuth2,
     PodEvidence,
     PrometheusQuery,
     WebQuery,
@@ -196,5 +197,5 @@ def _urls(source: MetricSource) -> Iterator[str]:
             return
         case _:
             assert_never(source)
-    if authentication is not None:
+    if isinstance(authentication, OAuth2):
         yield authentication.token_url

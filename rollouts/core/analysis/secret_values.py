@@ -9,6 +9,8 @@ from typing import assert_never
 from rollouts.core.analysis.cluster_source import AutoscalerMetric, FromCluster
 from rollouts.core.analysis.metric import Metric
 from rollouts.core.analysis.source import (
+    Authentication,
+    BasicAuth,
     Comparison,
     JobMetric,
     MetricSource,
@@ -72,13 +74,19 @@ def _headers(headers: tuple[tuple[str, str], ...], plain: _Fill) -> tuple[tuple[
     return tuple((name, plain(value)) for name, value in headers)
 
 
-def _authentication(authentication: OAuth2 | None, plain: _Fill) -> OAuth2 | None:
-    if authentication is None:
-        return None
-    return replace(
-        authentication,
-        token_url=plain(authentication.token_url),
-        client_id=plain(authentication.client_id),
-        client_secret=plain(authentication.client_secret),
-        scopes=tuple(map(plain, authentication.scopes)),
-    )
+def _authentication(authentication: Authentication | None, plain: _Fill) -> Authentication | None:
+    match authentication:
+        case OAuth2():
+            return replace(
+                authentication,
+                token_url=plain(authentication.token_url),
+                client_id=plain(authentication.client_id),
+                client_secret=plain(authentication.client_secret),
+                scopes=tuple(map(plain, authentication.scopes)),
+            )
+        case BasicAuth(username=username, password=password):
+            return BasicAuth(username=plain(username), password=plain(password))
+        case None:
+            return None
+        case _:
+            assert_never(authentication)

@@ -54,6 +54,17 @@ class OAuth2:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BasicAuth:
+    """User and password (RFC 7617), for a request that a template makes on its own account."""
+
+    username: str
+    password: str = field(repr=False)  # as above
+
+
+Authentication: TypeAlias = OAuth2 | BasicAuth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrometheusQuery:
     """A query of Prometheus.
 
@@ -72,7 +83,7 @@ class PrometheusQuery:
     timeout_s: float = PROMETHEUS_TIMEOUT_S
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     insecure: bool = False
-    authentication: OAuth2 | None = None
+    authentication: Authentication | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +107,7 @@ class WebQuery:
     timeout_s: float = WEB_TIMEOUT_S
     insecure: bool = False
     body_is_json: bool = False
-    authentication: OAuth2 | None = None
+    authentication: Authentication | None = None
 
 
 class JobMetric(Struct, frozen=True, kw_only=True):

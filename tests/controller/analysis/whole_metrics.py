@@ -12,6 +12,7 @@ from rollouts.api.v1alpha1.wire import Wire
 Path = tuple[str | int, ...]
 
 _OAUTH = {"tokenUrl": "https://login.example/t", "clientId": "i", "clientSecret": "s", "scopes": ["a"]}
+_BASIC = {"username": "me", "password": "p"}
 _SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}
 _METRIC = {"name": "queue", "selector": _SELECTOR}
 _OBJECT = {"apiVersion": "v1", "kind": "Service", "name": "cart"}
@@ -43,6 +44,14 @@ def _sources(declared: str, arm: str = "a") -> Iterator[tuple[str, dict[str, Any
     yield "web with a body", {"web": {"url": f"{declared}/{arm}", "method": "POST", "body": "text"}}
     yield "web with JSON", {"web": {"url": f"{declared}/{arm}", "method": "POST", "jsonBody": {"a": "b"}}}
     yield "web with a token", {"web": {"url": f"{declared}/{arm}", "authentication": {"oauth2": _OAUTH}}}
+    yield (
+        "prometheus with a password",
+        {"prometheus": {"address": declared, "query": query, "authentication": {"basicAuth": _BASIC}}},
+    )
+    yield (
+        "web with a password",
+        {"web": {"url": f"{declared}/{arm}", "authentication": {"basicAuth": _BASIC}}},
+    )
     yield (
         "containerResource",
         {"containerResource": {"container": "app", "resource": "cpu", "maxAgeSeconds": 90}},

@@ -9,6 +9,7 @@ import pytest
 from rollouts.core.analysis.metric import Metric, MetricRules, SecretReference
 from rollouts.core.analysis.secret_values import with_secret_values
 from rollouts.core.analysis.source import (
+    BasicAuth,
     ComparedBy,
     Comparison,
     Effect,
@@ -48,6 +49,21 @@ def test_every_place_of_a_web_request_is_filled() -> None:
         body="<t>",
         authentication=OAuth2(token_url="https://t", client_id="t", client_secret="o"),
     )
+
+
+def test_user_and_password_are_filled() -> None:
+    """Of a query and of a web request: both may be in a Secret."""
+    places = BasicAuth(username="{{args.token}}", password="{{ args.other }}")
+    filled = BasicAuth(username="t", password="o")
+
+    for source in (
+        PrometheusQuery(query="up", authentication=places),
+        WebQuery(url="https://x", authentication=places),
+    ):
+        found = _filled(source, token="t", other="o")
+        assert isinstance(found, PrometheusQuery | WebQuery)
+        assert found.authentication == filled
+    assert "password" not in repr(BasicAuth(username="u", password="password"))
 
 
 def test_headers_and_credentials_of_a_query_are_filled() -> None:

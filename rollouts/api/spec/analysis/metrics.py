@@ -23,7 +23,7 @@ from rollouts.api.v1alpha1.analysis_template import (
     RangeQueryWire,
     WebWire,
 )
-from rollouts.api.v1alpha1.wire import wire_name
+from rollouts.api.v1alpha1.wire import Wire, wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis import source
 from rollouts.core.analysis.cluster_source import AutoscalerMetric
@@ -190,16 +190,29 @@ def _check_headers(headers: list[MetricHeader] | None, path: str, problems: Prob
 def _check_authentication(wire: AuthenticationWire | None, path: str, problems: Problems) -> None:
     if wire is None:
         return
-    if wire.sigv4 is not None and any(getattr(wire.sigv4, name) for name in type(wire.sigv4).model_fields):
-        problems.add(f"{path}.authentication.sigv4", "is not supported yet; there is oauth2")
-    if wire.oauth2 is None:
-        return
-    for attribute in ("token_url", "client_id", "client_secret"):
-        if not getattr(wire.oauth2, attribute):
-            name = wire_name(type(wire.oauth2), attribute)
-            problems.add_missing(f"{path}.authentication.oauth2.{name}", "is required")
-    if wire.oauth2.token_url:
-        _check_url(wire.oauth2.token_url, f"{path}.authentication.oauth2.tokenUrl", problems)
+    if _given(wire.sigv4):
+        problems.add(f"{path}.authentication.sigv4", "is not supported yet; there are oauth2 and basicAuth")
+    if _given(wire.oauth2) and _given(wire.basic_auth):
+        problems.add(f"{path}.authentication", "has oauth2 and basicAuth; give one of them")
+    if wire.oauth2 is not None and _given(wire.oauth2):
+        for attribute in ("token_url", "client_id", "client_secret"):
+            if not getattr(wire.oauth2, attribute):
+                name = wire_name(type(wire.oauth2), attribute)
+                problems.add_missing(f"{path}.authentication.oauth2.{name}", "is required")
+        if wire.oauth2.token_url:
+            _check_url(wire.oauth2.token_url, f"{path}.authentication.oauth2.tokenUrl", problems)
+    if wire.basic_auth is not None and _given(wire.basic_auth):
+        for attribute in ("username", "password"):
+            if not getattr(wire.basic_auth, attribute):
+                problems.add_missing(f"{path}.authentication.basicAuth.{attribute}", "is required")
+        if OPEN not in (name := wire.basic_auth.username or "") and (":" in name or not name.isprintable()):
+            message = "must have no ':' and no control characters (RFC 7617)"
+            problems.add(f"{path}.authentication.basicAuth.username", message)
+
+
+def _given(wire: Wire | None) -> bool:
+    """Whether an identity says anything: Argo's clients write the others too, empty."""
+    return wire is not None and any(getattr(wire, name) for name in type(wire).model_fields)
 
 
 def _check_range(
@@ -319,8 +332,12 @@ def _headers(wire: list[MetricHeader] | None) -> tuple[tuple[str, str], ...]:
     return tuple((header.key or "", header.value or "") for header in wire or ())
 
 
-def _authentication(wire: AuthenticationWire | None) -> source.OAuth2 | None:
-    if wire is None or wire.oauth2 is None:
+def _authentication(wire: AuthenticationWire | None) -> source.Authentication | None:
+    if wire is None:
+        return None
+    if wire.basic_auth is not None and _given(wire.basic_auth):
+        return source.BasicAuth(username=wire.basic_auth.username or "", password=wire.basic_auth.password or "")
+    if wire.oauth2 is None or not _given(wire.oauth2):
         return None
     oauth2 = wire.oauth2
     return source.OAuth2(

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import configs, phases
+from benchmarks import configs, level, phases
 from benchmarks.figures import Results
 from benchmarks.report import draw, show
 from tests.lab import launch
@@ -44,6 +44,10 @@ def main() -> int:
     elif options.configs:
         title = f"{options.configs:,} idle Rollouts, without and with {configs.EACH} ConfigMaps of 4 KiB each"
         results = Results(title=title, settings={"configs": options.configs})
+    elif options.updates:
+        results = Results(
+            title=f"{options.updates:,} updates of {level.COUNT} Rollouts", settings={"updates": options.updates}
+        )
     elif options.idle:
         results = Results(title=f"{options.idle:,} idle Rollouts of 2 pods", settings={"idle": options.idle})
     else:
@@ -61,7 +65,7 @@ def main() -> int:
     if not measured:
         return 2
     show(results, console)
-    name = next((each for each in ("analyses", "configs", "idle") if getattr(options, each)), "")
+    name = next((each for each in ("analyses", "configs", "idle", "updates") if getattr(options, each)), "")
     report = REPORTS / f"bench{f'-{name}' if name else ''}.json"
     results.save(report)
     console.print(f"written: {report.relative_to(ROOT)}")
@@ -94,6 +98,8 @@ def _measure(results: Results, options: argparse.Namespace, console: Console, fo
             asyncio.run(phases.analyse(plane, results, progress, count=options.analyses, samples=options.samples))
         elif options.configs:
             asyncio.run(phases.configure(plane, results, progress, count=options.configs))
+        elif options.updates:
+            asyncio.run(phases.stay_level(plane, results, progress, updates=options.updates))
         elif options.idle:
             asyncio.run(phases.idle(plane, results, progress, count=options.idle))
         else:
@@ -120,6 +126,9 @@ def _options() -> argparse.Namespace:
         type=int,
         metavar="N",
         help="instead: the memory and the start with N idle Rollouts, without and with ConfigMaps, and an edit of one",
+    )
+    parser.add_argument(
+        "--updates", type=int, metavar="N", help="instead: the memory while 50 Rollouts are updated N times"
     )
     parser.add_argument(
         "--argo",

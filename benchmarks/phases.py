@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from rich.progress import Progress
 
-from benchmarks import analyses, configs, floor, latency, metric_server, startup, workloads
+from benchmarks import analyses, configs, floor, latency, level, metric_server, startup, workloads
 from benchmarks.api import connected
 from benchmarks.figures import Results, percentile
 from benchmarks.process import Controller, running, running_argo
@@ -72,6 +72,17 @@ async def configure(plane: ControlPlane, results: Results, progress: Progress, *
     async with connected(plane) as api:
         scene = await scene_of(plane, api, results, progress)
         await configs.measure(scene, count=count)
+
+
+async def stay_level(plane: ControlPlane, results: Results, progress: Progress, *, updates: int) -> None:
+    """Rollouts that are updated again and again, and a Prometheus on loopback."""
+    async with connected(plane) as api, metric_server.serving() as metrics:
+        scene = await scene_of(plane, api, results, progress)
+        flags = (f"--prometheus-url={metrics.url}",)
+        with running(scene.kubeconfig, log_folder=scene.logs, arguments=flags) as controller:
+            await controller.wait_until_ready(deadline_s=START_LIMIT_S)
+            async with controller.staying_alive():
+                await level.measure(scene, controller, updates=updates)
 
 
 async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:

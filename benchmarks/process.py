@@ -34,12 +34,19 @@ class Controller:
     processes: Processes
 
     def cpu_s(self) -> float:
-        """Seconds of CPU, user and system, of all its threads since it started."""
-        return cpu_s(self.process_id)
+        """Seconds of CPU, user and system, since it started: of all its threads, and of the process for expressions."""
+        return sum(map(cpu_s, self._process_ids()))
 
     def rss_mib(self) -> float:
-        """Resident memory now, MiB."""
+        """Resident memory now, MiB, without the process for expressions."""
         return self._memory_mib("VmRSS:")
+
+    def _process_ids(self) -> list[int]:
+        """Its own, and those of the processes that it has started and of theirs."""
+        found = [self.process_id]
+        for each in found:  # grows meanwhile
+            found += map(int, Path(f"/proc/{each}/task/{each}/children").read_text().split())
+        return found
 
     def peak_rss_mib(self) -> float:
         """The most resident memory it ever had, MiB."""

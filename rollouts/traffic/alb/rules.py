@@ -111,7 +111,7 @@ def _conditions(text: str | None) -> tuple[list[NamedMatch], list[NamedMatch]] |
                     query.append(NamedMatch(str(get(pair, "key", "")), _value([get(pair, "value", "")])))
                 case _:
                     return None
-    except (Unroutable, TypeError, ValueError):
+    except (RecursionError, TypeError, Unroutable, ValueError):
         return None
     return headers, query
 

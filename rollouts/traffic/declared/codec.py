@@ -70,8 +70,8 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     """
     text = json.dumps(declaration, ensure_ascii=False).encode(errors="replace")
     if len(text) > SPEC_BYTES_MAX:
-        message = f"has {len(text)} bytes, and at most {SPEC_BYTES_MAX} are allowed; remove tests, or make their objects smaller"
-        raise SpecInvalid((SpecProblem("tests", message),))
+        why = f"has {len(text)} bytes, and at most {SPEC_BYTES_MAX} are allowed; remove tests, or make their objects smaller"
+        raise SpecInvalid((SpecProblem("tests", why),))
     read = SettingsReader(declaration)
     match, weight = read.part("match"), read.part("weight")
     places, service = read.text("backends", needed=True), _service(read, declaration)
@@ -93,10 +93,9 @@ def declared(declaration: Mapping[str, Any]) -> Declared:
     )
     if match is None:
         read.refuse("match", "is required: {group, kind, plural, versions}")
-    else:
-        match.done()
-    if weight is not None:
-        weight.done()
+    for part in (match, weight):
+        if part is not None:
+            part.done()
     tests = read.parts("tests")
     if not tests:
         read.refuse("tests", "is required: [{object, canaryPercent, result}]")
@@ -163,8 +162,7 @@ class Declared(Rules):
 
     Args:
         declaration: what `declared` makes it from, as JSON.
-        backends: path to the lists of backends.
-        weight: the field of a backend that is its weight.
+        backends, weight: path to the lists of backends, and the field of a backend that is its weight.
         accepts: how to know that an object is accepted; None when nothing shows it.
         settle_s: how long after an accepted write it counts as live; None for the general number.
         service_namespace: what names the namespace of a backend's Service; None for the object's own.

@@ -28,7 +28,7 @@ PYTEST_ARGS ?= -n 5 --dist worksteal --durations 12
 LONG_TURNS := $(shell chrt --batch 0 true 2>/dev/null && echo chrt --batch 0)
 # The quick lane: pure tests and a simulated cluster. What needs a control plane, what is long, and the rooms that are not named
 # here, is in `make test`.
-UNIT := $(addprefix tests/,api architecture bounded cli cluster controller core expressions invariants manifests metrics pages probes sim traffic) -m "not controlplane and not long"
+UNIT := $(addprefix tests/,api architecture bounded cli cluster controller core expressions hostile invariants manifests metrics pages probes sim traffic) -m "not controlplane and not long"
 UNIT_ARGS ?= -n 4 --dist worksteal --durations 12
 # What `make coverage` measures, and the floors: per cent of lines and branches. They go up with what is measured, never down.
 COVERED := $(addprefix tests/,core cluster) -m "not controlplane and not long"

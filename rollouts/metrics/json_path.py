@@ -25,7 +25,7 @@ _SEGMENT = re.compile(
     |\[\s*"(?P<double>(?:[^"\\]|\\.)*)"\s*\]""",
     re.VERBOSE,
 )
-_SEVERAL = re.compile(r"\*|\.\.|\?\(|\[[^'\"\]]*[:,]")
+_SEVERAL = re.compile(r"\*|\.\.|\?\(|\[[^'\"\[\]:,]*[:,]")
 _ESCAPED = re.compile(r"\\(.)")
 
 

@@ -30,7 +30,7 @@ _HEADER = re.compile(r"(Header|HeaderRegexp|Headers|HeadersRegexp)\(`([^`]*)`,\s
 _QUERY = re.compile(r"(Query|QueryRegexp)\(`([^`]*)`(?:,\s*`([^`]*)`)?\)")
 _PATH = re.compile(r"\b(Path|PathPrefix|PathRegexp)\(`([^`]*)`\)")
 _METHOD = re.compile(r"Method\(`([^`]*)`\)")
-_QUOTED = re.compile(r'`[^`]*`|"(?:[^"\\]|\\.)*"')
+_QUOTED = re.compile(r'`[^`]*+(?:`|$)|"(?:[^"\\]++|\\.)*+(?:"|$|\\$)')
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 

@@ -14,8 +14,10 @@ from rollouts.objects import NAME_MAX, NAME_PATTERN, NAMESPACE_MAX, NAMESPACE_PA
 MAX_INT32 = 2**31 - 1
 MAX_DRAIN_S = 86_400  # a day: no request takes longer
 MAX_SETTLE_S = 300  # five minutes: what changes later is another change
+DURATION_MAX = 32  # characters; the CRD says the same
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SHOWN = 80
 _PERCENT = re.compile(r"(\d{1,4})%?")
 
 
@@ -66,7 +68,13 @@ def parse_int_or_percent(value: object) -> IntOrPercent:
             return value
         case str() if (found := _PERCENT.fullmatch(value)) and int(found[1]) <= 1000:
             return Percent(int(found[1]))
-    raise ValueError(f"must be a number of pods, 0 or more, or a percentage such as 25%, not {value!r}")
+    raise ValueError(f"must be a number of pods, 0 or more, or a percentage such as 25%, not {_begun(value)}")
+
+
+def _begun(value: object) -> str:
+    """The value, or its beginning: it comes from anybody, and goes into conditions."""
+    said = repr(value[:_SHOWN] if isinstance(value, str) else value)
+    return said if len(said) <= 2 * _SHOWN else f"{said[:_SHOWN]}…"
 
 
 def parse_duration(value: object) -> float:
@@ -82,11 +90,11 @@ def parse_duration(value: object) -> float:
             seconds = float(value)
         case str() if value.isascii() and value.isdigit():
             seconds = float(value[:20])
-        case str() if value and _DURATION.sub("", value) == "":
+        case str() if 0 < len(value) <= DURATION_MAX and _DURATION.sub("", value) == "":
             seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _DURATION.findall(value))
     if 0 <= seconds <= MAX_INT32:
         return seconds
-    raise ValueError(f"must be seconds or a duration such as 30s, 5m or 1h30m, 0 or more, not {value!r}")
+    raise ValueError(f"must be seconds or a duration such as 30s, 5m or 1h30m, 0 or more, not {_begun(value)}")
 
 
 def parse_object_name(value: str) -> str:
@@ -106,7 +114,7 @@ def parse_namespace(value: str) -> str:
 _INT_OR_STRING = {
     "x-kubernetes-int-or-string": True,
     "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "maxLength": 32,
+    "maxLength": DURATION_MAX,
 }
 
 Bool: TypeAlias = Annotated[bool, Strict()]

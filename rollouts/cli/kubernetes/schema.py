@@ -23,7 +23,9 @@ Problem: TypeAlias = tuple[str, str]
 POD_TEMPLATE = "PodTemplateSpec"
 JOB_SPEC = "JobSpec"
 _PLACE = "{{"
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?")
+_QUANTITY = re.compile(
+    r"([+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400}))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?"
+)
 _BINARY: Mapping[str, int] = {
     each: 1024**power for power, each in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")) if each
 }

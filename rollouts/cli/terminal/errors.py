@@ -17,7 +17,7 @@ from rollouts.errors import (
 APPLY_CRDS = "kubectl rollouts crds | kubectl apply --server-side -f -"
 _DENIED = re.compile(r'\bcannot (\w+) resource "([^"]+)"(?:.*? in the namespace "([^"]+)")?')
 _REQUEST = re.compile(r"^(?P<method>[A-Z]+) (?P<path>/\S*): (?P<rest>.*)$", re.DOTALL)
-_MISSING = re.compile(r': 404 NotFound ([^".\s]+)\S* "([^"]+)" not found')
+_MISSING = re.compile(r': 404 NotFound ([^".\s]+)(?:\.\S*)? "([^"]+)" not found')
 _NAMESPACE = re.compile(r"/namespaces/([^/\s]+)/")
 _STATUS = re.compile(r"^\d+ \w+ ")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from rollouts.manifests.ownership import CONFIG_COPY, CONFIG_KEY_NAME, FIELD_MAN
 from rollouts.objects import SECRET
 
 _ENTRIES = msgspec.json.Decoder(dict[str, str] | None)
-_DENIED = re.compile(r"admission webhook .* denied|ValidatingAdmissionPolicy .* denied", re.DOTALL)
+_DENIERS = ("admission webhook ", "ValidatingAdmissionPolicy ")
 _PRINTS_THE_ROLE = "rollouts rbac -f FILE prints the Role"
 
 
@@ -92,7 +91,8 @@ def refusal_remedy(kind: ConfigKind, text: str) -> str:
     """
     if f'cannot create resource "{kind_of(kind).plural}"' in text:
         return f"; {remedy_of(kind, 'create')}"
-    return f"; exempt objects with the label {CONFIG_COPY}" if _DENIED.search(text) else ""
+    denied = any(" denied" in text.partition(each)[2] for each in _DENIERS)
+    return f"; exempt objects with the label {CONFIG_COPY}" if denied else ""
 
 
 def not_readable(kind: ConfigKind, name: str, why: ApiForbidden) -> ApiForbidden:

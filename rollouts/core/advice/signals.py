@@ -14,10 +14,14 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 _SHELLS = frozenset({"sh", "ash", "bash", "dash", "ksh", "mksh", "zsh"})
-_SCRIPT_FLAG = re.compile(r"-[a-z]*c[a-z]*")
+_FLAGS = re.compile(r"-[a-z]{1,32}")
 _SEPARATORS = frozenset({";", "&&", "||", "|", "&", "|&"})
 _BLOCK_ENDS = frozenset({"fi", "done", "esac"})
 _REDIRECTION = re.compile(r"\d*[<>].*")
+_SLEEP = re.compile(r"[0-9]{1,9}s?")
+_GOES_ON = re.compile(r"\b(?:wait|done|fi|esac)\Z")
+SCRIPT_MAX = 4_096
+"""Characters of a script that is judged; splitting it into words takes two microseconds for each."""
 
 
 class Reach(StrEnum):
@@ -36,7 +40,7 @@ def sigterm(words: Sequence[str]) -> Reach:
     """
     if len(words) < 3 or _name(words[0]) not in _SHELLS:  # an init as process 1 passes signals on
         return Reach.REACHES
-    flag = next((at for at, word in enumerate(words[1:], 1) if _SCRIPT_FLAG.fullmatch(word)), None)
+    flag = next((at for at, word in enumerate(words[1:], 1) if _is_script_flag(word)), None)
     if flag is None or flag + 1 >= len(words) or not all(word.startswith("-") for word in words[1:flag]):
         return Reach.REACHES
     return _of_script(words[flag + 1])
@@ -44,17 +48,17 @@ def sigterm(words: Sequence[str]) -> Reach:
 
 def sleep_s_of(words: Sequence[str]) -> int | None:
     """Seconds of `sleep 15`, also inside `sh -c`; None for any other or longer command."""
-    if len(words) == 3 and _name(words[0]) in _SHELLS and _SCRIPT_FLAG.fullmatch(words[1]):
+    if len(words) == 3 and _name(words[0]) in _SHELLS and _is_script_flag(words[1]):
         words = words[2].split()
     if words and words[0] == "exec":
         words = words[1:]
-    if len(words) != 2 or _name(words[0]) != "sleep" or not re.fullmatch(r"\d+s?", words[1]):
+    if len(words) != 2 or _name(words[0]) != "sleep" or not _SLEEP.fullmatch(words[1]):
         return None
     return int(words[1].removesuffix("s"))
 
 
 def _of_script(script: str) -> Reach:
-    commands = _commands(script)
+    commands = _commands(script) if len(script) <= SCRIPT_MAX else None
     if commands is None or not commands or "trap" in script:  # cannot be read, or it catches signals itself
         return Reach.REACHES
     before, last = commands[-1]
@@ -65,9 +69,14 @@ def _of_script(script: str) -> Reach:
     return Reach.DEPENDS
 
 
+def _is_script_flag(word: str) -> bool:
+    """Whether the word after it is a script: `-c`, `-ec`."""
+    return _FLAGS.fullmatch(word) is not None and "c" in word
+
+
 def _goes_on(script: str) -> bool:
     """Whether the shell still has something to do after its last command has begun: it waits for a background command."""
-    return script.rstrip().endswith("&") or bool(re.search(r"\b(wait|done|fi|esac)\s*;?\s*$", script))
+    return script.rstrip().endswith("&") or bool(_GOES_ON.search(script.rstrip().removesuffix(";").rstrip()))
 
 
 def _commands(script: str) -> list[tuple[str, list[str]]] | None:

@@ -26,9 +26,12 @@ _TOKEN = re.compile(
 _PART = re.compile(
     rf"(?P<comment> \#[^\n]* ) | {STRING} | {UNCLOSED_STRING} | (?P<place> {PLACE.pattern} )", re.VERBOSE
 )
+NUMBER = r"[-+]? (?: [0-9]+ (?: \.[0-9]* )? | \.[0-9]+ ) (?: [eE][-+]?[0-9]+ )?"
+"""A number in PromQL, and in expressions; for patterns that are verbose."""
+
 _BARE = re.compile(
-    r"""
-    [-+]? (?: [0-9]+ (?: \.[0-9]* )? | \.[0-9]+ ) (?: [eE][-+]?[0-9]+ )?   # a number
+    rf"""
+    {NUMBER}
   | (?: [0-9]+ (?: ms | [smhdwy] ) )+                                      # a duration
   | [A-Za-z_:][A-Za-z0-9_:]*                                               # the name of a metric or of a label
     """,

@@ -269,7 +269,7 @@ def test_a_value_in_quotes_of_a_condition_is_one_text() -> None:
 
 
 def test_other_texts_take_values_as_they_are() -> None:
-    """As in Argo Rollouts: a URL may be all argument, and so may a line of a script."""
+    """As in Argo Rollouts: a URL may be all argument, and a body that is no JSON has no grammar that we know."""
     args = [{"name": "a", "value": 'http://x/?a="b"\\n'}]
 
     found = _metric({"args": args, **web(method="PUT", url="{{args.a}}", body="-{{ args.a }}-")})

@@ -145,13 +145,15 @@ def test_a_field_that_the_rollout_lacks_is_told() -> None:
 
 
 def test_a_condition_is_read_with_its_arguments_in_it() -> None:
-    """Alone the template says nothing wrong."""
-    ((line, message),) = problems_of('{name: limit, value: "<"}')
+    """Alone the template says nothing wrong: a value that makes it another condition, and a text that is none."""
+    for value, words in (
+        ("<", "analysis.metrics[0].successCondition: args.limit is '<' and stands outside of quotes, "),
+        (r"'\\q'", "analysis: successCondition of 'rate', with its arguments: "),
+    ):
+        ((line, message),) = problems_of(f'{{name: limit, value: "{value}"}}')
 
-    assert line == 9
-    assert message.startswith(
-        "spec.strategy.canary.steps[0].analysis: successCondition of 'rate', with its arguments: "
-    )
+        assert line == 9
+        assert message.startswith(f"spec.strategy.canary.steps[0].{words}")
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,10 @@ def _secret_problem(metric: Metric, values: Mapping[str, str]) -> str:
     if any(url != other and (not origin_of(url) or origin_of(url) != origin_of(other)) for url, other in urls):
         # It would be told in messages and logs, and asked of name servers.
         return "a secret stands in the host or the port of a URL, where it would be shown: put it into a header or the path"
+    refused: list[str] = []
+    with_secret_values(metric, values, lambda name, _why: refused.append(name))
+    if refused:
+        return f"the secret of {refused[0]} cannot stand in its place, as it would change what is around it"
     return ""
 
 

@@ -100,6 +100,25 @@ async def test_a_secret_is_sent_where_its_place_is() -> None:
     assert [value.reveal() for _, value in request.headers] == [f"Bearer {PLANTED}", NUMBER]
 
 
+async def test_a_secret_is_one_value_where_its_place_is() -> None:
+    """Whoever writes a Secret writes no other part of a request: it is encoded in a URL, and escaped in a JSON body."""
+
+    async def other(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str]:
+        return {each.argument: 'a&b="c", "d": 1' for each in secrets}
+
+    echo = Echo(1)
+    for body in ('{"e": "{{args.token}}"}', '{"e": {{args.token}}}'):
+        await measured(
+            {"web": {"url": "https://shop.example/q?t={{args.token}}&z=1", "method": "POST", "body": body}},
+            echo,
+            secret_values=other,
+        )
+
+    (request,) = echo.requests
+    assert request.url == "https://shop.example/q?t=a%26b%3D%22c%22,%20%22d%22:%201&z=1"
+    assert json.loads(request.body) == {"e": 'a&b="c", "d": 1'}
+
+
 async def test_a_comparison_sends_its_secrets_to_both_arms() -> None:
     """Each arm stands where its place is."""
     echo = Echo(1)

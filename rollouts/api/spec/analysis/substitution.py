@@ -1,20 +1,22 @@
 """`{{args.name}}` in the JSON of one metric: what is put in, and where a secret may stand.
 
-A PromQL query and an expression take a value as the place allows: inside quotes it is escaped, so that it stays one text.
+Queries, conditions, URLs, JSON and scripts take a value as their grammar allows, so that it stays one value. Other texts take it
+as it is: there is nothing around it whose meaning it could change.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.analysis.arguments import ArgumentValues
 from rollouts.core.analysis.metric import SecretReference
-from rollouts.core.placeholders import PLACE, STRING, UNCLOSED, UNCLOSED_STRING, filled, filled_parts, is_unclosed
+from rollouts.core.filled_texts import filled_body, filled_condition, filled_json_path, filled_script, filled_url
+from rollouts.core.placeholders import UNCLOSED, Refuse, ValueOf, filled, is_unclosed
 from rollouts.core.promql import filled_query
 
 SIZE_MAX = 131_072
@@ -35,7 +37,8 @@ _EXPRESSIONS = frozenset(
     }
 )
 
-_EXPRESSION_PART = re.compile(rf"{STRING} | {UNCLOSED_STRING} | {PLACE.pattern}", re.VERBOSE)
+_CODE = re.compile(r"-[A-Za-z]*c")
+"""Says to a shell, or to another program, that the next argument is commands: `sh -ec`, `python -c`."""
 
 Location = tuple[str | int, ...]
 
@@ -56,6 +59,7 @@ class Substitution:
     complete: bool
     size: int = 0
     secrets: dict[str, SecretReference] = field(default_factory=dict)
+    scripted: set[Location] = field(default_factory=set)
 
     def metric(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
         """A metric with the arguments put in; the metric itself when it has no place for one."""
@@ -70,16 +74,26 @@ class Substitution:
         """A copy of the JSON with the arguments put in."""
         match part:
             case dict():
-                return {
-                    self.text(name, (*location, name), key=True): self.value(each, (*location, name))
-                    for name, each in part.items()
-                }
+                if _runs_commands(part):
+                    self.scripted.add(location)
+                return self._fields(part, location)
             case list():
                 return [self.value(each, (*location, index)) for index, each in enumerate(part)]
             case str():
                 return self.text(part, location)
             case _:
                 return part
+
+    def _fields(self, part: Mapping[str, Any], location: Location) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, each in part.items():
+            filled_name = self.text(name, (*location, name), key=True)
+            if filled_name in found or (filled_name != name and filled_name in part):
+                self.problems.add(
+                    path_of((*location, name), root=self.root), f"{filled_name[:40]!r} stands there twice"
+                )
+            found[filled_name] = self.value(each, (*location, name))
+        return found
 
     def text(self, text: str, location: Location, *, key: bool = False) -> str:
         """One text of it.
@@ -107,11 +121,31 @@ class Substitution:
         def refuse(name: str, why: str) -> None:
             self.problems.add(path, f"{name} {why}")
 
+        return filled(text, value_of) if key else self._filled_at(location)(text, value_of, refuse)
+
+    def _filled_at(self, location: Location) -> Callable[[str, ValueOf, Refuse], str]:
+        """How values are put in there."""
         if location in _QUERIES:
-            return filled_query(text, value_of, refuse)
+            return filled_query
         if location in _EXPRESSIONS:
-            return filled_parts(text, _EXPRESSION_PART, value_of, refuse, bare=value_of)
-        return filled(text, value_of)
+            return filled_condition
+        match location:
+            case ("provider", "compare", "of", *inner):
+                return self._filled_at(("provider", *inner))
+            case (
+                ("provider", "prometheus", "address")
+                | ("provider", "web", "url")
+                | ("provider", "prometheus" | "web", "authentication", "oauth2", "tokenUrl")
+            ):
+                return filled_url
+            case ("provider", "web", "body"):
+                return filled_body
+            case ("provider", "web", "jsonPath"):
+                return filled_json_path
+            case ("provider", "job", *_, "command" | "args", int()) if location[:-2] in self.scripted:
+                return filled_script
+            case _:
+                return lambda text, value_of, _refuse: filled(text, value_of)
 
     def _value_of(self, name: str, path: str, *, secret_allowed: bool) -> str | None:
         argument = name.removeprefix(_PREFIX)
@@ -131,6 +165,12 @@ class Substitution:
             message = "may stand in headers, authentication, and the URL and body of a web request alone"
             self.problems.add(path, f"uses {{{{{name[:40]}}}}}, which is a secret; it {message}")
         return None
+
+
+def _runs_commands(part: Mapping[str, Any]) -> bool:
+    """Whether it is a container that is given a script."""
+    words = [each for name in ("command", "args") if isinstance(given := part.get(name), list) for each in given]
+    return any(isinstance(each, str) and _CODE.fullmatch(each) for each in words)
 
 
 def _is_of_arms(location: Location) -> bool:

@@ -1,0 +1,181 @@
+"""Values put into conditions, URLs, JSON, paths of JSON and scripts so that they stay values: `promql` does it for queries. Pure.
+
+A value is one text where it stands inside quotes, and what the grammar of its place can bear as one value elsewhere. A text that
+is a place from its beginning to its end is all argument, and only what reads it afterwards judges it; a condition is never that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from urllib.parse import quote
+
+from rollouts.core.placeholders import PLACE, STRING, UNCLOSED_STRING, Refuse, ValueOf, filled, filled_parts
+from rollouts.core.promql import NUMBER
+
+_PART = re.compile(
+    rf"{STRING} | {UNCLOSED_STRING} | (?P<member> (?<=\.) {PLACE.pattern} ) | {PLACE.pattern}", re.VERBOSE
+)
+_CONSTANT = re.compile(rf"{NUMBER} | true | false | nil | null | {STRING}", re.VERBOSE)
+_MEMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IN_CONDITION = (
+    "stands outside of quotes, where only a number, true, false, nil or a text in quotes may stand, and behind a dot the name of"
+    " a field; put the place in quotes if it is a text"
+)
+
+_JSON_PART = re.compile(rf'(?P<text> "(?:\\.|[^"\\])*+" ) | {PLACE.pattern}', re.VERBOSE)
+_JSON_PLACE = re.compile(r"(?<!\\)(\\*+)" + PLACE.pattern)
+
+_PATH_PART = re.compile(rf"{STRING} | {PLACE.pattern}", re.VERBOSE)
+_PATH_NAME = re.compile(r"[\w-]+")
+
+_NAME_OF_HOST = r"[A-Za-z0-9_.-]+"
+_PORT = r"[0-9]{1,5}"
+_HOST = re.compile(rf"{_NAME_OF_HOST}|{_NAME_OF_HOST}:{_PORT}|\[[0-9A-Fa-f:.]+\](?::{_PORT})?")
+_BEGINNING = re.compile(rf"https?://(?:{_HOST.pattern})(?:/[^?#\s\\]*)?")
+_SCHEME = re.compile(r"https?")
+_IN_PATH = "/!$'()*,:@=&+"
+_IN_QUERY = "/?!$'()*,:@"
+
+
+def filled_condition(text: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """An expression with values put in: escaped inside strings; elsewhere constants, and names of fields behind a dot."""
+
+    def bare(name: str) -> str | None:
+        return checked(name, _CONSTANT)
+
+    def checked(name: str, allowed: re.Pattern[str]) -> str | None:
+        value = value_of(name)
+        if value is not None and not allowed.fullmatch(value):
+            refuse(name, f"is {value[:40]!r} and {_IN_CONDITION}")
+        return value
+
+    def member(found: re.Match[str]) -> str:
+        return filled(found[0], lambda name: checked(name, _MEMBER))
+
+    # Names of fields first: nothing that is put in has a place in it.
+    named = _PART.sub(lambda found: member(found) if found["member"] else found[0], text)
+    return filled_parts(named, _PART, value_of, refuse, bare=bare)
+
+
+def filled_url(text: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """A URL with values put in: percent-encoded in path and query; a host or a port where these stand, a URL where it begins.
+
+    So a value changes no part of the URL but the one that it stands in.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1].strip()
+        given = value_of(name)
+        if given is None or found[0] == text.strip():
+            return found[0] if given is None else given
+        before, after = PLACE.sub("x", text[: found.start()]), text[found.end() :]
+        if _is_behind_host(before):
+            return quote(given, safe=_IN_QUERY if "?" in before else _IN_PATH, errors="replace")
+        if problem := _problem_of_host(given, before, after):
+            refuse(name, f"is {given[:40]!r}, and {problem}")
+        return given
+
+    return PLACE.sub(value, text)
+
+
+def _is_behind_host(before: str) -> bool:
+    """Whether the host has ended in what stands before a place; places in it are written as `x`."""
+    _, _, rest = before.partition("://") if "://" in before else ("", "", before)
+    return "/" in rest or "?" in rest
+
+
+def _problem_of_host(value: str, before: str, after: str) -> str:
+    """Why the value may not stand before the path; "" when it may."""
+    if not before and after.startswith("://"):
+        return "" if _SCHEME.fullmatch(value) else "stands in place of http or https"
+    if not before:
+        ends = not after or after[0] in "/?"
+        good = _BEGINNING.fullmatch(value) if ends else re.fullmatch(rf"https?://{_NAME_OF_HOST}", value)
+        kind = "with or without a path" if ends else "without port and path, as more of the host follows"
+        return "" if good else f"the URL begins with it: it must be like https://HOST, {kind}"
+    if before.endswith(":"):
+        return "" if re.fullmatch(_PORT, value) else "stands in place of a port, which is a number"
+    # A port may end the host where nothing stands around it, and nothing else may.
+    alone = before.endswith("//") and (not after or after[0] in "/?")
+    if (_HOST if alone else re.compile(_NAME_OF_HOST)).fullmatch(value):
+        return ""
+    return "stands in the host of a URL, where only letters, digits, dots and dashes may stand"
+
+
+def filled_body(text: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """A body with values put in: one that begins as JSON stays the same JSON; in any other a value stands as it is."""
+    begins = text.lstrip()
+    if begins.startswith(("{", "[")) and not begins.startswith("{{"):
+        return filled_json(text, value_of, refuse)
+    return filled(text, value_of)
+
+
+def filled_json(text: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """JSON with values put in: escaped inside strings; elsewhere a value must be JSON itself."""
+
+    def in_string(found: re.Match[str]) -> str:
+        name = found[2].strip()
+        given = value_of(name)
+        if given is None:
+            return found[0]
+        if len(found[1]) % 2:
+            refuse(name, "must not stand behind a backslash in JSON, which would escape the value's first character")
+        return found[1] + json.dumps(given, ensure_ascii=False)[1:-1]
+
+    def bare(name: str) -> str | None:
+        given = value_of(name)
+        if given is not None and not _is_json(given):
+            refuse(
+                name,
+                f"is {given[:40]!r} and stands outside of quotes in JSON, where only JSON may stand; put the place in quotes",
+            )
+        return given
+
+    def part(found: re.Match[str]) -> str:
+        return filled(found[0], bare) if found["text"] is None else _JSON_PLACE.sub(in_string, found[0])
+
+    return _JSON_PART.sub(part, text)
+
+
+def _is_json(text: str) -> bool:
+    def refused(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON")
+
+    try:
+        json.loads(text, parse_constant=refused)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def filled_json_path(text: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """A path of JSON with values put in: escaped inside quotes; elsewhere a value is one name or one number."""
+    whole = PLACE.fullmatch(text.strip()) is not None
+
+    def bare(name: str) -> str | None:
+        given = value_of(name)
+        if given is not None and not whole and not _PATH_NAME.fullmatch(given):
+            refuse(name, f"is {given[:40]!r}, and outside of quotes of a JSON path only one name or number may stand")
+        return given
+
+    return filled_parts(text, _PATH_PART, value_of, refuse, bare=bare)
+
+
+def filled_script(text: str, value_of: ValueOf, refuse: Refuse) -> str:
+    """A command of a shell with values put in, each a part of one word: without characters that mean anything to a shell."""
+    if PLACE.fullmatch(text.strip()):
+        return filled(text, value_of)
+
+    def word(name: str) -> str | None:
+        given = value_of(name)
+        if given is not None and shlex.quote(given) != given:
+            refuse(
+                name,
+                f"is {given[:40]!r} and stands in a command, where it could be another one: put it into env, and use"
+                ' "$NAME" here',
+            )
+        return given
+
+    return filled(text, word)

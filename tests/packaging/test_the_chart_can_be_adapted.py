@@ -68,6 +68,19 @@ def test_metrics_can_be_opened_for_prometheus_alone(helm: Path) -> None:
     assert policy["ingress"][0]["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
 
 
+def test_who_is_asked_can_be_limited_to_what_was_named(helm: Path) -> None:
+    """Off by default: no chart knows the API server's address. With rules, they and names are all that is left."""
+    rule = {"to": [{"ipBlock": {"cidr": "10.0.0.10/32"}}], "ports": [{"port": 6443, "protocol": "TCP"}]}
+
+    policy = _one(render(helm, "--set-json", f"networkPolicy.egress={json.dumps([rule])}"), "NetworkPolicy")["spec"]
+
+    names, *others = policy["egress"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
+    assert others == [rule]
+    assert "egress" not in _one(render(helm), "NetworkPolicy")["spec"]
+
+
 def _notes(helm: Path, home: Path, *arguments: str) -> str:
     """What Helm prints after an installation; without a cluster it renders manifests only, so here the text is in one."""
     chart = home / "chart"

@@ -9,6 +9,7 @@ import yaml
 
 from rollouts.cli.commands.lint import LintReport
 from rollouts.cli.main import main
+from rollouts.core.advice.findings import Rule, Severity
 from tests.linted import lint_text
 
 
@@ -166,3 +167,21 @@ def test_a_step_that_the_router_cannot_do_is_a_problem_with_its_line(tmp_path: A
         f"{file}:{line}: Rollout cart: spec.strategy.canary.steps[1].setHeaderRoute: alb cannot"
         in capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize(
+    ("services", "severity"),
+    [
+        (("cart", "cart-canary"), Severity.WARNING),
+        ((), Severity.WARNING),
+        (("cart", "cart-canary", "cart-all"), Severity.NOTE),
+    ],
+)
+def test_a_weight_that_no_client_of_the_stable_service_gets_is_told(
+    services: tuple[str, ...], severity: Severity
+) -> None:
+    """A note where the files have a Service that selects the pods of both revisions: clients may use that one."""
+    found = lint(rollout({"setWeight": 90}, {"pause": {}}), *map(service, services)).advice
+
+    assert [each.severity for each in found if each.rule is Rule.WEIGHT_WITHOUT_EFFECT] == [severity]
+    assert not [each for each in lint(rollout({"pause": {}})).advice if each.rule is Rule.WEIGHT_WITHOUT_EFFECT]

@@ -245,6 +245,25 @@ async def test_unsafe_services_and_pods_are_found_with_the_fix(
         assert "2 unsafe findings" in said
 
 
+async def test_a_weight_that_no_client_of_the_stable_service_gets_is_unsafe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan sees all Services of the namespace: without one for both revisions, one of ten pods takes everything at 90 %."""
+    strategy = {"canary": {"stableService": "cart", "canaryService": "cart-canary", "steps": [{"setWeight": 90}]}}
+    async with shop(tmp_path) as there:
+        namespace = there.stage.namespace
+        pair = [service(namespace, name, app="cart") for name in ("cart", "cart-canary")]
+        await there.stage.install(pair)
+
+        alone = await planned(there, capsys, text_of(cart(strategy=strategy)))
+        shared = await planned(
+            there, capsys, text_of(cart(strategy=strategy), service(namespace, "cart-all", app="cart"))
+        )
+
+        assert rules(alone, "unsafe") == {"WeightWithoutEffect"}
+        assert "WeightWithoutEffect" in rules(shared, "note")
+
+
 async def test_a_service_that_selects_other_pods_is_where_it_halts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,7 +43,8 @@ from rollouts.controller.providers.declarations import provider_of, server_of
 from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
-from rollouts.core.advice.service_findings import relation_of, service_findings
+from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
+from rollouts.core.advice.weight_findings import weight_findings
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.rollout import RolloutSpec, named_services
@@ -381,6 +382,7 @@ def _advice(found: _Found) -> Iterator[Remark]:
     for node, document, spec in found.rollouts:
         yield from _remarks(node, document, pod_findings(document, spec))
         yield from _remarks(node, document, config_findings(document, spec, found.known.configs))
+        yield from _remarks(node, document, weight_findings(spec, severity=_weighs(found, document, spec)))
         for path, message in falling_weights(document):
             yield _warning(node, _subject(document), path, message, rule="FallingWeights")
         for path, message in replicas_remarks(document, found.known.autoscalers):
@@ -398,6 +400,13 @@ def _advice(found: _Found) -> Iterator[Remark]:
                 if (remark.line, remark.message) not in told:
                     told.add((remark.line, remark.message))
                     yield remark
+
+
+def _weighs(found: _Found, rollout: Manifest, spec: RolloutSpec) -> Severity:
+    """A note where the files have a Service that selects the pods of both revisions: clients may use that one."""
+    beside = [each for _, each in found.services if _namespace(each) == _namespace(rollout)]
+    shared = any(relation_of(each, spec) is Relation.SHARED for each in beside)
+    return Severity.NOTE if shared else Severity.WARNING
 
 
 def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:

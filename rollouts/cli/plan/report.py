@@ -20,6 +20,7 @@ from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.proxy_findings import proxy_findings
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
+from rollouts.core.advice.weight_findings import weight_findings
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.forecast import Pods, Rehearsal, Stage, StageKind, Waited, rehearse, with_revision
@@ -181,6 +182,8 @@ def report_of(
     findings += [Found(about, each) for each in (*analysed, *pod, *_of_cluster(seen, rehearsal))]
     related = _related(services, spec)
     findings += _of_services(services, related, rollout=about)
+    weighs = Severity.NOTE if Relation.SHARED in related.values() else Severity.UNSAFE
+    findings += [Found(about, each) for each in weight_findings(spec, severity=weighs)]
     unmanaged = {name: "both" for name, relation in related.items() if relation is not Relation.MANAGED}
     status = seen.status
     pods = pod_specs(template, live, limits, now_s=seen.now_s)

@@ -48,6 +48,7 @@ class Rule(StrEnum):
     PUBLISHES_NOT_READY = "PublishesNotReady"
     NO_SELECTOR = "NoSelector"
     BESIDE_THE_SWITCH = "BesideTheSwitch"
+    WEIGHT_WITHOUT_EFFECT = "WeightWithoutEffect"
     # what only a cluster shows
     SERVICE_MISSING = "ServiceMissing"
     ANALYSIS_INVALID = "AnalysisInvalid"

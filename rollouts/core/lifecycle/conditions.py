@@ -11,6 +11,7 @@ from typing import TypeAlias
 from rollouts.core.advice.findings import Finding
 from rollouts.core.advice.proxy_findings import port_reuse
 from rollouts.core.advice.service_findings import Relation, trait_findings
+from rollouts.core.advice.weight_findings import HELPS, service_without_weight, what_happens
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
 from rollouts.core.drain.pre_stop import unsafe
@@ -137,6 +138,9 @@ def _conditions(
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
     if ctx.seen.routes and (refused := refused_routes(ctx)):
         facts.append(("RouteRefused", True, refused[0].reason, "; ".join(each.message for each in refused)))
+    if (service := service_without_weight(ctx.spec)) is not None:
+        message = f"{what_happens(service)}; {HELPS}"
+        facts.append(("WeightWithoutEffect", True, Reason.WEIGHT_WITHOUT_EFFECT, message))
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if ctx.has_config and (gone := gone_copies(ctx)):

@@ -72,6 +72,10 @@ class Reason(StrEnum):
         "ProxyModeUnknown",
         "It is not known how the nodes proxy Services, so the controller waits the longest safe times.",
     )
+    WEIGHT_WITHOUT_EFFECT = (
+        "WeightWithoutEffect",
+        "The weights are ratios of pods, and clients of the stable Service do not get them: it selects one revision.",
+    )
     SERVICE_UNSAFE = (
         "ServiceUnsafe",
         "A field of a Service that the spec names distorts the shares of traffic, or loses requests at a switch.",

@@ -5,7 +5,7 @@ It begins with the first stable revision: before that there is no canary.
 Truth is what the API server has and what each proxy of the simulated gateway does at that moment; nothing here asks the
 controller, its codecs or its invariants. Numbers are those of the project's catalogue of invariants:
 
-* S1: a write brings a Service no more than the ready pods in its EndpointSlices can take, nothing to none, unless `replicas` is 0;
+* S1: a write brings a Service no more than the ready pods in its EndpointSlices can take, nothing to none; not at 0 replicas;
 * S2: a revision keeps pods for the most that any proxy's weights send it, or the stored route's would, unless `replicas` is 0;
 * S5: after a durable abort the first write of the route gives stable all that it has pods for, and leaves no other way in;
 * S6: what is stored is a share, the user's own parts of the route are as the user wrote them, and one split is one write;

@@ -16,6 +16,7 @@ _QUANTITY = re.compile(
 _DECIMAL = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _FACTORS = _DECIMAL | {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
 _GO_DURATION = re.compile(r"(?:\d{1,12}(?:\.\d{1,12})?(?:h|ms|m|s|us|µs|ns))+", re.ASCII)
+_DURATION_MAX = 64  # characters; Go writes at most 25
 _GO_PART = re.compile(r"([\d.]+)([a-zµ]+)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
@@ -39,7 +40,7 @@ def quantity(value: object) -> float | None:
 
 def go_duration_s(value: object) -> float | None:
     """Seconds of a duration that is not negative; None for what is no such duration."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > _DURATION_MAX:
         return None
     if value == "0":
         return 0.0

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from fractions import Fraction
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.core.model.traffic import MatchKind, TextMatch
 from rollouts.ports import LiveQuestion
@@ -25,6 +28,7 @@ RAW_DATA = "/api/rawdata"
 _EVERYTHING = "its configuration"
 _OF_GATEWAY_ROUTES = ("httproute-", "grpcroute-")
 _DEPTH_MAX = 8  # services within services
+_MIRRORS_MAX = 64  # copies of one request; no route has more
 _PORT = re.compile(r"(?:(?:http|https|h2c|grpc|tcp)-)?(?:\d{1,5}|http|https|h2c|grpc|web)")
 _HEADER = re.compile(r"(Header|HeaderRegexp|Headers|HeadersRegexp)\(`([^`]*)`,\s*`([^`]*)`\)")
 _QUERY = re.compile(r"(Query|QueryRegexp)\(`([^`]*)`(?:,\s*`([^`]*)`)?\)")
@@ -54,11 +58,11 @@ def side_of_service(name: str, question: LiveQuestion) -> str | None:
 
 
 def _entries(seen: _RawData, question: LiveQuestion) -> Iterator[Entry]:
+    paths = _Paths(seen.services, question)
     for name, router in seen.routers.items():
         if name.rpartition("@")[2] == "internal" or router.status == "disabled":
             continue
-        path = _Path(seen.services, question)
-        path.follow(router.service, Fraction(1), provider=name.rpartition("@")[2])
+        path = paths.of(router.service, provider=name.rpartition("@")[2])
         ours = _is_of(name, path.passed, question)
         if ours is False or (ours is None and not path.touches):
             continue
@@ -68,13 +72,13 @@ def _entries(seen: _RawData, question: LiveQuestion) -> Iterator[Entry]:
             stable=path.stable,
             canary=path.canary,
             conditions=frozenset(_conditions(router.rule)),
-            mirror_percents=tuple(path.mirrors),
-            unknown=f"service {path.lost[0]} is unknown" if path.lost else "",
+            mirror_percents=path.mirrors,
+            unknown=f"service {min(path.lost)} is unknown" if path.lost else "",
             path=_request_path(router.rule),
         )
 
 
-def _is_of(name: str, passed: set[str], question: LiveQuestion) -> bool | None:
+def _is_of(name: str, passed: AbstractSet[str], question: LiveQuestion) -> bool | None:
     """Whether a router was made from the route of the question; None when its name does not show that."""
     route = question.route
     names = question.names
@@ -86,47 +90,71 @@ def _is_of(name: str, passed: set[str], question: LiveQuestion) -> bool | None:
     return None
 
 
-class _Path:
-    """Where a router's requests end: the weights of the two Services, copies, and services that could not be followed."""
+class _Path(Struct, frozen=True):
+    """Where the requests of a service end, of one request: parts of the two Services, copies, and what could not be followed."""
 
-    def __init__(self, services: Mapping[str, _Service], question: LiveQuestion) -> None:
-        self.stable = Fraction(0)
-        self.canary = Fraction(0)
-        self.mirrors: list[Fraction] = []
-        self.passed: set[str] = set()
-        self.lost: list[str] = []
-        self._services = services
-        self._pair = _pair_of(question)
+    stable: Fraction = Fraction(0)
+    canary: Fraction = Fraction(0)
+    mirrors: tuple[Fraction, ...] = ()
+    passed: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()
 
     @property
     def touches(self) -> bool:
         """Whether it ends at one of the two Services."""
         return bool(self.stable or self.canary or self.mirrors)
 
-    def follow(self, name: str, share: Fraction, *, provider: str, depth: int = 0) -> None:
-        """Adds what a service does with `share` of the requests. A name without `@` belongs to its parent's provider."""
+
+class _Paths:
+    """The paths of all services. Each is followed once: services in services, seven deep, have more ways than anybody can go."""
+
+    def __init__(self, services: Mapping[str, _Service], question: LiveQuestion) -> None:
+        self._services = services
+        self._pair = _pair_of(question)
+        self._known: dict[tuple[str, int], _Path] = {}
+
+    def of(self, name: str, *, provider: str, depth: int = 0) -> _Path:
+        """The path of a service. A name without `@` belongs to its parent's provider."""
         full = name if "@" in name else f"{name}@{provider}"
+        known = self._known.get((full, depth))
+        if known is None:
+            known = self._known[full, depth] = self._followed(full, depth)
+        return known
+
+    def _followed(self, full: str, depth: int) -> _Path:
         plain, _, provider = full.rpartition("@")
-        self.passed.add(plain)
+        own = frozenset({plain})
         role = _role(plain, self._pair)
         service = self._services.get(full)
         if role is not None:
-            self.stable += share if role == "stable" else 0
-            self.canary += share if role == "canary" else 0
-        elif service is None or depth > _DEPTH_MAX:
-            if share:
-                self.lost.append(full)
-        elif service.weighted is not None:
+            whole = Fraction(1)
+            return _Path(whole, passed=own) if role == "stable" else _Path(canary=whole, passed=own)
+        if service is None or depth > _DEPTH_MAX:
+            return _Path(passed=own, lost=frozenset({full}))
+        if service.weighted is not None:
             # The scale of the weights themselves is kept, because only the proportion counts.
             total = sum(each.weight for each in service.weighted.services)
-            for each in service.weighted.services:
-                part = share * Fraction(each.weight, total) if total else Fraction(0)
-                self.follow(each.name, part, provider=provider, depth=depth + 1)
-        elif service.mirroring is not None:
-            self.follow(service.mirroring.service, share, provider=provider, depth=depth + 1)
-            for mirror in service.mirroring.mirrors or ():
-                if _role(mirror.name.partition("@")[0], self._pair) == "canary" and mirror.percent:
-                    self.mirrors.append(Fraction(mirror.percent))
+            parts = [
+                (self.of(each.name, provider=provider, depth=depth + 1), each.weight)
+                for each in service.weighted.services
+            ]
+            return _Path(
+                stable=sum((each.stable * weight for each, weight in parts), Fraction(0)) / (total or 1),
+                canary=sum((each.canary * weight for each, weight in parts), Fraction(0)) / (total or 1),
+                mirrors=tuple(islice(chain.from_iterable(each.mirrors for each, _ in parts), _MIRRORS_MAX)),
+                passed=own.union(*(each.passed for each, _ in parts)),
+                lost=frozenset().union(*(each.lost for each, weight in parts if weight and total)),
+            )
+        if service.mirroring is not None:
+            main = self.of(service.mirroring.service, provider=provider, depth=depth + 1)
+            copies = [
+                Fraction(mirror.percent)
+                for mirror in service.mirroring.mirrors or ()
+                if mirror.percent and _role(mirror.name.partition("@")[0], self._pair) == "canary"
+            ]
+            mirrors = (*main.mirrors, *copies)[:_MIRRORS_MAX]
+            return _Path(main.stable, main.canary, mirrors, main.passed | own, main.lost)
+        return _Path(passed=own)
 
 
 def _pair_of(question: LiveQuestion) -> Mapping[str, str]:

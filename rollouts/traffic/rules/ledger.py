@@ -146,6 +146,7 @@ def _text_json(text: TextMatch | None) -> list[str]:
 
 
 _Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Pair: TypeAlias = tuple[str, _Weight | None, _Weight | None, bool, tuple[_Weight, _Weight]]
 _Text: TypeAlias = tuple[MatchKind, str]
 _NamedText: TypeAlias = tuple[str, MatchKind, str]
 
@@ -178,7 +179,7 @@ class _Wire(Struct, frozen=True):
     fraction too, which takes hours."""
 
     between: tuple[str, str] | None = None
-    pairs: tuple[tuple[str, _Weight | None, _Weight | None, bool, tuple[_Weight, _Weight]], ...] = ()
+    pairs: Annotated[tuple[_Pair, ...], msgspec.Meta(max_length=1_024)] = ()
     matches: tuple[tuple[str, _Match], ...] = ()
     mirrors: tuple[tuple[str, tuple[_Match, ...], Annotated[int, msgspec.Meta(ge=0, le=100)]], ...] = ()
     made: tuple[str, ...] = ()

@@ -103,6 +103,17 @@ def test_a_server_that_nobody_declared_gets_the_methods_of_the_template() -> Non
     assert endpoint_of(WebQuery(url=url, method="POST"), DECLARED) == MetricEndpoint(url=url)
 
 
+def test_a_person_may_ask_all_urls_of_a_template_from_their_own_machine() -> None:
+    """`rollouts analyze` sends what they could send themselves, a request for a token too."""
+    source = WebQuery(url="https://own.example", authentication=OWN)
+
+    question = question_to(source, DECLARED, window_of(source, 0.0), anywhere=True)
+
+    assert not isinstance(question, NoEvidence)
+    assert question.endpoint.declared
+    assert question.endpoint.credentials == ClientCredentials("https://login.example", "i", Secret("s"), declared=True)
+
+
 def test_a_template_with_a_user_and_a_password_uses_them() -> None:
     """In place of the declared identity, at a declared server and at any other."""
     own = BasicAuth(username="me", password="p")

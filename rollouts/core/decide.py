@@ -41,7 +41,15 @@ from rollouts.core.lifecycle.progress import (
 from rollouts.core.lifecycle.update import take_up
 from rollouts.core.model.changes import RecordCommands, apply
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskPods, Decision, Notice, PatchReplicaSet, RemoveAnnotation
+from rollouts.core.model.intents import (
+    AskPods,
+    CreateAnalysisRun,
+    Decision,
+    Intent,
+    Notice,
+    PatchReplicaSet,
+    RemoveAnnotation,
+)
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import AbortNote, RolloutStatus, Verb
@@ -263,15 +271,22 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
     times = (plan.wake_at_s, look_again_s, deadline_s, stalls_at_s(status.waiting_for))
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
+    begins = CreateAnalysisRun in map(type, plan.intents)
     read = begun.reading.notices(done.seen) if begun.reading.fresh else ()
     return Decision(
-        intents=(*plan.intents, *off),
+        intents=(*(_without_runs(plan.intents) if begins and off else plan.intents), *off),
         status=status,
-        # People and gates wait for the new step; pods that it no longer needs leave in this pass or in the next one.
-        status_first=stepped and not off,  # a `true` is removed before status shows what the next one means
+        # People and gates wait for the new step; pods that it no longer needs leave in this pass or in the next one. A run
+        # counts only if what it was asked for with is on record before it exists.
+        status_first=(stepped or begins) and not off,  # a `true` is removed before status shows what the next one means
         requeue_at_s=earliest(times, after_s=done.now_s),
         notices=(*begun.notices, *read, *outlived, *plan.notices, *_changes(recorded, status, begun.reading)),
     )
+
+
+def _without_runs(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
+    """The intents without runs to create: in a pass that writes its status last, they come with the next one."""
+    return tuple(each for each in intents if not isinstance(each, CreateAnalysisRun))
 
 
 def _shows(status: RolloutStatus) -> tuple[object, ...]:

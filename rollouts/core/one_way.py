@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.lifecycle.analyses import run_of
+from rollouts.core.lifecycle.analyses import believed_run
 from rollouts.core.lifecycle.commands import abort_asked, is_declared, retry_asked, rollback_target
 from rollouts.core.model.analysis import AnalysisPhase, AnalysisRecord, OnFailure
 from rollouts.core.model.changes import (
@@ -108,7 +108,7 @@ def _fresh_verdict(ctx: PassContext) -> Contribution | None:
     """Records the verdict of a run, and with it the abort that follows from a failure."""
     for gate, analysis in guarding(ctx).items():
         record = analysis_of(ctx.status, gate)
-        run = run_of(ctx, record)
+        run = believed_run(ctx, record)
         if record is None or record.phase.over or run is None or not run.phase.over:
             continue
         judged = replace(record, phase=run.phase, message=run.message, at_s=ctx.now_s)

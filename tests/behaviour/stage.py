@@ -418,9 +418,10 @@ def _route(manifest: Manifest) -> list[Any]:
 
 
 def _without_times(value: Any) -> Any:
+    """Without what differs from one run to the next: times, and the uids of AnalysisRuns."""
     match value:
         case dict():
-            return {key: _without_times(item) for key, item in value.items() if key not in TIMES}
+            return {key: _without_times(item) for key, item in value.items() if key not in (*TIMES, "uid")}
         case list():
             return [_without_times(item) for item in value]
         case _:

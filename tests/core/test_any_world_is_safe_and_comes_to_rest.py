@@ -52,7 +52,7 @@ from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.config_moves import CONFIGURATION, OF_SECRETS
 from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs
 from tests.core.load_moves import LOAD
-from tests.core.measured_runs import runs_ended, runs_measured
+from tests.core.measured_runs import RUNS, runs_measured
 from tests.core.model import World, annotated, deleted, orphaned, router, service, snapshot, world
 from tests.core.worlds import (
     applied_again,
@@ -201,7 +201,6 @@ def _each(there: World, number: int) -> str:
     return there.replica_sets[number % len(there.replica_sets)].revision if there.replica_sets else "a"
 
 
-PHASES = (AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR, AnalysisPhase.SUCCESSFUL)
 SPLITS = (ALL_TO_STABLE, Split(Fraction(1, 2)), None)
 
 
@@ -223,13 +222,7 @@ ENVIRONMENT: dict[str, Move] = {
     "a route is edited": lambda there, i, j: with_route(there, _route(there, i), split=SPLITS[j % 3]),
     "a route goes": lambda there, i, _j: without_route(there, _route(there, i)),
     "a route is put back": lambda there, i, _j: route_put_back(there, i),
-    "runs are measured": lambda there, i, _j: runs_measured(there, limit=i + 1),
-    "a run ends": lambda there, i, j: runs_measured(there, PHASES[i % len(PHASES)], limit=j % 2 + 1),
-    "runs that were told to end do": lambda there, _i, _j: runs_ended(there),
-    "somebody ends a run": lambda there, _i, _j: replace(
-        there, runs=tuple(replace(each, terminate=True) for each in there.runs)
-    ),
-    "a run is deleted": lambda there, i, _j: replace(there, runs=there.runs[: i % 3]),
+    **RUNS,
     "a template goes, or comes back": lambda there, i, _j: replace(there, templates_wrong="no such template" * (i % 2)),
     "pods fail": lambda there, i, j: replica_sets_caught_up(pods_unready(there, _each(there, i), limit=j + 1)),
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),

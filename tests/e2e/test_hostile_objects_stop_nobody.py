@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.e2e.manifests import canary, service
+from tests.e2e.manifests import Manifest, canary, service
 from tests.e2e.stage import Stage, current
 from tests.lab.control_plane import ControlPlane
 
@@ -42,6 +42,45 @@ def test_deep_and_large_objects_are_their_authors_trouble(control_plane: Control
     second = current(stage.until("rollouts", "web", lambda one: current(one) != first))
     stage.wait_ready("web")
     stage.until_pods("web", {second: 4})
+
+
+def test_a_run_made_in_place_of_the_controllers_is_not_believed(stage: Stage) -> None:
+    """It has the name, the labels and the owner of the controller's, and a metric that succeeds. It promoted the revision."""
+    pods: Manifest = {"provider": {"kubernetes": {}}}
+    hard = {"name": "hard", "initialDelay": "10m", **pods}
+    template = {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "AnalysisTemplate",
+        "metadata": {"name": "hard"},
+        "spec": {"metrics": [hard]},
+    }
+    steps: list[Manifest] = [{"setWeight": 50}, {"analysis": {"templates": [{"templateName": "hard"}]}}]
+    stage.apply(template, canary("forged", replicas=2, steps=steps))
+    stage.wait_ready("forged")
+    stage.set_image("forged", "web:2")
+    asked = stage.until("rollouts", "forged", lambda one: any("uid" in each for each in _analyses(one)))
+    name, stable = _analyses(asked)[0]["run"], asked["status"]["stableRevision"]
+    run = stage.get("analysisruns", name)
+
+    stage.kubectl("delete", "analysisrun", name)
+    metadata = {part: run["metadata"][part] for part in ("name", "labels", "annotations", "ownerReferences")}
+    easy = {"name": "easy", "successCondition": "true", **pods}
+    stage.apply(
+        {**{part: run[part] for part in ("apiVersion", "kind")}, "metadata": metadata, "spec": {"metrics": [easy]}}
+    )
+
+    told = stage.until(
+        "rollouts", "forged", lambda one: "AnalysisInvalid" in json.dumps(one["status"].get("waitingFor"))
+    )
+    assert f"kubectl delete analysisrun {name}" in told["status"]["waitingFor"]["message"]
+    stage.until("analysisruns", name, lambda one: one.get("status", {}).get("phase") == "Successful")
+    assert stage.get("rollouts", "forged")["status"]["stableRevision"] == stable
+    assert not [each for each in _analyses(stage.get("rollouts", "forged")) if each["phase"] == "Successful"]
+
+
+def _analyses(rollout: Manifest) -> list[Manifest]:
+    found: list[Manifest] = rollout.get("status", {}).get("analyses", [])
+    return found
 
 
 def rollouts(plane: ControlPlane, *arguments: str) -> str:

@@ -14,6 +14,7 @@ from rollouts.core.model.steps import Analyze, SetWeight
 from tests.core.measured_runs import runs_measured
 from tests.core.model import snapshot
 from tests.core.worlds import edited, running, settled
+from tests.invariants.analyses import FORGED
 from tests.invariants.every import broken_by
 
 CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
@@ -68,6 +69,17 @@ def test_s7_a_success_of_another_revisions_run() -> None:
     seen = replace(seen, runs=tuple(replace(each, revision="a") for each in seen.runs))
 
     assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, GOOD)))
+
+
+def test_s7_a_verdict_of_a_run_that_somebody_forged() -> None:
+    """It has the name that is on record, and another uid, another spec, or a spec that was edited and edited back."""
+    seen = _waiting(AT_STEP, GOOD)
+    judged = replace(seen.status, analyses=_judged(seen, GOOD))
+    assert "S7" not in _rules(seen, judged)
+
+    for forged in ({"uid": FORGED}, {"spec_hash": FORGED}, {"generation": 3}):
+        runs = tuple(replace(each, **forged) for each in seen.runs)
+        assert "S7" in _rules(replace(seen, runs=runs), judged), forged
 
 
 def test_s7_a_verdict_that_changes() -> None:

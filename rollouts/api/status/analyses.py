@@ -27,6 +27,8 @@ def record_to_wire(record: AnalysisRecord) -> Manifest:
         "at": format_time(record.at_s),
         "passed": record.passed or None,
         "backToWeight": None if record.back_to_percent is None else weight_to_wire(record.back_to_percent),
+        "specHash": record.spec_hash or None,
+        "uid": record.uid or None,
     }
     return {name: value for name, value in wire.items() if value is not None}
 
@@ -42,6 +44,8 @@ def record_from_wire(wire: Reader) -> AnalysisRecord:
         at_s=wire.need_time("at"),
         passed=wire.flag("passed"),
         back_to_percent=_back_to(wire),
+        spec_hash=wire.text("specHash"),
+        uid=wire.text("uid"),
     )
 
 

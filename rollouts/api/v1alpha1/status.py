@@ -232,6 +232,12 @@ class AnalysisStatus(Wire):
         None,
         description="The weight to which the verdict took the canary back, until somebody promotes, retries or aborts it.",
     )
+    spec_hash: str | None = Field(
+        None, description="SHA-256 of the spec that the run was asked for with; a run with another spec does not count."
+    )
+    uid: str | None = Field(
+        None, description="uid of the run, once it was seen with that spec; a run with another uid does not count."
+    )
 
 
 class AutoscalerStatus(Wire):

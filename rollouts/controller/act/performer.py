@@ -50,7 +50,7 @@ from rollouts.errors import (
 )
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
-from rollouts.objects import POD, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import ANALYSIS_RUN, POD, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
 _VERDICTS = b'"analyses"'  # the field of status, as the API server answers with it
@@ -240,7 +240,9 @@ class Performer:
 
     async def _create(self, key: Key, call: Create) -> None:
         try:
-            answer = await self._client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER)
+            # A field that an older CRD drops would be missing in what is measured, and in the hash by which the run is known.
+            strict = call.kind == ANALYSIS_RUN
+            answer = await self._client.create(call.kind, key.namespace, call.manifest, FIELD_MANAGER, strict=strict)
             made = metadata_of(answer)
         except ApiExists as exc:
             # Most likely it is ours: the answer to an earlier attempt was lost, or our store is behind.

@@ -14,7 +14,6 @@ from rollouts.api.status.wire import merge_patch
 from rollouts.cluster.decoding import json_object
 from rollouts.cluster.structs import AnalysisRunObject, Partial
 from rollouts.controller.analysis.measuring import Taken
-from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.run import next_number
 from rollouts.core.analysis.run_spec import RunSpec
@@ -22,7 +21,6 @@ from rollouts.core.analysis.time_to_live import TimeToLive
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid, SpecProblem
-from rollouts.manifests.ownership import NAME, REVISION
 from rollouts.objects import Manifest
 
 STATUS_MAX_BYTES = 1_000_000
@@ -88,20 +86,6 @@ def patch_to(status: RunStatus, *, read: RunStatusRead, seen: AnalysisRunObject)
     if status == read.status and not read.problems:
         return {}
     return merge_patch(json_object(bytes(seen.status)), run_status_to_wire(status))
-
-
-def measured_run(seen: AnalysisRunObject, *, started_at_s: float) -> MeasuredRun:
-    """What sources need to know of the run."""
-    metadata = seen.metadata
-    labels = metadata.labels or {}
-    return MeasuredRun(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        rollout=labels.get(NAME, ""),
-        revision=labels.get(REVISION, ""),
-        started_at_s=started_at_s,
-    )
 
 
 def not_recorded(taken: Mapping[str, Taken], status: RunStatus) -> dict[str, Measurement]:

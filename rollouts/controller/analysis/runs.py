@@ -19,11 +19,13 @@ from rollouts.cluster.structs import AnalysisRunObject, Metadata, RolloutObject
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.analysis.measuring import Measuring
 from rollouts.controller.analysis.sources import MeasurementSource, SourceName
-from rollouts.controller.analysis.worker import RunWorker
+from rollouts.controller.analysis.worker import About, RunWorker
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.optional_watch import OptionalWatch
 from rollouts.controller.workqueue.queue import WorkQueue
+from rollouts.core.model.analysis import AnalysisRecord
+from rollouts.manifests.ownership import NAME, REVISION, name_label
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Key, Kind
 from rollouts.ports import ApiServer, Clock
 from rollouts.telemetry import Telemetry
@@ -76,6 +78,7 @@ class AnalysisRuns:
             measuring=self._measuring,
             client=client,
             keeps=self._is_awaited,
+            about=self._about,
             events=events,
             telemetry=telemetry,
             clock=clock,
@@ -121,12 +124,33 @@ class AnalysisRuns:
 
     def _is_awaited(self, run: Metadata) -> bool:
         """Whether the run's Rollout has not recorded its verdict yet: without the run it would measure again."""
+        rollout = self._rollout_of(run)
+        record = None if rollout is None else _record_of(run, rollout)[1]
+        return record is not None and not record.phase.over
+
+    def _about(self, run: Metadata) -> About | None:
+        """What a run measures: its labels say it, or, as tenants may edit labels, the status of the Rollout that controls it.
+
+        None while that status does not name the run.
+        """
+        labels = run.labels or {}
+        rollout = self._rollout_of(run)
+        if rollout is None:
+            return About(labels.get(NAME, ""), labels.get(REVISION, ""))
+        revision, record = _record_of(run, rollout)
+        return None if record is None else About(name_label(rollout.metadata.name), revision)
+
+    def _rollout_of(self, run: Metadata) -> RolloutObject | None:
+        """The Rollout that controls a run."""
         for owner in run.owner_references or ():
-            if not is_rollout(owner):
-                continue
-            rollout = self._rollouts.get(run.namespace, owner.name)
-            if rollout is None or rollout.metadata.uid != owner.uid:
-                continue
-            records = read_status(bytes(rollout.status)).status.analyses
-            return any(each.run == run.name and not each.phase.over for each in records)
-        return False
+            if owner.controller and is_rollout(owner):
+                rollout = self._rollouts.get(run.namespace, owner.name)
+                if rollout is not None and rollout.metadata.uid == owner.uid:
+                    return rollout
+        return None
+
+
+def _record_of(run: Metadata, rollout: RolloutObject) -> tuple[str, AnalysisRecord | None]:
+    """The revision that a Rollout updates to, and what its status says of a run; None when it does not name it."""
+    status = read_status(bytes(rollout.status)).status
+    return status.current_revision, next((each for each in status.analyses if each.run == run.name), None)

@@ -59,7 +59,7 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     """The AnalysisRun that a measurement is for.
 
     Args:
-        rollout, revision: values of its labels `rollouts.dev/name` and `rollouts.dev/revision`; "" when it has none.
+        rollout, revision: the Rollout, as its label `rollouts.dev/name` says it, and the revision that it is about; "" for none.
         started_at_s: seconds since 1970.
     """
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import structlog
+from msgspec import Struct
 
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import metadata_of
@@ -22,7 +23,6 @@ from rollouts.controller.act.render import render_notice
 from rollouts.controller.analysis.measuring import Measuring
 from rollouts.controller.analysis.reading import (
     RunStatusRead,
-    measured_run,
     needs_a_look,
     not_recorded,
     patch_to,
@@ -31,6 +31,7 @@ from rollouts.controller.analysis.reading import (
     time_to_live_of,
     within_limits,
 )
+from rollouts.controller.analysis.sources import MeasuredRun
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.core.analysis.measurement import RunStatus
@@ -64,6 +65,12 @@ REFUSED_RETRY_S = 300.0  # quotas and admission policies change without an event
 CRASHED_RETRY_S = 30.0
 CRASHED_HOLD_S = 1.0
 KEPT_AGAIN_S = 60.0
+UNNAMED_AGAIN_S = 5.0
+
+_UNNAMED = (
+    "the Rollout that controls this run has not asked for it: status.analyses does not name it, so it measures nothing; "
+    "delete it, or remove the owner reference to measure by its labels"
+)
 
 _REASONS = {
     AnalysisPhase.SUCCESSFUL: Reason.ANALYSIS_SUCCESSFUL,
@@ -74,6 +81,17 @@ _REASONS = {
 
 Keeps: TypeAlias = Callable[[Metadata], bool]
 """Whether a run that is over must stay although its time has come."""
+
+
+class About(Struct, frozen=True):
+    """The Rollout and the revision that a run is about; "" where nothing says it."""
+
+    rollout: str
+    revision: str
+
+
+Tells: TypeAlias = Callable[[Metadata], About | None]
+"""What a run is about; None while the Rollout that controls it does not name it in its status."""
 
 log = structlog.get_logger()
 
@@ -86,6 +104,8 @@ class _Known:
         spec: of that generation, or what is wrong with it.
         written: resourceVersion of our last write; what follows from it was done in the look that wrote it.
         recorded: the status of that version, so that the next look need not decode it.
+        about: what it measures, once that is known; it never changes.
+        unnamed: an earlier look found that its Rollout does not name it.
     """
 
     uid: str
@@ -93,6 +113,8 @@ class _Known:
     spec: RunSpec | SpecInvalid
     written: str = ""
     recorded: RunStatus | None = None
+    about: About | None = None
+    unnamed: bool = False
 
 
 class RunWorker:
@@ -112,6 +134,7 @@ class RunWorker:
         measuring: Measuring,
         client: Client,
         keeps: Keeps,
+        about: Tells,
         events: EventSender,
         telemetry: Telemetry,
         clock: Clock,
@@ -123,6 +146,7 @@ class RunWorker:
         self._measuring = measuring
         self._client = client
         self._keeps = keeps
+        self._about = about
         self._events = events
         self._telemetry = telemetry
         self._clock = clock
@@ -196,7 +220,18 @@ class RunWorker:
         if isinstance(known.spec, SpecInvalid):
             await self._record(key, seen, read, _refused(read.status, known.spec, now_s))
             return
+        known.about = known.about or self._about(seen.metadata)
+        if known.about is None and not known.spec.terminate:
+            await self._unnamed(key, seen, read, known)
+            return
         await self._measure(key, seen, read, known.spec, now_s)
+
+    async def _unnamed(self, key: Key, seen: AnalysisRunObject, read: RunStatusRead, known: _Known) -> None:
+        """Measures nothing for a run that its Rollout does not name, and would not count; the second look says so in the run."""
+        if known.unnamed:
+            await self._record(key, seen, read, replace(read.status, message=_UNNAMED))
+        known.unnamed = True
+        self._queue.add_at(key, self._clock.monotonic_s() + UNNAMED_AGAIN_S)
 
     async def _measure(
         self, key: Key, seen: AnalysisRunObject, read: RunStatusRead, spec: RunSpec, now_s: float
@@ -206,9 +241,10 @@ class RunWorker:
         if spec.terminate:
             self._measuring.give_up(uid)
         taken = self._measuring.taken(uid)
+        status = replace(read.status, message="") if read.status.message == _UNNAMED else read.status
         decision = decide_run(
             spec.rules,
-            read.status,
+            status,
             measured=not_recorded(taken, read.status),
             asked=self._measuring.asked(uid),
             terminate=TERMINATED if spec.terminate else "",
@@ -224,7 +260,15 @@ class RunWorker:
         if known is None or known.uid != seen.metadata.uid:
             return  # it was deleted while its status was written
         started_at_s = decision.status.started_at_s
-        run = measured_run(seen, started_at_s=now_s if started_at_s is None else started_at_s)
+        about = known.about or About("", "")  # one that ends begins nothing
+        run = MeasuredRun(
+            namespace=key.namespace,
+            name=key.name,
+            uid=seen.metadata.uid,
+            rollout=about.rollout,
+            revision=about.revision,
+            started_at_s=now_s if started_at_s is None else started_at_s,
+        )
         metrics = {metric.rules.name: metric for metric in spec.metrics}
         for due in decision.due:
             self._measuring.ask(key, run, metrics[due.metric], due)

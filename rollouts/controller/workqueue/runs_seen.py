@@ -17,7 +17,8 @@ from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.structs import AnalysisRunObject, Metadata
 from rollouts.core.analysis.measurement import MetricResult
 from rollouts.core.analysis.schedule import shortest_s
-from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
+from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import REVISION
@@ -55,7 +56,7 @@ def unread(run: UnreadableObject) -> RunSeen:
 
 def _read(run: AnalysisRunObject, known: RunSeen | None) -> RunSeen:
     status, _ = read_run_status(json_object(bytes(run.status)), latest=1)
-    return _run(
+    found = _run(
         run.metadata,
         phase=status.phase,
         message=(status.message or ("" if status.phase.over else _last_measured(status.results)))[:MESSAGE_MAX],
@@ -65,6 +66,8 @@ def _read(run: AnalysisRunObject, known: RunSeen | None) -> RunSeen:
         completed_at_s=status.completed_at_s if status.phase.over else None,
         shortest_s=_shortest_s(run) if known is None else known.shortest_s,  # nobody changes the metrics of a run
     )
+    same_spec = known is not None and known.generation == found.generation
+    return replace(found, spec_hash=known.spec_hash if known and same_spec else run_spec_hash(bytes(run.spec)))
 
 
 def _run(
@@ -94,6 +97,7 @@ def _run(
         deleting=metadata.deletion_timestamp is not None,
         completed_at_s=completed_at_s,
         shortest_s=shortest_s,
+        generation=metadata.generation,
     )
 
 

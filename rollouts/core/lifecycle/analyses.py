@@ -2,6 +2,9 @@
 
 A gate is passed by a success or by a person, never by the absence of evidence. A run's name is bound to the update, the attempt
 and the gate, so no update is judged by the run of another one, and a creation that is sent twice makes one run.
+
+Tenants may make runs with our labels and owner reference, and only we write `status` of a Rollout and of runs. So what a run says
+counts once its uid is on record there, and its uid only comes on record with the spec that was on record before it was made.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from rollouts.core.model.analysis import (
     RunSeen,
 )
 from rollouts.core.model.changes import RecordAnalysis, StatusChange
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Intent, TerminateAnalysisRun
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json, short_hash
@@ -32,6 +36,9 @@ ERRORS_TOLD = 3
 """So many errors in a row may be a restart of the server; with more the wait says what a person can do."""
 TOLD_S = 10.0
 """A run that can be over sooner says nothing of how long it takes."""
+_REPLACED = "was made by somebody else in place of the one that is on record in status"
+_OTHER = "was not made by the controller: its spec is not the one that is on record in status"
+_EDITED = "was edited: its spec is not what the controller has written"
 _NAME_MAX = 63  # a Job that measures for a run carries the run's name as a label
 
 
@@ -76,6 +83,28 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
     run = run_of(ctx, record)
     if record is None or run is None:
         return _beginning(ctx, gate, number=record.number if record is not None else 1, begins=begins)
+    if not run.spec_hash or is_believed(record, run):
+        return _waiting(ctx, gate, run)
+    return _not_believed(ctx, gate, record, run, begins=begins)
+
+
+def _not_believed(ctx: PassContext, gate: AnalysisGate, record: AnalysisRecord, run: RunSeen, *, begins: bool) -> Guard:
+    """What follows while a run is not on record by its uid and its spec: it comes on record, or never counts."""
+    if record.uid:
+        replaced = run.uid != record.uid
+        return _distrusting(ctx, gate, run, _REPLACED if replaced else _EDITED)
+    if record.spec_hash:
+        if _is_as_written(run, record.spec_hash):
+            return _first_seen(ctx, gate, replace(record, uid=run.uid), run)
+        return _distrusting(ctx, gate, run, _OTHER)
+    draft = ctx.seen.drafts.get(gate)  # the controller that asked for it noted no hash
+    known = draft.spec_hash if isinstance(draft, RunDraft) and not run.phase.over else ""
+    if known and _is_as_written(run, known):
+        return _first_seen(ctx, gate, replace(record, spec_hash=known, uid=run.uid), run)
+    return _beginning(ctx, gate, number=record.number + 1, begins=begins)
+
+
+def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
     said = f": {run.message}" if run.message else ""
     ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
     told = f"{_place(gate)}: waiting for AnalysisRun {run.name}{_how_long(run)}{said}{_what_helps(ctx, run)}"
@@ -83,8 +112,40 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
     return Guard(gate=gate, wait=wait, measured=run.measured, ending=ending)
 
 
+def _first_seen(ctx: PassContext, gate: AnalysisGate, known: AnalysisRecord, run: RunSeen) -> Guard:
+    """Records which run it is. It counts from the next pass on, which sees that on record."""
+    return Guard(gate=gate, wait=_waiting(ctx, gate, run).wait, changes=(RecordAnalysis(known),))
+
+
+def _distrusting(ctx: PassContext, gate: AnalysisGate, run: RunSeen, why: str) -> Guard:
+    """Waits for a person: to make another one instead would only help whoever goes on replacing them."""
+    namespace = ctx.seen.rollout.namespace
+    told = (
+        f"{_place(gate)}: AnalysisRun {run.name} {why}, so nothing that it says counts; to measure again, delete it: "
+        f"kubectl delete analysisrun {run.name} -n {namespace}; to go back: {ctx.command('abort')}"
+    )
+    return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, told))
+
+
+def is_believed(record: AnalysisRecord, run: RunSeen) -> bool:
+    """Whether the run is the one on record, and nothing but `terminate` was written into its spec since."""
+    written_once = run.generation <= (2 if run.terminate else 1)
+    return bool(record.uid) and (run.uid, run.spec_hash) == (record.uid, record.spec_hash) and written_once
+
+
+def _is_as_written(run: RunSeen, spec_hash: str) -> bool:
+    """Whether its spec has always been this one. Who edits it to be so may have had something else measured before."""
+    return run.spec_hash == spec_hash and run.generation <= 1
+
+
+def believed_run(ctx: PassContext, record: AnalysisRecord | None) -> RunSeen | None:
+    """The run of a record, if what it says counts."""
+    run = run_of(ctx, record)
+    return run if record is not None and run is not None and is_believed(record, run) else None
+
+
 def run_of(ctx: PassContext, record: AnalysisRecord | None) -> RunSeen | None:
-    """The run of a record; None when it does not exist (yet, or any more)."""
+    """The run that has the name of a record; None when it does not exist (yet, or any more)."""
     if record is None:
         return None
     return next((each for each in ctx.seen.runs if each.name == record.run and not each.deleting), None)
@@ -155,16 +216,26 @@ def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: boo
     if not ctx.durable or draft is None or draft.latest != revision:
         wait = Wait(Reason.ANALYSIS_RUNNING, f"{place}: the analysis of revision {revision} begins")
         return Guard(gate=gate, wait=wait, begun=False)
-    name = run_name(ctx, gate, number)
+    number, name = _free_name(ctx, gate, number)
     if name in ctx.seen.taken_runs:
         why = f"the name {name} belongs to an AnalysisRun of another owner: delete it"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, f"{place}: {why}"), begun=False)
     return _created(ctx, gate, number, name, draft)
 
 
+def _free_name(ctx: PassContext, gate: AnalysisGate, number: int) -> tuple[int, str]:
+    """The first number, from this one on, under which there is no run: one that is there already was not asked for now."""
+    there = {each.name for each in ctx.seen.runs}
+    while (name := run_name(ctx, gate, number)) in there:
+        number += 1
+    return number, name
+
+
 def _created(ctx: PassContext, gate: AnalysisGate, number: int, name: str, draft: RunDraft) -> Guard:
     status = ctx.status
-    record = AnalysisRecord(gate=gate, number=number, run=name, phase=AnalysisPhase.PENDING, at_s=ctx.now_s)
+    record = AnalysisRecord(
+        gate=gate, number=number, run=name, phase=AnalysisPhase.PENDING, at_s=ctx.now_s, spec_hash=draft.spec_hash
+    )
     create = CreateAnalysisRun(
         name=name, gate=gate, revision=status.current_revision, attempt=status.attempt, draft=draft
     )
@@ -198,9 +269,14 @@ def _what_helps(ctx: PassContext, run: RunSeen) -> str:
 
 
 def _is_noted(status: RolloutStatus, record: AnalysisRecord) -> bool:
-    """Whether status names the run already, as it does when the run was deleted, or its creation failed."""
+    """Whether status asks for the run already, as it does when its creation failed."""
     noted = analysis_of(status, record.gate)
-    return noted is not None and (noted.run, noted.phase) == (record.run, record.phase)
+    return noted is not None and (*(noted.run, noted.phase, noted.spec_hash, noted.uid),) == (
+        record.run,
+        record.phase,
+        record.spec_hash,
+        record.uid,
+    )
 
 
 def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:

@@ -101,6 +101,7 @@ def runs_after(
                 gate=intent.gate,
                 revision=intent.revision,
                 created_at_s=now_s,
+                spec_hash=intent.draft.spec_hash,
             )
             return (*runs, made)
         case TerminateAnalysisRun(uid=uid):

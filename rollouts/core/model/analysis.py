@@ -5,6 +5,8 @@ How metrics are measured and judged is none of the policy's business: `core/anal
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,6 +14,8 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+
+from rollouts.core.model.revision import canonical_json
 
 
 class AnalysisPhase(StrEnum):
@@ -119,6 +123,11 @@ class RunDraft:
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    @property
+    def spec_hash(self) -> str:
+        """What identifies the spec; worked out at each use."""
+        return run_spec_hash(self.spec_json)
+
 
 class DraftProblem(Struct, frozen=True):
     """Why no run can be made now: a template is missing, or it is wrong together with the arguments.
@@ -131,6 +140,28 @@ class DraftProblem(Struct, frozen=True):
 
 
 Draft: TypeAlias = RunDraft | DraftProblem
+
+
+def run_spec_hash(spec_json: bytes) -> str:
+    """SHA-256 of a run's spec as the API server keeps it: without nulls, 1.0 as 1, and without `terminate`, which may change.
+
+    It is not shortened: whoever may make runs must not find another spec with the same hash. `UNREADABLE` for what is no JSON.
+    """
+    try:
+        spec = json.loads(spec_json or b"{}", parse_float=_number)
+        known = {name: value for name, value in spec.items() if name != "terminate"} if isinstance(spec, dict) else spec
+        return hashlib.sha256(canonical_json(known)).hexdigest()
+    except (ValueError, RecursionError):
+        return UNREADABLE
+
+
+UNREADABLE = "unreadable"
+"""In place of the hash of a spec that nobody can read: no spec of ours has it."""
+
+
+def _number(text: str) -> float | int:
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 class RunSeen(Struct, frozen=True, kw_only=True):
@@ -146,6 +177,8 @@ class RunSeen(Struct, frozen=True, kw_only=True):
         completed_at_s: when it was over; None before.
         shortest_s: from its start to its earliest success; infinity when a metric goes on until somebody ends it; None when
             that is not known.
+        spec_hash: of its spec as it is now; "" for a run that cannot be read.
+        generation: how often its spec was written.
     """
 
     name: str
@@ -162,6 +195,8 @@ class RunSeen(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     completed_at_s: float | None = None
     shortest_s: float | None = None
+    spec_hash: str = ""
+    generation: int = 1
 
 
 class AnalysisRecord(Struct, frozen=True, kw_only=True):
@@ -174,6 +209,8 @@ class AnalysisRecord(Struct, frozen=True, kw_only=True):
         at_s: when the run was asked for; of a verdict: when it was recorded.
         passed: somebody promoted the revision past a verdict that holds it.
         back_to_percent: the weight to which the verdict has taken the canary back (`onFailure: stepBack`); None for any other.
+        spec_hash: of the spec that the run was asked for with; "" in a record of a controller that kept none.
+        uid: of the run, once it was seen with that spec; "" before. Nothing that a run says counts before.
     """
 
     gate: AnalysisGate
@@ -184,6 +221,8 @@ class AnalysisRecord(Struct, frozen=True, kw_only=True):
     at_s: float = 0.0
     passed: bool = False
     back_to_percent: int | Fraction | None = None
+    spec_hash: str = ""
+    uid: str = ""
 
     @property
     def held(self) -> bool:

@@ -99,7 +99,7 @@ class Reason(StrEnum):
     )
     ANALYSIS_INVALID = (
         "AnalysisInvalid",
-        "An analysis cannot begin: a template is missing or wrong, or the name of its AnalysisRun is taken.",
+        "An analysis cannot go on: a template is missing or wrong, or the AnalysisRun of its name is not the controller's.",
     )
     AUTOSCALER_NOT_SETTLED = "AutoscalerNotSettled", "Waits until the autoscaler scales nothing any more."
     NO_HEADROOM = "NoHeadroom", "The autoscaler is too near its maximum for the next step."

@@ -16,6 +16,7 @@ from rollouts.core.model.analysis import (
     AnalysisKind,
     AnalysisPhase,
     RunSeen,
+    run_spec_hash,
 )
 from rollouts.core.model.frozen import replace
 from rollouts.objects import Key
@@ -71,6 +72,7 @@ def test_a_run_is_seen_with_its_place_and_its_verdict() -> None:
         message="too many errors",
         deleting=True,
         completed_at_s=9.0,
+        spec_hash=run_spec_hash(b"{}"),
     )
 
 

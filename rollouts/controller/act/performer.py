@@ -251,7 +251,9 @@ class Performer:
             except ApiNotFound:
                 raise ApiConflict(f"{call.kind.kind} {call.name} was deleted while the controller read it") from exc
             if not is_controlled_by(made, key, call.owner_uid) or (made.labels or {}).get(REVISION) != call.revision:
-                raise ApiExists(f"{call.kind.kind} {call.name} exists and is not controlled by this Rollout") from exc
+                raise ApiExists(
+                    f"{call.kind.kind} {call.name} exists and is not controlled by this Rollout: delete it, or rename the Rollout"
+                ) from exc
             if made.deletion_timestamp is not None:
                 raise ApiConflict(f"{call.kind.kind} {call.name} is being deleted") from exc
         except ApiNotFound as exc:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.core.context.waits import NOT_SEEN
+from rollouts.core.context.waits import NOT_SEEN, REFUSED
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.reasons import Reason
@@ -70,15 +70,19 @@ def stopped_status(
             since_s=before.since_s if before is not None and before.status is true else now_s,
             observed_generation=generation,
         )
-    waiting_for = status.waiting_for
-    if reason in NOT_SEEN:
-        since_s = waiting_for.since_s if waiting_for is not None and waiting_for.reason is reason else now_s
-        waiting_for = WaitingFor(reason, message, since_s, None)
     return replace(
         status,
         phase=Phase.DEGRADED,
         message=message,
-        waiting_for=waiting_for,
+        waiting_for=_waiting_for(status.waiting_for, reason, message, now_s=now_s),
         observed_generation=generation,
         conditions=tuple(conditions.values()),
     )
+
+
+def _waiting_for(before: WaitingFor | None, reason: Reason, message: str, *, now_s: float) -> WaitingFor:
+    """What stops the Rollout. A wait for its pods or for people goes on, with its times: the progress deadline goes by them."""
+    if before is None or before.reason in NOT_SEEN | REFUSED or reason in NOT_SEEN:
+        since_s = before.since_s if before is not None and before.reason is reason else now_s
+        return WaitingFor(reason, message, since_s, None)
+    return replace(before, message=message)

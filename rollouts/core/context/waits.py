@@ -25,6 +25,9 @@ PAUSES = frozenset(
 NOT_SEEN = {Reason.OBJECT_UNREADABLE, Reason.WATCH_FAILED}
 """Waits because the controller cannot read or watch an object; they say nothing about the revision."""
 
+REFUSED = {Reason.NAME_TAKEN, Reason.API_FORBIDDEN, Reason.API_REFUSED}
+"""Waits because a write was refused. The progress deadline goes by the wait that the pass had decided on."""
+
 CONFIG_HOLDS = {
     Reason.CONFIG_NOT_READ,
     Reason.CONFIG_SETTLING,
@@ -51,6 +54,7 @@ NOT_HELD_UP = (
     | AUTOSCALING_HOLDS
     | {Reason.SCALE_DOWN_DELAY, Reason.RETRY_NEEDED, Reason.ROLLED_BACK, Reason.DRAINING, Reason.ANALYSIS_RUNNING}
     | NOT_SEEN
+    | REFUSED
 )
 """Waits that no progress deadline ends."""
 

@@ -19,9 +19,11 @@ from rollouts.core.decide import decide
 from rollouts.core.model.after import after
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, OnFailure, RunDraft, RunSeen
 from rollouts.core.model.autoscaling import AutoscalerSeen, AutoscalingSeen, ContainerUse, ScalingCondition
+from rollouts.core.model.config import ConfigRef, CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
+    AskConfig,
     AskFeatures,
     AskLive,
     AskPods,
@@ -319,6 +321,8 @@ class _Forecast:
                 self._measured(gate)
                 runs = [_successful(each) if each.name == name else each for each in self.seen.runs]
                 self.seen = replace(self.seen, runs=tuple(runs))
+            case AskConfig(ref):
+                self.seen = replace(self.seen, copies=tuple(_as_named(each, ref) for each in self.seen.copies))
             case AskPods():
                 self.seen = replace(self.seen, pods=_as_counted(self.seen))
             case AskAutoscaling():
@@ -430,6 +434,11 @@ def _caught_up(replica_set: ReplicaSet) -> ReplicaSet:
         available=available,
         terminating=None if replica_set.terminating is None else 0,
     )
+
+
+def _as_named(copy: CopySeen, ref: ConfigRef) -> CopySeen:
+    """The copy as a read would find it: nobody has replaced it."""
+    return replace(copy, checked=True) if copy.name == ref.name else copy
 
 
 def _as_counted(seen: Snapshot) -> PodsSeen:

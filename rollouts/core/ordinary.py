@@ -22,6 +22,7 @@ from rollouts.core.lifecycle.config_copies import (
     with_copies,
 )
 from rollouts.core.lifecycle.copy_owners import copy_owners
+from rollouts.core.lifecycle.forged_copies import copy_checks, without_forged
 from rollouts.core.lifecycle.housekeeping import (
     coalesced,
     explained,
@@ -84,7 +85,8 @@ def as_of_now(ctx: PassContext) -> PassContext:
 def strategy_plan(ctx: PassContext) -> Contribution:
     """The step of the strategy; the update stops while a route that its sizes followed is released."""
     step = plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
-    return step if ctx.seen.config is None else with_copies(ctx, step)
+    step = step if ctx.seen.config is None else with_copies(ctx, step)
+    return without_forged(ctx, step) if ctx.seen.copies else step
 
 
 def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:
@@ -207,7 +209,7 @@ def _config(course: Course) -> Contribution:
     lost = [each for each in lost_copies(ctx) if each.use.copy not in made]
     owners = [each for each in copy_owners(ctx) if each.name not in made]
     questions = copy_questions(ctx)
-    asked = (*config_questions(ctx), *questions.intents)
+    asked = (*config_questions(ctx), *questions.intents, *copy_checks(ctx))
     held_until_s = plan.hold.deadline_s if plan is not None and plan.hold is not None else None
     return Contribution(
         intents=(*asked, *baseline_note(ctx), *lost, *owners),

@@ -52,6 +52,7 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.snapshot import EvictionRefused, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
+from tests.core.config_worlds import copy_read
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
 from tests.core.sources import Configs, asked, noted
 
@@ -91,6 +92,8 @@ def applied(there: World, intent: Intent) -> World:
 
 def _with_configuration_read(there: World, intent: AskConfig | AskSecretCopy) -> Configs:
     match intent:
+        case AskConfig(ref=ref) if any(each.name == ref.name for each in there.configs.copies):
+            return there.configs if there.configs.trouble else copy_read(there.configs, ref)
         case AskConfig(ref=ref):
             return asked(there.configs, ref)
         case AskSecretCopy(name):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rollouts.core.config.target import config_plan
-from rollouts.core.model.config import ConfigKind, ConfigRef
+from rollouts.core.model.config import ConfigKind, ConfigRef, CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import Snapshot
 from tests.core.model import World
-from tests.core.sources import meaning, removed, written
+from tests.core.sources import Configs, meaning, removed, written
+from tests.invariants.configs import FORGED, is_forged_copy
 
 CONF = ConfigRef(ConfigKind.CONFIG_MAP, "conf")
 MAYBE = ConfigRef(ConfigKind.CONFIG_MAP, "maybe", optional=True)
@@ -38,7 +39,10 @@ def source_written(there: World, content: str, name: str = "conf", **changes: bo
 
 def config_healed(there: World) -> World:
     """The world in which reads succeed, and somebody has brought back what pods need and somebody deleted."""
-    there = with_configs(there, trouble="", slow=False, forbidden=False)
+    honest = tuple(
+        each for each in there.configs.copies if not is_forged_copy(each)
+    )  # somebody deletes what status names
+    there = with_configs(there, trouble="", slow=False, forbidden=False, copies=honest)
     for name in (CONF.name, CRED.name):
         if _key(name) not in there.configs.objects:
             there = source_written(there, "v1", name)
@@ -71,6 +75,39 @@ def copy_deleted(there: World, number: int) -> World:
     copies = there.configs.copies
     kept = tuple(each for index, each in enumerate(copies) if index != number % len(copies)) if copies else ()
     return replace(there, configs=replace(there.configs, copies=kept))
+
+
+def copy_forged(there: World, number: int) -> World:
+    """Somebody deletes one of our copies and makes another one of its name, with other data."""
+    copies = there.configs.copies
+    if not copies:
+        return there
+    at, version = number % len(copies), there.version + 1
+    made = replace(
+        copies[at],
+        uid=f"{FORGED}-{version}",
+        resource_version=f"{version}-{copies[at].name}",
+        created_at_s=there.now_s,
+        checked=False,
+    )
+    return with_configs(replace(there, version=version), copies=(*copies[:at], made, *copies[at + 1 :]))
+
+
+def reads_forgotten(there: World) -> World:
+    """Another process goes on, which has read nothing yet."""
+    copies = tuple(replace(each, checked=False, forged=False, problem="") for each in there.configs.copies)
+    return with_configs(there, read={}, gone={}, copies=copies)
+
+
+def copy_read(configs: Configs, ref: ConfigRef) -> Configs:
+    """A copy is read, and shows whether it is what its name says."""
+    return replace(configs, copies=tuple(_compared(each) if each.name == ref.name else each for each in configs.copies))
+
+
+def _compared(copy: CopySeen) -> CopySeen:
+    if is_forged_copy(copy):
+        return replace(copy, forged=True, problem=f"{copy.name} is not ours: delete it")
+    return replace(copy, checked=True)
 
 
 def secret_copy_deleted(there: World, number: int = 0) -> World:

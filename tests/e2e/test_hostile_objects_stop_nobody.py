@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.e2e.manifests import Manifest, canary, service
+from tests.e2e.manifests import Manifest, canary, config_map, service
 from tests.e2e.stage import Stage, current
 from tests.lab.control_plane import ControlPlane
 
@@ -44,7 +44,7 @@ def test_deep_and_large_objects_are_their_authors_trouble(control_plane: Control
     stage.until_pods("web", {second: 4})
 
 
-def test_a_run_made_in_place_of_the_controllers_is_not_believed(stage: Stage) -> None:
+def test_a_run_made_in_place_of_the_controllers_is_not_believed(control_plane: ControlPlane, stage: Stage) -> None:
     """It has the name, the labels and the owner of the controller's, and a metric that succeeds. It promoted the revision."""
     pods: Manifest = {"provider": {"kubernetes": {}}}
     hard = {"name": "hard", "initialDelay": "10m", **pods}
@@ -62,12 +62,10 @@ def test_a_run_made_in_place_of_the_controllers_is_not_believed(stage: Stage) ->
     name, stable = _analyses(asked)[0]["run"], asked["status"]["stableRevision"]
     run = stage.get("analysisruns", name)
 
-    stage.kubectl("delete", "analysisrun", name)
     metadata = {part: run["metadata"][part] for part in ("name", "labels", "annotations", "ownerReferences")}
     easy = {"name": "easy", "successCondition": "true", **pods}
-    stage.apply(
-        {**{part: run[part] for part in ("apiVersion", "kind")}, "metadata": metadata, "spec": {"metrics": [easy]}}
-    )
+    kind = {part: run[part] for part in ("apiVersion", "kind")}
+    _replaced(control_plane, stage, name, {**kind, "metadata": metadata, "spec": {"metrics": [easy]}})
 
     told = stage.until(
         "rollouts", "forged", lambda one: "AnalysisInvalid" in json.dumps(one["status"].get("waitingFor"))
@@ -76,6 +74,47 @@ def test_a_run_made_in_place_of_the_controllers_is_not_believed(stage: Stage) ->
     stage.until("analysisruns", name, lambda one: one.get("status", {}).get("phase") == "Successful")
     assert stage.get("rollouts", "forged")["status"]["stableRevision"] == stable
     assert not [each for each in _analyses(stage.get("rollouts", "forged")) if each["phase"] == "Successful"]
+
+
+def test_a_copy_made_in_place_of_the_controllers_is_not_used_by_a_rollback(stage: Stage) -> None:
+    """It has the name, the labels, the annotations and the owner of the controller's, and other data. A rollback used it."""
+    window = {"rollbackWindow": {"revisions": 3}}
+    stage.apply(config_map("copied-config"), canary("copied", configured_by=["copied-config"], steps=[], spec=window))
+    first = current(stage.wait_ready("copied"))
+    (copy,) = stage.all("configmaps", "rollouts.dev/name=copied,rollouts.dev/config-copy=true")
+    _recolor(stage, "other")
+    second = current(stage.until("rollouts", "copied", lambda one: current(one) not in ("", first)))
+    stage.wait_ready("copied")
+    stage.until_pods("copied", {second: 4})
+
+    name = copy["metadata"]["name"]
+    metadata = {part: copy["metadata"][part] for part in ("name", "labels", "annotations", "ownerReferences")}
+    stage.kubectl("delete", "configmap", name)
+    stage.apply({**config_map(name, {"color": "evil"}, immutable=True), "metadata": metadata})
+    stage.annotate("copied", "rollback", first)
+
+    told = stage.until("rollouts", "copied", lambda one: "ConfigCopyNotUsable" in json.dumps(one["status"]))
+    assert f"ConfigMap {name} is not the copy that the controller made" in told["status"]["waitingFor"]["message"]
+    stage.until_pods("copied", {second: 4})
+
+    stage.kubectl("delete", "configmap", name)
+    _recolor(stage, copy["data"]["color"])
+    stage.until_pods("copied", {first: 4})
+    assert stage.get("configmaps", name)["data"] == copy["data"]
+
+
+def _replaced(plane: ControlPlane, stage: Stage, name: str, run: Manifest) -> None:
+    """Deletes a run and makes another one before the controller does: sooner or later an attacker is the first."""
+    runs = f"/apis/rollouts.dev/v1alpha1/namespaces/{stage.namespace}/analysisruns"
+    for _ in range(50):
+        plane.api.delete(f"{runs}/{name}")
+        if plane.api.post(runs, json=run).status_code == 201:
+            return
+    raise AssertionError(f"the controller was always the first to make {name}")
+
+
+def _recolor(stage: Stage, color: str) -> None:
+    stage.kubectl("patch", "configmap", "copied-config", "--type=merge", "-p", json.dumps({"data": {"color": color}}))
 
 
 def _analyses(rollout: Manifest) -> list[Manifest]:

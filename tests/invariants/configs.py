@@ -5,6 +5,7 @@ from __future__ import annotations
 from rollouts.core.model.config import (
     ConfigKind,
     ConfigUse,
+    CopySeen,
     SourceAbsent,
     SourceKnown,
     SourceLeftAlone,
@@ -35,11 +36,28 @@ def copies_are_safe(before: Snapshot, intent: Intent) -> list[Violation]:
         case ReleaseConfigCopy(uid=uid):
             return _has_the_owner_that_is_asked_for(before, uid, adopts=False)
         case CreateReplicaSet() if before.rollout.spec.config_refs or intent.config:
-            return _has_its_configuration(before, intent)
-        case PatchReplicaSet(replicas=int()):
-            return _has_its_secrets(before, intent)
+            return [*_has_its_configuration(before, intent), *_reads_nothing_forged(before, _names(intent.config))]
+        case PatchReplicaSet(replicas=int(replicas), uid=uid):
+            sets = [each for each in before.replica_sets if each.uid == uid and each.spec_replicas == 0 and replicas]
+            named = {name for each in sets for name in _names(each.config)}
+            return [*_has_its_secrets(before, intent), *_reads_nothing_forged(before, named)]
         case _:
             return []
+
+
+FORGED = "forged"
+"""How the uid begins of a copy that a tenant of a random world makes."""
+
+
+def is_forged_copy(copy: CopySeen) -> bool:
+    """Whether somebody else has made it, whatever anybody has found out."""
+    return copy.uid.startswith(FORGED)
+
+
+def _reads_nothing_forged(before: Snapshot, named: set[tuple[ConfigKind, str]]) -> list[Violation]:
+    """S14: no ReplicaSet gets its first pods while it names a copy that is not what its name says."""
+    forged = [each.name for each in before.copies if (each.kind, each.name) in named and is_forged_copy(each)]
+    return [Violation("S14", f"pods begin that read forged copies: {forged}")] if forged else []
 
 
 def _made_of_what_is_there(before: Snapshot, intent: CreateConfigCopy) -> list[Violation]:

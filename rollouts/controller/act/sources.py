@@ -125,6 +125,9 @@ class Sources:
             why = f"{without_values(str(exc), source)}{refusal_remedy(use.kind, str(exc))}"
             raise ApiInvalid(f"the copy of {use.kind} {use.source} is refused: {why}") from None
         if use.kind is ConfigKind.CONFIG_MAP:  # no watch shows a Secret
+            version = made.resource_version
+            known = ContentRead(uid=made.uid, resource_version=version, content=use.content, immutable=True)
+            self._contents.put((use.kind, key.namespace, use.copy), known)
             self._barrier.wrote(key, kind, use.copy, resource_version=made.resource_version, uid=made.uid)
         return None
 
@@ -168,6 +171,7 @@ class Sources:
         if why := _why_no_copy(found, call):
             message = f"{use.kind} {use.copy} is not the copy of {use.source} that this Rollout needs: {why}; delete it"
             raise ApiExists(message) from error
+        self._contents.put((use.kind, key.namespace, use.copy), _content_of(found))
         self._barrier.wrote(key, kind, use.copy, resource_version=metadata.resource_version, uid=metadata.uid)
         if rollout.spec.config_versioning.retain or is_controlled_by(metadata, key, rollout.uid):
             return None

@@ -16,6 +16,7 @@ from rollouts.controller.workqueue.contents import ContentRead, Contents, ReadFa
 from rollouts.controller.workqueue.managed import is_rollout
 from rollouts.controller.workqueue.owned import is_controlled_by
 from rollouts.core.config.content import copy_name
+from rollouts.core.config.replaced import unchecked
 from rollouts.core.model.config import (
     ConfigKind,
     ConfigRef,
@@ -27,6 +28,7 @@ from rollouts.core.model.config import (
     SourceLeftAlone,
     SourceUnread,
 )
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import HASH_SCHEME_V2
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.manifests.ownership import (
@@ -73,11 +75,16 @@ class Configs:
         self._why_unseen = why_unseen
 
     def sources(
-        self, key: Key, refs: Iterable[ConfigRef], replica_sets: Iterable[ReplicaSet]
+        self, key: Key, refs: Iterable[ConfigRef], replica_sets: Iterable[ReplicaSet], copies: Iterable[CopySeen] = ()
     ) -> Mapping[tuple[ConfigKind, str], Source]:
-        """What is known of each source that the Rollout's template names; from now on a change of one wakes the Rollout."""
+        """What is known of each source that the Rollout's template names; from now on a change of one wakes the Rollout.
+
+        Args:
+            copies: the Rollout's own; what is read of one that nobody has compared with its name wakes the Rollout, too.
+        """
         refs = tuple(refs)
-        self._contents.askers.asks(key, [(ref.kind, key.namespace, ref.name) for ref in refs])
+        read = (*refs, *unchecked(copies))
+        self._contents.askers.asks(key, [(ref.kind, key.namespace, ref.name) for ref in read])
         if not refs:
             return {}
         noted = {
@@ -99,8 +106,28 @@ class Configs:
         """The copies with the Rollout's name on them, whoever owns them, in order of their names."""
         marked = self._table.labelled(NAME, key.namespace, name_label(key.name))
         return tuple(
-            sorted((_copy(each.metadata, key, uid) for each in marked if is_copy(each)), key=lambda each: each.name)
+            sorted(
+                (self._copy(each.metadata, key, uid) for each in marked if is_copy(each)), key=lambda each: each.name
+            )
         )
+
+    def _copy(self, metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
+        """A copy, with what its data says where it was read. The name says what the data must be, annotations only repeat it."""
+        seen = _copy(metadata, key, uid)
+        if seen.problem:
+            return seen
+        read = self._contents.get((ConfigKind.CONFIG_MAP, key.namespace, metadata.name))
+        if isinstance(read, ReadFailed):
+            return replace(seen, unread_because=read.message)
+        if read is None or read.uid != metadata.uid:
+            return seen
+        if read.content != seen.content:
+            return replace(seen, forged=True, problem=_forged(metadata.name, "its data is not what its name says"))
+        if not read.immutable:
+            return replace(
+                seen, forged=True, problem=_forged(metadata.name, "it is not immutable, so its data may change")
+            )
+        return replace(seen, checked=True)
 
     def forget(self, key: Key) -> None:
         """Drops what is known of a Rollout that is gone."""
@@ -209,14 +236,25 @@ def _copy(metadata: ConfigMapMetadata, key: Key, uid: str) -> CopySeen:
         claimed=not owned and any(each.controller for each in owners),
         deleting=metadata.deletion_timestamp is not None,
         problem=_not_ours(metadata, key),
+        forged=not _is_named_by_its_content(metadata, key),
+        checked=False,
     )
+
+
+def _is_named_by_its_content(metadata: ConfigMapMetadata, key: Key) -> bool:
+    annotations = metadata.annotations or {}
+    source, content = annotations.get(CONFIG_SOURCE, ""), annotations.get(CONTENT, "")
+    return metadata.name == copy_name(ConfigKind.CONFIG_MAP, rollout=key.name, source=source, content=content)
+
+
+def _forged(name: str, why: str) -> str:
+    again = "the controller makes it again while its source has that content"
+    return f"ConfigMap {name} is not the copy that the controller made: {why}; delete it, and {again}"
 
 
 def _not_ours(metadata: ConfigMapMetadata, key: Key) -> str:
     """Why an object with the labels of a copy was not made for the Rollout of that key, and what to do; "" when it was."""
-    annotations = metadata.annotations or {}
-    source, content = annotations.get(CONFIG_SOURCE, ""), annotations.get(CONTENT, "")
-    if metadata.name != copy_name(ConfigKind.CONFIG_MAP, rollout=key.name, source=source, content=content):
+    if not _is_named_by_its_content(metadata, key):
         why = f"its name does not follow from its annotations {CONFIG_SOURCE} and {CONTENT}"
     elif any(
         each.controller and not (is_rollout(each) and each.name == key.name) for each in metadata.owner_references or ()

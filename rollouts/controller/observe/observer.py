@@ -247,7 +247,7 @@ class Observer:
         copies, looks = self._configs.copies(key, snapshot.rollout.uid), self._inbox.copies(key)
         named = snapshot.rollout.spec.config_refs
         lost = sources_of_lost(snapshot.replica_sets, copies, looks)
-        sources = self._configs.sources(key, (*named, *beside_named(named, lost)), snapshot.replica_sets)
+        sources = self._configs.sources(key, (*named, *beside_named(named, lost)), snapshot.replica_sets, copies)
         if not (sources or copies or looks):
             return snapshot
         return replace(snapshot, sources=sources, copies=copies, copy_looks=looks)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from rollouts.core.config.content import config_revision, copy_name
+from rollouts.core.config.replaced import unchecked, used_copies
 from rollouts.core.model.config import (
     ConfigHold,
     ConfigKind,
@@ -56,6 +57,8 @@ def config_plan(seen: Snapshot) -> ConfigPlan | None:
         return ConfigPlan(revision=revision, uses=tuple([_by_name(each) for each in uses]), baseline=baseline)
     if (unusable := _unusable(seen, revision, uses)) is not None:
         return ConfigPlan(revision=on_record, hold=unusable)
+    if unread := _not_compared(seen, revision, uses):
+        return ConfigPlan(revision=on_record, hold=_reading(seen, unread), unread=unread)
     return ConfigPlan(revision=revision, uses=uses)
 
 
@@ -153,6 +156,18 @@ def _unusable(seen: Snapshot, revision: str, uses: tuple[ConfigUse, ...]) -> Con
     named = {(each.kind, each.copy) for each in uses}
     problems = [why for each in seen.copies if (each.kind, each.name) in named and (why := _why_unusable(each))]
     return ConfigHold(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(problems)) if problems else None
+
+
+def _not_compared(seen: Snapshot, revision: str, uses: tuple[ConfigUse, ...]) -> tuple[ConfigRef, ...]:
+    """The copies that are there already, and that nobody has compared with their names yet; none once the ReplicaSet exists."""
+    exists = not seen.copies or any(each.revision == revision for each in seen.replica_sets)
+    return () if exists else unchecked(used_copies(uses, seen.copies))
+
+
+def _reading(seen: Snapshot, unread: tuple[ConfigRef, ...]) -> ConfigHold:
+    names = {ref.name for ref in unread}
+    failed = [each.unread_because for each in seen.copies if each.name in names and each.unread_because]
+    return ConfigHold(Reason.CONFIG_NOT_READ, "; ".join(failed))
 
 
 def _why_unusable(copy: CopySeen) -> str:

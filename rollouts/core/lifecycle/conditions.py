@@ -19,6 +19,7 @@ from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.autoscaling_record import with_autoscaling
 from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.config_copies import with_hold
+from rollouts.core.lifecycle.forged_copies import forged_copies
 from rollouts.core.lifecycle.lost_copies import gone_copies
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.model.config import ConfigPlan
@@ -143,7 +144,7 @@ def _conditions(
         facts.append(("WeightWithoutEffect", True, Reason.WEIGHT_WITHOUT_EFFECT, message))
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
-    if ctx.has_config and (gone := gone_copies(ctx)):
+    if ctx.has_config and (gone := "; ".join(filter(None, (gone_copies(ctx), forged_copies(ctx))))):
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
     if ctx.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))

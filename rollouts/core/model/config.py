@@ -150,6 +150,9 @@ class CopySeen(Struct, frozen=True, kw_only=True):
         owner_index: the place of this Rollout among them; -1 when it is none of them.
         claimed: another object controls it, or an earlier Rollout of that name.
         problem: why it cannot be used, and what to do; "" for nothing.
+        forged: it is not what its name says; `problem` says why.
+        checked: its data was read, and is what its name says.
+        unread_because: why the last read of it failed; "" when none did.
     """
 
     kind: ConfigKind
@@ -165,6 +168,9 @@ class CopySeen(Struct, frozen=True, kw_only=True):
     claimed: bool = False
     deleting: bool = False
     problem: str = ""
+    forged: bool = False
+    checked: bool = True
+    unread_because: str = ""
 
 
 class CopyLook(Struct, frozen=True):

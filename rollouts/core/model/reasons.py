@@ -137,7 +137,7 @@ class Reason(StrEnum):
     )
     CONFIG_COPY_MISSING = (
         "ConfigCopyMissing",
-        "A copy of a ConfigMap or Secret that a kept revision names is gone, and cannot be made again of its source.",
+        "A copy that a kept revision names is gone and cannot be made again of its source, or is not what its name says.",
     )
     SCALE_DOWN_DELAY = (
         "ScaleDownDelay",

@@ -1,0 +1,61 @@
+"""Copies that are not what their names say: no ReplicaSet grows from nothing with one, and conditions tell who names it."""
+
+from __future__ import annotations
+
+from rollouts.core.config.replaced import forged_uses, unchecked, used_copies, younger_copies
+from rollouts.core.context.contribution import Contribution
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AskConfig, PatchReplicaSet
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.snapshot import ReplicaSet
+
+
+def without_forged(ctx: PassContext, step: Contribution) -> Contribution:
+    """The step, up to where a ReplicaSet without pods would get some that read a forged copy, or one that nobody has looked at.
+
+    One that has pods goes on: to take its pods away would lose requests, and what they read is told.
+    """
+    for index, each in enumerate(step.intents):
+        found = _begins(ctx, each) if isinstance(each, PatchReplicaSet) else None
+        if found is not None and (held := _held(ctx, found)) is not None:
+            return replace(step, intents=(*step.intents[:index], *held.intents), wait=held.wait)
+    return step
+
+
+def copy_checks(ctx: PassContext) -> tuple[AskConfig, ...]:
+    """Reads copies that are younger than a ReplicaSet that names them, so that one that was replaced is told."""
+    return tuple([AskConfig(ref) for ref in unchecked(younger_copies(ctx.seen.replica_sets, ctx.seen.copies))])
+
+
+def forged_copies(ctx: PassContext) -> str:
+    """Which copies are not what their names say, who reads them, and what helps; "" for none."""
+    told: dict[str, str] = {}
+    for replica_set, copy in forged_uses(ctx.seen.replica_sets, ctx.seen.copies):
+        reads = "pods that start read it" if replica_set.spec_replicas else "it gets no pods until then"
+        told.setdefault(copy.name, f"{copy.problem}; revision {replica_set.revision} names it, and {reads}")
+    return "; ".join(told[name] for name in sorted(told))
+
+
+def _begins(ctx: PassContext, patch: PatchReplicaSet) -> ReplicaSet | None:
+    """The ReplicaSet, if the patch gives it its first pods."""
+    if not patch.replicas:
+        return None
+    found = next((each for each in ctx.seen.replica_sets if each.uid == patch.uid), None)
+    return found if found is not None and found.spec_replicas == 0 else None
+
+
+def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
+    """What to wait for before the ReplicaSet gets pods; None when each copy that it names is what its name says."""
+    used = used_copies(replica_set.config or (), ctx.seen.copies)
+    forged = [f"{each.problem}; revision {replica_set.revision} names it" for each in used if each.forged]
+    if forged:
+        return Contribution(wait=Wait(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(forged)))
+    if not (unread := unchecked(used)):
+        return None
+    names = " and ".join(map(str, unread))
+    told = [f"reading {names} before pods of revision {replica_set.revision} do"]
+    told += [each.unread_because for each in used if each.unread_because]
+    wait = Wait(Reason.CONFIG_NOT_READ, ": ".join(told))
+    return Contribution(intents=tuple(map(AskConfig, unread)), wait=wait)

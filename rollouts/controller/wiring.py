@@ -230,6 +230,7 @@ class Controller:
             analyses=analyses,
             configs=self._configuration.configs(),
             command_notes=self._settings.command_notes,
+            selectors=self._triggers.selectors,
         )
 
     def _show(self, may_write: Callable[[], bool]) -> None:

@@ -44,6 +44,7 @@ from rollouts.core.advice.findings import Finding, Rule, Severity
 from rollouts.core.advice.graceful_exit import exit_findings, surges
 from rollouts.core.advice.service_contradictions import contradictions, lacks_port
 from rollouts.core.advice.service_findings import Relation, relation_of, service_findings
+from rollouts.core.advice.shared_selectors import Workload, share_pods, shared_text, workload_of
 from rollouts.core.advice.weight_findings import weight_findings
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
@@ -116,12 +117,14 @@ class Known(Struct, frozen=True):
 
     Args:
         providers: the traffic providers of this installation, and those that are declared.
+        workloads: what has pods, with its namespace.
     """
 
     providers: Mapping[str, Provider]
     templates: FileTemplates
     configs: FileConfigs
     autoscalers: FileAutoscalers
+    workloads: tuple[tuple[str | None, Workload], ...] = ()
 
 
 def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
@@ -136,6 +139,7 @@ def known_in(*files: TextRead, declared: Iterable[Manifest] = ()) -> Known:
         templates=templates_of(manifests),
         configs=configs_of(manifests),
         autoscalers=autoscalers_of(manifests),
+        workloads=tuple((_namespace(each), found) for each in manifests if (found := workload_of(each)) is not None),
     )
 
 
@@ -389,6 +393,8 @@ def _advice(found: _Found) -> Iterator[Remark]:
             yield _warning(node, _subject(document), path, message, rule="ReplicasOfAutoscaler")
         for path, message in value_remarks(document, spec.strategy, found.known.autoscalers):
             yield _warning(node, _subject(document), path, message, rule="ValueOfAutoscaler")
+        if others := _sharing(document, found.known):
+            yield _warning(node, _subject(document), "spec.selector", shared_text(others), rule="SelectorShared")
     for node, document in found.services:
         for _, rollout, spec in found.rollouts:
             relation = relation_of(document, spec)
@@ -407,6 +413,14 @@ def _weighs(found: _Found, rollout: Manifest, spec: RolloutSpec) -> Severity:
     beside = [each for _, each in found.services if _namespace(each) == _namespace(rollout)]
     shared = any(relation_of(each, spec) is Relation.SHARED for each in beside)
     return Severity.NOTE if shared else Severity.WARNING
+
+
+def _sharing(document: Manifest, known: Known) -> list[str]:
+    """What stands in the same files and finds the Rollout's pods, or has pods that it finds."""
+    mine, namespace = workload_of(document), _namespace(document)
+    if mine is None:
+        return []
+    return sorted({str(each) for where, each in known.workloads if where == namespace and share_pods(mine, each)})
 
 
 def pod_findings(document: Manifest, spec: RolloutSpec) -> tuple[Finding, ...]:

@@ -19,7 +19,6 @@ from rollouts.cluster.structs import (
     ReplicaSetObject,
     RolloutObject,
     ServiceObject,
-    ServiceSpec,
 )
 from rollouts.controller.facts.gateway_lags import GatewayLags, names_of
 from rollouts.controller.facts.proxies import ClusterFacts
@@ -27,26 +26,25 @@ from rollouts.controller.observe.analyses import Analyses
 from rollouts.controller.observe.config import Configs, config_of
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import RouteRead, RouteReader
+from rollouts.controller.observe.services import service_seen
 from rollouts.controller.observe.sight import Sight, unreadable
 from rollouts.controller.observe.subsets import host_name, rule_of, subset_services
 from rollouts.controller.workqueue.inbox import Inbox
-from rollouts.controller.workqueue.managed import ManagedServices, managed_by
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.owned import replica_sets_of
+from rollouts.controller.workqueue.selectors import Selectors
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.config.lost import beside_named, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
-from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.service_traits import HEADLESS, ServiceTraits, client_ip_s
 from rollouts.core.model.snapshot import (
     OrphanedReplicaSet,
     ReplicaSet,
     Service,
     ServiceAbsent,
-    ServiceSeen,
     ServiceUnasked,
     Snapshot,
 )
@@ -56,8 +54,6 @@ from rollouts.core.routing.ping_pong import with_roles
 from rollouts.errors import ObjectUnreadable, SpecInvalid, SpecProblem, WatchFailed
 from rollouts.manifests.adoption import not_ours
 from rollouts.manifests.ownership import (
-    MANAGED,
-    MANAGED_VALUE,
     REVISION,
     abort_note_of,
     injection_of,
@@ -141,6 +137,7 @@ class Observer:
         analyses: reads AnalysisRuns and templates; None where there are none.
         configs: reads sources of configuration and their copies; None to leave all references of templates as they are.
         command_notes: whether the API server notes who gave a command.
+        selectors: knows which Rollouts find each other's pods.
     """
 
     def __init__(  # noqa: PLR0913 - everything that is seen, by name
@@ -156,6 +153,7 @@ class Observer:
         analyses: Analyses | None = None,
         configs: Configs | None = None,
         command_notes: bool = False,
+        selectors: Selectors | None = None,
     ) -> None:
         self._command_notes = command_notes
         self._rollouts = store.table(ROLLOUT)
@@ -169,6 +167,7 @@ class Observer:
         self._lags = lags
         self._analyses = analyses
         self._configs = configs
+        self._selectors = selectors or Selectors()
         self._clock = clock
         self._sight = Sight(store, clock)
         self._parsed: OrderedDict[str, _Parsed] = OrderedDict()
@@ -227,6 +226,7 @@ class Observer:
             autoscaling=self._inbox.autoscaling(key, gate) if (gate := parsed.spec.autoscaling) is not None else None,
             proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
+            shares_pods_with=self._selectors.of(key),
         )
         snapshot = self._with_analyses(key, self._with_config(key, snapshot), rollout)
         trouble = self._sight.trouble(key, metadata.uid, services=services, routes=routes.values())
@@ -357,13 +357,13 @@ class Observer:
         watched: ServiceObject | None = self._services.get(key.namespace, name)
         if watched is not None:
             slices = self._slices.labelled(SERVICE_NAME, key.namespace, name)
-            return _service_seen(watched, template_labels, _ready_by_revision(slices, revision_of))
+            return service_seen(watched, template_labels, _ready_by_revision(slices, revision_of))
         answer = self._inbox.service(key, name)
         if answer is None:
             return ServiceUnasked(name)
         if answer.service is None:
             return ServiceAbsent(name, at_s=now_s - self._inbox.age_s(answer))
-        return _service_seen(answer.service, template_labels, {})
+        return service_seen(answer.service, template_labels, {})
 
 
 def _beside(
@@ -392,40 +392,6 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
         stable_revision=status.stable_revision,
         canary_revision=status.current_revision or spec.revision,
         ping_pong=ping_pong,
-    )
-
-
-def _service_seen(seen: ServiceObject, template_labels: Mapping[str, str], ready: Mapping[str, int]) -> ServiceSeen:
-    metadata = seen.metadata
-    selector = seen.spec.selector or {}
-    users = users_selector(selector)
-    return ServiceSeen(
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        revision=selector.get(REVISION, ""),
-        managed_by=managed_by(seen),
-        watched=(metadata.labels or {}).get(MANAGED) == MANAGED_VALUE,
-        selects_template=selects(users, template_labels),
-        has_selector=bool(users),
-        traits=_traits(seen.spec),
-        ready_by_revision=ready,
-    )
-
-
-def _traits(spec: ServiceSpec) -> ServiceTraits:
-    config = spec.session_affinity_config
-    client_ip = config.client_ip if config is not None else None
-    return ServiceTraits(
-        type=spec.type,
-        headless=spec.cluster_ip == HEADLESS,
-        publish_not_ready_addresses=spec.publish_not_ready_addresses,
-        internal_traffic_policy=spec.internal_traffic_policy,
-        external_traffic_policy=spec.external_traffic_policy,
-        traffic_distribution=spec.traffic_distribution or "",
-        client_ip_s=client_ip_s(
-            affinity=spec.session_affinity, timeout_s=client_ip.timeout_seconds if client_ip is not None else None
-        ),
     )
 
 

@@ -25,6 +25,7 @@ from rollouts.controller.workqueue.contents import SourceKey
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.managed import is_rollout, managed_by, manager_of
 from rollouts.controller.workqueue.runs_seen import RunsSeen
+from rollouts.controller.workqueue.selectors import Selectors
 from rollouts.core.model.analysis import AnalysisKind, RunSeen
 from rollouts.core.model.config import ConfigKind
 from rollouts.core.model.frozen import replace
@@ -85,6 +86,8 @@ class Triggers:
         self._runs = runs
         self._templates = templates
         self._sources = sources
+        self.selectors = Selectors()
+        """Which Rollouts find each other's pods; each change of a Rollout that comes here is learnt."""
 
     def keys(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
         """Rollouts whose next decision may differ after this change.
@@ -93,11 +96,20 @@ class Triggers:
             before: None for an object that is new, or new to a label-filtered watch.
             after: None for an object that is gone.
         """
+        others = self._sharing(before, after)
         if before is not None and after is not None and self._says_the_same(before, after):
-            return frozenset()
+            return others
         if isinstance(before, AnalysisRunObject) and after is None:
             self._runs.forget(before.metadata.uid)
-        return frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
+        return others | frozenset(key for each in (before, after) if each is not None for key in self._keys_of(each))
+
+    def _sharing(self, before: Watched | None, after: Watched | None) -> frozenset[Key]:
+        """The Rollouts that share pods with one that has changed, or did before."""
+        match before, after:
+            case (RolloutObject() | None) as was, (RolloutObject() | None) as now:
+                return self.selectors.learn(was, now)
+            case _:
+                return frozenset()
 
     def _keys_of(self, seen: Watched) -> Iterable[Key]:
         namespace = seen.metadata.namespace

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from rollouts.core.advice.findings import Finding
 from rollouts.core.advice.proxy_findings import port_reuse
 from rollouts.core.advice.service_findings import Relation, trait_findings
+from rollouts.core.advice.shared_selectors import shared_text
 from rollouts.core.advice.weight_findings import HELPS, service_without_weight, what_happens
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
@@ -30,7 +31,10 @@ from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, W
 from rollouts.core.routing.routes import refused_routes
 
 WARNED = frozenset(
-    {"DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted", "ConfigCopyMissing", "RouteRefused"}
+    {
+        *("DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"),
+        *("ConfigCopyMissing", "RouteRefused", "SelectorShared"),
+    }
 )
 """Conditions that get a Warning Event when they begin and when their message changes."""
 
@@ -146,6 +150,8 @@ def _conditions(
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if ctx.has_config and (gone := "; ".join(filter(None, (gone_copies(ctx), forged_copies(ctx))))):
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
+    if ctx.seen.shares_pods_with:
+        facts.append(("SelectorShared", True, Reason.SELECTOR_SHARED, shared_text(list(ctx.seen.shares_pods_with))))
     if ctx.rolled_back:
         facts.append(("RolledBack", True, Reason.ROLLED_BACK, _rolled_back(ctx)))
     if ctx.paused and phase is not Phase.PAUSED:

@@ -174,6 +174,7 @@ class Reason(StrEnum):
     )
     RESTARTING = "Restarting", "Waits for old pods to be replaced."
     DISRUPTION_BUDGET = "DisruptionBudget", "A PodDisruptionBudget refuses the eviction of a pod."
+    SELECTOR_SHARED = "SelectorShared", "Another Rollout of the namespace finds the same pods by its selector."
     NAME_TAKEN = "NameTaken", "An object with the name that the controller needs exists and belongs to another owner."
     NOT_ADOPTED = (
         "NotAdopted",

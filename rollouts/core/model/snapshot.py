@@ -225,6 +225,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
             until a pass asks.
         proxy: what is known of the cluster's proxies.
         native_sleep: the server supports `preStop.sleep` (Kubernetes 1.34 and later).
+        shares_pods_with: the Rollouts whose selector finds its pods, or whose pods its selector finds; as `Rollout cart`.
     """
 
     now_s: float
@@ -247,3 +248,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     autoscaling: AutoscalingSeen | None = None
     proxy: ProxyFacts = ProxyFacts()
     native_sleep: bool = True
+    shares_pods_with: tuple[str, ...] = ()

@@ -1,0 +1,114 @@
+"""Which Rollouts of a namespace find each other's pods: an index over the watched Rollouts, by their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from rollouts.cluster.structs import RolloutObject
+from rollouts.core.advice.shared_selectors import Workload, share_pods, workload_of
+from rollouts.objects import ROLLOUT, Key
+
+_K = TypeVar("_K", bound=Hashable)
+_Label: TypeAlias = tuple[str, str, str]
+"""Namespace, key and value."""
+
+
+class _Template(msgspec.Struct):
+    metadata: dict[str, object] | None = None
+
+
+class _Spec(msgspec.Struct):
+    selector: dict[str, object] | None = None
+    template: _Template | None = None
+
+
+_SPEC = msgspec.json.Decoder(_Spec)
+
+
+class Selectors:
+    """Follows the Rollouts. A change costs as much as there are Rollouts with the rarest of its labels; a look-up is O(1)."""
+
+    def __init__(self) -> None:
+        self._workloads: dict[Key, Workload] = {}
+        self._by_label: dict[_Label, set[Key]] = {}
+        self._anchors: dict[Key, _Label] = {}
+        """One label of each selector, the rarest when it was seen: whoever matches the selector has it, too."""
+        self._by_anchor: dict[_Label, set[Key]] = {}
+        self._others: dict[Key, set[Key]] = {}
+
+    def learn(self, before: RolloutObject | None, after: RolloutObject | None) -> frozenset[Key]:
+        """Follows one change of a Rollout; returns the others that share pods with it now, or did before."""
+        metadata = (after or before or RolloutObject()).metadata
+        if before is not None and after is not None and _version(before) == _version(after):
+            return frozenset()
+        key = Key(metadata.namespace, metadata.name)
+        workload = _read(after) if after is not None else None
+        if workload == self._workloads.get(key):
+            return frozenset()
+        left = self._take(key)
+        if workload is not None:
+            self._put(key, workload)
+        return frozenset(left | self._others.get(key, set()))
+
+    def of(self, key: Key) -> tuple[str, ...]:
+        """The other Rollouts that share pods with this one, as `Rollout cart`, in order of their names."""
+        others = self._others.get(key)
+        return tuple(sorted(f"{ROLLOUT.kind} {each.name}" for each in others)) if others else ()
+
+    def _take(self, key: Key) -> set[Key]:
+        old = self._workloads.pop(key, None)
+        for label in () if old is None else _labels(key, old.labels):
+            _drop(self._by_label, label, key)
+        if (anchor := self._anchors.pop(key, None)) is not None:
+            _drop(self._by_anchor, anchor, key)
+        left = self._others.pop(key, set())
+        for each in left:
+            _drop(self._others, each, key)
+        return left
+
+    def _put(self, key: Key, workload: Workload) -> None:
+        labels, selector = _labels(key, workload.labels), _labels(key, workload.selector)
+        near: set[Key] = set()
+        for label in labels:
+            near |= self._by_anchor.get(label, set())
+        if selector:
+            anchor = min(selector, key=lambda label: len(self._by_label.get(label, ())))
+            near |= self._by_label.get(anchor, set())
+            self._anchors[key] = anchor
+            self._by_anchor.setdefault(anchor, set()).add(key)
+        for label in labels:
+            self._by_label.setdefault(label, set()).add(key)
+        self._workloads[key] = workload
+        for each in near:
+            if share_pods(workload, self._workloads[each]):
+                self._others.setdefault(key, set()).add(each)
+                self._others.setdefault(each, set()).add(key)
+
+
+def _version(rollout: RolloutObject) -> tuple[str, int]:
+    return rollout.metadata.uid, rollout.metadata.generation
+
+
+def _read(rollout: RolloutObject) -> Workload | None:
+    try:
+        spec = _SPEC.decode(bytes(rollout.spec)) if bytes(rollout.spec) else _Spec()
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None  # its own pass says what is wrong with it
+    template = {"metadata": spec.template.metadata} if spec.template is not None else None
+    metadata = {"name": rollout.metadata.name}
+    manifest = {"kind": ROLLOUT.kind, "metadata": metadata, "spec": {"selector": spec.selector, "template": template}}
+    return workload_of(manifest)
+
+
+def _labels(key: Key, labels: Mapping[str, str]) -> list[_Label]:
+    return [(key.namespace, name, value) for name, value in sorted(labels.items())]
+
+
+def _drop(index: dict[_K, set[Key]], where: _K, key: Key) -> None:
+    keys = index.get(where, set())
+    keys.discard(key)
+    if not keys:
+        index.pop(where, None)

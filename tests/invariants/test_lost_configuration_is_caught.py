@@ -7,13 +7,13 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.config import SourceAbsent, SourceKnown, SourceUnread
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent
+from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent, PatchReplicaSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import OrphanedReplicaSet, Pod, PodsSeen, Snapshot
 from tests.core.config_worlds import CONF, REFS, source_written
 from tests.core.model import snapshot, world
 from tests.core.worlds import later, reconciled, settled
-from tests.invariants.configs import copies_are_safe
+from tests.invariants.configs import FORGED, copies_are_safe
 from tests.invariants.ownership import only_ours_and_as_seen
 
 KEY = (CONF.kind, CONF.name)
@@ -140,3 +140,24 @@ def test_s13_a_copy_goes_that_is_not_ours_or_not_as_seen() -> None:
     assert only_ours_and_as_seen(seen, replace(delete, resource_version="6")) != []
     assert only_ours_and_as_seen(seen, replace(delete, uid="another")) != []
     assert only_ours_and_as_seen(strange, delete) != []
+
+
+def test_s14_pods_that_begin_with_a_forged_copy() -> None:
+    """Whatever the copy's annotations say, and whether anybody has read it or not."""
+    seen, _, create = _before()
+    uses = tuple(use for use in create.config if use.has_copy)
+    honest = tuple(
+        replace(seen.copies[0], name=use.copy, source=use.source, content=use.content, uid=f"uid-of-{use.copy}")
+        for use in uses
+    )
+    forged = tuple(replace(each, uid=f"{FORGED}-1") for each in honest)
+    (first, *_) = seen.replica_sets
+    empty = replace(first, uid="empty", spec_replicas=0, config=uses)
+    grows = PatchReplicaSet(name=empty.name, uid=empty.uid, revision=empty.revision, replicas=1)
+
+    for copies, found in ((honest, False), (forged, True)):
+        before = replace(seen, copies=copies, replica_sets=(*seen.replica_sets, empty))
+        assert ("S14" in _rules(before, create)) is found
+        assert ("S14" in _rules(before, grows)) is found
+    before = replace(seen, copies=forged, replica_sets=(*seen.replica_sets, replace(empty, spec_replicas=1)))
+    assert _rules(before, replace(grows, replicas=2)) == set(), "its pods read the copy already"

@@ -18,11 +18,16 @@ def promote(
     step: int | None = None,
     analysis: AnalysisKind | None = None,
     full: bool = False,
+    unjudged: bool = False,
     resource_version: str = "",
 ) -> Manifest:
-    """Lets `revision` pass one gate: a step, the verdict of an analysis without a step, all (`full`), or where it waits."""
+    """Lets `revision` pass one gate: a step, the verdict of an analysis without a step, all (`full`), or where it waits.
+
+    Args:
+        unjudged: the analysis at that gate, while it measures, without a verdict.
+    """
     gate = "full" if full else analysis if analysis is not None else step
-    suffix = "" if gate is None else f"@{gate}"
+    suffix = "" if gate is None else f"@{'skip-' if unjudged else ''}{gate}"
     return _annotate({Verb.PROMOTE: f"{revision}{suffix}"}, resource_version)
 
 

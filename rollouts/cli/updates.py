@@ -23,6 +23,7 @@ from rollouts.cli.terminal.options import (
     rollout_name,
 )
 from rollouts.cli.terminal.prompt import confirmed
+from rollouts.cli.view.objects import RolloutObjects
 from rollouts.cli.view.session import Options
 from rollouts.core.model.analysis import AnalysisKind
 
@@ -48,15 +49,28 @@ def promote(
         AnalysisKind | None,
         typer.Option(help="Pass the verdict of this analysis, and nothing else; `step` is that of the current step."),
     ] = None,
+    skip_analysis: Annotated[
+        bool,
+        typer.Option(
+            "--skip-analysis",
+            help="Pass the analysis that measures now, without a verdict. Says what is lost and asks, on a terminal.",
+        ),
+    ] = False,
+    yes: YesOption = False,
     wait: WaitOption = True,
 ) -> CommandRun:
     """Let the current revision pass the gate where it waits: a verdict that holds it, else the current step.
 
     A promotion past a verdict names the analysis, so it never passes a pause, nor the verdict of another analysis.
     """
-    if sum((full, step is not None, gate is not None)) > 1:
-        raise typer.BadParameter("--full, --step and --gate cannot be combined")
-    return _verb(options, name, lambda seen: verb_plans.plan_promote(seen, full=full, step=step, gate=gate), wait=wait)
+    if sum((full, step is not None, gate is not None, skip_analysis)) > 1:
+        raise typer.BadParameter("--full, --step, --gate and --skip-analysis cannot be combined")
+    confirm = _confirmation("the promotion without a verdict", yes=yes) if skip_analysis else None
+
+    def plan(seen: RolloutObjects) -> verb_plans.CommandWrite | verb_plans.Nothing:
+        return verb_plans.plan_promote(seen, full=full, step=step, gate=gate, skip_analysis=skip_analysis)
+
+    return _verb(options, name, plan, wait=wait, confirm=confirm)
 
 
 @on_cluster

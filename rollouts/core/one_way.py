@@ -100,8 +100,8 @@ def _retry(ctx: PassContext) -> Contribution | None:
 
 
 def _verdict(ctx: PassContext) -> Contribution | None:
-    """Fires when a run that counts is over, and when somebody promotes the revision past a verdict that holds it."""
-    return (_fresh_verdict(ctx) or _verdict_passed(ctx)) if ctx.status.analyses else None
+    """Fires when a run that counts is over, and when somebody promotes the revision past a verdict, or without one."""
+    return (_fresh_verdict(ctx) or _verdict_passed(ctx) or _went_unjudged(ctx)) if ctx.status.analyses else None
 
 
 def _fresh_verdict(ctx: PassContext) -> Contribution | None:
@@ -109,7 +109,7 @@ def _fresh_verdict(ctx: PassContext) -> Contribution | None:
     for gate, analysis in guarding(ctx).items():
         record = analysis_of(ctx.status, gate)
         run = believed_run(ctx, record)
-        if record is None or record.phase.over or run is None or not run.phase.over:
+        if record is None or record.settled or run is None or not run.phase.over:
             continue
         judged = replace(record, phase=run.phase, message=run.message, at_s=ctx.now_s)
         said = f"{gate} analysis of revision {ctx.status.current_revision}: AnalysisRun {run.name} ended {run.phase}"
@@ -147,6 +147,17 @@ def _verdict_passed(ctx: PassContext) -> Contribution | None:
     if record.back_to_percent is not None and not ctx.promoted_full:
         return Contribution(changes=(GoForward(ctx.status.attempt + 1, ctx.now_s),))
     return Contribution(changes=(RecordAnalysis(replace(record, passed=True)),))
+
+
+def _went_unjudged(ctx: PassContext) -> Contribution | None:
+    """Records that somebody promoted the revision past an analysis that has no verdict yet; its run ends with the next pass."""
+    for command in ctx.status.commands:
+        record = analysis_of(ctx.status, command.gate) if command.gate is not None else None
+        if not (command.unjudged and command.promotes(ctx.status)) or record is None or record.settled:
+            continue
+        said = f"passed without a verdict{command.by_whom}"
+        return Contribution(changes=(RecordAnalysis(replace(record, passed=True, message=said, at_s=ctx.now_s)),))
+    return None
 
 
 ONE_WAY: tuple[OneWay, ...] = (

@@ -21,9 +21,9 @@ from tests.cli.test_objects_become_a_view import replica_set
 from tests.cli.test_the_tree_shows_what_a_person_needs import drawn
 
 
-def lines(*runs: Manifest, ascii_only: bool = False, passed: bool = False) -> list[str]:
+def lines(*runs: Manifest, ascii_only: bool = False, passed: bool = False, unjudged: bool = False) -> list[str]:
     """The part of the tree that is about runs."""
-    found = tuple(run_line(each, passed=passed) for each in runs)
+    found = tuple(run_line(each, passed=passed, unjudged=unjudged) for each in runs)
     revision = replace(example().revisions[0], runs=found, pods=())
     text = drawn(draw(replace(example(), revisions=(revision,)), now_s=NOW_S, ascii_only=ascii_only), width=200)
     tree = text.partition("1.5.0\n")[2].partition("  Events")[0]
@@ -85,6 +85,7 @@ def test_a_run_that_was_told_to_end_or_was_promoted_past_says_so() -> None:
     """Else nobody understands why an update goes on after a failure."""
     assert "Running  told to end  for 1m12s" in lines(run(status=RUNNING, terminate=True))[0]
     assert "Failed  promoted past it  took" in lines(run(status=BAD), passed=True)[0]
+    assert "Failed  passed without a verdict  took" in lines(run(status=BAD), unjudged=True)[0]
 
 
 def test_a_terminal_without_unicode_gets_bars_that_it_can_show() -> None:

@@ -117,6 +117,53 @@ def test_a_verdict_that_is_not_there_cannot_be_passed(status: Manifest, options:
     assert planned.code is Exit.BAD and words in planned.why
 
 
+@pytest.mark.parametrize(
+    ("status", "value", "words"),
+    [
+        (
+            held(record("step", "Pending", step=1), record("background", "Pending")),
+            "newrev@skip-1",
+            (
+                "pass its analysis of step 1 without a verdict; it stops next at step 2 (pause until promoted); "
+                "the background analysis goes on"
+            ),
+        ),
+        (held(record("pre-promotion", "Pending")), "newrev@skip-pre-promotion", "without a verdict"),
+        (held(record("post-promotion", "Pending")), "newrev@skip-post-promotion", "without a verdict"),
+    ],
+)
+def test_an_analysis_that_measures_is_skipped_by_its_name_and_says_what_is_lost(
+    status: Manifest, value: str, words: str
+) -> None:
+    """A person is asked with these words before anything is written: it is a promotion without evidence."""
+    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), skip_analysis=True)
+
+    assert isinstance(planned, CommandWrite), planned
+    assert planned.annotations == {"rollouts.dev/promote": value}
+    assert words in planned.meaning
+    assert planned.loses == "lost: what AnalysisRun cart-run has measured; it is ended, and nothing that it says counts"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (held(), "no analysis that the update waits for measures now"),
+        (
+            held(record("background", "Pending")),
+            "to end the one beside the steps: rollouts analysis terminate cart-run",
+        ),
+        (held(record("step", "Failed", step=1)), "its analysis of step 1 has a verdict, which is Failed"),
+        (held(record("step", "Pending", step=1, passed=True), at=2), "no analysis that the update waits for"),
+    ],
+)
+def test_nothing_is_skipped_that_does_not_measure(status: Manifest, words: str) -> None:
+    """A verdict that is there is passed by a promotion that shows it; the analysis beside the steps holds nobody up."""
+    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), skip_analysis=True)
+
+    assert isinstance(planned, Nothing)
+    assert planned.code is Exit.BAD and words in planned.why
+
+
 def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
     """The line that is printed is what a person stands for."""
     planned = verb_plans.plan_promote(seen(held(BACKGROUND), spec=ANALYSED), full=False, step=None)
@@ -334,6 +381,24 @@ async def test_a_verb_is_not_written_when_another_revision_took_over() -> None:
         )
 
     assert await annotations_of(api) == {}
+
+
+@pytest.mark.parametrize(
+    ("ready", "words"),
+    [
+        (4, "gets all traffic"),
+        (1, "gets all traffic, of which 1 of 4 pods is ready"),
+        (0, ", of which 0 of 4 pods are ready"),
+    ],
+)
+def test_an_abort_says_beforehand_what_the_stable_revision_lacks(ready: int, words: str) -> None:
+    """Whoever aborts for a broken dependency sends all clients to pods that may be as broken."""
+    there = seen(AT_THE_GATE)
+    stable = {**there.replica_sets[0], "spec": {"replicas": 4}, "status": {"replicas": 4, "readyReplicas": ready}}
+    planned = verb_plans.plan_abort(RolloutObjects(rollout=there.rollout, replica_sets=(stable, there.replica_sets[1])))
+
+    assert isinstance(planned, CommandWrite)
+    assert planned.meaning.endswith(words)
 
 
 async def test_saying_no_leaves_everything_as_it_is() -> None:

@@ -9,6 +9,12 @@ from rollouts.core.model.frozen import replace
 from tests.core.model import World
 from tests.invariants.analyses import FORGED
 
+UNJUDGED = (
+    *("b@skip-1", "b@skip-2", "b@skip-3", "b@skip-4", "c@skip-1"),
+    *("b@skip-pre-promotion", "b@skip-post-promotion", "b@skip-background"),
+)
+"""Promotions past an analysis that measures, without a verdict."""
+
 
 def runs_measured(there: World, phase: AnalysisPhase = AnalysisPhase.SUCCESSFUL, *, limit: int = 1000) -> World:
     """The oldest `limit` runs of gates that are under way end with that phase; a background run is only measured."""

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from rollouts.core.config.lost import beside_named, sources_of_lost
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
+from rollouts.core.model.author import Author
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import Source
 from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
@@ -299,13 +300,16 @@ def deleted(there: World, revision: str) -> World:
     )
 
 
-def annotated(there: World, verb: str, value: str | None) -> World:
+def annotated(there: World, verb: str, value: str | None, *, by: Author | None = None) -> World:
     """An annotation set, or with None taken off."""
     annotations = {key: each for key, each in there.rollout.annotations.items() if key != verb}
     if value is not None:
         annotations[verb] = value
     version = there.version + 1
-    rollout = replace(there.rollout, annotations=annotations, resource_version=str(version))
+    authors = {key: each for key, each in there.rollout.annotated_by.items() if key != verb}
+    if by is not None:
+        authors[verb] = by
+    rollout = replace(there.rollout, annotations=annotations, annotated_by=authors, resource_version=str(version))
     if verb == "restart":
         rollout = replace(rollout, restart_asked_at_s=_number(value))
     return replace(there, rollout=rollout, version=version)

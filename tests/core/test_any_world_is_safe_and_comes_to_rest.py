@@ -52,7 +52,7 @@ from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.config_moves import CONFIGURATION, OF_SECRETS
 from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs
 from tests.core.load_moves import LOAD
-from tests.core.measured_runs import RUNS, runs_measured
+from tests.core.measured_runs import RUNS, UNJUDGED, runs_measured
 from tests.core.model import World, annotated, deleted, orphaned, router, service, snapshot, world
 from tests.core.worlds import (
     applied_again,
@@ -261,6 +261,7 @@ PEOPLE: dict[str, Move] = {
     "other steps": lambda there, i, j: edited(there, strategy=_similar(there.rollout.spec.strategy, i + j)),
     "another strategy": lambda there, i, j: edited(there, strategy=EVERY[(i * 8 + j) % len(EVERY)]),
     "promote": lambda there, i, _j: annotated(there, "promote", (*VALUES, None)[i + 1]),
+    "promote without a verdict": lambda there, i, _j: annotated(there, "promote", UNJUDGED[i]),
     "promote now": lambda there, _i, _j: annotated(there, "promote", "true"),
     "abort": lambda there, i, _j: annotated(there, "abort", ("true", "b", "c", None)[i % 4]),
     "retry": lambda there, i, _j: annotated(there, "retry", ("true", "b@1", "c@1", "b@2", None)[i % 5]),

@@ -63,9 +63,16 @@ def verdicts_are_what_runs_say(seen: Snapshot, after: RolloutStatus) -> list[Vio
             found.append(Violation("S7", f"the verdict of {each.run} changes: {before.phase} → {each.phase}"))
         if each.phase.over and (before is None or not before.phase.over):
             found += _unproven(seen, each)
-        if each.passed and (before is None or not before.passed) and not _somebody_promoted(after):
-            found.append(Violation("S7", f"{each.gate}: nobody promoted it past its verdict"))
+        if each.passed and (before is None or not before.passed):
+            found += _passed_by_nobody(after, each)
     return found
+
+
+def what_was_passed_without_a_verdict_stays_so(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
+    """S7: the record of an analysis that a person passed while it measured says who, and gets no verdict afterwards."""
+    unjudged = {each.run: each for each in seen.status.analyses if each.passed and not each.phase.over}
+    changed = [each for each in after.analyses if each.run in unjudged and each != unjudged[each.run]]
+    return [Violation("S7", f"{each.run} was passed without a verdict, and becomes {each}") for each in changed]
 
 
 def a_failure_that_steps_back_stays_back(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
@@ -144,7 +151,12 @@ def _stable_exists(seen: Snapshot) -> bool:
 def verdicts_are_alone(seen: Snapshot, decision: Decision) -> list[Violation]:
     """S10: nothing that follows from a verdict is written before the verdict is; an abort may let the stable revision grow."""
     before = {each.run for each in seen.status.analyses if each.phase.over}
-    fresh = [each for each in decision.status.analyses if each.phase.over and each.run not in before]
+    passed = {each.run for each in seen.status.analyses if each.passed}
+    fresh = [
+        each
+        for each in decision.status.analyses
+        if (each.phase.over and each.run not in before) or (each.passed and each.run not in passed)
+    ]
     stable = decision.status.stable_revision
     acts = [
         each
@@ -189,5 +201,15 @@ def _in_full(before: RolloutStatus, after: RolloutStatus) -> bool:
     return any(each.promotes(before) and each.passes is None for each in (*before.commands, *after.commands))
 
 
-def _somebody_promoted(after: RolloutStatus) -> bool:
-    return any(each.verb is Verb.PROMOTE and each.refusal is None for each in after.commands)
+def _passed_by_nobody(after: RolloutStatus, record: AnalysisRecord) -> list[Violation]:
+    """A verdict is passed by a promotion; an analysis without one only by a promotion that names it and says so."""
+    promotions = [each for each in after.commands if each.verb is Verb.PROMOTE and each.refusal is None]
+    if record.phase.over:
+        able = [each for each in promotions if not each.unjudged]
+        return [] if able else [Violation("S7", f"{record.gate}: nobody promoted it past its verdict")]
+    gate = record.gate
+    able = [each for each in promotions if each.unjudged and (each.analysis, each.step) == (gate.kind, gate.step)]
+    told = [each for each in able if record.message == f"passed without a verdict{each.by_whom}"]
+    if not told or gate.kind is AnalysisKind.BACKGROUND:
+        return [Violation("S7", f"{gate} is passed without a verdict, and the record is {record}: {able}")]
+    return []

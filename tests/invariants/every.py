@@ -23,6 +23,7 @@ from tests.invariants.analyses import (
     steps_back_by_one_weight,
     verdicts_are_alone,
     verdicts_are_what_runs_say,
+    what_was_passed_without_a_verdict_stays_so,
 )
 from tests.invariants.autoscaling import no_step_ends_against_the_load
 from tests.invariants.bounds import no_more_pods_than_asked_for
@@ -113,6 +114,7 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *evidence_comes_before_promotion(seen, status),
         *an_analysis_step_needs_its_verdict(seen, status),
         *verdicts_are_what_runs_say(seen, status),
+        *what_was_passed_without_a_verdict_stays_so(seen, status),
         *a_failure_that_steps_back_stays_back(seen, status),
         *steps_back_by_one_weight(seen, status),
         *the_way_back_is_on_record(seen, status),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.model.analysis import Analysis, AnalysisPhase, AnalysisRecord, OnFailure
+from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, AnalysisRecord, OnFailure
+from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision, EvictPod
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.status import Command, RolloutStatus, Verb
 from rollouts.core.model.steps import Analyze, SetWeight
 from tests.core.measured_runs import runs_measured
 from tests.core.model import snapshot
@@ -97,6 +98,46 @@ def test_s7_a_verdict_that_nobody_promoted_the_revision_past() -> None:
 
     passed = _judged(seen, AnalysisPhase.INCONCLUSIVE, passed=True)
     assert "S7" in _rules(seen, replace(seen.status, analyses=passed))
+
+
+def _unjudged(seen: Snapshot, *, step: int = 1, by: str = "somebody", unjudged: bool = True) -> RolloutStatus:
+    """The status in which such a promotion was accepted, and the analysis of step 1 is passed while it measures."""
+    kind, author = AnalysisKind.STEP, Author(by, AuthorKind.USER)
+    command = Command(
+        Verb.PROMOTE, f"b@skip-{step}", "b", seen.now_s, step=step, analysis=kind, by=author, unjudged=unjudged
+    )
+    message = "passed without a verdict (by somebody)"
+    passed = tuple(replace(each, passed=True, message=message) for each in seen.status.analyses)
+    return replace(seen.status, commands=(command,), analyses=passed)
+
+
+def test_s7_an_analysis_that_is_passed_while_it_measures() -> None:
+    """A person may do that by name. Planted: nobody did, it was another step, somebody else, past a verdict; a silent record."""
+    seen = _waiting(AT_STEP)
+    allowed = _unjudged(seen)
+    assert "S7" not in _rules(seen, allowed)
+
+    silent = tuple(replace(each, message="") for each in allowed.analyses)
+    assert "S7" in _rules(seen, replace(allowed, commands=()))
+    assert "S7" in _rules(seen, _unjudged(seen, step=0))
+    assert "S7" in _rules(seen, _unjudged(seen, by="somebody else"))
+    assert "S7" in _rules(seen, _unjudged(seen, unjudged=False))
+    assert "S7" in _rules(seen, replace(allowed, analyses=silent))
+
+
+def test_s7_a_verdict_of_a_run_that_was_passed_without_one() -> None:
+    """Its run failed a moment later: the record says what the person knew."""
+    seen = _waiting(AT_STEP, BAD)
+    seen = replace(seen, status=_unjudged(seen))
+
+    assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, BAD)))
+
+
+def test_s10_an_analysis_that_is_passed_beside_an_act() -> None:
+    """What follows from it comes with the pass that sees the record."""
+    seen = _waiting(AT_STEP)
+
+    assert "S10" in _rules(seen, _unjudged(seen), EvictPod(name="cart-a-1", uid="pod-1"))
 
 
 def test_s10_a_verdict_that_is_not_written_alone() -> None:

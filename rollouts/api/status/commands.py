@@ -26,6 +26,7 @@ def command_to_wire(command: Command) -> Manifest:
             "at": format_time(command.at_s),
             "step": command.step,
             "analysis": command.analysis.value if command.analysis is not None else None,
+            "withoutVerdict": command.unjudged or None,
             "target": command.target or None,
             "takenOff": command.taken_off or None,
             "strategyHash": command.strategy_hash or None,
@@ -84,6 +85,7 @@ def command_from_wire(wire: Reader) -> Command:
         over=done or wire.text("outcome") == _OVER,
         by=_author_from_wire(wire),
         analysis=analysis,
+        unjudged=wire.flag("withoutVerdict"),
     )
 
 

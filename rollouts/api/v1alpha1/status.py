@@ -174,6 +174,9 @@ class CommandStatus(Wire):
         None,
         description="promote: the analysis whose verdict it lets pass: step, background, pre-promotion or post-promotion.",
     )
+    without_verdict: bool | None = Field(
+        None, description="promote: whether it lets pass that analysis while it still measures, without a verdict."
+    )
     target: str | None = Field(None, description="The revision to which a rollback goes.")
     taken_off: bool | None = Field(None, description="Whether the controller removed the annotation.")
     strategy_hash: str | None = Field(None, description="Hash of the steps for which the command was given.")
@@ -227,7 +230,9 @@ class AnalysisStatus(Wire):
     )
     message: str | None = Field(None, description="Why, in a sentence.")
     at: Time | None = Field(None, description="When the run was asked for; of a verdict: when it was recorded.")
-    passed: bool | None = Field(None, description="Whether somebody promoted the revision past the verdict.")
+    passed: bool | None = Field(
+        None, description="Whether somebody promoted the revision past the verdict, or, in phase Pending, without one."
+    )
     back_to_weight: PercentWire | None = Field(
         None,
         description="The weight to which the verdict took the canary back, until somebody promotes, retries or aborts it.",

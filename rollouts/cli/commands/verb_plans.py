@@ -17,7 +17,7 @@ from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.objects import RolloutObjects, number_of, revision_of, status_of, view_of
 from rollouts.cli.view.runs import about
 from rollouts.cli.view.tree import percent_text
-from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
 from rollouts.core.model.status import Command, RolloutStatus, Verb, previous_revision
 from rollouts.core.strategy.autoscaling import waits_at_gate
 from rollouts.manifests.ownership import PREFIX
@@ -65,7 +65,12 @@ PlannedWrite = Callable[[RolloutObjects], CommandWrite | Nothing]
 
 
 def plan_promote(
-    seen: RolloutObjects, *, full: bool, step: int | None, gate: AnalysisKind | None = None
+    seen: RolloutObjects,
+    *,
+    full: bool = False,
+    step: int | None = None,
+    gate: AnalysisKind | None = None,
+    skip_analysis: bool = False,
 ) -> CommandWrite | Nothing:
     """Lets the current revision pass the gate it stands at, the gate given, or all of them.
 
@@ -73,6 +78,7 @@ def plan_promote(
         full: everything that is left, analyses too.
         step: the step to pass; None for where it stands.
         gate: the analysis whose verdict to pass; `step` is that of the current step.
+        skip_analysis: the analysis that measures now, without its verdict.
     """
     status = status_of(seen.rollout)
     revision = status.current_revision
@@ -86,6 +92,8 @@ def plan_promote(
     if step is not None and not 0 <= step < max(len(steps), 1):
         return Nothing(f"there is no step {step}: the steps are 0 to {max(len(steps), 1) - 1}", Exit.USAGE)
     held = _held(status)
+    if skip_analysis:
+        return _without_verdict(seen, status, held)
     if gate is not None and (held is None or held.gate.kind is not gate):
         return Nothing(f"no verdict of the {gate} analysis waits for a promotion", Exit.BAD)
     paused = paused_words(seen)
@@ -98,8 +106,9 @@ def plan_promote(
         return CommandWrite(patches.promote(revision, full=True), Verb.PROMOTE, meaning)
     passable = (held is not None and held.gate.step == index) or (waits_at_gate(status) and index == status.step_index)
     if steps and steps[index].startswith("analysis") and not passable:
-        why = "a promotion passes its verdict, once there is one that holds the update; --full passes everything"
-        return Nothing(f"step {index} is an analysis: {why}", Exit.BAD)
+        why = "a promotion passes its verdict, once there is one that holds the update"
+        others = "--skip-analysis passes it without one, --full passes everything"
+        return Nothing(f"step {index} is an analysis: {why}; {others}", Exit.BAD)
     # A blue-green update has one gate, and it is number 0.
     which = f"step {index} ({steps[index]}); {_next_stop(steps, after=index)}" if steps else "its gate"
     return CommandWrite(
@@ -116,12 +125,40 @@ def _held(status: RolloutStatus) -> AnalysisRecord | None:
 
 
 def _past_verdict(revision: str, held: AnalysisRecord, paused: str) -> CommandWrite:
-    analysis = held.gate.kind if held.gate.step is None else None
-    patch = patches.promote(revision, step=held.gate.step, analysis=analysis)
+    patch = patches.promote(revision, step=held.gate.step, analysis=_without_step(held.gate))
     meaning = f"lets revision {revision} pass the verdict of its {about(held.gate)}, which is {held.phase}{paused}"
     if held.back_to_percent is not None:
         meaning = f"lets revision {revision} go forward again, and its {about(held.gate)} measure again{paused}"
     return CommandWrite(patch, Verb.PROMOTE, meaning)
+
+
+def _without_verdict(
+    seen: RolloutObjects, status: RolloutStatus, held: AnalysisRecord | None
+) -> CommandWrite | Nothing:
+    """Passes the analysis that the update waits for; what measures beside the steps goes on."""
+    if held is not None:
+        why = f"its {about(held.gate)} has a verdict, which is {held.phase}"
+        return Nothing(f"{why}: promote passes it, without --skip-analysis", Exit.BAD)
+    open_ones = [each for each in status.analyses if not each.settled]
+    beside = [each for each in open_ones if each.gate.kind is AnalysisKind.BACKGROUND]
+    measures = next((each for each in open_ones if each not in beside), None)
+    if measures is None:
+        why = "no analysis that the update waits for measures now"
+        if beside:
+            why += f"; to end the one beside the steps: rollouts analysis terminate {beside[0].run}"
+        return Nothing(f"{why}: there is nothing to pass without a verdict", Exit.BAD)
+    gate = measures.gate
+    patch = patches.promote(status.current_revision, step=gate.step, analysis=_without_step(gate), unjudged=True)
+    steps = view_of(seen).steps
+    stop = f"; {_next_stop(steps, after=gate.step)}" if gate.step is not None else ""
+    goes_on = "; the background analysis goes on" if beside else ""
+    meaning = f"lets revision {status.current_revision} pass its {about(gate)} without a verdict{stop}{goes_on}"
+    lost = f"lost: what AnalysisRun {measures.run} has measured; it is ended, and nothing that it says counts"
+    return CommandWrite(patch, Verb.PROMOTE, f"{meaning}{paused_words(seen)}", loses=lost)
+
+
+def _without_step(gate: AnalysisGate) -> AnalysisKind | None:
+    return gate.kind if gate.step is None else None
 
 
 def _next_stop(steps: tuple[str, ...], *, after: int) -> str:
@@ -150,8 +187,17 @@ def plan_abort(seen: RolloutObjects) -> CommandWrite | Nothing:
     instead = (
         f"revision {status.stable_revision} gets all traffic" if status.stable_revision else "no other one can serve"
     )
+    instead += _lacking(seen, status.stable_revision)
     meaning = f"aborts revision {revision}; {instead}"
     return CommandWrite(patches.abort(revision), Verb.ABORT, meaning, loses=_lost_by_abort(seen, status))
+
+
+def _lacking(seen: RolloutObjects, revision: str) -> str:
+    """What the revision that takes over lacks, for the end of a message: `, of which 0 of 4 pods are ready`; "" for nothing."""
+    line = next((each for each in view_of(seen).revisions if each.revision == revision), None)
+    if line is None or line.ready >= line.desired:
+        return ""
+    return f", of which {line.ready} of {count_of(line.desired, 'pod')} {'is' if line.ready == 1 else 'are'} ready"
 
 
 def _lost_by_abort(seen: RolloutObjects, status: RolloutStatus) -> str:

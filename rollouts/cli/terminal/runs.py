@@ -53,6 +53,8 @@ def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
         text.append("  told to end", "yellow")
     if run.passed:
         text.append("  promoted past it", "yellow")
+    if run.unjudged:
+        text.append("  passed without a verdict", "yellow")
     text.append(f"  {_for(run, now_s=now_s)}  {plain(run.name)}", "dim")
     return text
 

@@ -144,6 +144,8 @@ def lines_of(view: RolloutView, *, now_s: float) -> list[str]:
 
 def verdict_text(verdict: VerdictLine) -> str:
     """How an analysis ended, in one line: `analysis of step 1: Failed: …`."""
+    if verdict.unjudged:
+        return f"{verdict.about}: {verdict.message} ({verdict.run})"
     why = f": {verdict.message}" if verdict.message else ""
     passed = ", and somebody promoted the revision past it" if verdict.passed else ""
     return f"{verdict.about}: {verdict.phase}{why}{passed} ({verdict.run})"

@@ -91,7 +91,7 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         events=event_lines(seen.events)[-EVENTS_SHOWN:],
         problems=tuple(invalid.message.split("; ")) if invalid else (),
         stale=status.observed_generation < metadata.get("generation", 0),
-        verdicts=tuple(_verdict(each) for each in status.analyses if each.phase.over),
+        verdicts=tuple(_verdict(each) for each in status.analyses if each.settled),
         scaling=scaling_lines(status.autoscaling),
     )
 
@@ -223,8 +223,9 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
 
 def _runs(seen: RolloutObjects, status: RolloutStatus) -> dict[str, tuple[RunLine, ...]]:
     """AnalysisRuns by the revision that they are about."""
-    passed = {record.run for record in status.analyses if record.passed}
-    lines = [run_line(each, passed=each["metadata"]["name"] in passed) for each in seen.runs]
+    passed = {record.run: record.phase.over for record in status.analyses if record.passed}
+    judged = [(each, passed.get(each["metadata"]["name"])) for each in seen.runs]
+    lines = [run_line(run, passed=over is True, unjudged=over is False) for run, over in judged]
     lines.sort(key=lambda line: (line.phase.over, -line.created_at_s, line.name))
     found: dict[str, tuple[RunLine, ...]] = {}
     for line in lines:

@@ -91,6 +91,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
         gate: where in an update it decides; None for nowhere.
         ending: somebody has told it to end.
         passed: somebody promoted the revision past its verdict.
+        unjudged: somebody did so while it measured, without a verdict.
     """
 
     namespace: str
@@ -105,6 +106,7 @@ class RunLine(Struct, frozen=True, kw_only=True):
     completed_at_s: float | None = None
     ending: bool = False
     passed: bool = False
+    unjudged: bool = False
     metrics: tuple[MetricLine, ...] = ()
 
     @property
@@ -123,11 +125,11 @@ class RunLine(Struct, frozen=True, kw_only=True):
         return sum(not each.dry_run for each in self.metrics)
 
 
-def run_line(run: Manifest, *, passed: bool = False) -> RunLine:
+def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> RunLine:
     """The values of one AnalysisRun.
 
     Args:
-        passed: status of its Rollout says that somebody promoted the revision past its verdict.
+        passed, unjudged: status of its Rollout says that somebody promoted the revision past its verdict, or without one.
     """
     metadata, spec = run["metadata"], _mapping(run.get("spec"))
     status, _ = read_run_status(_mapping(run.get("status")))
@@ -145,6 +147,7 @@ def run_line(run: Manifest, *, passed: bool = False) -> RunLine:
         completed_at_s=status.completed_at_s,
         ending=bool(spec.get("terminate")) and not status.phase.over,
         passed=passed,
+        unjudged=unjudged,
         metrics=tuple(_metric_line(each, results, spec) for each in _mappings(spec.get("metrics"))),
     )
 

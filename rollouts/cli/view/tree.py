@@ -140,7 +140,7 @@ class VerdictLine(Struct, frozen=True):
 
     Args:
         about: `analysis of step 1`, `background analysis`.
-        passed: somebody promoted the revision past it.
+        passed: somebody promoted the revision past it; with a phase that is not over: without a verdict, as the message says.
     """
 
     about: str
@@ -148,6 +148,11 @@ class VerdictLine(Struct, frozen=True):
     phase: AnalysisPhase
     message: str
     passed: bool
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether there is no verdict, since somebody promoted the revision without one."""
+        return self.passed and not self.phase.over
 
 
 class RolloutView(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from rollouts.core.config.lost import uses_too_late
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.effective_weight import EffectiveWeight, effective_weight, known_weight
-from rollouts.core.model.analysis import AnalysisKind, AnalysisRecord
+from rollouts.core.model.analysis import AnalysisRecord, Passable
 from rollouts.core.model.changes import StatusChange, apply
 from rollouts.core.model.drain import DrainNumbers
 from rollouts.core.model.frozen import replace
@@ -35,7 +35,7 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
         older: all others that are not being deleted, oldest first.
         aborted: the current revision is aborted.
         durable: the published status is about this attempt at this revision and its steps, so irreversible actions may follow.
-        passed: gates past which somebody promoted the current revision in this attempt; None stands for every one.
+        passed: that past which somebody promoted the current revision in this attempt; None stands for every one.
         has_config: the template names sources, or a ReplicaSet was made with contents of some.
     """
 
@@ -49,7 +49,7 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
     older: tuple[ReplicaSet, ...]
     aborted: bool
     durable: bool
-    passed: frozenset[int | AnalysisKind | None]
+    passed: frozenset[Passable | None]
     has_config: bool
 
     @cached_property
@@ -104,6 +104,20 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
     def stable_available(self) -> int:
         """Available pods of the stable revision that stay; 0 without a ReplicaSet other than `new`."""
         return self.stable.staying_available if self.stable is not None else 0
+
+    @property
+    def lacking_stable(self) -> str:
+        """What the stable revision lacks to serve in place of the other, for the end of a message; "" for nothing.
+
+        No counts: each change of a condition is a write at once, and pods come up one by one.
+        """
+        if self.stable_available >= self.promised:
+            return ""
+        return (
+            f", with fewer than {self.promised} available pods"
+            if self.stable_available
+            else ", and no pod of it is available"
+        )
 
     @cached_property
     def none_available(self) -> bool:
@@ -167,8 +181,8 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
         """Whether somebody promoted the current revision past every step of this list, in this attempt."""
         return None in self.passed
 
-    def promoted_past(self, gate: int | AnalysisKind) -> bool:
-        """Whether somebody promoted the current revision past this step of this list, or this verdict, in this attempt."""
+    def promoted_past(self, gate: Passable) -> bool:
+        """Whether somebody promoted the current revision past this step of this list, or this analysis, in this attempt."""
         return gate in self.passed or None in self.passed
 
     @cached_property

@@ -74,7 +74,7 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
         begins: the revision has the traffic that the run judges it on, so a run may begin.
     """
     record = analysis_of(ctx.status, gate)
-    if record is not None and record.phase.over:
+    if record is not None and record.settled:
         if record.held:
             return Guard(gate=gate, wait=_held_wait(ctx, record))
         if gate.kind is not AnalysisKind.BACKGROUND or not record.passed:
@@ -168,7 +168,7 @@ def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[T
     Args:
         wanted: the gates whose analyses count now.
     """
-    waited_for = {each.run for each in ctx.status.analyses if each.gate in wanted and not each.phase.over}
+    waited_for = {each.run for each in ctx.status.analyses if each.gate in wanted and not each.settled}
     return tuple(
         TerminateAnalysisRun(name=each.name, uid=each.uid)
         for each in ctx.seen.runs
@@ -258,9 +258,11 @@ def _how_long(run: RunSeen) -> str:
 
 def _what_helps(ctx: PassContext, run: RunSeen) -> str:
     """What helps a run that does not end, or gets no answers: how long it goes on is the template's choice."""
+    beside = run.gate is None or run.gate.kind is AnalysisKind.BACKGROUND
+    unjudged = "" if beside else f"to go on without its verdict: {ctx.command('promote')} --skip-analysis; "
     ways = (
         f"to end it and judge what was measured: rollouts analysis terminate {run.name} -n {ctx.seen.rollout.namespace}; "
-        f"to go back: {ctx.command('abort')}"
+        f"{unjudged}to go back: {ctx.command('abort')}"
     )
     if run.errors_in_a_row > ERRORS_TOLD:
         limit = "it goes on until consecutiveErrorLimit"
@@ -283,7 +285,10 @@ def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:
     said = f": {record.message}" if record.message else ""
     ended = f"{_place(record.gate)}: AnalysisRun {record.run} ended {record.phase}{said}"
     if record.back_to_percent is not None:
-        back = f"the weight is back at {float(record.back_to_percent):g} %"
+        traffic = ctx.recorded.traffic
+        live = ctx.recorded.weight_percent if traffic is None else traffic.observed_percent
+        moves = "is back at" if live == record.back_to_percent else "goes back to"
+        back = f"the weight {moves} {float(record.back_to_percent):g} %"
         again = f"to do step {ctx.status.step_index} and what follows again: {ctx.command('promote')}"
         return Wait(Reason.ANALYSIS_INCONCLUSIVE, f"{ended}; {back}; {again}; to give up: {ctx.command('abort')}")
     way_out = f"to go on nevertheless: {ctx.command('promote')}; to go back: {ctx.command('abort')}"

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rollouts.core.context.waits import earliest
 from rollouts.core.lifecycle.verdicts import NOW, Asked, GatesOf, Verdict, judge, recorded_as
-from rollouts.core.model.analysis import AnalysisGate
+from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, Notice, RemoveAnnotation
@@ -130,7 +130,7 @@ def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Comma
         if command.refusal is None and not command.over and _is_over(seen, status, command):
             after = replace(command, over=True)
             if not _was_done(status, command):
-                why = f"it came too late: the update to revision {command.revision} has moved on"
+                why = f"it came too late: {_moved_on(status, command)}"
                 after = replace(command, refusal=Refusal(Reason.COMMAND_INVALID, why))
                 notices.append(_notice(seen, after))
         commands.append(after)
@@ -300,7 +300,7 @@ def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
     """Whether the command can have no effect any more. A declared abort, a pause and a restart at a named time never end."""
     match command.verb:
         case Verb.PROMOTE:
-            return not command.is_for(status) or _has_passed_verdict(status, command)
+            return not command.is_for(status) or _has_passed_analysis(status, command)
         case Verb.ABORT:
             unfinished = command.revision == status.current_revision != status.stable_revision
             return not is_declared(command) and (status.abort is not None or not unfinished)
@@ -315,12 +315,29 @@ def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
             return False
 
 
-def _has_passed_verdict(status: RolloutStatus, command: Command) -> bool:
-    """Whether a promotion past the verdict of an analysis has nothing to pass any more: it passes one verdict once."""
-    if command.analysis is None:
+def _has_passed_analysis(status: RolloutStatus, command: Command) -> bool:
+    """Whether a promotion past an analysis, or its verdict, has nothing to pass any more: it passes one once."""
+    if command.gate is None:
         return False
-    record = analysis_of(status, AnalysisGate(command.analysis, command.step))
+    record = analysis_of(status, command.gate)
+    if command.unjudged:
+        return record is None or record.settled
     return record is None or not record.held
+
+
+def _verdict_came_first(status: RolloutStatus, command: Command) -> AnalysisRecord | None:
+    """The verdict that holds the update although a promotion was to pass its analysis without one; None without such."""
+    if not command.unjudged or command.gate is None or not command.is_for(status):
+        return None
+    record = analysis_of(status, command.gate)
+    return record if record is not None and record.held else None
+
+
+def _moved_on(status: RolloutStatus, command: Command) -> str:
+    """Why a command that is over was not carried out."""
+    if (record := _verdict_came_first(status, command)) is not None:
+        return f"the {record.gate} analysis has ended {record.phase}"
+    return f"the update to revision {command.revision} has moved on"
 
 
 def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:
@@ -328,13 +345,15 @@ def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:
 
 
 def _was_done(status: RolloutStatus, command: Command) -> bool:
-    """Whether an abort or a retry that is over was carried out; True for the other commands."""
+    """Whether a command that is over was carried out; of aborts, retries and promotions without a verdict it may not be."""
     match command.verb:
         case Verb.ABORT:
             return status.abort is not None and status.abort.revision == command.revision
         case Verb.RETRY:
             return command.revision == status.current_revision and (command.step or 0) <= status.attempt
-        case Verb.PROMOTE | Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
+        case Verb.PROMOTE:
+            return _verdict_came_first(status, command) is None
+        case Verb.ROLLBACK | Verb.RESTART | Verb.PAUSE:
             return True
 
 
@@ -368,8 +387,10 @@ def _notice(seen: Snapshot, command: Command) -> Notice:
     match command.verb:
         case Verb.PROMOTE:
             what = "every step" if command.step is None else f"step {command.step}"
-            if command.analysis is not None:
-                what = f"the verdict of the {AnalysisGate(command.analysis, command.step)} analysis"
+            if command.gate is not None:
+                what = f"the verdict of the {command.gate} analysis"
+            if command.unjudged:
+                what = f"the {command.gate} analysis without a verdict"
             paused = seen.rollout.spec.paused or seen.rollout.annotations.get(Verb.PAUSE) == NOW
             held = "; the Rollout stays paused until somebody resumes it" if paused else ""
             return Notice(Reason.PROMOTED, f"revision {command.revision} may pass {what}{held}{by}")

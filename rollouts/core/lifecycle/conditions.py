@@ -113,10 +113,10 @@ def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, n
 
 
 def _held_back(ctx: PassContext, abort: Abort) -> str:
-    serves = "the stable revision serves"
+    instead = f"the stable revision takes its place{ctx.lacking_stable}"
     if ctx.stable is None:  # somebody deleted it, and what it ran is known nowhere else
-        serves = f"no pods take the place of those that revision {abort.revision} has: the ReplicaSet of the stable one is gone"
-    return f"{abort.message}; {serves}; to try revision {abort.revision} again: {ctx.command('retry')}"
+        instead = f"no pods take the place of those that revision {abort.revision} has: the ReplicaSet of the stable one is gone"
+    return f"{abort.message}; {instead}; to try revision {abort.revision} again: {ctx.command('retry')}"
 
 
 def _finished(status: RolloutStatus) -> bool:

@@ -58,8 +58,8 @@ def _too_late(ctx: PassContext) -> str:
     if not uses:
         return ""
     names = " and ".join([f"{use.kind} {use.source}" for use in uses])
-    serves = f"so it has no pods, and revision {ctx.status.current_revision} serves in its place"
-    return f"{names} has changed before the ReplicaSet of revision {stable} had a copy, {serves}: give it that content again"
+    instead = f"so it has no pods, and revision {ctx.status.current_revision} takes its place"
+    return f"{names} has changed before the ReplicaSet of revision {stable} had a copy, {instead}: give it that content again"
 
 
 def copy_questions(ctx: PassContext) -> Contribution:

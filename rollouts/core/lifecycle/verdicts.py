@@ -17,6 +17,8 @@ from rollouts.core.model.steps import Analyze
 NOW = "true"
 """The value that means "the revision and the step that status shows"."""
 FULL = "full"
+SKIP = "skip-"
+"""Before the name of an analysis: it is passed while it measures, without a verdict."""
 VALUE_MAX = 256
 """Characters of a value. The longest that means anything is `previous@` and a revision; an annotation may have 256 KiB."""
 _SHOWN = 80  # characters of a longer one, in its record and in messages
@@ -32,11 +34,13 @@ class Gates(Struct, frozen=True):
         at: index of the current step if the revision may be promoted there; else None.
         ahead: index of the current or the next such step; None when there is none.
         held: the analysis whose verdict only a person can pass; it comes before the step. None without one.
+        measures: the analysis that the update waits for; only a promotion that says so passes it. None without one.
     """
 
     at: int | None
     ahead: int | None
     held: AnalysisGate | None = None
+    measures: AnalysisGate | None = None
 
 
 GatesOf: TypeAlias = Callable[[Strategy, RolloutStatus], Gates]
@@ -72,6 +76,7 @@ def _accepted(
     step: int | None = None,
     target: str = "",
     analysis: AnalysisKind | None = None,
+    unjudged: bool = False,
 ) -> Command:
     return Command(
         verb,
@@ -83,6 +88,7 @@ def _accepted(
         strategy_hash=asked.status.strategy_hash,
         attempt=asked.status.attempt,
         analysis=analysis,
+        unjudged=unjudged,
     )
 
 
@@ -112,7 +118,7 @@ def _promote_now(asked: Asked) -> Verdict:
     if (held := asked.gates.held) is not None:
         return _past_verdict(asked, held)
     if asked.gates.at is None:
-        return _refused("the Rollout is not at a step that can be promoted")
+        return _refused(f"the Rollout is not at a step that can be promoted{_passed_by(asked, asked.gates.measures)}")
     return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=asked.gates.at)
 
 
@@ -132,12 +138,43 @@ def _promote_named(asked: Asked) -> Verdict:
         return _refused(f"revision {revision} is aborted: retry it first")
     if gate == FULL:
         return _accepted(asked, Verb.PROMOTE, revision)
+    if gate.startswith(SKIP):
+        return _without_verdict(asked, gate.removeprefix(SKIP))
     if gate in _NAMED_ANALYSES:
         held = asked.gates.held
         if held is None or held.kind != gate:
-            return _refused(f"no verdict of the {gate} analysis waits for a promotion")
+            way_out = _passed_by(asked, AnalysisGate(AnalysisKind(gate)))
+            return _refused(f"no verdict of the {gate} analysis waits for a promotion{way_out}")
         return _past_verdict(asked, held)
     return _promote_step(asked, gate) if gate else _promote_where_it_waits(asked)
+
+
+def _without_verdict(asked: Asked, name: str) -> Verdict:
+    """The promotion past the analysis of that name while it measures; nothing else is passed with it."""
+    step = _number(name)
+    if step is None and name not in _NAMED_ANALYSES:
+        return _refused(f"{SKIP}{name} names no analysis: it is {SKIP}STEP, or {SKIP}{_NAMED_ANALYSES[1]} for example")
+    gate = AnalysisGate(AnalysisKind.STEP, step) if step is not None else AnalysisGate(AnalysisKind(name))
+    if gate.kind is AnalysisKind.BACKGROUND:
+        what = "measures beside the steps, and they pass it by themselves"
+        return _refused(f"the {name} analysis {what}; to end its run: rollouts analysis terminate")
+    if asked.gates.held == gate:
+        named = f"{asked.status.current_revision}@{gate.promoted_as}"
+        return _refused(f"the {gate} analysis has a verdict, which holds the update: {named} passes it")
+    if asked.gates.measures != gate:
+        what = f"{gate.kind} analysis" if step is None else f"analysis of step {step}"
+        return _refused(f"no {what} measures now: there is nothing to pass without a verdict")
+    return _accepted(
+        asked, Verb.PROMOTE, asked.status.current_revision, step=gate.step, analysis=gate.kind, unjudged=True
+    )
+
+
+def _passed_by(asked: Asked, gate: AnalysisGate | None) -> str:
+    """The end of a refusal that says what passes the analysis at `gate`, which measures; "" for one that does not."""
+    if gate is None or asked.gates.measures != gate:
+        return ""
+    named = f"{asked.status.current_revision}@{SKIP}{gate.promoted_as}"
+    return f"; the {gate} analysis measures, and only {named} passes it without a verdict"
 
 
 def _promote_where_it_waits(asked: Asked) -> Verdict:
@@ -163,7 +200,8 @@ def _promote_step(asked: Asked, step: str) -> Verdict:
         if asked.gates.held == held:
             return _past_verdict(asked, held)
         if _shown_at(asked) != index:
-            return _refused(f"step {step} is an analysis: a promotion passes its verdict, once it waits for one")
+            why = f"step {step} is an analysis: a promotion passes its verdict, once it waits for one"
+            return _refused(f"{why}{_passed_by(asked, held)}")
     return _accepted(asked, Verb.PROMOTE, asked.status.current_revision, step=index)
 
 

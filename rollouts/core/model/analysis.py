@@ -107,6 +107,10 @@ class AnalysisGate(Struct, frozen=True):
         return self.kind if self.step is None else f"{self.kind} {self.step}"
 
 
+Passable: TypeAlias = int | AnalysisKind | AnalysisGate
+"""What a promotion passes: a step or its verdict, the verdict of an analysis without a step, or an analysis without a verdict."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunDraft:
     """The spec of a run, complete but for secrets.
@@ -207,7 +211,7 @@ class AnalysisRecord(Struct, frozen=True, kw_only=True):
         run: name of the AnalysisRun.
         phase: once it is over, the verdict: it stays, whatever becomes of the run.
         at_s: when the run was asked for; of a verdict: when it was recorded.
-        passed: somebody promoted the revision past a verdict that holds it.
+        passed: somebody promoted the revision past a verdict that holds it; with a phase that is not over: without a verdict.
         back_to_percent: the weight to which the verdict has taken the canary back (`onFailure: stepBack`); None for any other.
         spec_hash: of the spec that the run was asked for with; "" in a record of a controller that kept none.
         uid: of the run, once it was seen with that spec; "" before. Nothing that a run says counts before.
@@ -223,6 +227,11 @@ class AnalysisRecord(Struct, frozen=True, kw_only=True):
     back_to_percent: int | Fraction | None = None
     spec_hash: str = ""
     uid: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that its run measures counts any more: the verdict is on record, or a person went on without one."""
+        return self.phase.over or self.passed
 
     @property
     def held(self) -> bool:

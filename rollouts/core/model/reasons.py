@@ -26,7 +26,10 @@ class Reason(StrEnum):
     STEP_COMPLETED = "RolloutStepCompleted", "A step was carried out and the next one begins."
     SKIP_STEPS = "SkipSteps", "The revision is stable already, or was not long ago, so its steps are skipped."
     ROLLOUT_COMPLETED = "RolloutCompleted", "The revision has all the pods and the traffic; it is the stable one now."
-    ROLLOUT_ABORTED = "RolloutAborted", "The revision is aborted and the stable revision serves."
+    ROLLOUT_ABORTED = (
+        "RolloutAborted",
+        "The revision is aborted, and the stable revision takes its place; the message says if that one lacks pods.",
+    )
     ROLLOUT_RETRY = "RolloutRetry", "An aborted revision is tried again from its first step."
     ROLLOUT_PAUSED = "RolloutPaused", "The Rollout waits at a step, or because somebody paused it."
     ROLLOUT_RESUMED = "RolloutResumed", "A pause is over."
@@ -170,7 +173,7 @@ class Reason(StrEnum):
     RETRY_NEEDED = "RetryNeeded", "Waits for a new revision, or for somebody to retry the aborted one."
     ROLLED_BACK = (
         "RolledBack",
-        "A rollback is in effect: an earlier revision serves instead of the spec's, until a new template or another command.",
+        "A rollback is in effect: an earlier revision takes the place of the spec's, until a new template or another command.",
     )
     RESTARTING = "Restarting", "Waits for old pods to be replaced."
     DISRUPTION_BUDGET = "DisruptionBudget", "A PodDisruptionBudget refuses the eviction of a pod."

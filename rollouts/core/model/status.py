@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord, Passable
 from rollouts.core.model.author import Author
 from rollouts.core.model.autoscaling import AutoscalingRecord
 from rollouts.core.model.pod_exit import Injection
@@ -83,6 +83,7 @@ class Command(Struct, frozen=True):
         target: for a rollback, the revision to go back to; else "".
         step: for a promotion, index of the step to pass, None for every step; for a retry, the number of the attempt.
         analysis: for a promotion past a verdict: the kind of its analysis; `step` is None unless that is a step. Else None.
+        unjudged: it passes that analysis while it measures, without a verdict.
         taken_off: its value was `true`, and its annotation is gone.
         strategy_hash, attempt: the steps and the attempt that it was given for.
         refusal: why it is not carried out; None when it was accepted.
@@ -103,6 +104,7 @@ class Command(Struct, frozen=True):
     over: bool = False
     by: Author | None = None
     analysis: AnalysisKind | None = None
+    unjudged: bool = False
 
     @property
     def by_whom(self) -> str:
@@ -127,8 +129,15 @@ class Command(Struct, frozen=True):
         return self.verb is Verb.PROMOTE and self.holds and self.is_for(status)
 
     @property
-    def passes(self) -> int | AnalysisKind | None:
-        """For a promotion: the gate that it passes; None for every one."""
+    def gate(self) -> AnalysisGate | None:
+        """For a promotion past an analysis: where that is; else None."""
+        return None if self.analysis is None else AnalysisGate(self.analysis, self.step)
+
+    @property
+    def passes(self) -> Passable | None:
+        """For a promotion: what it passes; None for everything."""
+        if self.unjudged:
+            return self.gate
         return self.analysis if self.step is None else self.step
 
 

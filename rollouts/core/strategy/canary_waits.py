@@ -119,7 +119,7 @@ def _service(progress: Progress) -> Wait | None:
 
 
 def _no_canary_pod(progress: Progress) -> Wait | None:
-    """With routers: the wait when no canary pod is available, and all traffic goes back to the stable revision."""
+    """With routers: the wait when no canary pod is available, and all traffic goes back to the stable revision, or is there."""
     ctx = progress.ctx
     if not ctx.routed or not ctx.none_available:
         return None
@@ -128,7 +128,8 @@ def _no_canary_pod(progress: Progress) -> Wait | None:
         return None
     pods = pods_text(ctx.new.spec_replicas if ctx.new else 0)
     none = f"revision {ctx.status.current_revision} has {pods} and none is available"
-    return Wait(Reason.PODS_NOT_AVAILABLE, f"{none}: the stable revision gets all traffic meanwhile")
+    where = "goes back to" if ctx.effective_weight.reaches_canary else "is at"
+    return Wait(Reason.PODS_NOT_AVAILABLE, f"{none}: its traffic {where} the stable revision{ctx.lacking_stable}")
 
 
 def _sizes(progress: Progress) -> Wait | None:

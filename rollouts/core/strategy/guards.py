@@ -60,6 +60,18 @@ def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
     return None
 
 
+def measured_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
+    """The gate that waits for the verdict of a run; None without one, and for the background, which no gate waits for alone."""
+    if status.abort is not None or not status.analyses:
+        return None
+    gates = _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
+    for gate in gates:
+        record = analysis_of(status, gate)
+        if gate != BACKGROUND and record is not None and not record.settled:
+            return gate
+    return None
+
+
 def _of_canary(status: RolloutStatus, strategy: Canary) -> dict[AnalysisGate, Analysis]:
     if status.gate_passed:  # it began with its steps skipped
         return {}

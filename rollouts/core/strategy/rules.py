@@ -9,7 +9,7 @@ from rollouts.core.lifecycle.verdicts import Gates
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.strategy import blue_green, canary, canary_steps
-from rollouts.core.strategy.guards import held_gate
+from rollouts.core.strategy.guards import held_gate, measured_gate
 from rollouts.core.strategy.skeleton import StrategyRules
 
 
@@ -26,12 +26,12 @@ def rules_of(ctx: PassContext) -> StrategyRules:
 
 def gates_of(strategy: Strategy, status: RolloutStatus) -> Gates:
     """Where the current revision may be promoted."""
-    held = held_gate(strategy, status)
+    held, measures = held_gate(strategy, status), measured_gate(strategy, status)
     match strategy:
         case Canary():
-            at = canary_steps.gate_index(status, strategy)
-            return Gates(at=at, ahead=canary_steps.next_gate_index(status, strategy), held=held)
+            at, ahead = canary_steps.gate_index(status, strategy), canary_steps.next_gate_index(status, strategy)
+            return Gates(at=at, ahead=ahead, held=held, measures=measures)
         case BlueGreen():
-            return Gates(at=blue_green.gate_index(status), ahead=blue_green.GATE, held=held)
+            return Gates(at=blue_green.gate_index(status), ahead=blue_green.GATE, held=held, measures=measures)
         case never:
             assert_never(never)

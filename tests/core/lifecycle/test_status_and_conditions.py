@@ -220,7 +220,10 @@ def test_an_abort_has_one_message_in_its_conditions_while_its_services_and_pods_
 
     assert len(waits) > 1
     assert messages == {
-        "revision b was aborted by annotation; the stable revision serves; to try revision b again: rollouts retry cart -n shop"
+        (
+            "revision b was aborted by annotation; the stable revision takes its place; "
+            "to try revision b again: rollouts retry cart -n shop"
+        )
     }
 
 

@@ -67,7 +67,10 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
     ),
     "an abort": (
         lambda: settled(annotated(settled(edited(running(GATE), revision="b")), "abort", "b")),
-        "revision b was aborted by annotation; the stable revision serves; to try revision b again: rollouts retry cart -n shop",
+        (
+            "revision b was aborted by annotation; the stable revision takes its place; "
+            "to try revision b again: rollouts retry cart -n shop"
+        ),
     ),
     "a pause by annotation": (
         lambda: settled(annotated(edited(running(GATE), revision="b"), "pause", "true"), seconds=1),

@@ -30,8 +30,9 @@ def test_a_run_that_gets_no_answers_says_what_helps(*, errors: int, told: bool) 
 
     there = settled(replace(there, runs=tuple(replace(each, errors_in_a_row=errors) for each in there.runs)))
 
-    ways = (f"rollouts analysis terminate {there.runs[0].name} -n shop", "rollouts abort cart -n shop")
-    assert [each in there.status.message for each in ways] == [told, told]
+    unjudged = "rollouts promote cart -n shop --skip-analysis"
+    ways = (f"rollouts analysis terminate {there.runs[0].name} -n shop", unjudged, "rollouts abort cart -n shop")
+    assert [each in there.status.message for each in ways] == [told] * 3
     assert there.status.waiting_for is not None and there.status.waiting_for.reason is Reason.ANALYSIS_RUNNING
 
 

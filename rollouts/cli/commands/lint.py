@@ -29,7 +29,7 @@ from rollouts.cli.commands.lint_analysis import (
 )
 from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks, value_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
-from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, mend, stranger
+from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, hash_label_remarks, mend, stranger
 from rollouts.cli.commands.lint_routes import route_problems
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
@@ -389,6 +389,8 @@ def _advice(found: _Found) -> Iterator[Remark]:
         yield from _remarks(node, document, weight_findings(spec, severity=_weighs(found, document, spec)))
         for path, message in falling_weights(document):
             yield _warning(node, _subject(document), path, message, rule="FallingWeights")
+        for path, message in hash_label_remarks(document):
+            yield _warning(node, _subject(document), path, message, rule="HashLabel")
         for path, message in replicas_remarks(document, found.known.autoscalers):
             yield _warning(node, _subject(document), path, message, rule="ReplicasOfAutoscaler")
         for path, message in value_remarks(document, spec.strategy, found.known.autoscalers):

@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 from rollouts.api.schema import crd_manifests
+from rollouts.cli.kubernetes.hash_labels import hash_uses
+from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.objects import ROLLOUT, Kind, Manifest
 
 _UNKNOWN, _NO_OBJECT = "unknown field", "must be an object"  # how the messages of api/problems.py begin
@@ -96,6 +98,18 @@ def falling_weights(document: Manifest) -> Iterator[tuple[str, str]]:
                     f"falls from {last} to {weight}: are the steps in order?",
                 )
             last = weight
+
+
+def hash_label_remarks(document: Manifest) -> Iterator[tuple[str, str]]:
+    """The places of a Rollout's template that name the label by which another controller tells its revisions apart."""
+    for use in hash_uses(document["spec"]["template"], "spec.template"):
+        where = "so it tells no revisions apart, and pods of an update may find no node"
+        if "fieldRef" in use.path:
+            where = "so the value is empty"
+        elif use.has_value:
+            where = "so it matches none of them"
+        what = f"no pod of a Rollout has the label {use.label}, {where}"
+        yield use.path, f"{what}; write {use.renamed(REVISION_LABEL)}"
 
 
 @cache

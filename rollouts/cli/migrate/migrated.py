@@ -9,8 +9,9 @@ from rollouts.cli.migrate.argo import migrate_argo, migrate_autoscaler, migrate_
 from rollouts.cli.migrate.deployment import migrate_deployment
 from rollouts.cli.migrate.flagger import GROUP as FLAGGER
 from rollouts.cli.migrate.flagger import migrate_canary
+from rollouts.cli.migrate.hash_labels import with_our_label
 from rollouts.cli.migrate.outcome import Migration, Told, mapping, name_of
-from rollouts.objects import Manifest
+from rollouts.objects import ROLLOUT, Manifest
 
 
 def migrated(manifests: Iterable[Manifest]) -> Migration:
@@ -47,7 +48,12 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
             migrate_service(each, migration)
         if each.get("kind") == "HorizontalPodAutoscaler":
             migrate_autoscaler(each, migration, targets)
+    migration.objects = [_as_ours(each, migration) for each in migration.objects]
     return migration
+
+
+def _as_ours(manifest: Manifest, migration: Migration) -> Manifest:
+    return with_our_label(manifest, migration) if manifest.get("kind") == ROLLOUT.kind else manifest
 
 
 def _is_of(group: str, manifest: Mapping[str, object]) -> bool:

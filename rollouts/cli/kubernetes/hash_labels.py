@@ -1,0 +1,113 @@
+"""Where a pod template names the label by which another controller tells its revisions apart, and no pod of ours has it. Pure.
+
+Kubernetes' own pages recommend `matchLabelKeys: [pod-template-hash]`: pods of an update then do not avoid those of the revision
+before. Without the label that key is ignored, so with a required anti-affinity and no node to spare the new pods stay Pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rollouts.objects import Manifest
+
+LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
+"""The label of a Deployment's pods, and that of Argo Rollouts' pods."""
+_REQUIRED, _PREFERRED = (f"{each}DuringSchedulingIgnoredDuringExecution" for each in ("required", "preferred"))
+_KEY_LISTS = ("matchLabelKeys", "mismatchLabelKeys")
+_PRESENCE = ("Exists", "DoesNotExist")
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+class HashUse(Struct, frozen=True):
+    """One place that names such a label.
+
+    Args:
+        path: in the object.
+        label: one of LABELS.
+        holder, at: the place itself: a list and an index, or an object and a key.
+        named: what stands there: the label, or a fieldPath.
+        has_value: it is compared with a value, which is the hash of one revision of the other controller.
+    """
+
+    path: str
+    label: str
+    holder: Any
+    at: Any
+    named: str
+    has_value: bool = False
+
+    def renamed(self, label: str) -> str:
+        """What stands there with another label in its place."""
+        return self.named.replace(self.label, label)
+
+
+def hash_uses(template: Manifest, path: str) -> Iterator[HashUse]:
+    """Every place of a pod template that names one of LABELS, unless the template gives its pods that label itself."""
+    own = _mapping(_mapping(template.get("metadata")).get("labels"))
+    for use in _uses(_mapping(template.get("spec")), f"{path}.spec"):
+        if use.label not in own:
+            yield use
+
+
+def _uses(spec: Mapping[str, Any], path: str) -> Iterator[HashUse]:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        affinity, where = _mapping(_mapping(spec.get("affinity")).get(kind)), f"{path}.affinity.{kind}"
+        for at, term in _entries(affinity, _REQUIRED, where):
+            yield from _of_term(term, at)
+        for at, weighted in _entries(affinity, _PREFERRED, where):
+            yield from _of_term(_mapping(weighted.get("podAffinityTerm")), f"{at}.podAffinityTerm")
+    for at, constraint in _entries(spec, "topologySpreadConstraints", path):
+        yield from _of_term(constraint, at)
+    for kind in _CONTAINERS:
+        for at, container in _entries(spec, kind, path):
+            for variable, each in _entries(container, "env", at):
+                yield from _of_field(_mapping(each.get("valueFrom")), f"{variable}.valueFrom")
+    for at, volume in _entries(spec, "volumes", path):
+        yield from _of_files(_mapping(volume.get("downwardAPI")), f"{at}.downwardAPI")
+        projected = _mapping(volume.get("projected"))
+        for source, each in _entries(projected, "sources", f"{at}.projected"):
+            yield from _of_files(_mapping(each.get("downwardAPI")), f"{source}.downwardAPI")
+
+
+def _of_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
+    """An affinity's term and a spread constraint have the same fields."""
+    for name in _KEY_LISTS:
+        keys = term.get(name)
+        for index, key in enumerate(keys if isinstance(keys, list) else ()):
+            if key in LABELS:
+                yield HashUse(f"{path}.{name}[{index}]", key, keys, index, key)
+    selector, where = _mapping(term.get("labelSelector")), f"{path}.labelSelector"
+    labels = _mapping(selector.get("matchLabels"))
+    for key in (each for each in LABELS if each in labels):
+        yield HashUse(f'{where}.matchLabels["{key}"]', key, labels, key, key, has_value=True)
+    for at, each in _entries(selector, "matchExpressions", where):
+        if (key := each.get("key")) in LABELS:
+            yield HashUse(f"{at}.key", key, each, "key", key, has_value=each.get("operator") not in _PRESENCE)
+
+
+def _of_files(source: Mapping[str, Any], path: str) -> Iterator[HashUse]:
+    for at, item in _entries(source, "items", path):
+        yield from _of_field(item, at)
+
+
+def _of_field(value: Mapping[str, Any], path: str) -> Iterator[HashUse]:
+    field = _mapping(value.get("fieldRef"))
+    named = str(field.get("fieldPath"))
+    for label in LABELS:
+        if named in (f"metadata.labels['{label}']", f'metadata.labels["{label}"]'):
+            yield HashUse(f"{path}.fieldRef.fieldPath", label, field, "fieldPath", named)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _entries(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects of a list, each with its path; none if it is no list."""
+    found = holder.get(name)
+    for index, each in enumerate(found if isinstance(found, list) else ()):
+        if isinstance(each, Mapping):
+            yield f"{path}.{name}[{index}]", each

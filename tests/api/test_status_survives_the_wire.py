@@ -378,6 +378,23 @@ def test_a_weight_to_go_back_to_that_cannot_be_read_is_zero(spoilt: object) -> N
     assert read.problems
 
 
+def test_a_record_keeps_which_run_counts() -> None:
+    """Without them the run would have to be believed by its name."""
+    record = AnalysisRecord(
+        gate=AnalysisGate(AnalysisKind.BACKGROUND),
+        number=1,
+        run="a",
+        phase=AnalysisPhase.PENDING,
+        at_s=1.0,
+        spec_hash="5" * 64,
+        uid="8c0f",
+    )
+
+    read = read_status(status_to_wire(RolloutStatus(analyses=(record,))))
+
+    assert read.status.analyses == (record,)
+
+
 def test_the_records_of_all_steps_have_room() -> None:
     """A spec has up to 100 steps, and an object of the API server holds 1.5 MB."""
     records = tuple(
@@ -387,6 +404,8 @@ def test_the_records_of_all_steps_have_room() -> None:
             run="r" * 253,
             phase=AnalysisPhase.FAILED,
             message="\N{WARNING SIGN}" * 100_000,
+            spec_hash="a" * 64,
+            uid="b" * 36,
         )
         for index in range(100)
     )

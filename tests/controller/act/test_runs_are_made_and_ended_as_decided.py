@@ -83,6 +83,17 @@ def test_no_pass_decides_before_it_sees_what_became_of_a_run(
     assert {request.path.split("/namespaces/shop/")[1].split("/")[0] for request in api.requests} == {"analysisruns"}
 
 
+def test_a_run_is_refused_by_a_server_that_would_drop_a_field_of_it() -> None:
+    """It would measure something else, and have another hash than status has on record."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        await performer.perform(world.target(), calls_for(MEASURE))
+
+    api = run(scenario, says(ok(5, name="cart-run", uid="cart-run-uid"))).api
+
+    assert [request.query.get("fieldValidation") for request in api.requests] == ["Strict"]
+
+
 def test_a_run_is_told_to_end_and_deleted_as_it_was_seen() -> None:
     """Another run may have the name by now, and one that has changed may not be over."""
 

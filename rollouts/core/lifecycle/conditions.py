@@ -28,6 +28,7 @@ from rollouts.core.model.drain import DrainMode, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
+from rollouts.core.model.traffic import RouteUnasked
 from rollouts.core.routing.routes import refused_routes
 
 WARNED = frozenset(
@@ -140,12 +141,7 @@ def _conditions(
     ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None, *, generation: int
 ) -> tuple[Condition, ...]:
     facts = _phase_facts(ctx, status, phase, wait)
-    facts += [_available(ctx, status), *_drain_facts(ctx, status), *_service_facts(ctx)]
-    if ctx.seen.routes and (refused := refused_routes(ctx)):
-        facts.append(("RouteRefused", True, refused[0].reason, "; ".join(each.message for each in refused)))
-    if (service := service_without_weight(ctx.spec)) is not None:
-        message = f"{what_happens(service)}; {HELPS}"
-        facts.append(("WeightWithoutEffect", True, Reason.WEIGHT_WITHOUT_EFFECT, message))
+    facts += [_available(ctx, status), *_drain_facts(ctx, status), *_traffic_facts(ctx)]
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if ctx.has_config and (gone := "; ".join(filter(None, (gone_copies(ctx), forged_copies(ctx))))):
@@ -255,23 +251,37 @@ def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
     return facts
 
 
-def _service_facts(ctx: PassContext) -> list[Fact]:
-    """The condition about Services whose settings distort the shares or make a switch unsafe, with the remedy.
+def _traffic_facts(ctx: PassContext) -> list[Fact]:
+    """Conditions about Services and routes; each exists only while it is true.
 
-    A Service that is missing or has no selector stops the update, and that wait reports it.
+    They tell of Services whose settings distort the shares or make a switch unsafe, of weights that reach no client, and of
+    writes of routes that are refused. A Service that is missing or has no selector stops the update, and that wait reports it.
     """
+    facts: list[Fact] = []
+    for route in ctx.seen.routes.values():
+        if not isinstance(route, RouteUnasked) and route.refused is not None:
+            facts = _refused_facts(ctx)
+    if not ctx.seen.routes and (without := service_without_weight(ctx.spec)) is not None:
+        message = f"{what_happens(without)}; {HELPS}"
+        facts.append(("WeightWithoutEffect", True, Reason.WEIGHT_WITHOUT_EFFECT, message))
     by_finding: dict[Finding, list[str]] = {}
     for service in ctx.services_seen.values():
         if service.name in ctx.named_services:
             for finding in trait_findings(service.traits, relation=Relation.MANAGED):
                 by_finding.setdefault(finding, []).append(str(service.name))
     if not by_finding:
-        return []
+        return facts
     sentences = (
         f"Service {' and '.join(sorted(names))}: {finding.path}: {finding.what}; {finding.fix}"
         for finding, names in by_finding.items()
     )
-    return [("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
+    return [*facts, ("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
+
+
+def _refused_facts(ctx: PassContext) -> list[Fact]:
+    refused = refused_routes(ctx)
+    message = "; ".join(each.message for each in refused)
+    return [("RouteRefused", True, refused[0].reason, message)] if refused else []
 
 
 def _dated(facts: list[Fact], before: tuple[Condition, ...], *, now_s: float, generation: int) -> tuple[Condition, ...]:

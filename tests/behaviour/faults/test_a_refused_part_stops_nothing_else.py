@@ -119,6 +119,8 @@ def test_counts_commands_and_an_abort_go_on(what: str) -> None:
         assert stage.status["readyReplicas"] == _ready(stage)
         assert stored_weights(stage) == before
         assert _told(stage, refusal)
+        of_a_route = [each["reason"] for each in stage.status["conditions"] if each["type"] == "RouteRefused"]
+        assert of_a_route == [refusal.reason] * (refusal.plural != "replicasets")
 
         stage.annotate("abort", "true")
         await stage.until(lambda: bool(_outcomes(stage, "abort")) or bool(stage.status.get("abort")))

@@ -131,10 +131,17 @@ class TemplateMetadata(Partial, frozen=True):
     annotations: dict[str, str] | None = None
 
 
+class TemplateSpec(Partial, frozen=True):
+    """`.spec.template.spec`, of which only the grace period is kept: a policy may have changed it."""
+
+    termination_grace_period_seconds: int | None = None
+
+
 class PodTemplate(Partial, frozen=True):
-    """`.spec.template`, of which only the metadata is kept."""
+    """`.spec.template`, of which only the metadata and the grace period are kept."""
 
     metadata: TemplateMetadata = TemplateMetadata()
+    spec: TemplateSpec = TemplateSpec()
 
 
 class ReplicaSetSpec(Partial, frozen=True):

@@ -31,6 +31,7 @@ from rollouts.cli.view.ways import wait_line
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.observe.pods import pod_of
 from rollouts.core.lifecycle.conditions import WARNED
+from rollouts.core.lifecycle.preview import PREVIEW_READY
 from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic
 from rollouts.core.model.steps import WeightPercent
@@ -270,6 +271,8 @@ def _is_bad(condition: Condition, status: RolloutStatus) -> bool:
         return False
     if condition.type in _GOOD_WHEN_FALSE:
         return condition.status
+    if condition.type == PREVIEW_READY:
+        return False  # a preview begins without pods, and its wait says so
     if condition.type == "Ready" and status.phase in (Phase.PROGRESSING, Phase.PAUSED):
         return False  # not ready is normal during an update
     return not condition.status

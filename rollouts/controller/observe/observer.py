@@ -434,6 +434,7 @@ def _replica_set(seen: ReplicaSetObject) -> ReplicaSet:
         pod_metadata=pod_metadata_of(annotations),
         pods_carry_metadata=pods_carry_metadata(annotations),
         injection=injection_of(annotations),
+        grace_s=spec.template.spec.termination_grace_period_seconds,
         failure=next(
             (
                 each.message

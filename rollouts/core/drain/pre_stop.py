@@ -7,8 +7,11 @@ Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/ (term
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreStop
 from rollouts.core.model.pod_exit import Injection, PodExit
+from rollouts.core.model.snapshot import ReplicaSet
 
 
 def injection(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers, *, native: bool) -> Injection | None:
@@ -42,6 +45,26 @@ def unsafe(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers) -> str:
     short = bool(ends.containers) and ends.grace_s < grace_s
     if short and not (injects and any(not each.has_pre_stop for each in ends.containers)):
         problems.append(f"terminationGracePeriodSeconds: need {grace_s}, have {ends.grace_s}")
+    return "; ".join(problems)
+
+
+def cut_short(replica_sets: Iterable[ReplicaSet], *, template: str, ends: PodExit) -> str:
+    """Which ReplicaSets with pods have a shorter grace period than was asked for, such as by a policy; "" for none.
+
+    Args:
+        template: the revision of the spec's template.
+        ends: how the pods of that template end.
+    """
+    problems = []
+    for each in replica_sets:
+        asked_s = (
+            each.injection.grace_s if each.injection is not None else ends.grace_s if each.revision == template else 0
+        )
+        if each.spec_replicas and not each.deleting and each.grace_s is not None and each.grace_s < asked_s:
+            problems.append(
+                f"ReplicaSet {each.name}: terminationGracePeriodSeconds: asked for {asked_s}, and it has {each.grace_s}: "
+                "something has changed it, such as a policy that caps it"
+            )
     return "; ".join(problems)
 
 

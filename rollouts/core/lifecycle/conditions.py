@@ -15,13 +15,14 @@ from rollouts.core.advice.shared_selectors import shared_text
 from rollouts.core.advice.weight_findings import HELPS, service_without_weight, what_happens
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import CONFIG_HOLDS, PAUSES, Wait, pods_text
-from rollouts.core.drain.pre_stop import unsafe
+from rollouts.core.drain.pre_stop import cut_short, unsafe
 from rollouts.core.lifecycle.adoption import not_adopted
 from rollouts.core.lifecycle.autoscaling_record import with_autoscaling
 from rollouts.core.lifecycle.commands import problems_of
 from rollouts.core.lifecycle.config_copies import with_hold
 from rollouts.core.lifecycle.forged_copies import forged_copies
 from rollouts.core.lifecycle.lost_copies import gone_copies
+from rollouts.core.lifecycle.preview import preview_fact
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
 from rollouts.core.model.config import ConfigPlan
 from rollouts.core.model.drain import DrainMode, ProxyMode
@@ -142,6 +143,8 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     facts = _phase_facts(ctx, status, phase, wait)
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_traffic_facts(ctx)]
+    if (preview := preview_fact(ctx, status)) is not None:
+        facts.append(preview)
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if ctx.has_config and (gone := "; ".join(filter(None, (gone_copies(ctx), forged_copies(ctx))))):
@@ -238,6 +241,8 @@ def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
     numbers = ctx.drain_numbers
     lacking = unsafe(drain, ctx.spec.ends, numbers)
     problems = [f"{lacking} ({numbers.pre_stop_why})"] if lacking else []
+    if short := cut_short(ctx.seen.replica_sets, template=ctx.spec.revision, ends=ctx.spec.ends):
+        problems.append(short)
     if nodes := port_reuse(ctx.seen.proxy):
         problems.append(f"nodes: {nodes.what}; {nodes.fix}")
     if problems:

@@ -56,6 +56,14 @@ class Reason(StrEnum):
     # health
     HEALTHY = "Healthy", "The revision of the spec is rolled out and its pods are available."
     AVAILABLE = "AvailableReplicas", "Enough pods are available."
+    PREVIEW_READY = (
+        "PreviewReady",
+        "The preview Service leads to the new revision alone, which has its pods: tests may begin.",
+    )
+    PREVIEW_STARTING = (
+        "PreviewStarting",
+        "The preview Service has left the old revision, and no test meets it; the pods of the new one are not all ready yet.",
+    )
     UNAVAILABLE = "UnavailableReplicas", "Fewer pods are available than the spec allows."
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded", "There was no progress for progressDeadlineSeconds."
     REPLICA_FAILURE = (

@@ -37,6 +37,7 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
         pod_metadata: the ephemeral metadata in its template now.
         pods_carry_metadata: its pods were given `pod_metadata` too.
         injection: what was added to its template at its creation (annotation `rollouts.dev/pre-stop`); None for nothing.
+        grace_s: `terminationGracePeriodSeconds` of its template, as it was admitted; None when it shows none.
         failure: message of its ReplicaFailure condition (quota, admission), "" for none.
         config: what its template names of the sources, as its annotation `rollouts.dev/config` notes; () without that
             annotation, None when it cannot be read.
@@ -59,6 +60,7 @@ class ReplicaSet(Struct, frozen=True, kw_only=True):
     pods_carry_metadata: bool = True
     failure: str = ""
     injection: Injection | None = None
+    grace_s: int | None = None
     deleting: bool = False
     restart_surge: int = 0
     overcounted: int = 0

@@ -12,6 +12,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.drain.cutover import Departure
 from rollouts.core.lifecycle.analyses import Guard, guarded
+from rollouts.core.lifecycle.preview import preview_hint
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
 from rollouts.core.model.frozen import replace
@@ -103,7 +104,8 @@ class BlueGreenRules(Struct, frozen=True):
             return active.wait
         if not moves.reached:
             revision, wanted = ctx.status.current_revision, moves.sizes.wanted_new
-            return pods_wait(revision, wanted=wanted, available=ctx.new_available)
+            pods = pods_wait(revision, wanted=wanted, available=ctx.new_available)
+            return replace(pods, message=f"{pods.message}{preview_hint(ctx)}")
         verdict = next((each.wait for each in moves.guards), None)
         if ctx.status.gate_passed:
             return blocked or verdict

@@ -12,7 +12,7 @@ from rollouts.controller.workqueue.inbox import ServiceAnswer
 from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
 from rollouts.core.model.snapshot import ServiceAbsent, ServiceSeen, ServiceUnasked, Snapshot
-from rollouts.objects import SERVICE
+from rollouts.objects import REPLICA_SET, SERVICE
 from rollouts.sim.clock import EPOCH_S, run_virtual
 from tests.controller.world import CART, World, metadata, obj, owned, replica_set, rollout, service, slice_of
 
@@ -103,6 +103,20 @@ def test_a_replica_set_in_another_namespace_is_nobodys() -> None:
         world.replica_sets.put("", replica_set("cart-v1", namespace="mallory"))
 
     assert snapshot(arrange).replica_sets == ()
+
+
+def test_a_replica_set_has_the_grace_period_with_which_it_was_admitted() -> None:
+    """A policy may cap it on the way: what was asked for is in the spec, what its pods get is here."""
+
+    def arrange(world: World, _managed: ManagedServices) -> None:
+        world.rollouts.put("", rollout(spec=SPEC))
+        capped = {"template": {"spec": {"terminationGracePeriodSeconds": 20}}}
+        labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": "v1"}
+        meta = metadata("cart-v1", version=1, ownerReferences=owned(), labels=labels)
+        world.replica_sets.put("", obj(REPLICA_SET, {"metadata": meta, "spec": capped}))
+        world.replica_sets.put("", replica_set("cart-v2"))
+
+    assert [each.grace_s for each in sorted(snapshot(arrange).replica_sets, key=lambda each: each.name)] == [20, None]
 
 
 def test_a_replica_set_is_stale_until_its_controller_has_seen_its_spec() -> None:

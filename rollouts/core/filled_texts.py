@@ -24,10 +24,12 @@ _IN_CONDITION = (
     " a field; put the place in quotes if it is a text"
 )
 
-_JSON_PART = re.compile(rf'(?P<text> "(?:\\.|[^"\\])*+" ) | {PLACE.pattern}', re.VERBOSE)
+_JSON_PART = re.compile(  # a string that does not end is looked through once, too
+    rf"""(?P<text> "(?:\\.|[^"\\])*+" ) | "(?:\\.|[^"\\])*+\\? | {PLACE.pattern}""", re.VERBOSE
+)
 _JSON_PLACE = re.compile(r"(?<!\\)(\\*+)" + PLACE.pattern)
 
-_PATH_PART = re.compile(rf"{STRING} | {PLACE.pattern}", re.VERBOSE)
+_PATH_PART = re.compile(rf"{STRING} | {UNCLOSED_STRING} | {PLACE.pattern}", re.VERBOSE)
 _PATH_NAME = re.compile(r"[\w-]+")
 
 _NAME_OF_HOST = r"[A-Za-z0-9_.-]+"

@@ -133,6 +133,12 @@ def _unusable(ctx: PassContext, service: ServiceSeen) -> Wait | None:
         return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     if service.problem:
         return Wait(Reason.SERVICE_NOT_USABLE, f"{display_name(service.name)}: {service.problem}")
+    if service.traits.type == "ExternalName":
+        message = (
+            f"{display_name(service.name)} is of type ExternalName, a name outside the cluster that has no pods: "
+            "give it a selector and type ClusterIP, or name another Service in the strategy"
+        )
+        return Wait(Reason.SERVICE_NOT_USABLE, message, spec_is_wrong=True)
     if not service.has_selector or not service.selects_template:
         name = display_name(service.name)
         message = f"the selector of {name} does not match the labels of spec.template: change one of the two"

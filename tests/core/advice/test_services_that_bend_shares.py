@@ -45,6 +45,18 @@ def test_an_ordinary_service_has_no_findings(relation: Relation) -> None:
     assert severities(relation, **defaults) == {}
 
 
+def test_a_service_outside_the_cluster_is_told_as_one() -> None:
+    """A selector would not help an ExternalName: it has no pods."""
+    there = settled(running(SERVICES))
+    outside = replace(there.services["cart"], traits=ServiceTraits(type="ExternalName"), has_selector=False)
+    status = decide(snapshot(replace(there, services={**there.services, "cart": outside}))).status
+
+    assert status.waiting_for is not None
+    assert status.waiting_for.reason is Reason.SERVICE_NOT_USABLE
+    assert "is of type ExternalName" in status.waiting_for.message
+    assert "selector of" not in status.waiting_for.message
+
+
 @pytest.mark.parametrize("value", ["PreferClose", "PreferSameZone", "PreferSameNode"])
 def test_traffic_distribution_bends_shares(value: str) -> None:
     """A zone whose only pod is the canary sends it everything; where a Service has one revision there is no share to bend."""

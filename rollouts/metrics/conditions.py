@@ -1,6 +1,7 @@
 """Conditions of metrics: what people write, in Argo Rollouts' expressions or in CEL, is translated once and evaluated as CEL.
 
-`expressions.py` bounds what an evaluation may cost. No message has a part of a condition or of what was measured in it.
+`expressions.py` bounds what an evaluation may cost. No message has a part of what was measured in it: what CEL says of a failure
+may, so its words are replaced.
 """
 
 from __future__ import annotations

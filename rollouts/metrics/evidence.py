@@ -10,6 +10,8 @@
 What says nothing (no series, too few numbers, NaN, infinity, a part only, old, several series where one is read) is what `noData`
 says, whatever the conditions are. Two exceptions, both written down by the author: a failure condition that asks about what is
 missing or not finite is heard, and with `minSamples: 0` conditions that all ask about it decide.
+A message quotes the condition that decided, shortened: it stands in the run, where everybody may read it, so no Secret can be in
+it. What was measured is never quoted, only numbers.
 Source: https://argo-rollouts.readthedocs.io/en/stable/features/analysis/#failure-conditions-and-failure-limit
 """
 
@@ -27,6 +29,8 @@ from rollouts.metrics.conditions import CompiledCondition, condition_of
 from rollouts.metrics.samples import Absence, Document, MetricData, NoEvidence, Numbers, ResultShape, finite, leaves
 
 VALUES_SHOWN = 16
+QUOTED_MAX = 100
+"""Characters of a condition in a message: there is one for each measurement that does not succeed."""
 
 _NO_DATA = {
     NoData.INCONCLUSIVE: AnalysisPhase.INCONCLUSIVE,
@@ -109,11 +113,13 @@ def _verdict(found: MetricData, condition: MetricCondition, conditions: _Conditi
         return _Verdict(AnalysisPhase.INCONCLUSIVE, "the metric has no condition, so nothing says what is good")
     gap = _gap(found, condition, conditions)
     if gap is None:
-        return _judged(found, conditions, now_s)
+        return _judged(found, condition, conditions, now_s)
     if condition.min_samples == 0 and all(map(gap.asked_by, conditions.all)):
-        return _judged(found, conditions, now_s)
+        return _judged(found, condition, conditions, now_s)
     if conditions.failure is not None and gap.asked_by(conditions.failure) and _holds(conditions.failure, found, now_s):
-        return _Verdict(AnalysisPhase.FAILED, f"{gap.why}, and the failure condition holds")
+        return _Verdict(
+            AnalysisPhase.FAILED, f"{gap.why}, and the failure condition holds: {quoted(condition.failure)}"
+        )
     return _Verdict(_NO_DATA[condition.no_data], gap.why)
 
 
@@ -148,7 +154,13 @@ def _unread(found: Numbers, conditions: _Conditions) -> str | None:
     return None
 
 
-def _judged(found: Numbers | Document, conditions: _Conditions, now_s: float) -> _Verdict:
+def quoted(condition: str) -> str:
+    """A condition for a message: on one line, and shortened."""
+    text = " ".join(condition.split())
+    return text if len(text) <= QUOTED_MAX else f"{text[: QUOTED_MAX - 1]}…"
+
+
+def _judged(found: Numbers | Document, condition: MetricCondition, conditions: _Conditions, now_s: float) -> _Verdict:
     truths: dict[str, bool] = {}
     for name, each in (("successCondition", conditions.success), ("failureCondition", conditions.failure)):
         if each is None:
@@ -159,12 +171,15 @@ def _judged(found: Numbers | Document, conditions: _Conditions, now_s: float) ->
             return _Verdict(AnalysisPhase.ERROR, f"{name} cannot be told of {_kind(found)}: {error}")
     success, failure = truths.get("successCondition"), truths.get("failureCondition")
     if failure:
-        return _Verdict(AnalysisPhase.FAILED, "the failure condition holds")
+        return _Verdict(AnalysisPhase.FAILED, f"the failure condition holds: {quoted(condition.failure)}")
     if success or success is None:
         return _Verdict(AnalysisPhase.SUCCESSFUL)
     if failure is None:
-        return _Verdict(AnalysisPhase.FAILED, "the success condition does not hold")
-    return _Verdict(AnalysisPhase.INCONCLUSIVE, "neither the success condition nor the failure condition holds")
+        return _Verdict(AnalysisPhase.FAILED, f"the success condition does not hold: {quoted(condition.success)}")
+    both = f"{quoted(condition.success)}; {quoted(condition.failure)}"
+    return _Verdict(
+        AnalysisPhase.INCONCLUSIVE, f"neither the success condition nor the failure condition holds: {both}"
+    )
 
 
 def _holds(condition: CompiledCondition, found: Numbers | Document, now_s: float) -> bool:

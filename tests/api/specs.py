@@ -385,6 +385,12 @@ BAD: tuple[Bad, ...] = (
     Bad("scale without routing", step(setCanaryScale={"replicas": 1}), f"{_STEPS}[0].setCanaryScale", "trafficRouting"),
     Bad("scale of nothing", routed_step(setCanaryScale={}), f"{_STEPS}[0].setCanaryScale", "it has none"),
     Bad(
+        "scale that matches nothing",
+        routed_step(setCanaryScale={"matchTrafficWeight": False}),
+        f"{_STEPS}[0].setCanaryScale",
+        "it has none",
+    ),
+    Bad(
         "scale of two forms",
         routed_step(setCanaryScale={"replicas": 1, "weight": 5}),
         f"{_STEPS}[0].setCanaryScale",

@@ -380,6 +380,7 @@ def test_a_field_is_found_by_its_path(path: str, value: str) -> None:
     "path",
     [
         *("", ".", "metadata.", "[", "metadata.labels[region]", "metadata.labels['region'", "x.y", "metadata.labels"),
+        "metadata.labels['a-label-that-nobody-set']",
         *("spec.template.spec.containers", "spec.template.spec.containers[1].image", "spec.replicas.x"),
         "spec.template.spec.containers[-1].image",
     ],

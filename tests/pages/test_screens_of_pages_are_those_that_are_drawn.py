@@ -98,7 +98,7 @@ async def test_an_analysis_that_is_tried_says_what_the_page_shows(
     template = block("docs/analysis.md", "apiVersion: ").text
     (tmp_path / "success-rate.yaml").write_text(template)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "240")
     queries = [each["provider"]["prometheus"]["query"] for each in yaml.safe_load(template)["spec"]["metrics"]]
     meant = [each.replace("{{args.service}}", "cart-canary") for each in queries]
     answers = {

@@ -30,6 +30,7 @@ from rollouts.cli.commands.lint_analysis import (
 from rollouts.cli.commands.lint_autoscalers import FileAutoscalers, autoscalers_of, replicas_remarks, value_remarks
 from rollouts.cli.commands.lint_config import FileConfigs, config_findings, config_problems, configs_of
 from rollouts.cli.commands.lint_fields import autoscaler_problems, falling_weights, hash_label_remarks, mend, stranger
+from rollouts.cli.commands.lint_idioms import no_evidence_remarks
 from rollouts.cli.commands.lint_routes import route_problems
 from rollouts.cli.kubernetes.metadata import metadata_problems
 from rollouts.cli.kubernetes.objects import job_problems, object_problems
@@ -228,11 +229,7 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     elif ours is not ROLLOUT:
         report.templates += 1
         problems = [*_head_problems(document), *template_problems(document.get("spec")), *_job_problems(document)]
-        queries = query_remarks(document.get("spec"), found.metrics) if found.metrics is not None else ()
-        for path, message in queries:
-            report.advice.append(_warning(node, subject, path, message, rule="MetricUnknown"))
-        for path, message in cluster_remarks(document.get("spec")):
-            report.advice.append(_warning(node, subject, path, message, rule="MetricUnknown"))
+        report.advice += _template_advice(node, document, found.metrics)
     else:
         report.checked += 1
         problems = list(_problems(document, found.known.providers))
@@ -246,6 +243,15 @@ def _check(node: yaml.Node, document: Any, report: LintReport, found: _Found) ->
     for path, message in problems:
         told = f"{path}: {message}{mend(ours.kind, path, message)}"
         report.problems.append(Remark(node_at(node, path)[1], subject, told))
+
+
+def _template_advice(node: yaml.Node, document: Manifest, metrics: Collection[str] | None) -> Iterator[Remark]:
+    """What the conditions of a template read that nobody shows, and what they call good that is no evidence."""
+    spec = document.get("spec")
+    unknown = (*(query_remarks(spec, metrics) if metrics is not None else ()), *cluster_remarks(spec))
+    for rule, remarks in (("MetricUnknown", unknown), ("NoEvidence", no_evidence_remarks(spec))):
+        for path, message in remarks:
+            yield _warning(node, _subject(document), path, message, rule=rule)
 
 
 def _pass_over(node: yaml.Node, document: Manifest, report: LintReport) -> None:

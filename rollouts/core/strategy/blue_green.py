@@ -12,7 +12,7 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_wait
 from rollouts.core.drain.cutover import Departure
 from rollouts.core.lifecycle.analyses import Guard, guarded
-from rollouts.core.lifecycle.preview import preview_hint
+from rollouts.core.lifecycle.preview import is_previewed, preview_hint
 from rollouts.core.lifecycle.update import promotion
 from rollouts.core.model.changes import RecordGate, RecordSelected, RecordTraffic, SetCanaryWeight, StatusChange
 from rollouts.core.model.frozen import replace
@@ -248,7 +248,8 @@ def _gate_wait(ctx: PassContext, strategy: BlueGreen) -> Wait:
     if strategy.auto_promotion_enabled:
         message = f"revision {revision} takes over {strategy.auto_promotion_s:g} s after its preview became available"
         return Wait(Reason.AUTO_PROMOTION, message, _gate_end_s(ctx, strategy))
-    message = f"waiting for promotion of revision {revision}, which is previewed: {ctx.command('promote')}"
+    previewed = ", which is previewed" if is_previewed(ctx, ctx.status) else ""
+    message = f"waiting for promotion of revision {revision}{previewed}: {ctx.command('promote')}"
     return Wait(Reason.PROMOTION_NEEDED, message)
 
 

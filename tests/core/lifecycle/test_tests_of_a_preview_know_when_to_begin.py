@@ -73,6 +73,15 @@ def test_a_preview_whose_pods_are_lost_is_not_ready_any_more() -> None:
     assert (ready := _ready(lost)) is not None and not ready.status
 
 
+def test_the_gate_says_that_a_revision_is_previewed_only_when_the_preview_leads_to_it() -> None:
+    """In every state on the way; and without a preview Service nobody sees the revision before its promotion."""
+    for strategy in (MANUAL, replace(MANUAL, preview_service=None)):
+        for each in steps_of(edited(running(strategy), revision="b")):
+            if "waiting for promotion" in each.status.message:
+                ready = _ready(each)
+                assert ("which is previewed" in each.status.message) is (ready is not None and ready.status)
+
+
 def test_after_an_abort_the_preview_is_not_that_of_the_revision() -> None:
     """The Service goes back to the stable revision: a test that still waits must not pass with that one."""
     there = settled(annotated(settled(edited(running(MANUAL), revision="b")), "abort", "true"))

@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts.api.schema import crd_manifests
+from rollouts.bounded.here import Here
 from rollouts.cli.commands.get import seen_in
 from rollouts.cli.demo.manifests import HTTP_ROUTE
 from rollouts.cli.view.follow import Collection, Followed, following
@@ -235,7 +236,7 @@ async def simulated_stage(*, serve: Path | None, seed: int, clock: Clock | None 
         planes = SimDataPlanes([gateway], clock=sim.clock)
         prometheus = sim.prometheus(settings=SCRAPES)
         rng = random.Random(seed)  # noqa: S311  a simulation's seed
-        run = partial(run_controller, clock=clock, rng=rng, planes=planes, metrics=sim.metrics)
+        run = partial(run_controller, clock=clock, rng=rng, planes=planes, metrics=sim.metrics, bounded=Here())
         await stack.enter_async_context(_controller(controller, namespace, run=run, prometheus_url=prometheus.url))
         yield DemoStage(
             session=session, followed=followed, sim=sim, controller=controller, gateway=gateway, patience=1.0

@@ -138,10 +138,12 @@ class SpecProblem(Struct, frozen=True):
     Args:
         path: where, in the notation of `kubectl explain`: `spec.strategy.canary.steps[2].setWeight`.
         message: what is wrong and how to repair it.
+        may_come: it may be right later without anybody's doing: a field of a status that is not written yet.
     """
 
     path: str
     message: str
+    may_come: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"

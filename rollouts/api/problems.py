@@ -63,9 +63,13 @@ class Problems:
         self._found: dict[SpecProblem, None] = {}
         self._unreadable: list[str] = []
 
-    def add(self, path: str, message: str) -> None:
-        """Adds a problem at `path`."""
-        self._found[SpecProblem(path, message)] = None
+    def add(self, path: str, message: str, *, may_come: bool = False) -> None:
+        """Adds a problem at `path`.
+
+        Args:
+            may_come: see `SpecProblem`.
+        """
+        self._found[SpecProblem(path, message, may_come)] = None
 
     def add_missing(self, path: str, message: str) -> None:
         """Adds the problem that nothing is at `path`, unless a value was there and could not be read."""

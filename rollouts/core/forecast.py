@@ -40,6 +40,7 @@ from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, ServiceSeen,
 from rollouts.core.model.status import RolloutStatus, Verb, WaitingFor
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import Acceptance, Answer, Feature, LiveSeen, RouteSeen, VerifiedBy
+from rollouts.core.one_way import target_of
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 
 _PASSES_MAX = 5_000  # an update of 100 steps takes about 1,000
@@ -347,7 +348,7 @@ class _Forecast:
         gates, status = analyses(self.seen.rollout.spec.strategy), self.seen.status
         if not gates:
             return self.seen
-        draft = RunDraft(b"{}", latest=status.current_revision, stable=status.stable_revision)
+        draft = RunDraft(b"{}", latest=target_of(self.seen, status), stable=status.stable_revision)
         return replace(self.seen, drafts=dict.fromkeys(gates, draft))
 
     def _gateways_follow(self, intent: SetTraffic | MakeRoute | AskLive | AskFeatures) -> None:

@@ -13,6 +13,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.traffic import Split
 from tests.core.autoscalers import Load
 from tests.core.config_worlds import config_healed
+from tests.core.measured_runs import templates_there
 from tests.core.model import World, annotated, made_by_users, route, service, snapshot
 from tests.core.sources import meaning
 from tests.core.worlds import edited, one, settled, sizes
@@ -27,7 +28,7 @@ def healed(there: World) -> World:
         each for each in there.runs if not is_forged(each)
     )  # a person has deleted the others, as the wait says
     there = edited(
-        replace(there, runs=honest, bad=frozenset(), patient=False, refused=None, templates_wrong="", load=Load()),
+        replace(templates_there(there), runs=honest, bad=frozenset(), patient=False, refused=None, load=Load()),
         paused=False,
         strategy=strategy,
         progress_deadline_abort=False,

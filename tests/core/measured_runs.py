@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.rollout import analyses
 from tests.core.model import World
 from tests.invariants.analyses import FORGED
 
@@ -72,6 +73,18 @@ def _run_over(there: World, run: RunSeen, phase: AnalysisPhase) -> RunSeen:
     )
 
 
+def template_gone_or_back(there: World, number: int) -> World:
+    """The template of one analysis of the spec is deleted, or made again."""
+    gates = [*analyses(there.rollout.spec.strategy)]
+    changed = frozenset(gates[number % len(gates)] for _ in gates[:1])
+    return replace(there, templates_missing=there.templates_missing ^ changed)
+
+
+def templates_there(there: World) -> World:
+    """Every template is there, and right."""
+    return replace(there, templates_wrong="", templates_missing=frozenset())
+
+
 PHASES = (AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR, AnalysisPhase.SUCCESSFUL)
 RUNS: dict[str, Callable[[World, int, int], World]] = {
     "runs are measured": lambda there, i, _j: runs_measured(there, limit=i + 1),
@@ -81,6 +94,7 @@ RUNS: dict[str, Callable[[World, int, int], World]] = {
         there, runs=tuple(replace(each, terminate=True) for each in there.runs)
     ),
     "a run is deleted": lambda there, i, _j: replace(there, runs=there.runs[: i % 3]),
+    "one template goes, or comes back": lambda there, i, j: template_gone_or_back(there, i + j),
     "a run is forged": lambda there, i, _j: with_forged_run(there, i),
     "a run is edited": lambda there, i, _j: with_edited_run(there, i),
 }  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from msgspec import Struct, field
 
 from rollouts.core.config.lost import beside_named, sources_of_lost
+from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.author import Author
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
@@ -56,6 +57,7 @@ from rollouts.core.model.traffic import (
     RouteUnasked,
     Split,
 )
+from rollouts.core.one_way import target_of
 from rollouts.core.routing.ping_pong import seen_from_the_other_side
 from tests.core.autoscalers import Load
 from tests.core.sources import Configs, SourceKey, seen_sources
@@ -91,6 +93,7 @@ class World(Struct, frozen=True, kw_only=True):
         runs: AnalysisRuns; who measures for them is not modelled: in a quiet round they succeed.
         unmeasured: they stay as they are.
         templates_wrong: why no run can be made now; "" when it can.
+        templates_missing: the gates whose analyses name a template that does not exist.
         budget: evictions are refused unless more than so many pods are ready; None for no budget.
         configs: ConfigMaps: sources of users, and copies of ours.
         load: what autoscalers want and containers use.
@@ -125,6 +128,7 @@ class World(Struct, frozen=True, kw_only=True):
     runs: tuple[RunSeen, ...] = ()
     unmeasured: bool = False
     templates_wrong: str = ""
+    templates_missing: frozenset[AnalysisGate] = frozenset()
     budget: int | None = None
     configs: Configs = Configs()
     load: Load = Load()
@@ -226,7 +230,7 @@ def snapshot(there: World) -> Snapshot:
         *(each.name for each in there.services.values() if each.managed_by == there.rollout.name and each.watched),
     }
     held = there.held
-    return Snapshot(
+    seen = Snapshot(
         now_s=there.now_s,
         rollout=there.rollout,
         status=held[1] if held is not None and held[0] == there.status else there.status,
@@ -241,12 +245,15 @@ def snapshot(there: World) -> Snapshot:
         eviction_refused=there.refused,
         proxy=PROXY,
         runs=there.runs,
-        drafts=_drafts(there),
         sources=_seen_of_sources(there),
         copies=there.configs.copies,
         copy_looks=there.configs.copy_looks,
         autoscaling=_load_seen(there),
     )
+    if not (gates := analyses(there.rollout.spec.strategy)):
+        return seen
+    latest = target_of(as_its_sources_say(seen), seen.status)
+    return replace(seen, drafts={gate: _draft(there, gate, latest) for gate in gates})
 
 
 def _seen_of_sources(there: World) -> Mapping[SourceKey, Source]:
@@ -272,13 +279,11 @@ def _load_seen(there: World) -> AutoscalingSeen | None:
     return seen if gate is not None and gate == there.rollout.spec.autoscaling else None
 
 
-def _drafts(there: World) -> dict[AnalysisGate, Draft]:
-    """What can be made of the templates: about the revision that status shows, as the controller makes them."""
-    status, spec_revision = there.status, there.rollout.spec.revision
-    draft: Draft = RunDraft(b"{}", latest=status.current_revision or spec_revision, stable=status.stable_revision)
-    if there.templates_wrong:
-        draft = DraftProblem(there.templates_wrong)
-    return dict.fromkeys(analyses(there.rollout.spec.strategy), draft)
+def _draft(there: World, gate: AnalysisGate, latest: str) -> Draft:
+    """What can be made of the templates: about the revision that the spec means, as the controller makes them."""
+    if there.templates_wrong or gate in there.templates_missing:
+        return DraftProblem(there.templates_wrong or f"{gate}: names AnalysisTemplate/good, which does not exist")
+    return RunDraft(b"{}", latest=latest, stable=there.status.stable_revision)
 
 
 def orphaned(there: World, name: str) -> World:

@@ -2,7 +2,7 @@
 
 Each rule looks at one write, as it was decided: the world that was seen, with the earlier writes of the same pass in it. What the
 environment breaks (a node dies, a pod crashes) is no violation; making it worse is. Numbers are those of the project's catalogue
-of invariants: S1-S14, S21, S24, S29, L3.
+of invariants: S1-S14, S21, S24, S25, S29, L3.
 
 The share of traffic ("weight") of a canary by the ratio of pods is its share of the pods. With `trafficRouting: {}` it is what
 status records. A Service gives all of its traffic to the revision that its selector names, and to every revision that its
@@ -26,6 +26,7 @@ from tests.invariants.analyses import (
     what_was_passed_without_a_verdict_stays_so,
 )
 from tests.invariants.autoscaling import no_step_ends_against_the_load
+from tests.invariants.beginnings import an_update_begins_when_everything_is_there
 from tests.invariants.bounds import no_more_pods_than_asked_for
 from tests.invariants.configs import copies_are_safe
 from tests.invariants.ownership import (
@@ -74,6 +75,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     before = seen
     for intent in decision.intents:
         violations += broken_by_write(before, intent, decision.status)
+        violations += an_update_begins_when_everything_is_there(before, intent, decision.status)
         before = after(before, intent)
     return violations
 

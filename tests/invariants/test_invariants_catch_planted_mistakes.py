@@ -7,7 +7,15 @@ from fractions import Fraction
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, DraftProblem, RunDraft, RunSeen
+from rollouts.core.model.analysis import (
+    Analysis,
+    AnalysisGate,
+    AnalysisKind,
+    AnalysisPhase,
+    DraftProblem,
+    RunDraft,
+    RunSeen,
+)
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -24,10 +32,10 @@ from rollouts.core.model.intents import (
     SwitchService,
     TerminateAnalysisRun,
 )
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy, TrafficRouting, analyses
 from rollouts.core.model.snapshot import OrphanedReplicaSet, PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Abort, Cutover, HistoryEntry, Outcome, RolloutStatus
-from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import RouteSeen, Split
 from tests.core.model import router, service, snapshot
 from tests.core.worlds import edited, reconciled, replica_sets_caught_up, running, settled
@@ -320,6 +328,26 @@ def test_s13_a_run_that_is_not_what_was_seen() -> None:
         (replace(before, taken_runs=frozenset({"r"})), made),
     ):
         assert only_ours_and_as_seen(seen, wrong) != []
+
+
+@pytest.mark.parametrize(("strategy", "missing"), [(CANARY, "template"), (CANARY, "Service"), (WITH_ROUTE, "route")])
+def test_s25_a_first_pod_while_something_is_missing(strategy: Canary, missing: str) -> None:
+    """The update would come to the step that needs it and stand there, with a part of the traffic at the new revision."""
+    checked = Analysis(path="spec.strategy.canary.steps[3].analysis", settings={}, templates=("good",))
+    there = running(replace(strategy, steps=(*strategy.steps, Analyze(checked))))
+    there = edited(there, revision="b")
+    whole = snapshot(there)
+    made = [each for each in decide(whole).intents if isinstance(each, CreateReplicaSet)]
+    lacking = {
+        "template": replace(there, templates_missing=frozenset(analyses(there.rollout.spec.strategy))),
+        "Service": replace(there, services={name: each for name, each in there.services.items() if name == "cart"}),
+        "route": replace(there, routes={}),
+    }[missing]
+    waiting = snapshot(reconciled(lacking))
+
+    assert made
+    assert "S25" not in _rules(whole, *made, current_revision="b", step_index=0)
+    assert "S25" in _rules(waiting, *made)
 
 
 def test_s13_a_run_that_is_ended_or_deleted_although_it_may_not_be() -> None:

@@ -61,6 +61,14 @@ def analysis_findings(rollout: Manifest, spec: RolloutSpec, templates: Templates
             run_of(use_in(analysis), find, of)
         except SpecInvalid as invalid:
             for problem in invalid.problems:
-                what = f"{problem.message}: the analysis does not begin, and without it nothing is promoted"
+                if problem.may_come:
+                    what = f"{problem.message} yet: the analysis waits at its place in the update until it is"
+                    yield Finding(
+                        Rule.ANALYSIS_INVALID, Severity.NOTE, problem.path, what, "see that it is there by then"
+                    )
+                    continue
+                what = (
+                    f"{problem.message}: the update does not begin, and has no pods before every analysis can be made"
+                )
                 fix = "mend it, or create what is missing; here or in the cluster"
                 yield Finding(Rule.ANALYSIS_INVALID, Severity.UNSAFE, problem.path, what, fix)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -33,11 +33,14 @@ from rollouts.core.model.rollout import analyses
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.one_way import target_of
+from rollouts.core.strategy.beginning import has_no_pods_yet
 from rollouts.errors import SpecInvalid, SpecProblem
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Key, Kind, Manifest
 
 DRAFTED_MAX = 500  # Rollouts whose drafts are kept; more updates at once make drafts anew
 ESCAPED_MAX = 6  # the API server writes `<` as `\u003c`
+READ_BYTES_MAX = 65_536
+"""Of templates that one pass reads for one Rollout, and the rest of one analysis: 40 ms. The next pass reads on."""
 MESSAGE_MAX = 2_000  # characters: it becomes a part of one line in status
 _READS_STATUS = re.compile(rb'"fieldPath"\s*:\s*"[^"]{0,3}status\b')
 
@@ -57,6 +60,7 @@ class _Drafted:
     Args:
         made_of: what is known of the Rollout.
         templates: the version of each template that was asked for, whether it exists or not.
+        drafts: by gate; the next pass adds those that are not there yet.
     """
 
     made_of: tuple[Any, ...]
@@ -129,7 +133,10 @@ class Analyses:
         )
         known = self._drafted.get(metadata.uid)
         if known is None or known.made_of != made_of or not self._is_current(known.templates):
-            known = self._drafted[metadata.uid] = self._made(key, snapshot, rollout, wanted, made_of, latest)
+            known = _Drafted(made_of, {}, {})
+        if len(known.drafts) < len(wanted):
+            of = Updated(manifest=_manifest(rollout), stable=snapshot.status.stable_revision, latest=latest)
+            known = self._drafted[metadata.uid] = self._more(key, known, wanted, of)
             if len(self._drafted) > DRAFTED_MAX:
                 self._drafted.popitem(last=False)
         taken = self.taken(key, metadata.uid, snapshot.status)
@@ -141,22 +148,16 @@ class Analyses:
         self.askers.rests(key)
         self._drafted.pop(uid, None)
 
-    def _made(
-        self,
-        key: Key,
-        snapshot: Snapshot,
-        rollout: RolloutObject,
-        wanted: Mapping[AnalysisGate, Analysis],
-        made_of: tuple[Any, ...],
-        latest: str,
-    ) -> _Drafted:
-        finder = _Finder(self, key.namespace)
-        of = Updated(manifest=_manifest(rollout), stable=snapshot.status.stable_revision, latest=latest)
+    def _more(self, key: Key, known: _Drafted, wanted: Mapping[AnalysisGate, Analysis], of: Updated) -> _Drafted:
+        """The drafts with those that this pass can add: all of them, unless very large templates are named."""
         if why := self._why_unseen(ANALYSIS_RUN, key.namespace):
             none: Draft = DraftProblem(f"no AnalysisRun can be made: {why}")
-            return _Drafted(made_of, {}, dict.fromkeys(wanted, none))
-        drafts = {gate: _draft(analysis, finder, of) for gate, analysis in wanted.items()}
-        return _Drafted(made_of, finder.versions, drafts)
+            return _Drafted(known.made_of, {}, dict.fromkeys(wanted, none))
+        finder, drafts = _Finder(self, key.namespace, dict(known.templates)), dict(known.drafts)
+        for gate, analysis in wanted.items():
+            if gate not in drafts and finder.read_bytes < READ_BYTES_MAX:
+                drafts[gate] = _draft(analysis, finder, of)
+        return _Drafted(known.made_of, finder.versions, drafts)
 
     def _is_current(self, templates: Mapping[NamespacedName, object]) -> bool:
         return all(self.version(*where) == version for where, version in templates.items())
@@ -170,8 +171,8 @@ class Analyses:
         seen = table.unreadable.get((namespace, name)) or table.get(namespace, name)
         return None if seen is None else (seen.metadata.uid, seen.metadata.resource_version)
 
-    def spec(self, name: TemplateName, namespace: str) -> Mapping[str, Any] | None:
-        """The spec of a template; None when it does not exist.
+    def spec(self, name: TemplateName, namespace: str) -> tuple[Mapping[str, Any] | None, int]:
+        """The spec of a template and its size in bytes; None when it does not exist.
 
         Raises: SpecInvalid, when that is not known, or it cannot be read.
         """
@@ -183,12 +184,12 @@ class Analyses:
             raise SpecInvalid((SpecProblem(str(name), f"cannot be read: {unreadable.why}; make it smaller"),))
         template: AnalysisTemplateObject | None = table.get(namespace, name.name)
         if template is None:
-            return None
+            return None, 0
         if len(bytes(template.spec)) > ESCAPED_MAX * BYTES_MAX:
             raise SpecInvalid((SpecProblem(f"{name}.spec", f"is too much: a run carries at most {BYTES_MAX} bytes"),))
         if not isinstance(spec := _json(bytes(template.spec)), dict):
             raise SpecInvalid((SpecProblem(f"{name}.spec", "is no object, or it is nested too deeply"),))
-        return spec
+        return spec, len(bytes(template.spec))
 
 
 @dataclass(slots=True)
@@ -197,33 +198,36 @@ class _Finder:
 
     analyses: Analyses
     namespace: str
-    versions: dict[NamespacedName, object] = field(default_factory=dict)
+    versions: dict[NamespacedName, object]
+    read_bytes: int = 0
 
     def __call__(self, name: TemplateName) -> Mapping[str, Any] | None:
         namespace = "" if name.cluster_scope else self.namespace
         self.versions[namespace, name.name] = self.analyses.version(namespace, name.name)
-        return self.analyses.spec(name, namespace)
+        spec, size_bytes = self.analyses.spec(name, namespace)
+        self.read_bytes += size_bytes
+        return spec
 
 
 def _next_analyses(snapshot: Snapshot, latest: str) -> Iterable[tuple[AnalysisGate, Analysis]]:
-    """What may begin next for the revision `latest`; of the steps only the present one."""
+    """What may begin next for the revision `latest`: of the steps the present one, and all before the first pod of an update."""
     status, rollout = snapshot.status, snapshot.rollout
     aborted = status.abort is not None and status.abort.revision == latest
     if rollout.deleting or aborted or latest == status.stable_revision:
         return ()
+    every = analyses(rollout.spec.strategy).items()
+    if has_no_pods_yet(snapshot, status, latest):
+        return every
     step = status.step_index if latest == status.current_revision else 0
-    return (
-        (gate, analysis)
-        for gate, analysis in analyses(rollout.spec.strategy).items()
-        if gate.step is None or gate.step == step
-    )
+    return ((gate, analysis) for gate, analysis in every if gate.step is None or gate.step == step)
 
 
 def _draft(analysis: Analysis, find: _Finder, of: Updated) -> Draft:
     try:
         spec = msgspec.json.encode(run_of(use_in(analysis), find, of))
     except SpecInvalid as invalid:
-        return DraftProblem(str(invalid)[:MESSAGE_MAX])
+        comes_later = all(each.may_come for each in invalid.problems)
+        return DraftProblem(str(invalid)[:MESSAGE_MAX], comes_later=comes_later)
     except (RecursionError, UnicodeError) as error:
         return DraftProblem(f"{analysis.path}: the AnalysisRun cannot be written as JSON: {error}")
     metadata = analysis.settings.get("analysisRunMetadata") or {}

@@ -138,9 +138,11 @@ class DraftProblem(Struct, frozen=True):
 
     Args:
         message: what is wrong and what to do; several problems are joined with "; ".
+        comes_later: all that is missing are fields of `status`, which the update itself may write until its analysis begins.
     """
 
     message: str
+    comes_later: bool = False
 
 
 Draft: TypeAlias = RunDraft | DraftProblem

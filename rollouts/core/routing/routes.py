@@ -30,6 +30,7 @@ from rollouts.core.model.traffic import (
     MirrorRoute,
     Route,
     RouteAbsent,
+    RouteName,
     RouteRefused,
     RouteSeen,
     RouteUnasked,
@@ -294,7 +295,7 @@ def _observed(traffic: Traffic, outcomes: Iterable[RouteVerification]) -> Traffi
 def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
     match route:
         case RouteUnasked(route=name):
-            return RouteVerification(intents=(AskRoute(name),), wait=Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}"))
+            return RouteVerification(intents=(AskRoute(name),), wait=_reading(name))
         case RouteAbsent():
             return _absent(ctx, route, split)
         case RouteSeen():
@@ -307,6 +308,43 @@ def _one(ctx: PassContext, route: Route, split: Split) -> RouteVerification:
             assert_never(never)
 
 
+def not_there_yet(ctx: PassContext, route: Route) -> Wait | None:
+    """Why a route cannot be used now, whatever it is to say: it is not read yet, missing, another's, or cannot be managed."""
+    match route:
+        case RouteUnasked(route=name):
+            return _reading(name)
+        case RouteAbsent(ours=True):
+            refused = still_refused(ctx, route, ALL_TO_STABLE)
+            return None if refused is None else Wait(refused.reason, refused.message)
+        case RouteAbsent():
+            return _missing(route)
+        case RouteSeen():
+            readable = route.split is not None or bool(route.anew)
+            return _of_another(ctx, route) or (None if readable else _unreadable(route))
+        case never:
+            assert_never(never)
+
+
+def _reading(name: RouteName) -> Wait:
+    return Wait(Reason.TRAFFIC_SWITCHING, f"reading {name}")
+
+
+def _missing(route: RouteAbsent) -> Wait:
+    message = route.message or f"{route.route} does not exist: create it, or remove it from trafficRouting"
+    return Wait(Reason.ROUTE_NOT_FOUND, message)
+
+
+def _of_another(ctx: PassContext, route: RouteSeen) -> Wait | None:
+    if route.managed_by in ("", ctx.seen.rollout.name):
+        return None
+    message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
+    return Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True)
+
+
+def _unreadable(route: RouteSeen) -> Wait:
+    return Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}")
+
+
 def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerification:
     if route.ours:
         made = _by_weight(split)
@@ -315,8 +353,7 @@ def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerifica
         notice = Notice(Reason.ROUTE_MADE, f"creating {route.route} with {split_text(made)}")
         wait = Wait(Reason.TRAFFIC_SWITCHING, f"creating {route.route}")
         return RouteVerification(intents=(MakeRoute(route.route, made),), notices=(notice,), wait=wait)
-    message = route.message or f"{route.route} does not exist: create it, or remove it from trafficRouting"
-    wait = Wait(Reason.ROUTE_NOT_FOUND, message)
+    wait = _missing(route)
     again_s = ask_again_s(ctx, wait, asked_at_s=route.at_s)
     if ctx.now_s >= again_s:
         return RouteVerification(intents=(AskRoute(route.route),), wait=wait)
@@ -325,16 +362,15 @@ def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerifica
 
 def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     ours = ctx.seen.rollout.name
-    if route.managed_by not in ("", ours):
-        message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
-        return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True))
+    if (wait := _of_another(ctx, route)) is not None:
+        return RouteVerification(wait=wait)
     if route.anew:
         split = _by_weight(split)
         if route.split is None or route.split == split:
             refused = still_refused(ctx, route, split)
             return _anew(route, split) if refused is None else _refused(refused)
     if route.split is None:
-        return RouteVerification(wait=Wait(Reason.ROUTE_NOT_USABLE, f"{route.route}: {route.problem}"))
+        return RouteVerification(wait=_unreadable(route))
     if route.split == split and route.managed_by == ours:
         return verified(ctx, route, split)
     if (lacking := _lacking(ctx, route, split)) is not None:

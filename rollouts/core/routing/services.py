@@ -55,22 +55,42 @@ def switch_to(ctx: PassContext, name: ServiceRef, target: ReplicaSet | None, *, 
     """
     match ctx.seen.services.get(name, ServiceUnasked(name)):
         case ServiceUnasked():
-            wait = Wait(Reason.SERVICE_SWITCHING, f"reading {display_name(name)}")
-            return ServiceSwitch(intents=(AskService(name),), wait=wait)
-        case ServiceAbsent(at_s=at_s, message=message):
-            return _absent(ctx, name, at_s=at_s, message=message)
+            return ServiceSwitch(intents=(AskService(name),), wait=_reading(name))
+        case ServiceAbsent() as absent:
+            return _absent(ctx, absent)
         case ServiceSeen() as service:
             return _switch_seen(ctx, service, target, at_least=at_least)
         case never:
             assert_never(never)
 
 
-def _absent(ctx: PassContext, name: ServiceRef, *, at_s: float, message: str) -> ServiceSwitch:
-    message = message or f"{display_name(name)} does not exist: create it, or remove it from the strategy"
-    wait = Wait(Reason.SERVICE_NOT_FOUND, message)
-    again_s = ask_again_s(ctx, wait, asked_at_s=at_s)
+def not_usable(ctx: PassContext, name: ServiceRef) -> Wait | None:
+    """Why no Service of that name can be used now: it is not read yet, missing, or another one than the spec needs."""
+    match ctx.seen.services.get(name, ServiceUnasked(name)):
+        case ServiceUnasked():
+            return _reading(name)
+        case ServiceAbsent() as absent:
+            return _missing(absent)
+        case ServiceSeen() as service:
+            return _unusable(ctx, service)
+        case never:
+            assert_never(never)
+
+
+def _reading(name: ServiceRef) -> Wait:
+    return Wait(Reason.SERVICE_SWITCHING, f"reading {display_name(name)}")
+
+
+def _missing(absent: ServiceAbsent) -> Wait:
+    helps = "create it, or remove it from the strategy"
+    return Wait(Reason.SERVICE_NOT_FOUND, absent.message or f"{display_name(absent.name)} does not exist: {helps}")
+
+
+def _absent(ctx: PassContext, absent: ServiceAbsent) -> ServiceSwitch:
+    wait = _missing(absent)
+    again_s = ask_again_s(ctx, wait, asked_at_s=absent.at_s)
     if ctx.now_s >= again_s:
-        return ServiceSwitch(wait=wait, intents=(AskService(name),))
+        return ServiceSwitch(wait=wait, intents=(AskService(absent.name),))
     return ServiceSwitch(wait=wait, wake_at_s=again_s)
 
 

@@ -32,9 +32,14 @@ GATE = 0  # index of the only gate of a blue-green update: the 0 in `promote: <r
 
 
 class BlueGreenRules(Struct, frozen=True):
-    """The answers of a blue-green update to the questions of `StrategyRules`."""
+    """The answers of a blue-green update to the questions of `StrategyRules`.
+
+    Args:
+        held: the wait of an update that does not begin yet.
+    """
 
     strategy: BlueGreen
+    held: Wait | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Always (): a blue-green update has no steps to skip."""
@@ -43,14 +48,15 @@ class BlueGreenRules(Struct, frozen=True):
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Records the gate, and removes the traffic record of an earlier canary strategy, whose routes are released."""
         traffic = () if ctx.status.traffic is None else (RecordTraffic(None),)
-        return (*traffic, *_gate(ctx, self.strategy))
+        return traffic if self.held is not None else (*traffic, *_gate(ctx, self.strategy))
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """The switches of previewService, if it is named, and of activeService, in that order."""
         active = _active_service(ctx, self.strategy)
         if self.strategy.preview_service is None:
             return (active,)
-        previewed = ctx.stable if ctx.aborted and ctx.stable else ctx.new
+        nothing_new = ctx.aborted or self.held is not None
+        previewed = ctx.stable if nothing_new and ctx.stable else ctx.new
         return (switch_to(ctx, self.strategy.preview_service, previewed, at_least=0), active)
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[Departure, ...]:
@@ -77,7 +83,7 @@ class BlueGreenRules(Struct, frozen=True):
         if ctx.spec.replicas == 0:
             return no_pods(ctx)
         limit = self.strategy.scale_down_delay_revision_limit
-        new, stable = _wanted_new(ctx, self.strategy), ctx.spec.replicas
+        new, stable = 0 if self.held is not None else _wanted_new(ctx, self.strategy), ctx.spec.replicas
         older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
         return Sizes(new=new, stable=stable, older=older, wanted_new=new, wanted_stable=stable)
 

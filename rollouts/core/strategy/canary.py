@@ -64,10 +64,12 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
 
     Args:
         step: what the steps ask for now.
+        held: the wait of an update that does not begin yet.
     """
 
     strategy: Canary
     step: StepGoal
+    held: Wait | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Skips all steps when somebody promoted the revision past them; not while it is aborted or paused."""

@@ -21,7 +21,7 @@ from rollouts.core.model.steps import (
     SetWeight,
     WeightPercent,
 )
-from rollouts.core.model.traffic import Split
+from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from rollouts.core.routing.routes import asked_split
 from rollouts.core.scale.canary_sizes import wanted_canary
 from rollouts.core.strategy.autoscaling import waits_at_gate
@@ -47,6 +47,18 @@ class StepGoal(Struct, frozen=True, kw_only=True):
     canary_replicas: int
     pause: Pause | PauseUntilPromoted | None
     analyzes: bool
+
+
+NO_PODS = StepGoal(
+    at_end=False,
+    is_last=False,
+    weight_percent=0,
+    split=ALL_TO_STABLE,
+    canary_replicas=0,
+    pause=None,
+    analyzes=False,
+)
+"""The goal before the first step: of an update that waits for something that its spec names."""
 
 
 class LowerWeight(Struct, frozen=True):

@@ -9,17 +9,20 @@ from rollouts.core.lifecycle.verdicts import Gates
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.strategy import blue_green, canary, canary_steps
+from rollouts.core.strategy.beginning import held_back
 from rollouts.core.strategy.guards import held_gate, measured_gate
 from rollouts.core.strategy.skeleton import StrategyRules
 
 
 def rules_of(ctx: PassContext) -> StrategyRules:
     """The rules of the spec's strategy for this pass."""
+    held = held_back(ctx)
     match ctx.spec.strategy:
         case Canary() as strategy:
-            return canary.CanaryRules(strategy=strategy, step=canary_steps.step_goal(ctx, strategy))
+            goal = canary_steps.step_goal(ctx, strategy) if held is None else canary_steps.NO_PODS
+            return canary.CanaryRules(strategy=strategy, step=goal, held=held)
         case BlueGreen() as strategy:
-            return blue_green.BlueGreenRules(strategy)
+            return blue_green.BlueGreenRules(strategy, held)
         case never:
             assert_never(never)
 

@@ -25,6 +25,7 @@ from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import create_new, in_safe_order, moves_of, next_scale_down_s, resized
+from rollouts.core.strategy.beginning import looks_on_at_s
 from rollouts.core.strategy.guards import guarding
 
 
@@ -47,6 +48,10 @@ class Moves(Struct, frozen=True, kw_only=True):
 
 class StrategyRules(Protocol):
     """The questions that each strategy answers. Pure; `plan_update` asks each at most once in a pass."""
+
+    @property
+    def held(self) -> Wait | None:
+        """The wait of an update that does not begin yet (`beginning.py`): no pod is made, and no analysis and no step begins."""
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
         """Changes that must be recorded alone: nothing else is decided in this pass; () for none."""
@@ -106,23 +111,24 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     sizes = rules.sizes(routed, trusted, routing)
     moves = Moves(services=trusted, routing=routing, sizes=sizes, reached=rules.reached(routed, sizes))
     begins: list[StatusChange] = []
-    if routed.status.analyses or guarding(routed):
+    if rules.held is None and (routed.status.analyses or guarding(routed)):
         moves = replace(moves, guards=rules.guards(routed, moves))
         for guard in moves.guards:
             begins += guard.changes
-    wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s]
+    wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s, looks_on_at_s(routed, rules.held)]
     notices: list[Notice] = []
     for each in trusted:
         wakes.append(each.wake_at_s)
         notices += each.notices
     plan = Contribution(
         changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *begins),
-        intents=_intents(routed, moves),
-        wait=rules.wait(routed, moves),
+        intents=_intents(routed, moves, begins=rules.held is None),
+        wait=rules.held or rules.wait(routed, moves),
         wake_at_s=earliest(wakes, after_s=ctx.now_s),
         notices=(*notices, *routing.notices),
     )
-    return plan if routed.aborted or routed.paused else rules.complete(routed, moves, plan)
+    stays = routed.aborted or routed.paused or rules.held is not None
+    return plan if stays else rules.complete(routed, moves, plan)
 
 
 def promoted(ctx: PassContext, changes: tuple[StatusChange, ...]) -> Contribution:
@@ -136,7 +142,12 @@ def promoted(ctx: PassContext, changes: tuple[StatusChange, ...]) -> Contributio
     return Contribution(changes=changes, notices=(Notice(Reason.ROLLOUT_COMPLETED, message),))
 
 
-def _intents(ctx: PassContext, moves: Moves) -> tuple[Intent, ...]:
+def _intents(ctx: PassContext, moves: Moves, *, begins: bool) -> tuple[Intent, ...]:
+    """The writes in their safe order.
+
+    Args:
+        begins: the update may make its ReplicaSet, if there is none.
+    """
     sizes = moves.sizes
     patches: list[PatchReplicaSet | None] = []
     create: tuple[Intent, ...] = ()
@@ -144,7 +155,7 @@ def _intents(ctx: PassContext, moves: Moves) -> tuple[Intent, ...]:
         patches.append(resized(ctx, ctx.stable, replicas=sizes.stable))
     if ctx.new is not None:
         patches.append(resized(ctx, ctx.new, replicas=sizes.new))
-    elif not ctx.aborted:
+    elif begins and not ctx.aborted:
         create = (create_new(ctx, replicas=sizes.new),)
     for each, size in zip(ctx.older, sizes.older, strict=True):
         patches.append(resized(ctx, each, replicas=size))

@@ -13,8 +13,10 @@ from rollouts.cluster.decoding import UnreadableObject
 from rollouts.core.model.analysis import (
     AnalysisGate,
     AnalysisKind,
+    DraftProblem,
     RunDraft,
 )
+from rollouts.core.model.frozen import replace
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
 from tests.controller.observe.analysed import (
     BACKGROUND,
@@ -29,7 +31,9 @@ from tests.controller.observe.analysed import (
     under_way,
     updating,
 )
-from tests.controller.world import CART, World, rollout, template
+from tests.controller.world import CART, World, replica_set, rollout, template
+
+STEP_1 = AnalysisGate(AnalysisKind.STEP, 1)
 
 
 def test_a_draft_is_the_whole_run() -> None:
@@ -64,11 +68,11 @@ def test_a_draft_is_the_whole_run() -> None:
     ("spec", "status", "gates"),
     [
         (spec_of(analysis=ERRORS), {}, {STEP_0, BACKGROUND}),
-        (spec_of(steps=[{"setWeight": 5}, {"analysis": ERRORS}]), {}, set()),
+        (spec_of(steps=[{"setWeight": 5}, {"analysis": ERRORS}]), {}, {STEP_1}),
         (
             spec_of(steps=[{"setWeight": 5}, {"analysis": ERRORS}]),
             {"currentStepIndex": 1},
-            {AnalysisGate(AnalysisKind.STEP, 1)},
+            {STEP_1},
         ),
         (spec_of(analysis=ERRORS), {"currentStepIndex": 1}, {BACKGROUND}),
         (spec_of(), {"currentRevision": "v0", "currentStepIndex": 1}, {STEP_0}),
@@ -83,7 +87,7 @@ def test_a_draft_is_the_whole_run() -> None:
 def test_drafts_are_made_for_what_may_begin_next(
     spec: dict[str, Any], status: dict[str, Any], gates: set[AnalysisGate]
 ) -> None:
-    """Of the steps only for the present one; for a new template, for its first; when nothing is rolled out, for none."""
+    """Before the first pod for every step, then for the present one alone; when nothing is rolled out, for none."""
 
     def arrange(world: World) -> None:
         world.rollouts.put("", rollout(spec=spec, status=updating(spec, **status)))
@@ -93,6 +97,63 @@ def test_drafts_are_made_for_what_may_begin_next(
 
     assert set(drafts) == gates
     assert {draft.latest for draft in drafts.values() if isinstance(draft, RunDraft)} <= {revision_of(spec)}
+
+
+def test_after_the_first_pod_only_the_present_step_is_drafted() -> None:
+    """Later ones were looked at before the update began; each look reads templates, which others may make large."""
+    spec = spec_of(steps=[{"setWeight": 5}, {"analysis": ERRORS}])
+
+    def arrange(pods: int) -> Callable[[World], None]:
+        def arranged(world: World) -> None:
+            world.rollouts.put("", rollout(spec=spec, status=updating(spec)))
+            world.templates.put("", template())
+            new = replica_set(f"cart-{revision_of(spec)}", version=pods + 2)
+            world.replica_sets.put("", replace(new, spec=replace(new.spec, replicas=pods)))
+
+        return arranged
+
+    waiting, begun = snapshots(arrange(0), arrange(1))
+
+    assert (set(waiting.drafts), set(begun.drafts)) == ({STEP_1}, set())
+
+
+def test_very_large_templates_are_read_in_several_passes() -> None:
+    """Whoever names as many large templates as a spec has steps delays nobody else: a pass reads two runs' worth of them."""
+    names = [f"large-{number}" for number in range(8)]
+    spec = spec_of(steps=[{"setWeight": 5}, *({"analysis": {"templates": [{"templateName": name}]}} for name in names)])
+
+    def arrange(world: World) -> None:
+        world.rollouts.put("", rollout(spec=spec, status=updating(spec)))
+        for number, name in enumerate(names):
+            large = [{"name": f"large-{each}", "value": "1" * 4_000} for each in range(7)]
+            world.templates.put("", template(name, version=number + 2, args=large))
+
+    passes = snapshots(arrange, *[lambda _: None] * 3)
+
+    assert [len(each.drafts) for each in passes] == [3, 6, 8, 8]
+    problems = [each for each in passes[-1].drafts.values() if not isinstance(each, RunDraft)]
+    assert problems == []
+    assert passes[0].drafts.items() <= passes[-1].drafts.items()
+
+
+@pytest.mark.parametrize(
+    ("path", "comes_later"),
+    [("status.canary.weights", True), ("metadata.labels['region']", False), ("status[", False)],
+)
+def test_a_field_that_is_not_there_may_be_one_of_a_status_that_is_not_written_yet(path: str, comes_later: bool) -> None:
+    """The controller itself writes it: an update that waited for it to begin would wait for itself."""
+    argument = {"name": "where", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+    spec = spec_of(steps=[{"analysis": {**ERRORS, "args": [argument]}}])
+
+    def arrange(world: World) -> None:
+        world.rollouts.put("", rollout(spec=spec, status=updating(spec)))
+        world.templates.put("", template(args=[{"name": "where"}]))
+
+    draft = only_draft(arrange)
+
+    assert isinstance(draft, DraftProblem)
+    assert "args[0].valueFrom.fieldRef.fieldPath" in draft.message
+    assert draft.comes_later is comes_later
 
 
 def test_a_preview_has_its_analyses() -> None:
@@ -113,7 +174,8 @@ def test_a_preview_has_its_analyses() -> None:
 def test_a_template_that_is_missing_is_named() -> None:
     """With where the spec names it, so that the user can mend either."""
     assert problem(under_way) == (
-        "spec.strategy.canary.steps[0].analysis.templates[0]: names AnalysisTemplate/errors, which does not exist"
+        "spec.strategy.canary.steps[0].analysis.templates[0]: names AnalysisTemplate/errors, which does not exist: create it, "
+        "or name another one"
     )
 
 

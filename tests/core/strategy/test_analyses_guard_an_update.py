@@ -364,14 +364,14 @@ def test_names_of_runs_fit_a_label() -> None:
 
 
 def test_a_missing_template_stops_the_update_and_is_told() -> None:
-    """After 10 s it is Stalled; when the template is there the update goes on by itself."""
+    """After 10 s it is Stalled, before its first pod; when the template is there the update begins by itself."""
     there = replace(running(AT_STEP), unmeasured=True, templates_wrong="AnalysisTemplate/success-rate does not exist")
     there = settled(edited(there, revision="b"))
     stalled = [each for each in there.status.conditions if each.type == "Stalled"]
 
     assert [(each.reason, each.status) for each in stalled] == [(Reason.ANALYSIS_INVALID, True)]
     assert "AnalysisTemplate/success-rate does not exist" in there.status.message
-    assert (there.status.step_index, there.runs) == (1, ())
+    assert (there.status.step_index, there.runs, sizes(there)) == (0, (), {"a": 4})
 
     assert _waits(settled(replace(there, templates_wrong=""))) is Reason.ANALYSIS_RUNNING
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from rollouts.api.problems import Problems
-from rollouts.api.spec.analysis.fields import field_value
+from rollouts.api.spec.analysis.fields import NotInStatusError, field_value
 from rollouts.api.v1alpha1.analysis_template import OPEN, TemplateArgument
 from rollouts.core.analysis.metric import SecretReference
 
@@ -114,7 +114,8 @@ def _resolved(argument: TemplateArgument, of: Updated | None, path: str, problem
         try:
             value = field_value(of.manifest, source.field_ref.field_path)
         except ValueError as error:
-            problems.add(f"{path}.valueFrom.fieldRef.fieldPath", str(error))
+            may_come = isinstance(error, NotInStatusError)
+            problems.add(f"{path}.valueFrom.fieldRef.fieldPath", str(error), may_come=may_come)
     if OPEN in value:
         problems.add(path, f"must not have {OPEN} in its value")
     return TemplateArgument(name=argument.name, value=value)

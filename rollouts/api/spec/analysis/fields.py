@@ -9,19 +9,25 @@ from typing import Any
 _PART = re.compile(r"""\.?([^.\[\]'"]+) | \['([^']*)'\] | \["([^"]*)"\] | \[(\d+)\]""", re.VERBOSE)
 
 
+class NotInStatusError(ValueError):
+    """A field of status that is not there: the controller may write it later."""
+
+
 def field_value(manifest: Mapping[str, Any], path: str) -> str:
     """The text of a field that is no object and no list: `metadata.labels['region']`, `spec.template.metadata.labels.version`.
 
     Raises: ValueError that says what is wrong with the path.
     """
     value: Any = manifest
-    for part in _parts(path):
+    parts = _parts(path)
+    for part in parts:
         if isinstance(value, list) and part.isdigit() and int(part) < len(value):
             value = value[int(part)]
         elif isinstance(value, Mapping) and part in value:
             value = value[part]
         else:
-            raise ValueError(f"the Rollout has no {path}: {part!r} is not there")
+            absent = NotInStatusError if parts[0] == "status" else ValueError
+            raise absent(f"the Rollout has no {path}: {part!r} is not there")
     match value:
         case bool():
             return "true" if value else "false"

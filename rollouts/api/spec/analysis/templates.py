@@ -159,7 +159,7 @@ class _Resolution:
         self.seen[name] = None
         raw = self.find(name)
         if raw is None:
-            self.problems.add(path, f"names {name}, which does not exist")
+            self.problems.add(path, f"names {name}, which does not exist: create it, or name another one")
             return
         if self._is_too_much(raw, path):
             return

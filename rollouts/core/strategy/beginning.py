@@ -1,0 +1,120 @@
+"""What must be there before the first pod of an update: every Service, route and template that the spec names, at any step.
+
+Whatever is missing would stop the update at its step: later, with a part of the traffic at the new revision. So the update does
+not begin until all of it can be used. What holds it up is told at once, and ends by itself.
+
+Nothing here holds up a way back or the only revision that can serve: a rollback, a revision that was stable before, a first
+one; nor an update that has begun, at whose step the wait is told. ConfigMaps and Secrets of the template are looked at before an
+update is taken up at all (core/config/target.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.context.waits import Wait
+from rollouts.core.model.analysis import DraftProblem
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, analyses
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.status import WAS_STABLE, RolloutStatus
+from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, not_there_yet
+from rollouts.core.routing.services import NEEDS_A_PERSON, not_usable
+
+TOLD_MAX = 5
+"""So many things that are missing are told at once; more are counted."""
+
+LOOKS_ON_S = 0.05
+"""So soon the next pass goes on with the templates, where they are too large for one."""
+
+_MISSING = NEEDS_A_PERSON | ROUTES_NEED_A_PERSON | {Reason.ANALYSIS_INVALID}
+
+
+def held_back(ctx: PassContext) -> Wait | None:
+    """The wait of an update for what its spec names; None when all of it is there, and when the update does not wait for it."""
+    if ctx.stable is None or ctx.aborted or ctx.spec.replicas == 0 or _goes_ahead(ctx):
+        return None
+    waits = [*_of_services(ctx), *_of_routes(ctx), *_of_analyses(ctx)]
+    if not waits:
+        return None
+    missing = [each for each in waits if each.reason in _MISSING]
+    told = missing or waits[:1]
+    revision = ctx.status.current_revision
+    messages = list(dict.fromkeys(each.message for each in told))
+    more = f"; and {len(messages) - TOLD_MAX} more" if len(messages) > TOLD_MAX else ""
+    message = f"revision {revision} has no pods until all is there: {'; '.join(messages[:TOLD_MAX])}{more}"
+    return replace(told[0], message=message, spec_is_wrong=any(each.spec_is_wrong for each in told))
+
+
+def looks_on_at_s(ctx: PassContext, held: Wait | None) -> float | None:
+    """When a part of the templates was looked at and the rest is next; None when nothing but an event brings more."""
+    partly = held is not None and held.reason is Reason.ANALYSIS_RUNNING and ctx.seen.drafts
+    return ctx.now_s + LOOKS_ON_S if partly else None
+
+
+def has_no_pods_yet(seen: Snapshot, status: RolloutStatus, revision: str) -> bool:
+    """Whether the update to `revision` stands at its very beginning: no step is done, no gate reached, and no pod wanted."""
+    if revision == status.current_revision and (status.step_index > 0 or status.gate_started_at_s is not None):
+        return False
+    return not any(each.revision == revision and each.spec_replicas > 0 for each in seen.replica_sets)
+
+
+def _goes_ahead(ctx: PassContext) -> bool:
+    """Whether the update has begun, has its steps skipped, or is a way back."""
+    status = ctx.status
+    if status.current_revision == status.stable_revision or status.gate_passed or ctx.promoted_full or ctx.rolled_back:
+        return True
+    return not has_no_pods_yet(ctx.seen, status, status.current_revision) or _was_there_before(ctx, ctx.new)
+
+
+def _was_there_before(ctx: PassContext, new: ReplicaSet | None) -> bool:
+    """Whether the revision was stable before, as far as anybody knows: then its ReplicaSet is kept, and may be the older one."""
+    if new is None or ctx.stable is None:
+        return False
+    revision = ctx.status.current_revision
+    promoted = any(each.revision == revision and each.outcome in WAS_STABLE for each in ctx.status.history)
+    return promoted or new.created_at_s < ctx.stable.created_at_s
+
+
+def _of_services(ctx: PassContext) -> Iterator[Wait]:
+    for name in ctx.named_services:
+        if (wait := not_usable(ctx, name)) is not None:
+            yield replace(wait, message=f"{_path_of(ctx, name)}: {wait.message}")
+
+
+def _of_routes(ctx: PassContext) -> Iterator[Wait]:
+    if not ctx.routed:
+        return
+    for route in ctx.seen.routes.values():
+        if route.named and (wait := not_there_yet(ctx, route)) is not None:
+            path = f"spec.strategy.canary.trafficRouting.{route.route.router}"
+            yield replace(wait, message=f"{path}: {wait.message}")
+
+
+def _of_analyses(ctx: PassContext) -> Iterable[Wait]:
+    for gate in analyses(ctx.spec.strategy):
+        draft = ctx.seen.drafts.get(gate)
+        if isinstance(draft, DraftProblem):
+            if not draft.comes_later:
+                yield Wait(Reason.ANALYSIS_INVALID, draft.message)
+        elif draft is None or draft.latest != ctx.status.current_revision:
+            yield Wait(Reason.ANALYSIS_RUNNING, "the templates of its analyses are looked at")
+
+
+def _path_of(ctx: PassContext, name: ServiceRef) -> str:
+    """Where the spec names a Service."""
+    strategy = ctx.spec.strategy
+    if isinstance(strategy, BlueGreen):
+        field = "activeService" if name == strategy.active_service else "previewService"
+        return f"spec.strategy.blueGreen.{field}"
+    stable = name == strategy.stable_service
+    if isinstance(name, SubsetName):
+        field = "trafficRouting.istio.destinationRule"
+    elif strategy.ping_pong:
+        field = f"pingPong.{'ping' if stable is not ctx.status.pong_is_stable else 'pong'}Service"
+    else:
+        field = "stableService" if stable else "canaryService"
+    return f"spec.strategy.canary.{field}"

@@ -1,0 +1,371 @@
+"""Promise: an update makes its first pod when everything that its spec names is there, at whatever step it will be needed.
+
+An update that comes to a step whose template is missing stands there with a part of the traffic, and nobody looks any more. What
+brings the stable revision back, and what has begun, is not held up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rollouts.core.context.pass_context import context_of
+from rollouts.core.decide import decide
+from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, DraftProblem
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import CreateReplicaSet
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting, analyses
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetCanaryReplicas, SetWeight
+from rollouts.core.strategy.beginning import LOOKS_ON_S, TOLD_MAX, held_back
+from tests.core.model import World, annotated, route, router, service, snapshot, world
+from tests.core.worlds import edited, one, reconciled, route_put_back, running, settled, sizes, with_route
+
+CHECKED = Analysis(path="spec.strategy.canary.steps[3].analysis", settings={}, templates=("good",))
+STEPS = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Analyze(CHECKED), SetWeight(75), Analyze(CHECKED))
+AT_STEPS = Canary(steps=STEPS)
+NO_SURGE = Canary(steps=STEPS, max_surge=0, max_unavailable=1)
+SERVICES = Canary(steps=STEPS, analysis=CHECKED, stable_service="cart", canary_service="cart-canary")
+ROUTED = replace(
+    SERVICES,
+    steps=(SetCanaryReplicas(2), *STEPS),
+    traffic_routing=TrafficRouting(routers=(router("istio", "cart"),), dynamic_stable_scale=True),
+)
+PING_PONG = replace(ROUTED, ping_pong=True)
+GREEN = BlueGreen(
+    active_service="cart",
+    preview_service="cart-preview",
+    preview_replica_count=1,
+    auto_promotion_enabled=False,
+    pre_promotion=CHECKED,
+    post_promotion=CHECKED,
+)
+AHEAD = AnalysisGate(AnalysisKind.STEP, 5)
+
+Change = Callable[[World], World]
+
+
+def _without_template(gate: AnalysisGate) -> Change:
+    return lambda there: replace(there, templates_missing=frozenset({gate}))
+
+
+def _without_service(name: str) -> Change:
+    return lambda there: replace(there, services={key: each for key, each in there.services.items() if key != name})
+
+
+def _with_others_service(name: str) -> Change:
+    others = service(name, managed_by="till", watched=True)
+    return lambda there: replace(there, services={**there.services, name: others})
+
+
+def _unreadable_route(there: World) -> World:
+    return with_route(there, next(iter(there.routes)), split=None)
+
+
+def _others_route(there: World) -> World:
+    return replace(there, routes={name: route(name, managed_by="till") for name in there.routes})
+
+
+def _of(gate: AnalysisGate) -> str:
+    return f"{gate}: names AnalysisTemplate/good"
+
+
+def _with_templates(name: str, strategy: Strategy) -> dict[str, tuple[Strategy, Change, Reason, str]]:
+    return {
+        f"{name}, template of {gate}": (strategy, _without_template(gate), Reason.ANALYSIS_INVALID, _of(gate))
+        for gate in analyses(strategy)
+    }
+
+
+IN_CANARY, IN_GREEN = "spec.strategy.canary", "spec.strategy.blueGreen"
+MISSING: dict[str, tuple[Strategy, Change, Reason, str]] = {
+    **_with_templates("canary", AT_STEPS),
+    **_with_templates("canary without surge", NO_SURGE),
+    **_with_templates("canary with Services", SERVICES),
+    **_with_templates("canary with routes", ROUTED),
+    **_with_templates("blue-green", GREEN),
+    "stable Service": (
+        SERVICES,
+        _without_service("cart"),
+        Reason.SERVICE_NOT_FOUND,
+        f"{IN_CANARY}.stableService: Service cart does not exist",
+    ),
+    "canary Service": (
+        SERVICES,
+        _without_service("cart-canary"),
+        Reason.SERVICE_NOT_FOUND,
+        f"{IN_CANARY}.canaryService: Service cart-canary does not exist",
+    ),
+    "ping Service": (
+        PING_PONG,
+        _without_service("cart"),
+        Reason.SERVICE_NOT_FOUND,
+        f"{IN_CANARY}.pingPong.pingService: Service cart does not exist",
+    ),
+    "another's canary Service": (
+        SERVICES,
+        _with_others_service("cart-canary"),
+        Reason.SERVICE_NOT_USABLE,
+        f"{IN_CANARY}.canaryService: Service cart-canary belongs to Rollout till",
+    ),
+    "active Service": (
+        GREEN,
+        _without_service("cart"),
+        Reason.SERVICE_NOT_FOUND,
+        f"{IN_GREEN}.activeService: Service cart does not exist",
+    ),
+    "preview Service": (
+        GREEN,
+        _without_service("cart-preview"),
+        Reason.SERVICE_NOT_FOUND,
+        f"{IN_GREEN}.previewService: Service cart-preview does not exist",
+    ),
+    "route": (
+        ROUTED,
+        lambda there: replace(there, routes={}),
+        Reason.ROUTE_NOT_FOUND,
+        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart does not exist",
+    ),
+    "a route that cannot be managed": (
+        ROUTED,
+        _unreadable_route,
+        Reason.ROUTE_NOT_USABLE,
+        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart: no rule names both Services",
+    ),
+    "another's route": (
+        ROUTED,
+        _others_route,
+        Reason.ROUTE_NOT_USABLE,
+        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart belongs to Rollout till",
+    ),
+}
+EVERYTHING = pytest.mark.parametrize(("strategy", "breaks", "reason", "told"), MISSING.values(), ids=list(MISSING))
+
+
+def _mended(there: World, before: World) -> World:
+    """Everything is there again, made anew by its user."""
+    kept = {name: each for name, each in there.services.items() if each.managed_by != "till"}
+    services = {name: service(name, uid=f"uid-again-{name}") for name in before.services}
+    there = replace(there, templates_missing=frozenset(), services={**services, **kept})
+    return route_put_back(there, 1) if before.routes else there
+
+
+def _revisions(there: World) -> set[str]:
+    return {each.revision for each in there.replica_sets}
+
+
+def _reason(there: World) -> Reason | None:
+    return there.status.waiting_for.reason if there.status.waiting_for is not None else None
+
+
+@EVERYTHING
+def test_no_pod_of_an_update_exists_before_everything_is_there(
+    strategy: Strategy, breaks: Change, reason: Reason, told: str
+) -> None:
+    """What is missing is told with its path, and Stalled after 10 s. The stable revision keeps all of its pods and traffic."""
+    before = running(strategy)
+
+    there = settled(edited(breaks(before), revision="b"), seconds=700)
+
+    assert (_revisions(there), sizes(there), one(there, "a").available) == ({"a"}, {"a": 4}, 4)
+    assert (there.status.current_revision, there.status.stable_revision) == ("b", "a")
+    assert (there.status.step_index, there.status.gate_started_at_s, there.runs) == (0, None, ())
+    assert (_reason(there), there.status.phase) == (reason, Phase.DEGRADED)
+    assert f"revision b has no pods until all is there: {told}" in there.status.message
+    stalled = [each for each in there.status.conditions if each.type == "Stalled"]
+    assert [(each.reason, told in each.message) for each in stalled] == [(reason, True)]
+    assert any(each.warning and each.reason is reason and told in each.message for each in there.notices)
+
+
+@EVERYTHING
+def test_the_update_begins_by_itself_when_everything_is_there(
+    strategy: Strategy, breaks: Change, reason: Reason, told: str
+) -> None:
+    """Nobody touches the Rollout: what was missing is made, and that is all."""
+    del reason, told
+    before = running(strategy)
+    there = settled(edited(breaks(before), revision="b"), seconds=60)
+
+    there = settled(_mended(there, before), seconds=30)
+
+    assert "b" in sizes(there)
+    assert not [each for each in there.status.conditions if each.type == "Stalled"]
+
+
+@pytest.mark.parametrize("strategy", [AT_STEPS, NO_SURGE, SERVICES, ROUTED, GREEN])
+def test_an_update_that_waits_to_begin_follows_the_autoscaler(strategy: Strategy) -> None:
+    """The stable revision serves alone: it gets every pod that is asked for, and gives back what is not."""
+    gate = next(iter(analyses(strategy)))
+    there = settled(edited(_without_template(gate)(running(strategy)), revision="b"))
+
+    grown = settled(edited(there, replicas=7))
+    shrunk = settled(edited(grown, replicas=2))
+
+    assert (sizes(grown), one(grown, "a").available, sizes(shrunk)) == ({"a": 7}, 7, {"a": 2})
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    """One look is enough to mend all of it."""
+    there = _without_template(AHEAD)(_without_service("cart-canary")(running(SERVICES)))
+
+    there = settled(edited(there, revision="b"))
+
+    assert _reason(there) is Reason.SERVICE_NOT_FOUND
+    for told in ("canaryService: Service cart-canary does not exist", _of(AHEAD)):
+        assert told in there.status.message
+
+
+def test_a_long_list_of_what_is_missing_is_cut() -> None:
+    """Status and Events are one line; the same thing is told once."""
+    steps = tuple(Analyze(CHECKED) for _ in range(TOLD_MAX + 3))
+    there = running(Canary(steps=(SetWeight(25), *steps)))
+    missing = frozenset(analyses(there.rollout.spec.strategy))
+
+    several = settled(edited(replace(there, templates_missing=missing), revision="b"))
+    same = settled(edited(replace(there, templates_wrong="no AnalysisRun can be made"), revision="b"))
+
+    assert several.status.message.count("does not exist") == TOLD_MAX
+    assert several.status.message.endswith("; and 3 more")
+    assert same.status.message.count("no AnalysisRun can be made") == 1
+
+
+def test_a_field_of_status_may_come_later() -> None:
+    """A `fieldPath` into status may be there at its step only: waiting for it would be waiting for the update itself."""
+    there = settled(edited(running(AT_STEPS), revision="b"))
+    begun = snapshot(edited(running(AT_STEPS), revision="b"))
+    ctx = context_of(begun, replace(there.status, step_index=0))
+    problem = DraftProblem("the Rollout has no status.canary.weights: 'canary' is not there", comes_later=True)
+
+    later = context_of(replace(begun, drafts={**begun.drafts, AHEAD: problem}), ctx.status)
+    now = context_of(replace(begun, drafts={**begun.drafts, AHEAD: replace(problem, comes_later=False)}), ctx.status)
+
+    assert held_back(later) is None
+    assert held_back(now) is not None
+
+
+def test_templates_that_one_pass_cannot_read_are_looked_at_in_the_next() -> None:
+    """Nothing else wakes the Rollout then. Where nothing was looked at, only an event brings more, and nobody polls."""
+    seen = snapshot(reconciled(edited(running(AT_STEPS), revision="b")))
+    waiting = replace(seen, replica_sets=tuple(each for each in seen.replica_sets if each.revision == "a"))
+
+    partly = decide(replace(waiting, drafts={AHEAD: waiting.drafts[AHEAD]}))
+    nothing = decide(replace(waiting, drafts={}))
+
+    for decision in (partly, nothing):
+        assert [each for each in decision.intents if isinstance(each, CreateReplicaSet)] == []
+    assert partly.requeue_at_s == waiting.now_s + LOOKS_ON_S
+    assert nothing.requeue_at_s is None
+
+
+# --- what is not held up
+
+
+def test_a_first_revision_begins_without_its_templates() -> None:
+    """It is not analysed: nothing serves yet that it could harm."""
+    there = settled(_without_template(AHEAD)(world(AT_STEPS)))
+
+    assert (there.status.stable_revision, sizes(there)) == ("a", {"a": 4})
+
+
+def test_an_update_that_has_begun_goes_on_to_its_step() -> None:
+    """What is deleted meanwhile is waited for where it is needed: no pod of a good update goes because somebody tidies up."""
+    there = settled(edited(running(AT_STEPS), revision="b"))
+
+    there = settled(annotated(_without_template(AnalysisGate(AnalysisKind.STEP, 3))(there), "promote", "b@1"))
+
+    assert (there.status.step_index, _reason(there), sizes(there)) == (3, Reason.ANALYSIS_INVALID, {"a": 2, "b": 2})
+
+
+@pytest.mark.parametrize("breaks", [_without_template(AHEAD), _without_service("cart-canary")])
+@pytest.mark.parametrize("strategy", [SERVICES, replace(ROUTED, steps=STEPS)])
+def test_an_abort_of_an_update_that_has_not_begun_leaves_the_stable_revision_alone(
+    strategy: Strategy, breaks: Change
+) -> None:
+    """There is nothing to take back."""
+    there = settled(edited(breaks(running(strategy)), revision="b"), seconds=30)
+
+    there = settled(annotated(there, "abort", "b"), seconds=60)
+
+    assert (there.status.phase, _revisions(there), sizes(there)) == (Phase.ABORTED, {"a"}, {"a": 4})
+
+
+@pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
+def test_the_way_back_to_the_stable_revision_needs_nothing(strategy: Strategy) -> None:
+    """A template that is missing keeps no bad revision alive: `git revert` goes back at once."""
+    there = settled(edited(running(strategy), revision="b"))
+    missing = frozenset(analyses(strategy))
+
+    there = settled(edited(replace(there, templates_missing=missing), revision="a"))
+
+    assert (there.status.current_revision, sizes(there)) == ("a", {"a": 4})
+    assert there.status.phase is Phase.HEALTHY
+
+
+@pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
+def test_a_rollback_to_an_earlier_revision_is_not_held_up(strategy: Strategy) -> None:
+    """By command and by `git revert`: its pods come, and the analyses at their steps judge it as always."""
+    there = settled(annotated(settled(edited(running(strategy), revision="b")), "promote", "b@full"))
+    there = replace(settled(later_than_delays(there)), templates_missing=frozenset(analyses(strategy)))
+    assert (there.status.stable_revision, sizes(there)) == ("b", {"b": 4})
+
+    by_command = settled(annotated(there, "rollback", "a"))
+    by_git = settled(edited(annotated(there, "rollback", None), revision="a"))
+
+    assert "a" in sizes(by_command)
+    assert "a" in sizes(by_git)
+
+
+def later_than_delays(there: World) -> World:
+    """An hour later."""
+    return replace(there, now_s=there.now_s + 3600)
+
+
+def test_a_revision_promoted_in_full_begins_without_its_templates() -> None:
+    """Somebody has decided that no analysis counts: the way out for a fix that cannot wait for its templates."""
+    there = settled(edited(_without_template(AHEAD)(running(AT_STEPS)), revision="b"))
+
+    there = settled(annotated(there, "promote", "b@full"))
+
+    assert (there.status.stable_revision, sizes(there)) == ("b", {"b": 4})
+
+
+def test_the_only_revision_that_can_serve_is_not_held_up() -> None:
+    """The ReplicaSet of the stable revision is gone: without the new one nothing would serve."""
+    there = running(AT_STEPS)
+    gone = replace(there, replica_sets=(), pods=(), heard=())
+
+    there = settled(edited(_without_template(AHEAD)(gone), revision="b"))
+
+    assert sizes(there) == {"b": 4}
+
+
+def test_an_aborted_revision_without_pods_begins_again_when_everything_is_there() -> None:
+    """A retry is another beginning; while its pods are still there it goes on with them."""
+    there = settled(annotated(settled(edited(running(AT_STEPS), revision="b")), "abort", "true"))
+    assert sizes(there) == {"a": 4}
+    there = settled(annotated(_without_template(AHEAD)(there), "retry", "true"))
+    assert (sizes(there), _reason(there)) == ({"a": 4}, Reason.ANALYSIS_INVALID)
+
+    there = settled(replace(there, templates_missing=frozenset()))
+
+    assert sizes(there) == {"a": 3, "b": 1}
+
+
+def test_a_newer_revision_takes_the_place_of_one_that_has_begun() -> None:
+    """The older one leaves as always, while the newer one waits: no traffic stays at a revision that was given up."""
+    there = settled(edited(replace(running(ROUTED), unmeasured=True), revision="b"))
+    there = settled(annotated(there, "promote", "b@2"))
+    assert (there.status.weight_percent, "b" in sizes(there)) == (50, True)
+
+    there = settled(edited(replace(there, templates_missing=frozenset(analyses(ROUTED))), revision="c"))
+
+    assert (_revisions(there) - {"a", "b"}, sizes(there)) == (set(), {"a": 4})
+
+
+def test_a_passing_look_holds_no_pod_for_longer_than_a_pass() -> None:
+    """All is there: the pass that takes the update up makes its ReplicaSet, as before."""
+    there = reconciled(edited(running(ROUTED), revision="b"))
+
+    assert _revisions(there) == {"a", "b"}

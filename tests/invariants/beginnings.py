@@ -37,7 +37,7 @@ def _first_pods(before: Snapshot, intent: Intent) -> tuple[str, bool]:
 def _goes_without(before: Snapshot, status: RolloutStatus) -> bool:
     """A way back, the only revision that can serve, an update that is further, or one that somebody sends past everything."""
     new, stable = status.current_revision, _replica_set(before, status.stable_revision)
-    if stable is None or new == stable.revision or before.rollout.spec.replicas == 0:
+    if stable is None or new == stable.revision:
         return True
     if status.step_index or status.gate_passed or status.gate_started_at_s is not None:
         return True

@@ -35,7 +35,7 @@ _MISSING = NEEDS_A_PERSON | ROUTES_NEED_A_PERSON | {Reason.ANALYSIS_INVALID}
 
 def held_back(ctx: PassContext) -> Wait | None:
     """The wait of an update for what its spec names; None when all of it is there, and when the update does not wait for it."""
-    if ctx.stable is None or ctx.aborted or ctx.spec.replicas == 0 or _goes_ahead(ctx):
+    if ctx.stable is None or ctx.aborted or _goes_ahead(ctx):
         return None
     waits = [*_of_services(ctx), *_of_routes(ctx), *_of_analyses(ctx)]
     if not waits:

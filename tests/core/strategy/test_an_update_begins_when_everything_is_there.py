@@ -206,6 +206,19 @@ def test_an_update_that_waits_to_begin_follows_the_autoscaler(strategy: Strategy
     assert (sizes(grown), one(grown, "a").available, sizes(shrunk)) == ({"a": 7}, 7, {"a": 2})
 
 
+@pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
+def test_an_update_of_a_rollout_that_is_switched_off_begins_no_sooner(strategy: Strategy) -> None:
+    """Its analyses wait for pods; steps done at 0 replicas would be done without a look at what comes later."""
+    missing = frozenset(analyses(strategy))
+    off = settled(edited(replace(running(strategy), templates_missing=missing), revision="b", replicas=0))
+    assert (off.status.stable_revision, off.status.step_index, sizes(off)) == ("a", 0, {})
+
+    on = settled(edited(off, replicas=4))
+    assert sizes(on) == {"a": 4}
+
+    assert "b" in sizes(settled(replace(on, templates_missing=frozenset())))
+
+
 def test_all_that_is_missing_is_told_at_once() -> None:
     """One look is enough to mend all of it."""
     there = _without_template(AHEAD)(_without_service("cart-canary")(running(SERVICES)))

@@ -23,7 +23,7 @@ _WIDTH = 104
 _WAITS = "step 1: waiting for promotion of revision f7w2k9xq4c: rollouts promote cart -n shop"
 _IMAGE = "ghcr.io/acme/cart"
 _STEP_RUN = "cart-f7w2k9xq4c-step-1-8mz4rt2xkd"
-_WHY = "failed (3) > failureLimit (2): the success condition does not hold"
+_WHY = "failed (3) > failureLimit (2): the success condition does not hold: result[0] <= 0.5"
 _FAILED = f'step 1: AnalysisRun {_STEP_RUN} ended Failed: Metric "latency-p95" assessed Failed due to {_WHY}'
 _HOLDS = f"{_FAILED}; to go on nevertheless: rollouts promote cart -n shop; to go back: rollouts abort cart -n shop"
 _WEB_FONTS = re.compile(r"\s*@font-face \{[^}]*\}")  # a picture in a repository loads nothing from elsewhere

@@ -287,12 +287,8 @@ MOVES: dict[str, Move] = {
     "a template goes, or comes back": _template,
     "a Service goes, or comes back": _service,
     "a pod goes": _crash,
+    "a route is refused, or mended": _route,
 }
-NOT_YET: dict[str, Move] = {"a route is refused, or mended": _route}
-"""A pass ends there with an error (`Unroutable`): counts stand still, and commands are not on record.
-
-`ROLLOUTS_ALL_MOVES=1` plays these too.
-"""
 
 
 async def mended(play: Play) -> None:

@@ -13,12 +13,13 @@ import random
 
 import pytest
 
-from tests.behaviour.moves import MOVES, NOT_YET, PAUSES_S, REST_EVERY, WORLDS, Play, mended
+from tests.behaviour.moves import MOVES, PAUSES_S, REST_EVERY, WORLDS, Play, mended
 from tests.behaviour.stage import KEY, Stage, play
 
 IN_A_SEQUENCE = 18
 SEQUENCES = -(-int(os.environ.get("ROLLOUTS_MOVES", "54")) // IN_A_SEQUENCE)
-DRAWN = {**MOVES, **(NOT_YET if os.environ.get("ROLLOUTS_ALL_MOVES") == "1" else {})}
+REFUSED = 'rollouts_pass_errors_total{error="Unroutable"}'
+"""A pass that meets a route that cannot take the step is counted; it stops nothing else."""
 
 
 @pytest.mark.parametrize("seed", range(SEQUENCES))
@@ -34,9 +35,9 @@ def test_random_moves_leave_the_right_pods(world: str, seed: int) -> None:
         acts = Play(stage, of)
         with acts.watched():
             for number in range(1, IN_A_SEQUENCE + 1):
-                name = rng.choice(sorted(DRAWN))
+                name = rng.choice(sorted(MOVES))
                 done.append(name)
-                if (waits := DRAWN[name](acts, rng)) is not None:
+                if (waits := MOVES[name](acts, rng)) is not None:
                     await waits
                 await asyncio.sleep(rng.choice(PAUSES_S))
                 if number % REST_EVERY == 0:
@@ -47,7 +48,8 @@ def test_random_moves_leave_the_right_pods(world: str, seed: int) -> None:
 
     run = play(of.manifests, script, seed=seed, grace_s=5.0, behind=of.behind, **of.options)
 
-    assert (wrong, run.violations, run.unexpected) == ([], [], []), done
+    unexpected = [each for each in run.unexpected if not each.startswith(REFUSED)]
+    assert (wrong, run.violations, unexpected) == ([], [], []), done
 
 
 def test_planted_mistakes_are_seen() -> None:

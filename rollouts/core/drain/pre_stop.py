@@ -7,8 +7,6 @@ Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/ (term
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreStop
 from rollouts.core.model.pod_exit import Injection, PodExit
 from rollouts.core.model.snapshot import ReplicaSet
@@ -48,24 +46,20 @@ def unsafe(spec: DrainSpec, ends: PodExit, numbers: DrainNumbers) -> str:
     return "; ".join(problems)
 
 
-def cut_short(replica_sets: Iterable[ReplicaSet], *, template: str, ends: PodExit) -> str:
-    """Which ReplicaSets with pods have a shorter grace period than was asked for, such as by a policy; "" for none.
+def cut_short(replica_set: ReplicaSet, *, template: str, ends: PodExit) -> str:
+    """That a ReplicaSet has a shorter grace period than was asked for, such as by a policy; "" when it has not.
 
     Args:
         template: the revision of the spec's template.
         ends: how the pods of that template end.
     """
-    problems = []
-    for each in replica_sets:
-        asked_s = (
-            each.injection.grace_s if each.injection is not None else ends.grace_s if each.revision == template else 0
-        )
-        if each.spec_replicas and not each.deleting and each.grace_s is not None and each.grace_s < asked_s:
-            problems.append(
-                f"ReplicaSet {each.name}: terminationGracePeriodSeconds: asked for {asked_s}, and it has {each.grace_s}: "
-                "something has changed it, such as a policy that caps it"
-            )
-    return "; ".join(problems)
+    asked_s = ends.grace_s if replica_set.revision == template else 0
+    if replica_set.injection is not None:
+        asked_s = replica_set.injection.grace_s
+    if replica_set.deleting or replica_set.grace_s is None or replica_set.grace_s >= asked_s:
+        return ""
+    what = f"terminationGracePeriodSeconds: asked for {asked_s}, and it has {replica_set.grace_s}"
+    return f"ReplicaSet {replica_set.name}: {what}: something has changed it, such as a policy that caps it"
 
 
 def _longer_sleep(ends: PodExit, numbers: DrainNumbers) -> int:

@@ -28,6 +28,7 @@ from rollouts.core.model.config import ConfigPlan
 from rollouts.core.model.drain import DrainMode, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
 from rollouts.core.model.traffic import RouteUnasked
 from rollouts.core.routing.routes import refused_routes
@@ -143,7 +144,7 @@ def _conditions(
 ) -> tuple[Condition, ...]:
     facts = _phase_facts(ctx, status, phase, wait)
     facts += [_available(ctx, status), *_drain_facts(ctx, status), *_traffic_facts(ctx)]
-    if (preview := preview_fact(ctx, status)) is not None:
+    if isinstance(ctx.spec.strategy, BlueGreen) and (preview := preview_fact(ctx, status)) is not None:
         facts.append(preview)
     if strangers := not_adopted(ctx.seen):
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
@@ -241,8 +242,11 @@ def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
     numbers = ctx.drain_numbers
     lacking = unsafe(drain, ctx.spec.ends, numbers)
     problems = [f"{lacking} ({numbers.pre_stop_why})"] if lacking else []
-    if short := cut_short(ctx.seen.replica_sets, template=ctx.spec.revision, ends=ctx.spec.ends):
-        problems.append(short)
+    for each in ctx.seen.replica_sets:
+        if not each.spec_replicas or each.grace_s is None:
+            continue
+        if short := cut_short(each, template=ctx.spec.revision, ends=ctx.spec.ends):
+            problems.append(short)
     if nodes := port_reuse(ctx.seen.proxy):
         problems.append(f"nodes: {nodes.what}; {nodes.fix}")
     if problems:

@@ -319,8 +319,9 @@ def not_there_yet(ctx: PassContext, route: Route) -> Wait | None:
         case RouteAbsent():
             return _missing(route)
         case RouteSeen():
-            readable = route.split is not None or bool(route.anew)
-            return _of_another(ctx, route) or (None if readable else _unreadable(route))
+            if route.managed_by not in ("", ctx.seen.rollout.name):
+                return _of_another(route)
+            return None if route.split is not None or route.anew else _unreadable(route)
         case never:
             assert_never(never)
 
@@ -334,9 +335,7 @@ def _missing(route: RouteAbsent) -> Wait:
     return Wait(Reason.ROUTE_NOT_FOUND, message)
 
 
-def _of_another(ctx: PassContext, route: RouteSeen) -> Wait | None:
-    if route.managed_by in ("", ctx.seen.rollout.name):
-        return None
+def _of_another(route: RouteSeen) -> Wait:
     message = f"{route.route} belongs to Rollout {route.managed_by}: name another one in trafficRouting"
     return Wait(Reason.ROUTE_NOT_USABLE, message, spec_is_wrong=True)
 
@@ -362,8 +361,8 @@ def _absent(ctx: PassContext, route: RouteAbsent, split: Split) -> RouteVerifica
 
 def _one_seen(ctx: PassContext, route: RouteSeen, split: Split) -> RouteVerification:
     ours = ctx.seen.rollout.name
-    if (wait := _of_another(ctx, route)) is not None:
-        return RouteVerification(wait=wait)
+    if route.managed_by not in ("", ours):
+        return RouteVerification(wait=_of_another(route))
     if route.anew:
         split = _by_weight(split)
         if route.split is None or route.split == split:

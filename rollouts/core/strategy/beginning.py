@@ -49,9 +49,9 @@ def held_back(ctx: PassContext) -> Wait | None:
     return replace(told[0], message=message, spec_is_wrong=any(each.spec_is_wrong for each in told))
 
 
-def looks_on_at_s(ctx: PassContext, held: Wait | None) -> float | None:
+def looks_on_at_s(ctx: PassContext, held: Wait) -> float | None:
     """When a part of the templates was looked at and the rest is next; None when nothing but an event brings more."""
-    partly = held is not None and held.reason is Reason.ANALYSIS_RUNNING and ctx.seen.drafts
+    partly = held.reason is Reason.ANALYSIS_RUNNING and ctx.seen.drafts
     return ctx.now_s + LOOKS_ON_S if partly else None
 
 

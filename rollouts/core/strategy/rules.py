@@ -16,7 +16,8 @@ from rollouts.core.strategy.skeleton import StrategyRules
 
 def rules_of(ctx: PassContext) -> StrategyRules:
     """The rules of the spec's strategy for this pass."""
-    held = held_back(ctx)
+    has_pods = ctx.new is not None and ctx.new.spec_replicas > 0  # as in most passes
+    held = None if has_pods else held_back(ctx)
     match ctx.spec.strategy:
         case Canary() as strategy:
             goal = canary_steps.step_goal(ctx, strategy) if held is None else canary_steps.NO_PODS

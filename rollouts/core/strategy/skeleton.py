@@ -115,7 +115,9 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
         moves = replace(moves, guards=rules.guards(routed, moves))
         for guard in moves.guards:
             begins += guard.changes
-    wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s, looks_on_at_s(routed, rules.held)]
+    wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s]
+    if rules.held is not None:
+        wakes.append(looks_on_at_s(routed, rules.held))
     notices: list[Notice] = []
     for each in trusted:
         wakes.append(each.wake_at_s)

@@ -231,14 +231,15 @@ def test_a_background_analysis_ends_with_the_update(requests: Requests, stage: S
     assert _runs(stage) == [(current(done), "Successful")]
 
 
-def test_a_missing_template_is_told_and_the_update_goes_on_when_it_comes(requests: Requests, stage: Stage) -> None:
+def test_an_update_has_no_pod_until_the_template_of_a_later_step_comes(requests: Requests, stage: Stage) -> None:
     """`kubectl apply` of a folder may bring it later; what is still missing after 10 s needs a person."""
     stage.apply(_checked())
-    stage.wait_ready("web")
+    first = current(stage.wait_ready("web"))
     stage.set_image("web", "web:2")
 
-    stalled = stage.until_at("web", "AnalysisInvalid", step=1)
+    stalled = stage.until_at("web", "AnalysisInvalid", step=0)
     assert "success-rate" in stalled["status"]["waitingFor"]["message"]
+    assert [each["metadata"]["labels"]["rollouts.dev/revision"] for each in stage.all("replicasets")] == [first]
     stage.apply(_template(requests.service))
 
     assert [phase for _, phase in _runs_once_ready(stage)] == ["Successful"]

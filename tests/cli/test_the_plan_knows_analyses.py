@@ -71,3 +71,24 @@ async def test_an_analysis_that_cannot_begin_is_found(tmp_path: Path, capsys: py
         assert "service" in unfilled[1]
 
         assert told(await planned(there, capsys, text_of(rollout, shared, template("errors")))) == []
+
+
+async def test_the_plan_says_that_the_update_does_not_begin_as_the_controller_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A template of a later step holds up the first pod. A field that status does not have yet is waited for at its step only."""
+    named = {"name": "weight", "valueFrom": {"fieldRef": {"fieldPath": "status.canary.weights"}}}
+    later = {"templates": [{"templateName": "there"}], "args": [named]}
+    missing = {"templates": [{"templateName": "missing"}]}
+    steps = [{"setWeight": 25}, {"analysis": later}, {"analysis": missing}]
+    async with shop(tmp_path) as there:
+        plan = await planned(
+            there, capsys, text_of(cart(strategy={"canary": {"steps": steps}}), template("there", "weight"))
+        )
+
+    found = {each["path"]: each for each in plan["findings"] if each["rule"] == "AnalysisInvalid"}
+    at_step = found["spec.strategy.canary.steps[1].analysis.args[0].valueFrom.fieldRef.fieldPath"]
+    before = found["spec.strategy.canary.steps[2].analysis.templates[0]"]
+    assert (at_step["severity"], before["severity"]) == ("note", "unsafe")
+    assert "the analysis waits at its place" in at_step["what"]
+    assert "the update does not begin" in before["what"]

@@ -83,7 +83,8 @@ def test_a_reader_plans_what_then_happens(stage: Stage, tmp_path: Path) -> None:
     named: dict[str, Any] = {"stableService": "web-stable", "canaryService": "web-canary"}
     before = _planned(reader, canary("web", **named), *services, code=UNSAFE)
     assert before["exists"] is False
-    assert {each["rule"] for each in before["findings"] if each["severity"] == "unsafe"} == {"NoReadinessProbe"}
+    unsafe = {each["rule"] for each in before["findings"] if each["severity"] == "unsafe"}
+    assert unsafe == {"NoReadinessProbe", "WeightWithoutEffect"}, "these Services get no weight: no route leads to them"
 
     stage.apply(canary("web", **named), *services)
     first = current(stage.wait_ready("web"))

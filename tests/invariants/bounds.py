@@ -15,7 +15,7 @@ def no_more_pods_than_asked_for(before: Snapshot, intent: Intent, status: Rollou
     """S29: no write makes pods beyond what `replicas`, the surge, a `setCanaryScale` or `previewReplicaCount` ask for.
 
     At 0 replicas none at all. A canary by the ratio of pods has its bound for all revisions together; else each live revision has
-    its own. A restart may add as many as the surge. An old revision never grows.
+    its own. A restart may add as many as the surge. An old revision never grows; one without a ReplicaSet is not old.
     """
     revision = _grown(before, intent)
     if revision is None:
@@ -25,7 +25,8 @@ def no_more_pods_than_asked_for(before: Snapshot, intent: Intent, status: Rollou
     size = sum(each.spec_replicas for each in later.replica_sets if each.revision == revision)
     if spec.replicas == 0:
         return [Violation("S29", f"{revision} gets {size} pods, and replicas is 0")]
-    if revision not in (status.current_revision, status.stable_revision, spec.revision):
+    live = status.current_revision, status.stable_revision, spec.revision
+    if revision not in live and any(each.revision == revision for each in before.replica_sets):
         return [Violation("S29", f"{revision} gets {size} pods, and is an old revision")]
     added = sum(each.restart_surge for each in later.replica_sets if each.revision == revision)
     if added > max_surge(spec):
@@ -61,9 +62,9 @@ def most_of_one(spec: RolloutSpec) -> int:
 
 
 def max_surge(spec: RolloutSpec) -> int:
-    """Pods above `replicas`; blue-green has 1 for restarts."""
+    """Pods above `replicas`; blue-green has a quarter for restarts, rounded up, as docs/concepts.md says."""
     if not isinstance(spec.strategy, Canary):
-        return 1
+        return -(-spec.replicas // 4)
     surge = spec.strategy.max_surge
     return -(-spec.replicas * surge.value // 100) if isinstance(surge, Percent) else surge
 

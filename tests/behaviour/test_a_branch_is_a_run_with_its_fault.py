@@ -58,8 +58,12 @@ def test_a_fault_of_questions_is_the_same_in_a_branch() -> None:
 
 
 def _comparable(run: Run) -> Run:
-    """Without the number of the request that was never sent, and the order of all."""
-    return replace(run, faultable=0, seamless=frozenset(), digest="")
+    """Without the number of the request that was never sent, and the order of all.
+
+    How many requests there were depends on that order too: what a controller that has just begun reads beside its first pass may
+    or may not be asked in the instant in which it dies. Writes are counted apart (`accepted`, `refused`, `effects`).
+    """
+    return replace(run, faultable=0, seamless=frozenset(), requests=0, digest="")
 
 
 def fails(tape: FaultTape) -> Run:

@@ -176,7 +176,7 @@ def test_every_field_of_a_canary_arrives() -> None:
             steps=[
                 {"setWeight": 0},
                 {"setCanaryScale": {"replicas": 0}},
-                {"setCanaryScale": {"weight": 30}},
+                {"setCanaryScale": {"weight": 30, "matchTrafficWeight": False}},
                 {"setCanaryScale": {"matchTrafficWeight": True}},
                 {"pause": {"duration": 10}},
                 {"pause": {}},

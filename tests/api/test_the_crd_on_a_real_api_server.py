@@ -29,6 +29,10 @@ ROUTED = (
     routed([{"setWeight": 1000}], plugins={"mine": {"x": {"y": [1]}}}, maxTrafficWeight=1000),
     route_step(setHeaderRoute={"name": "beta", "match": [{"headerName": "x-user", "headerValue": {"regex": "a.*"}}]}),
     route_step(setMirrorRoute={"name": "beta", "match": [{"path": {"prefix": "/api"}}], "percentage": 35}),
+    *(
+        route_step(setCanaryScale=one)
+        for one in ({"matchTrafficWeight": True}, {"weight": 30, "matchTrafficWeight": False})
+    ),
 )
 (PROVIDER,) = [
     one

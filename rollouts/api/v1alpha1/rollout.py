@@ -54,7 +54,12 @@ class SetCanaryScale(Wire):
     """Sets the number of canary pods independently of the weight."""
 
     model_config = needs(
-        rules=((exactly_one("replicas", "weight", "matchTrafficWeight"), "exactly one of its fields"),)
+        rules=(
+            (
+                exactly_one("replicas", "weight", true="matchTrafficWeight"),
+                "exactly one of replicas, weight and matchTrafficWeight: true",
+            ),
+        )
     )
 
     replicas: Count | None = Field(None, description="This number of pods.")

@@ -51,9 +51,16 @@ def needs(*required: str, rules: tuple[tuple[str, str], ...] = ()) -> ConfigDict
     return ConfigDict(json_schema_extra=extra)
 
 
-def exactly_one(*fields: str) -> str:
-    """The CEL expression that is true when exactly one of `fields` is given."""
-    return " + ".join(f"(has(self.{field}) ? 1 : 0)" for field in fields) + " == 1"
+def exactly_one(*fields: str, true: str = "") -> str:
+    """The CEL expression that is true when exactly one of `fields` is given.
+
+    Args:
+        true: one more field, which counts as given when it is true.
+    """
+    given = [f"has(self.{field})" for field in fields]
+    if true:
+        given.append(f"has(self.{true}) && self.{true}")
+    return " + ".join(f"({each} ? 1 : 0)" for each in given) + " == 1"
 
 
 def parse_int_or_percent(value: object) -> IntOrPercent:

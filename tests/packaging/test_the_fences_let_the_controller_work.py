@@ -49,15 +49,22 @@ from tests.lab.control_plane import ControlPlane
 pytestmark = pytest.mark.controlplane
 
 ACCOUNT = "works"
-VALUES = "analysis.jobs.enabled=true,ownRoutes=true"
+VALUES = "analysis.jobs.enabled=true,ownRoutes=true,watchNamespaces={{{}}}"
+"""Only in its own namespace: the policy for authors of Jobs asks everybody but this account, controllers of tests too."""
 TEMPLATE: Manifest = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {"containers": [{"name": "app", "image": "web:1"}]},
 }
+SPEC: Manifest = {
+    "replicas": 0,
+    "selector": {"matchLabels": {"app": "web"}},
+    "template": TEMPLATE,
+    "strategy": {"canary": {}},
+}
 FLAGS = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="flags", content="h", copy="flags-h")
 ROLE = PodMetadata(labels={"role": "canary"}, annotations={"why": "new"})
 STAYS = "example.com/stays"
-"""A finalizer: the owner of most objects here is made up, and the garbage collector would delete them."""
+"""A finalizer: controllers of the control plane, too, delete objects, such as pods that a ReplicaSet has too many of."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +74,15 @@ class Bench:
     plane: ControlPlane
     account: httpx.Client
     namespace: str
+    uid: str
 
     @property
     def rollout(self) -> Rollout:
-        """Whose objects are written. It is not on the API server."""
+        """Whose objects are written. One with its uid is on the API server, or the garbage collector would delete them."""
         return Rollout(
             namespace=self.namespace,
             name="web",
-            uid="u-1",
+            uid=self.uid,
             resource_version="1",
             generation=1,
             created_at_s=0.0,
@@ -125,10 +133,10 @@ class Bench:
 def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[Bench]:
     """The account has its fences before it begins."""
     install_crds(control_plane, *gateway_crds())
-    another_account(control_plane, ACCOUNT, "--set", VALUES)
     user = f"system:serviceaccount:{RELEASE_NAMESPACE}:{ACCOUNT}"
     group = {"apiGroup": RBAC_GROUP}
     with control_plane.fresh_namespace(stays=True) as namespace, as_user(control_plane, user) as account:
+        another_account(control_plane, ACCOUNT, "--set", VALUES.format(namespace))
         control_plane.apply(
             {
                 "apiVersion": f"{RBAC_GROUP}/v1",
@@ -139,7 +147,9 @@ def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[
             }
         )
         wait_until_fenced(account, namespace)
-        yield Bench(control_plane, account, namespace)
+        web = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "metadata": {"name": "web"}, "spec": SPEC}
+        made = control_plane.api.post(ROLLOUT.path(namespace), json=web).raise_for_status().json()
+        yield Bench(control_plane, account, namespace, uid=made["metadata"]["uid"])
 
 
 def test_replica_sets_are_made_changed_and_deleted(bench: Bench) -> None:
@@ -259,10 +269,12 @@ def test_a_run_is_ended_and_deleted_and_one_of_a_user_when_its_time_has_come(ben
 
 def test_a_measurement_makes_its_job_and_deletes_it(bench: Bench) -> None:
     """Under the account of Jobs, and owned by its run."""
+    metrics = {"metrics": [{"name": "smoke", "provider": {"job": {"spec": {"template": {"spec": TEMPLATE["spec"]}}}}}]}
+    run = bench.there(ANALYSIS_RUN, {"spec": metrics}, name="run")["metadata"]
     job = MeasuringJob(
         namespace=bench.namespace,
         run="run",
-        uid="u-4",
+        uid=run["uid"],
         metric="smoke",
         number=1,
         service_account="rollouts-job-metrics",
@@ -296,18 +308,12 @@ def test_a_route_that_a_rollout_brings_is_made_and_written_again(bench: Bench) -
 
 def test_a_spent_command_is_taken_off_with_its_note(bench: Bench) -> None:
     """All that it changes of a Rollout; the spec and everything else of the user stays."""
-    spec = {
-        "replicas": 0,
-        "selector": {"matchLabels": {"app": "web"}},
-        "template": TEMPLATE,
-        "strategy": {"canary": {}},
-    }
     commands = {"rollouts.dev/promote": "true", "rollouts.dev/pause": "true", "team": "web"}
-    bench.there(ROLLOUT, {"metadata": {"annotations": commands}, "spec": spec}, name="web")
-    annotations = bench.plane.api.get(ROLLOUT.path(bench.namespace, "web")).json()["metadata"]["annotations"]
+    bench.there(ROLLOUT, {"metadata": {"annotations": commands}, "spec": SPEC}, name="told")
+    annotations = bench.plane.api.get(ROLLOUT.path(bench.namespace, "told")).json()["metadata"]["annotations"]
     gone = [each for each in ("rollouts.dev/promote", "rollouts.dev/promote-by") if each in annotations]
     paths = [f"/metadata/annotations/{each.replace('/', '~1')}" for each in gone]
 
-    left = bench.patches(ROLLOUT, "web", [{"op": "remove", "path": path} for path in paths])
+    left = bench.patches(ROLLOUT, "told", [{"op": "remove", "path": path} for path in paths])
 
     assert left["metadata"]["annotations"] == {name: value for name, value in annotations.items() if name not in gone}

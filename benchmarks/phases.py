@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -58,13 +59,8 @@ async def compare(
 
 async def analyse(plane: ControlPlane, results: Results, progress: Progress, *, count: int, samples: int) -> None:
     """N Rollouts with a background analysis each, and a Prometheus on loopback."""
-    async with connected(plane) as api, metric_server.serving() as metrics:
-        scene = await scene_of(plane, api, results, progress)
-        flags = (f"--prometheus-url={metrics.url}",)
-        with running(scene.kubeconfig, log_folder=scene.logs, arguments=flags) as controller:
-            await controller.wait_until_ready(deadline_s=START_LIMIT_S)
-            async with controller.staying_alive():
-                await analyses.measure(scene, controller, metrics, count=count, samples=samples)
+    async with _measuring(plane, results, progress) as (scene, controller, metrics):
+        await analyses.measure(scene, controller, metrics, count=count, samples=samples)
 
 
 async def configure(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:
@@ -76,13 +72,22 @@ async def configure(plane: ControlPlane, results: Results, progress: Progress, *
 
 async def stay_level(plane: ControlPlane, results: Results, progress: Progress, *, updates: int) -> None:
     """Rollouts that are updated again and again, and a Prometheus on loopback."""
+    async with _measuring(plane, results, progress) as (scene, controller, _):
+        await level.measure(scene, controller, updates=updates)
+
+
+@asynccontextmanager
+async def _measuring(
+    plane: ControlPlane, results: Results, progress: Progress
+) -> AsyncIterator[tuple[Scene, Controller, metric_server.MetricServer]]:
+    """A controller that is ready and asks a Prometheus on loopback."""
     async with connected(plane) as api, metric_server.serving() as metrics:
         scene = await scene_of(plane, api, results, progress)
         flags = (f"--prometheus-url={metrics.url}",)
         with running(scene.kubeconfig, log_folder=scene.logs, arguments=flags) as controller:
             await controller.wait_until_ready(deadline_s=START_LIMIT_S)
             async with controller.staying_alive():
-                await level.measure(scene, controller, updates=updates)
+                yield scene, controller, metrics
 
 
 async def idle(plane: ControlPlane, results: Results, progress: Progress, *, count: int) -> None:

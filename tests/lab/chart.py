@@ -140,6 +140,17 @@ def as_user(plane: ControlPlane, name: str, group: str = "") -> Iterator[httpx.C
         yield client
 
 
+def every_right(user: str, namespace: str) -> dict[str, Any]:
+    """A RoleBinding with which the user may do anything in the namespace, so that only fences are left."""
+    return {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "everything", "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}],
+    }
+
+
 def wait_until_fenced(account: httpx.Client, namespace: str = RELEASE_NAMESPACE) -> None:
     """Waits until that account of the controller may create a Lease there, but for its fence.
 

@@ -18,7 +18,7 @@ import pytest
 
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
-from tests.lab.chart import CONTROLLER_USER, FENCED, RBAC_GROUP, as_user, install_crds, wait_until_fenced
+from tests.lab.chart import CONTROLLER_USER, FENCED, RBAC_GROUP, as_user, every_right, install_crds, wait_until_fenced
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -213,17 +213,8 @@ FORGED = {
 def forger(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[tuple[httpx.Client, str]]:
     """Writes as the controller's account in a namespace in which it has every right, so that only fences are left."""
     install_crds(control_plane, *gateway_crds())
-    group = {"apiGroup": RBAC_GROUP}
     with control_plane.fresh_namespace(stays=True) as namespace, as_user(control_plane, CONTROLLER_USER) as client:
-        control_plane.apply(
-            {
-                "apiVersion": f"{RBAC_GROUP}/v1",
-                "kind": "RoleBinding",
-                "metadata": {"name": "everything", "namespace": namespace},
-                "roleRef": {**group, "kind": "ClusterRole", "name": "cluster-admin"},
-                "subjects": [{**group, "kind": "User", "name": CONTROLLER_USER}],
-            }
-        )
+        control_plane.apply(every_right(CONTROLLER_USER, namespace))
         wait_until_fenced(client, namespace)
         yield client, namespace
 

@@ -43,7 +43,7 @@ from rollouts.manifests.service import mark_service, release_service, switch_ser
 from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, JOB, POD, REPLICA_SET, ROLLOUT, SECRET, SERVICE, Kind, Manifest
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
-from tests.lab.chart import RBAC_GROUP, RELEASE_NAMESPACE, another_account, as_user, install_crds, wait_until_fenced
+from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, every_right, install_crds, wait_until_fenced
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -134,18 +134,9 @@ def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[
     """The account has its fences before it begins."""
     install_crds(control_plane, *gateway_crds())
     user = f"system:serviceaccount:{RELEASE_NAMESPACE}:{ACCOUNT}"
-    group = {"apiGroup": RBAC_GROUP}
     with control_plane.fresh_namespace(stays=True) as namespace, as_user(control_plane, user) as account:
         another_account(control_plane, ACCOUNT, "--set", VALUES.format(namespace))
-        control_plane.apply(
-            {
-                "apiVersion": f"{RBAC_GROUP}/v1",
-                "kind": "RoleBinding",
-                "metadata": {"name": "everything", "namespace": namespace},
-                "roleRef": {**group, "kind": "ClusterRole", "name": "cluster-admin"},
-                "subjects": [{**group, "kind": "User", "name": user}],
-            }
-        )
+        control_plane.apply(every_right(user, namespace))
         wait_until_fenced(account, namespace)
         web = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "metadata": {"name": "web"}, "spec": SPEC}
         made = control_plane.api.post(ROLLOUT.path(namespace), json=web).raise_for_status().json()

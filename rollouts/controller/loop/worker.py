@@ -172,7 +172,10 @@ class Worker:
             self._queue.succeeded(this.key)
 
     async def _pass_with_answers(self, this: _Pass) -> None:
-        """The pass, once more for each answer of a provider that was not worked out yet; nothing is written before it is."""
+        """The pass, once more for each answer of a provider that was not worked out yet.
+
+        A pass has written nothing by then; the release of a deleted Rollout may have, and goes on with what is left.
+        """
         while True:
             try:
                 return await self._pass(this)

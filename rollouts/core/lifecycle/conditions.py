@@ -270,6 +270,7 @@ def _traffic_facts(ctx: PassContext) -> list[Fact]:
     for route in ctx.seen.routes.values():
         if not isinstance(route, RouteUnasked) and route.refused is not None:
             facts = _refused_facts(ctx)
+            break  # they tell of all routes
     if not ctx.seen.routes and (without := service_without_weight(ctx.spec)) is not None:
         message = f"{what_happens(without)}; {HELPS}"
         facts.append(("WeightWithoutEffect", True, Reason.WEIGHT_WITHOUT_EFFECT, message))

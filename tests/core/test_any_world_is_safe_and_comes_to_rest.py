@@ -51,6 +51,7 @@ from rollouts.core.model.traffic import (
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.config_moves import CONFIGURATION, OF_SECRETS
 from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs
+from tests.core.departures import Departures
 from tests.core.load_moves import LOAD
 from tests.core.measured_runs import RUNS, UNJUDGED, runs_measured
 from tests.core.model import World, annotated, deleted, orphaned, router, service, snapshot, world
@@ -340,13 +341,16 @@ def gone_back(number: int, replicas: int, drain: DrainSpec) -> World:
 
 def played(start: World, tape: list[tuple[str, int, int]]) -> World:
     """The world at the end of the tape; every decision on the way is held to the invariants."""
-    film = Film(replace(start, patient=len(tape) % 2 == 1))
+    film, departures = Film(replace(start, patient=len(tape) % 2 == 1)), Departures()
     for name, i, j in tape:
+        before = film.now
         if name in PASSES:
             film = PASSES[name](film, i, j)
+            assert departures.broken_by(before, film.now) == []
         else:
             move = MOVES[name]
             film = Film(move(film.now, i, j), stale=film.stale or snapshot(film.now))
+        departures = departures.after(before, film.now)
     return film.now
 
 

@@ -18,7 +18,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Cutover, Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from tests.core.model import World, annotated, service, snapshot, world
-from tests.core.worlds import edited, one, quiet, reconciled, running, settled, sizes, slices_caught_up, steps_of
+from tests.core.worlds import edited, later, one, quiet, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
 DRAIN = DrainSpec(max_request_s=20.0)
 WAIT_S = 23.0
@@ -67,6 +67,19 @@ def test_pods_that_lost_their_service_wait_for_the_proxies_and_the_longest_reque
 
     assert waited_s == pytest.approx(WAIT_S, abs=0.01)
     assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
+
+
+@pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
+def test_the_wait_begins_when_late_slices_have_left_the_old_revision(strategy: Strategy) -> None:
+    """The selector alone says nothing: until the slices follow, proxies go on sending requests to the old pods."""
+    switched = next(after for after in _updated(strategy) if after.services["cart"].revision == "b")
+    assert switched.services["cart"].ready_by_revision["a"]
+    passes_before = reconciled(later(reconciled(switched), 200.0))
+
+    left = reconciled(slices_caught_up(passes_before))
+
+    assert sizes(settled(left, seconds=WAIT_S - 0.1))["a"] > 0
+    assert "a" not in sizes(settled(left, seconds=WAIT_S + 0.1))
 
 
 @pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)

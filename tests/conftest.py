@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
-pytest_plugins = ["tests.lab.pytest_plugin"]
+pytest_plugins = ["tests.lab.pytest_plugin", "tests.seed", "tests.skips"]
 
 _TESTS = Path(__file__).parent
 WAITING = (
@@ -34,8 +35,16 @@ GC_THRESHOLD = 50_000  # objects; as in the controller
 if os.environ.get("ROLLOUTS_DEEP") == "1" or "ROLLOUTS_WORLDS" in os.environ:
     os.environ.setdefault("PYTEST_TIMEOUT", "0")  # what is played in depth may take an hour
 
-# Time says nothing about an example while other tests share the machine.
-settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Time says nothing about an example while other tests share the machine. Where `CI` is set, Hypothesis would play the same
+# examples for ever; the seed is in seed.py.
+settings.register_profile(
+    "beside others",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(_TESTS.parent / ".hypothesis" / "examples"),
+    print_blob=True,
+)
 settings.load_profile("beside others")
 
 

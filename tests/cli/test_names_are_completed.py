@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -107,13 +106,12 @@ def test_bash_completes_by_the_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_kubectl_completes_its_plugin(tmp_path: Path) -> None:
+def test_kubectl_completes_its_plugin(tmp_path: Path, lab_programs: Path) -> None:
     """kubectl runs `kubectl_complete-rollouts` with the words, and passes on what it prints."""
     for name in ("kubectl-rollouts", "kubectl_complete-rollouts"):
         program(tmp_path / "bin", name)
 
-    done = subprocess.run(["kubectl", "__complete", "rollouts", "se"], env=with_path(tmp_path / "bin"),
+    done = subprocess.run([lab_programs / "kubectl", "__complete", "rollouts", "se"], env=with_path(tmp_path / "bin"),
                           capture_output=True, text=True, check=True)  # fmt: skip
 
     assert done.stdout.splitlines() == [

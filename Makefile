@@ -35,6 +35,7 @@ COVERED := $(addprefix tests/,core cluster) -m "not controlplane and not long"
 CORE_FLOOR := 96
 CLUSTER_FLOOR := 91
 DEMO_ARGS ?=
+MUTANTS_ARGS ?=
 BENCH_ARGS ?=
 IPVS_ARGS ?= -v
 GATEWAYS_ARGS ?= tests/gateways -v --durations 5
@@ -44,7 +45,7 @@ IMAGE ?= localhost/rollouts:$(shell sed -n 's/^version = "\(.*\)"$$/\1/p' pyproj
 REQUIREMENTS ?= requirements.lock
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help site demo image cli unit test coverage check lab ipvs bench node gateways crds kustomize docs lock clean
+.PHONY: help site demo image cli unit test coverage mutants check lab ipvs bench node gateways crds kustomize docs lock clean
 
 help: ## print this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -80,6 +81,9 @@ coverage: $(VENV)/dev.stamp ## lines and branches of core and cluster that their
 	$(BIN)/python -m coverage report --skip-covered --include 'rollouts/core/*' --fail-under $(CORE_FLOOR) || failed=1; \
 	$(BIN)/python -m coverage report --skip-covered --include 'rollouts/cluster/*' --fail-under $(CLUSTER_FLOOR) || failed=1; \
 	exit $$failed
+
+mutants: $(VENV)/dev.stamp ## small changes of the product that no test sees; MUTANTS_ARGS="--rooms core/drain --count 20 --seed 1"
+	@$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 check: $(VENV)/dev.stamp ## style, types, import contracts, generated files
 	@failed=0; export PATH="$(CURDIR)/$(BIN):$$PATH"; \

@@ -1,0 +1,126 @@
+"""Tries a mutant: the nearest tests first, and all of the quick ones where it lives."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from tests.architecture.tracked import ROOT, tracked
+from tests.mutants.draw import Mutant
+
+NEAREST_S = 300.0
+WHOLE_S = 1_800.0
+_FOUND_NOTHING = 5  # pytest's exit code
+_FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+class End(Enum):
+    """What became of a mutant."""
+
+    NEAREST = "killed by the nearest tests"
+    WHOLE = "killed by others"
+    LIVES = "lives"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of one mutant.
+
+    Args:
+        by: the test that saw it; "" where it lives, or where its process was ended.
+    """
+
+    mutant: Mutant
+    end: End
+    by: str
+    took_s: float
+
+
+class Lane:
+    """A copy of the project, in which one mutant after the other is tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        for path in tracked():
+            copy = folder / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, copy)
+
+    def tried(self, mutant: Mutant, *, whole: bool) -> Verdict:
+        """The verdict of the nearest tests, and with `whole` of `make unit`."""
+        began_s = time.monotonic()
+        file = self._folder / mutant.path
+        file.write_text(mutant.code)
+        try:
+            for end, arguments, limit_s in self._stages(mutant, whole=whole):
+                by = self._failed(arguments, limit_s)
+                if by is not None:
+                    return Verdict(mutant, end, by, time.monotonic() - began_s)
+            return Verdict(mutant, End.LIVES, "", time.monotonic() - began_s)
+        finally:
+            shutil.copy2(ROOT / mutant.path, file)
+
+    def _stages(self, mutant: Mutant, *, whole: bool) -> Iterator[tuple[End, list[str], float]]:
+        if importers := _importers(mutant.path):
+            yield End.NEAREST, importers, NEAREST_S
+        yield End.NEAREST, [str(_nearest(mutant.path)), "-m", "not controlplane and not long"], NEAREST_S
+        if whole:
+            yield End.WHOLE, _unit(), WHOLE_S
+
+    def _failed(self, arguments: list[str], limit_s: float) -> str | None:
+        """The first test that fails, "" for a process that has to be ended; None when all pass."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
+        environment = {**os.environ, "ROLLOUTS_WORLDS": "200", "ROLLOUTS_MORE_WORLDS": "60", "ROLLOUTS_LAWS": "10"}
+        try:
+            done = subprocess.run(
+                command, cwd=self._folder, env=environment, capture_output=True, text=True, timeout=limit_s, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return ""
+        if done.returncode in (0, _FOUND_NOTHING):
+            return None
+        found = _FAILED_TEST.search(done.stdout)
+        return found[1] if found else done.stdout.strip()[-200:]
+
+
+def _nearest(path: Path) -> Path:
+    """The folder of tests that is named as the room of the module, or as the one around it."""
+    place = Path("tests", *path.parts[1:-1])
+    while not (ROOT / place).is_dir():
+        place = place.parent
+    return place
+
+
+def _importers(path: Path) -> list[str]:
+    """Test modules that import the module by its name."""
+    return _by_import().get(".".join(path.with_suffix("").parts), [])
+
+
+@cache
+def _by_import() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in tracked():
+        if path.suffix == ".py" and path.name.startswith("test_") and "controlplane" not in (text := path.read_text()):
+            for module in set(re.findall(r"^(?:from|import) (rollouts[\w.]*)", text, re.MULTILINE)):
+                found.setdefault(module, []).append(str(path.relative_to(ROOT)))
+    return found
+
+
+def _unit() -> list[str]:
+    """The arguments of `make unit`, as the Makefile gives them."""
+    printed = subprocess.run(
+        ["make", "--dry-run", "unit", "UNIT_ARGS="], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    line = next(line for line in printed.stdout.splitlines() if " -m pytest " in line)
+    return shlex.split(line.partition(" -m pytest ")[2])

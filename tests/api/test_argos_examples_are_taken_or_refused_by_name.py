@@ -13,11 +13,11 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.api.v1alpha1.analysis import TemplateRef
 from rollouts.api.v1alpha1.analysis_template import TemplateArgument
 from rollouts.errors import SpecInvalid
-from rollouts.metrics.conditions import condition_of
 from tests.api.argo_examples import ERROR_RATE, RATES, SERVICE, Example, from_field, rate, template
 from tests.api.argo_provider_examples import ALL
 from tests.api.specs import CANARY
 from tests.architecture.test_differences_from_argo_are_held import ROWS
+from tests.metrics.evaluated import assert_can_be_evaluated
 
 SUBJECTS = {row[0] for row in ROWS}
 
@@ -58,7 +58,7 @@ def test_its_conditions_can_be_evaluated(example: Example) -> None:
     for metric in example.spec["metrics"]:
         for name in ("successCondition", "failureCondition"):
             if metric.get(name) and "{{" not in metric[name]:
-                condition_of(metric[name], defaults=False)
+                assert_can_be_evaluated(metric[name])
 
 
 @pytest.mark.parametrize("example", [each for each in ALL if each.differs], ids=lambda each: each.where)

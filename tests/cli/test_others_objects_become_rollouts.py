@@ -207,4 +207,7 @@ def test_the_command_says_what_it_did(
 @pytest.mark.parametrize("manifest", [canary(), DEPLOYMENT, AUTOSCALER, TEMPLATE], ids=lambda each: str(each["kind"]))
 def test_a_strange_object_stops_nothing(manifest: Manifest, field: str, strange: Any) -> None:
     """A file may hold anything."""
-    migrated([{**manifest, field: strange}, DEPLOYMENT])
+    other = {**DEPLOYMENT, "metadata": {"name": "other", "namespace": "test"}}
+
+    (becomes,) = migrated([other]).objects
+    assert becomes in migrated([{**manifest, field: strange}, other]).objects

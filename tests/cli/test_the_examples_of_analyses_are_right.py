@@ -18,9 +18,9 @@ from rollouts.cli.commands.templates import templates_in
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.model.steps import Analyze
-from rollouts.metrics.conditions import condition_of
 from rollouts.objects import Manifest
 from tests.linted import lint_text
+from tests.metrics.evaluated import assert_can_be_evaluated
 from tests.packaging.built_in_templates import TEMPLATES
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "analyses").glob("*.yaml"))
@@ -71,4 +71,4 @@ def test_a_run_can_be_made_of_each_analysis_of_an_example(path: Path) -> None:
         run = parse_run(run_of(use_in(each), find, Updated(manifest=rollout, stable="a1", latest="b2")))
         for metric in run.metrics:
             for condition in filter(None, (metric.condition.success, metric.condition.failure)):
-                condition_of(condition, defaults=False)
+                assert_can_be_evaluated(condition)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+from typing import get_type_hints
+
 import pytest
 
+from rollouts.core import ordinary
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import context_of
 from rollouts.core.context.waits import Wait
@@ -33,6 +37,20 @@ from rollouts.core.strategy.route_release import give_back
 from tests.core.model import World, snapshot
 from tests.core.worlds import edited, later, one, reconciled, running, settled
 
+ORDER = [
+    "_strategy_step",
+    "_route_release",
+    "_service_release",
+    "_role_metadata",
+    "_restart",
+    "_evictions",
+    "_pods_question",
+    "_drain_questions",
+    "_autoscaling_question",
+    "_config",
+    "_analysis_runs",
+    "_surplus",
+]
 RULES = {rule.__name__: rule for rule in ORDINARY}
 PLAIN = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 WITH_SERVICES = replace(PLAIN, stable_service="cart", canary_service="cart-canary")
@@ -51,27 +69,20 @@ def _course(there: World) -> Course:
 
 def test_the_order_of_the_rules_is_the_order_of_the_writes() -> None:
     """What moves traffic and pods for the step goes first; what nobody can take back goes last."""
-    assert list(RULES) == [
-        "_strategy_step",
-        "_route_release",
-        "_service_release",
-        "_role_metadata",
-        "_restart",
-        "_evictions",
-        "_pods_question",
-        "_drain_questions",
-        "_autoscaling_question",
-        "_config",
-        "_analysis_runs",
-        "_surplus",
-    ]
+    assert list(RULES) == ORDER
 
 
 def test_all_that_the_rules_add_is_carried_out() -> None:
     """A rule that is not in the list would do nothing, in silence."""
     course = _course(edited(running(WITH_SERVICES), strategy=PLAIN))
+    rules = {
+        name: each
+        for name, each in vars(ordinary).items()
+        if isinstance(each, FunctionType) and get_type_hints(each) == {"course": Course, "return": Contribution}
+    }
 
-    assert carried_out(course).intents == tuple(each for rule in ORDINARY for each in rule(course).intents)
+    assert set(rules) == {*ORDER, "carried_out"}
+    assert carried_out(course).intents == tuple(each for name in ORDER for each in rules[name](course).intents)
     assert any(isinstance(each, ReleaseService) for each in carried_out(course).intents)
 
 

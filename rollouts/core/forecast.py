@@ -392,7 +392,7 @@ class _Forecast:
             for each in self.seen.replica_sets
             if service.watched and each.available and service.revision in ("", each.revision)
         }
-        return replace(service, ready_by_revision=ready)
+        return replace(service, ready_by_revision=ready, slices_seen=True)
 
 
 def _largest(growths: tuple[GrownSizes, ...]) -> tuple[GrownSizes, ...]:

@@ -273,7 +273,7 @@ def _answered(there: World, intent: AskService | AskPods | AskRoute | AskFeature
         case AskService(name=name):
             answer = there.services.get(name)
             if answer is not None:
-                answer = replace(answer, ready_by_revision={})
+                answer = replace(answer, ready_by_revision={}, read_at_s=there.now_s, slices_seen=False)
             return replace(there, answers={**there.answers, name: (there.now_s, answer)})
         case AskPods():
             return replace(there, pods_seen=PodsSeen(there.now_s, there.pods))

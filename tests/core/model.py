@@ -141,6 +141,7 @@ def service(name: ServiceRef, **changes: Any) -> ServiceSeen:
     """A Service as its user made it: not managed by anybody yet."""
     given: dict[str, Any] = {
         "name": name, "uid": f"uid-{name}", "resource_version": "1", "revision": "", "managed_by": "", "watched": False,
+        "slices_seen": False,
     }  # fmt: skip
     return ServiceSeen(**{**given, **changes})
 

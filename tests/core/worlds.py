@@ -281,7 +281,7 @@ def slices_caught_up(there: World, name: str | None = None) -> World:
             for pod in there.pods:
                 if pod.ready and each.revision in ("", pod.revision):
                     ready[pod.revision] = ready.get(pod.revision, 0) + 1
-            services[each.name] = replace(each, ready_by_revision=ready)
+            services[each.name] = replace(each, ready_by_revision=ready, slices_seen=each.watched)
     return replace(there, services=services)
 
 

@@ -357,13 +357,15 @@ class Observer:
         watched: ServiceObject | None = self._services.get(key.namespace, name)
         if watched is not None:
             slices = self._slices.labelled(SERVICE_NAME, key.namespace, name)
-            return service_seen(watched, template_labels, _ready_by_revision(slices, revision_of))
+            seen = service_seen(watched, template_labels, _ready_by_revision(slices, revision_of))
+            return replace(seen, slices_seen=any(each.metadata.controller_uid == seen.uid for each in slices))
         answer = self._inbox.service(key, name)
         if answer is None:
             return ServiceUnasked(name)
+        read_at_s = now_s - self._inbox.age_s(answer)
         if answer.service is None:
-            return ServiceAbsent(name, at_s=now_s - self._inbox.age_s(answer))
-        return service_seen(answer.service, template_labels, {})
+            return ServiceAbsent(name, at_s=read_at_s)
+        return replace(service_seen(answer.service, template_labels, {}), read_at_s=read_at_s, slices_seen=False)
 
 
 def _beside(

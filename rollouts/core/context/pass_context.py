@@ -133,7 +133,8 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
     def shown_revisions(self) -> frozenset[str]:
         """Revisions that some Service selects, or whose pods its EndpointSlices still show: they may be serving.
 
-        A Service of the spec selects every revision while its selector has no revision key: not yet, or not any more.
+        A Service of the spec selects every revision while its selector has no revision key: not yet, or not any more. Until its
+        EndpointSlices are seen it may show any of them.
         """
         shown = set[str]()
         for service in self.services_seen.values():
@@ -141,7 +142,8 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
             for revision, count in service.ready_by_revision.items():
                 if count:
                     shown.add(revision)
-            if service.name in self.named_services and not service.revision and service.selects_template:
+            any_pod = service.selects_template and not (service.revision and service.slices_seen)
+            if any_pod and service.name in self.named_services:
                 shown.update([each.revision for each in self.seen.replica_sets if each.spec_replicas])
         return frozenset(shown - {""})
 

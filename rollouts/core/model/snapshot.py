@@ -112,6 +112,8 @@ class ServiceSeen(Struct, frozen=True, kw_only=True):
         traits: its fields that decide which pods clients reach.
         ready_by_revision: ready endpoints in its EndpointSlices per revision; "" counts pods that are not ours.
         problem: why it cannot be managed, and what to do; "" when the other fields decide that.
+        read_at_s: when it was read; None for one that a watch shows, whether its own or that of a route.
+        slices_seen: its EndpointSlices are seen. They get the label by which they are watched a moment after their Service.
     """
 
     name: ServiceRef
@@ -125,6 +127,8 @@ class ServiceSeen(Struct, frozen=True, kw_only=True):
     traits: ServiceTraits = PLAIN
     ready_by_revision: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
+    read_at_s: float | None = None
+    slices_seen: bool = True
 
 
 class ServiceAbsent(Struct, frozen=True):

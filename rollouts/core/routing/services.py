@@ -26,6 +26,11 @@ ASK_FIRST_S, ASK_MOST_S = 1.0, 10.0
 """A missing Service is not watched. It is read again after 1 s (`kubectl apply` of one file creates it a moment after the
 Rollout), then each time the wait has doubled, at the latest after 10 s. Argo Rollouts looks every 20 s."""
 
+STILL_TRUE_S = 1.0
+"""For so long the answer that a Service is missing, or cannot be used, is good enough to take pods away.
+
+Reads of one object take less (99 % of them, by Kubernetes' SLO for API calls). On a slower API server the pods stay."""
+
 
 NEEDS_A_PERSON = frozenset({Reason.SERVICE_NOT_FOUND, Reason.SERVICE_NOT_USABLE})
 """Waits for a Service that only a person can end: no step completes meanwhile."""
@@ -73,6 +78,26 @@ def not_usable(ctx: PassContext, name: ServiceRef) -> Wait | None:
             return _missing(absent)
         case ServiceSeen() as service:
             return _unusable(ctx, service)
+        case never:
+            assert_never(never)
+
+
+def read_before_pods_leave(ctx: PassContext) -> tuple[AskService, ...]:
+    """Questions about the Services of the spec that may select any pod by now, although they did not when they were read.
+
+    One that is missing, or whose selector finds no pods, has no watch. Somebody may have made or mended it since.
+    """
+    return tuple([AskService(name) for name in ctx.named_services if _may_have_changed(ctx, name)])
+
+
+def _may_have_changed(ctx: PassContext, name: ServiceRef) -> bool:
+    match ctx.seen.services.get(name, ServiceUnasked(name)):
+        case ServiceUnasked():
+            return True
+        case ServiceAbsent(at_s=at_s):
+            return ctx.now_s - at_s > STILL_TRUE_S
+        case ServiceSeen(read_at_s=at_s) as service:
+            return at_s is not None and ctx.now_s - at_s > STILL_TRUE_S and _unusable(ctx, service) is not None
         case never:
             assert_never(never)
 

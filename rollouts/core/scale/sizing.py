@@ -15,7 +15,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Strategy
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.status import RolloutStatus, ScaleDown
-from rollouts.core.routing.services import ServiceSwitch
+from rollouts.core.routing.services import ServiceSwitch, read_before_pods_leave
 from rollouts.core.scale.restarts import kept_surge
 
 
@@ -98,6 +98,8 @@ def in_safe_order(
 ) -> tuple[Intent, ...]:
     """Grow, create, move traffic, then shrink: any prefix leaves at least the pods that served before it.
 
+    Nothing shrinks while it is not certain which pods the Services of the spec select; at 0 replicas all pods go anyway.
+
     Args:
         moves: what changes routes and Services.
     """
@@ -106,6 +108,9 @@ def in_safe_order(
     for patch in patches:
         if patch is not None:
             (shrinks if takes_away(ctx, patch) else grows).append(patch)
+    if shrinks and ctx.spec.replicas and (questions := read_before_pods_leave(ctx)):
+        moves = tuple(moves)
+        shrinks = [each for each in questions if each not in moves]
     return (*grows, *create, *moves, *shrinks)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import ReleaseService
+from rollouts.core.model.intents import AskService, PatchReplicaSet, ReleaseService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.service_ref import ServiceRef
+from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceUnasked
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, service, world
+from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.worlds import (
     edited,
     later,
@@ -186,3 +189,45 @@ def test_no_stable_pod_is_given_up_for_a_service_that_is_not_there(missing: str)
     assert sizes(there)["a"] == 4
     there = settled(replace(there, services={**there.services, missing: service(missing)}))
     assert sizes(there) == {"b": 4}
+
+
+LEADING = pytest.mark.parametrize(("strategy", "name"), [(ROUTED, "cart-canary"), (ROUTED, "cart"), (GREEN, "cart")])
+
+
+def _seeing(there: World, *services: Service) -> tuple[bool, list[ServiceRef]]:
+    """Whether a pass that sees these Services takes all pods of a revision away, and which Services it asks about."""
+    seen = snapshot(there)
+    intents = decide(replace(seen, services={**seen.services, **{each.name: each for each in services}})).intents
+    leave = any(isinstance(each, PatchReplicaSet) and each.replicas == 0 for each in intents)
+    return leave, [each.name for each in intents if isinstance(each, AskService)]
+
+
+def _aborted(strategy: Strategy) -> World:
+    """An aborted update, in the moment in which its pods may leave."""
+    there = annotated(settled(edited(running(strategy), revision="b")), "abort", "b")
+    return next(each for each in steps_of(there) if _seeing(each) == (True, []))
+
+
+@LEADING
+def test_pods_leave_when_services_that_could_not_be_used_were_read_a_moment_ago(strategy: Strategy, name: str) -> None:
+    """Somebody makes one by hand, or mends its selector; then it finds every pod, and no event tells that."""
+    there = _aborted(strategy)
+    of_others = service(name, selects_template=False)
+
+    for read_s in (2.0, 9.0):
+        at_s = there.now_s - read_s
+        for unsure in (ServiceAbsent(name, at_s), replace(of_others, read_at_s=at_s), ServiceUnasked(name)):
+            assert _seeing(there, unsure) == (False, [name])
+    at_s = there.now_s - 0.5
+    for sure in (ServiceAbsent(name, at_s), replace(of_others, read_at_s=at_s)):
+        assert _seeing(there, sure) == (True, [])
+
+
+@LEADING
+def test_no_pod_leaves_before_the_slices_of_a_service_are_seen(strategy: Strategy, name: str) -> None:
+    """As its user made it, it found every pod, and its slices may still show them: they are labelled after their Service."""
+    there = _aborted(strategy)
+    seen = there.services[name]
+
+    assert _seeing(there, seen) == (True, [])
+    assert _seeing(there, replace(seen, slices_seen=False, ready_by_revision={})) == (False, [])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict, deque
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -55,7 +56,7 @@ from rollouts.core.model.intents import (
 )
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.service_ref import SubsetName
-from rollouts.core.model.snapshot import ServiceSeen, Snapshot
+from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.routing.services import is_subset
@@ -76,7 +77,6 @@ from rollouts.objects import (
     ANALYSIS_TEMPLATE,
     CLUSTER_ANALYSIS_TEMPLATE,
     ENDPOINT_SLICE,
-    POD,
     REPLICA_SET,
     ROLLOUT,
     SERVICE,
@@ -86,10 +86,9 @@ from rollouts.objects import (
     Manifest,
 )
 from rollouts.ports import Request
-from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
-from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
+from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 from rollouts.sim.storage.patches import json_patch
 from rollouts.sim.storage.refusals import Refused
 from rollouts.traffic.codec import Objects
@@ -97,6 +96,7 @@ from rollouts.traffic.istio.settings import SERVICE_KINDS
 from rollouts.traffic.istio.subsets import RULE_KINDS, host_of
 from rollouts.traffic.registry import registry
 from tests.behaviour.config_truth import ConfigTruth
+from tests.behaviour.standing import StandingPods
 
 VIRTUAL_SERVICE, DESTINATION_RULE = SERVICE_KINDS[0], RULE_KINDS[0]
 STRUCTS: tuple[tuple[Kind, Any], ...] = (
@@ -152,9 +152,13 @@ class _AllKnown(Inbox):
 
 
 class Truth:
-    """Follows the history of a simulated cluster."""
+    """Follows the history of a simulated cluster.
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    Args:
+        by_us: whether what happens at this moment is a controller's own request.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, *, by_us: Callable[[], bool]) -> None:
         self._cluster = cluster
         self._store = Store(clock=cluster.clock)
         for kind, struct in STRUCTS:
@@ -187,10 +191,9 @@ class Truth:
         self.deleted_at_s = -float("inf")
         """Loop time of the last deletion of a Rollout."""
         self._earlier: deque[tuple[float, Rollout]] = deque(maxlen=8)
-        self._standing: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        self._standing = StandingPods(cluster, by_us=by_us)
         for kind, _ in STRUCTS:
             cluster.api.history.listen(kind, self._follow)
-        cluster.api.history.listen(POD, self._follow_pod)
         cluster.api.history.listen(TRAFFIC_PROVIDER, self._follow_provider)
 
     def snapshot(self, key: Key) -> Snapshot | None:
@@ -202,7 +205,7 @@ class Truth:
         if not isinstance(observed, Seen):
             return None
         sets = tuple(
-            replace(each, available=min(each.available, len(self._standing[each.uid])))
+            replace(each, available=min(each.available, self._standing.of(each.uid)))
             for each in observed.snapshot.replica_sets
         )
         listed = observed.snapshot.copies or observed.snapshot.status.evicting_since_s is not None
@@ -212,6 +215,7 @@ class Truth:
     def snapshots(self, key: Key, *, grace_s: float) -> list[Snapshot]:
         """The same, now and with each spec and source that somebody has replaced, or copy deleted, in the last `grace_s` seconds.
 
+        And with the pods that somebody took away in this very moment.
         A pass that was under way then cannot have known better: no write can be bound to two objects.
         """
         now = self.snapshot(key)
@@ -224,7 +228,14 @@ class Truth:
             *(replace(now, rollout=each) for at_s, each in self._earlier if at_s >= since_s),
             *(replace(now, sources={**now.sources, **each}) for each in sources),
             *(replace(now, copies=(*now.copies, each)) for each in self._config.deleted(since_s=since_s)),
+            *([replace(now, replica_sets=seen)] if (seen := self._with_lost_pods(now)) != now.replica_sets else ()),
         ]
+
+    def _with_lost_pods(self, now: Snapshot) -> tuple[ReplicaSet, ...]:
+        """The ReplicaSets, with the available pods that were taken from them a moment ago, by neither us nor their controller."""
+        return tuple(
+            replace(each, available=each.available + self._standing.lost_unseen(each.uid)) for each in now.replica_sets
+        )
 
     def status(self, key: Key) -> RolloutStatus:
         """The Rollout's status, also of one whose spec cannot be read."""
@@ -428,14 +439,6 @@ class Truth:
             self._managed.learn(difference.before, difference.after)
         if change.kind in ROUTE_KINDS and difference is not None:
             self._managed_routes.learn(change.kind, difference.before, difference.after)
-
-    def _follow_pod(self, change: CommittedWrite) -> None:
-        """Which pods of a set have been ready and are not on their way out: one that fails is no doing of a controller's."""
-        standing = self._standing[pod_facts.controller_uid(change.new) or ""]
-        if change.event == DELETED or not pod_facts.is_active(change.new):
-            standing.discard(change.new.key)
-        elif pod_facts.is_ready(change.new):
-            standing.add(change.new.key)
 
     def _remember(self, old: Stored, new: Stored) -> None:
         before = self.snapshot(Key(*old.key)) if old.metadata["generation"] != new.metadata["generation"] else None

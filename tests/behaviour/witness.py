@@ -66,7 +66,7 @@ class Witness:
         self.cluster = cluster
         self.key = key
         self.grace_s = grace_s
-        self.truth = Truth(cluster)
+        self.truth = Truth(cluster, by_us=lambda: bool(self.sender))
         self.arrivals: list[Arrival] = []
         self.violations: list[str] = []
         self.sender = ""

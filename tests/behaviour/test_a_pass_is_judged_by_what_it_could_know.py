@@ -1,0 +1,75 @@
+"""Promise: the oracle holds a write to the pods that a pass could know of: one that was taken away this very moment still counts.
+
+What we take away ourselves counts no more at once, and neither does what a ReplicaSet's controller takes because we told it to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from rollouts.objects import POD, REPLICA_SET, Manifest
+from rollouts.ports import MERGE_PATCH, Request
+from tests.behaviour.scenarios import HALF, canary, rollout
+from tests.behaviour.stage import KEY, Stage, play
+from tests.behaviour.standing import UNSEEN_S
+
+REPLICAS = 3
+
+
+def _pod(stage: Stage) -> str:
+    return str(stage.cluster.list(POD, KEY.namespace)[0]["metadata"]["name"])
+
+
+def _replica_set(stage: Stage) -> Manifest:
+    return stage.cluster.list(REPLICA_SET, KEY.namespace)[0]
+
+
+def _deleted_by_somebody(stage: Stage) -> None:
+    assert stage.cluster.api.answer(Request("DELETE", POD.path(KEY.namespace, _pod(stage)))).status == 200
+
+
+def _evicted_by_us(stage: Stage) -> None:
+    stage.witness.sender = "first"
+    _deleted_by_somebody(stage)
+    stage.witness.sender = ""
+
+
+def _shrunk(stage: Stage) -> None:
+    name = _replica_set(stage)["metadata"]["name"]
+    body = b'{"spec": {"replicas": 2}}'
+    request = Request("PATCH", REPLICA_SET.path(KEY.namespace, name), {}, body, MERGE_PATCH)
+    assert stage.cluster.api.answer(request).status == 200
+
+
+@pytest.mark.parametrize(
+    ("taken", "known_of"),
+    [(_deleted_by_somebody, [3, 2]), (_evicted_by_us, [2]), (_shrunk, [2])],
+    ids=["somebody deletes a pod", "we evict it", "its ReplicaSet shrinks"],
+)
+def test_a_pod_counts_until_a_pass_could_know_better(taken: Callable[[Stage], None], known_of: list[int]) -> None:
+    """A violation is one in every world that a pass could have seen; where there are two, the later one goes after a moment."""
+    at_once: set[int] = set()
+    later: set[int] = set()
+
+    def available(stage: Stage) -> set[int]:
+        seen = stage.witness.truth.snapshots(KEY, grace_s=0.0)
+        return {sum(each.available for each in world.replica_sets) for world in seen}
+
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
+        taken(stage)
+        await stage.until(lambda: any(map(_is_on_its_way_out, stage.cluster.list(POD, KEY.namespace))))
+        at_once.update(available(stage))
+        await asyncio.sleep(2 * UNSEEN_S)
+        later.update(available(stage))
+
+    play((rollout(canary(HALF), replicas=REPLICAS),), script)
+
+    assert (at_once, later) == (set(known_of), {2})
+
+
+def _is_on_its_way_out(pod: Manifest) -> bool:
+    return "deletionTimestamp" in pod["metadata"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop
 from tests.core.coming_to_rest import assert_comes_to_rest
+from tests.core.test_an_update_without_a_verdict_is_safe_and_comes_to_rest import measuring
 from tests.core.test_any_load_is_waited_for_and_comes_to_rest import gated
 from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, gone_back, played, start
 
@@ -43,3 +44,13 @@ def test_an_autoscaler_whose_maximum_was_lowered_below_the_pods_that_there_are()
     begins = [("crash", 1, 0), ("all pods are ready", 0, 0), ("the load changes", 1, 6), ("pass", 0, 0)]
 
     assert_comes_to_rest(played(gated(0, 5, 2), [*begins, ("time passes", 3, 0), ("crash", 1, 0)]))
+
+
+def test_the_one_stable_pod_fails_while_an_analysis_measures_all_the_traffic() -> None:
+    """Its ReplicaSet went to 0, and with `pingPong` the promotion waited forever for a pod behind the Service that it left."""
+    assert_comes_to_rest(played(measuring(22, 4), [("pods fail", 0, 0)]))
+
+
+def test_the_last_step_ends_at_0_replicas_before_the_services_change_roles() -> None:
+    """The stable Service, gone to the new revision at 0, came back to the stable one as that lost all of its pods (S2)."""
+    assert_comes_to_rest(played(measuring(22, 4), [("scaled to 0 and back", 3, 0)]))

@@ -244,8 +244,11 @@ def _forward(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, 
 
 
 def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwitch, ...]) -> bool:
-    """Whether a stable pod must stay: until the stable Service's slices show only new pods, and stable has drained."""
-    if ctx.stable is None or ctx.new is None or not ctx.stable.available:
+    """Whether a stable pod must stay: until the stable Service's slices show only new pods, and stable has drained.
+
+    By the ratio of pods, unavailable ones make room for their replacement. With routes there is room, and a pod may recover.
+    """
+    if ctx.stable is None or ctx.new is None or (ctx.by_ratio and not ctx.stable.available):
         return False
     if draining(ctx, ctx.stable.revision) is not None:  # maybe from a Service that an earlier spec named
         return True

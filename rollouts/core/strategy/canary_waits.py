@@ -11,8 +11,9 @@ from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
 from rollouts.core.drain.cutover import draining_wait
 from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
-from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON
+from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, exchanges_roles
 from rollouts.core.routing.services import NEEDS_A_PERSON
 from rollouts.core.strategy.autoscaling import gate_wait, waited_since_s
 from rollouts.core.strategy.canary_steps import StepGoal, pause_end_s
@@ -115,6 +116,10 @@ def _route(progress: Progress) -> Wait | None:
 
 
 def _service(progress: Progress) -> Wait | None:
+    """The wait of the Services. With `pingPong` the stable one has no requests any more: it may follow after the promotion."""
+    ctx, strategy = progress.ctx, progress.ctx.spec.strategy
+    if isinstance(strategy, Canary) and exchanges_roles(ctx, strategy):
+        return progress.moves.services[-1].wait
     return progress.service_wait
 
 

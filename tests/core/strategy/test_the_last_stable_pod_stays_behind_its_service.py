@@ -1,0 +1,138 @@
+"""Promise: with all requests at the canary Service, the stable Service keeps its last pod; if it has none, nothing is held up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rollouts.core.model.analysis import Analysis
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight, Step
+from tests.core.coming_to_rest import assert_comes_to_rest
+from tests.core.model import World, annotated, router
+from tests.core.worlds import edited, one, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
+
+ROUTERS = {
+    "asked": router("gatewayAPI", "asked-cart"),
+    "timed": router("istio", "cart"),
+    "counted": router("nginx", "counted-cart"),
+    "our own": router("traefik", "own-cart"),
+}
+CHECKED = Analysis(path="spec.strategy.canary.steps[1].analysis", settings={}, templates=("good",))
+LASTS: dict[str, Step] = {"at a pause": PauseUntilPromoted(), "at an analysis": Analyze(CHECKED)}
+every_router = pytest.mark.parametrize("name", ROUTERS)
+every_step = pytest.mark.parametrize("last", LASTS)
+with_and_without_ping_pong = pytest.mark.parametrize("ping_pong", [False, True])
+
+
+def at_all_the_traffic(name: str, last: str, *, ping_pong: bool) -> World:
+    """Weight 100 is live, `dynamicStableScale` has left one stable pod, and the step behind it waits."""
+    strategy = Canary(
+        steps=(SetWeight(100), LASTS[last]),
+        traffic_routing=TrafficRouting(routers=(ROUTERS[name],), dynamic_stable_scale=True),
+        stable_service="cart",
+        canary_service="cart-canary",
+        ping_pong=ping_pong,
+    )
+    there = settled(edited(replace(running(strategy), unmeasured=True), revision="b"))
+    assert (there.status.step_index, sizes(there)) == (1, {"a": 1, "b": 4})
+    return there
+
+
+def without_it(there: World) -> World:
+    """The last stable pod fails its probe."""
+    return replica_sets_caught_up(pods_unready(there, "a"))
+
+
+def measured(there: World) -> World:
+    """The analysis gets its measurements now."""
+    return replace(there, unmeasured=False)
+
+
+def while_it_selects(there: World) -> Iterator[World]:
+    """Each world until nothing happens any more, as long as the stable Service selects the stable revision."""
+    for each in steps_of(there):
+        if each.services["cart"].revision != "a":
+            return
+        yield each
+
+
+@with_and_without_ping_pong
+@every_step
+@every_router
+def test_a_stable_pod_that_fails_for_a_moment_is_not_taken_away(name: str, last: str, *, ping_pong: bool) -> None:
+    """It was: its ReplicaSet went to 0, the Service had no pod any more, and with `pingPong` the update waited forever."""
+    there = without_it(at_all_the_traffic(name, last, ping_pong=ping_pong))
+
+    assert {one(each, "a").spec_replicas for each in while_it_selects(there)} == {1}
+    assert one(settled(there), "a").available == 1
+    assert_comes_to_rest(measured(there))
+
+
+@with_and_without_ping_pong
+@every_step
+@every_router
+def test_a_stable_revision_that_stays_broken_holds_up_no_promotion(name: str, last: str, *, ping_pong: bool) -> None:
+    """No request reaches its Service. Which pods that one shows is not asked any more when the Services change roles."""
+    there = measured(without_it(replace(at_all_the_traffic(name, last, ping_pong=ping_pong), bad=frozenset("a"))))
+
+    done = settled(annotated(settled(there), "promote", "b@full"))
+
+    assert (done.status.phase, done.status.stable_revision, sizes(done)) == (Phase.HEALTHY, "b", {"b": 4})
+    assert {name: each.revision for name, each in done.services.items()} == {"cart": "b", "cart-canary": "b"}
+
+
+@with_and_without_ping_pong
+@every_step
+@every_router
+def test_the_stable_service_has_a_pod_again_after_0_replicas(name: str, last: str, *, ping_pong: bool) -> None:
+    """An autoscaler or a person took `replicas` to 0 and back while the step waited."""
+    at_0 = settled(edited(at_all_the_traffic(name, last, ping_pong=ping_pong), replicas=0))
+    assert sizes(at_0) == {}
+
+    back = settled(edited(at_0, replicas=3))
+
+    assert (back.status.step_index, sizes(back)) == (1, {"a": 1, "b": 3})
+    assert one(back, "a").available == 1
+    assert_comes_to_rest(measured(back))
+
+
+@with_and_without_ping_pong
+@every_router
+def test_the_last_step_ends_at_0_replicas_and_there_are_some_again(name: str, *, ping_pong: bool) -> None:
+    """At 0 the stable Service goes to the new revision at once. With `pingPong` it came back, and its pods went as it did."""
+    there = measured(at_all_the_traffic(name, "at an analysis", ping_pong=ping_pong))
+    at_0 = [each for each in steps_of(edited(there, replicas=0)) if each.services["cart"].revision == "b"]
+    unpromoted = [each for each in at_0 if each.status.stable_revision == "a"]
+    assert unpromoted
+    for each in unpromoted:
+        assert_comes_to_rest(edited(each, replicas=3))
+
+
+@with_and_without_ping_pong
+@every_step
+@every_router
+def test_an_abort_without_a_stable_pod_brings_all_of_them_back(name: str, last: str, *, ping_pong: bool) -> None:
+    """The last pod may have failed when somebody aborts: the traffic stays until the others are there."""
+    there = without_it(at_all_the_traffic(name, last, ping_pong=ping_pong))
+
+    done = settled(annotated(there, "abort", "b"))
+
+    assert (done.status.phase, one(done, "a").available) == (Phase.ABORTED, 4)
+    assert_comes_to_rest(measured(done))
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_pods_by_the_ratio_make_room_all_the_same(replicas: int) -> None:
+    """Without routes a broken pod takes up the room that its replacement needs."""
+    strategy = Canary(
+        steps=(SetWeight(100), PauseUntilPromoted()), max_surge=1, max_unavailable=0, stable_service="cart"
+    )
+    at_gate = settled(edited(running(strategy, replicas=replicas), revision="b"))
+
+    there = settled(without_it(replace(at_gate, bad=frozenset("a"))))
+
+    assert sizes(there) == {"b": replicas}

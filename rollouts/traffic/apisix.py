@@ -1,7 +1,8 @@
 """Apache APISIX: weights of `spec.http[].backends` in an ApisixRoute.
 
-A managed route is a copy with more `exprs` and a higher priority. Source: apache/apisix-ingress-controller,
-apisix.apache.org/v2 ApisixRoute.
+A managed route is a copy with more `exprs` and a higher priority. Weights of `backends` and of `upstreams` (ApisixUpstreams) are
+one sum, and one that is left out is 100. Source: apache/apisix-ingress-controller 2.2.0, apisix.apache.org/v2 ApisixRoute,
+internal/adc/translator/apisixroute.go `buildUpstream`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from rollouts.core.model.traffic import Acceptance, Answer, Feature, MatchKind, 
 from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.rules.rule_paths import RulePath
+from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("apisix.apache.org", "v2", "ApisixRoute", "apisixroutes"),)
@@ -26,6 +28,7 @@ _FEATURES = frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, 
 class _ApisixRoute(Dialect):
     backends: ClassVar[str] = "backends"
     weight_absent: ClassVar[int] = 100
+    weight_alone: ClassVar[int] = 100
     weight_most: ClassVar[int] = 2**31 - 1
 
     def lists(self, user: Manifest) -> tuple[RulePath, ...]:
@@ -40,6 +43,10 @@ class _ApisixRoute(Dialect):
     def beside(self, stable: Manifest) -> Manifest:
         return {**self._weighted(stable, None), "serviceName": self.context.canary_service}
 
+    def has_others(self, rule: Manifest) -> bool:
+        upstreams = rule.get("upstreams") or ()
+        return any(each.get("weight") != 0 for each in upstreams)
+
     def identity(self, rule: Manifest) -> Any:
         return [rule.get("name"), rule.get("match")]
 
@@ -53,7 +60,7 @@ class _ApisixRoute(Dialect):
         more = [_expression(scope, each) for scope, named in scopes for each in named]
         own = rule.get("match") or {}
         return {
-            **rule,
+            **{field: value for field, value in rule.items() if field != "upstreams"},  # they would share its requests
             "name": f"{rule.get('name', '')}-{name}",
             "priority": int(rule.get("priority") or 0) + 1,
             "match": {**own, "exprs": [*(own.get("exprs") or ()), *more]},

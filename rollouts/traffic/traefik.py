@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 from rollouts.core.model.traffic import Acceptance, Answer, Feature
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
-from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.rules.rule_paths import RulePath
+from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.settings import SettingsReader
 
 KINDS = (Kind("traefik.io", "v1alpha1", "TraefikService", "traefikservices"),)

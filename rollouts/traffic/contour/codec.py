@@ -23,7 +23,8 @@ from rollouts.errors import Unroutable
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, Objects, Target
 from rollouts.traffic.contour.conditions import cookie, header, is_path, path_of, query, request_of
-from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.rules.rule_paths import RulePath
+from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.rules.text_matches import both
 from rollouts.traffic.settings import SettingsReader
 

@@ -18,7 +18,6 @@ provider in Python, an administrator in the cluster: the spec of a TrafficProvid
 
 A backend's Service is in the object's own namespace, unless `serviceNamespace` says where the backend names another one. Without
 it no object outside the Rollout's namespace can be managed, because it cannot lead to the Rollout's Services.
-
 `live` says whom to ask whether the router follows the object (`probe.py`); without it the controller waits for the settle time.
 
 `service`, `serviceNamespace` and `accepted` may be CEL instead: `{"cel": "item.host.split('.')[0]"}`, where `item` is a backend,
@@ -51,7 +50,8 @@ from rollouts.traffic.codec import Context, Destination, Objects, Op, Target
 from rollouts.traffic.declared.header_template import HeaderTemplate, read_header, read_headers
 from rollouts.traffic.declared.probe import DeclaredProbe, read_probe, run_answers
 from rollouts.traffic.rules.ledger import NOTHING, with_ledger
-from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side, rules_at
+from rollouts.traffic.rules.rule_paths import RulePath, rules_at
+from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.settings import SettingsReader
 
 SETTLE_MAX_S = 300

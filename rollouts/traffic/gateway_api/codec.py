@@ -22,7 +22,8 @@ from rollouts.traffic.gateway_api.matches import are_all, idle_match, merged, na
 from rollouts.traffic.gateway_api.mirrors import copied_percents, with_mirror, without_mirrors
 from rollouts.traffic.gateway_api.parents import gateways_of, taken_by_parents
 from rollouts.traffic.gateway_api.settings import ROUTE_KINDS, targets_of
-from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.rules.rule_paths import RulePath
+from rollouts.traffic.rules.steering import Dialect, Rules, Side
 from rollouts.traffic.rules.warming import Warming
 
 KINDS = ROUTE_KINDS

@@ -19,7 +19,8 @@ from rollouts.traffic.istio.matches import narrower
 from rollouts.traffic.istio.rule_names import RuleName
 from rollouts.traffic.istio.settings import SERVICE_KINDS, targets_of
 from rollouts.traffic.istio.subsets import RULE_KINDS, released, service_of_host
-from rollouts.traffic.rules.steering import Dialect, RulePath, Rules, Side
+from rollouts.traffic.rules.rule_paths import RulePath, rules_at
+from rollouts.traffic.rules.steering import Dialect, Rules, Side
 
 KINDS: Mapping[str, tuple[Kind, ...]] = {"virtualService": SERVICE_KINDS, "destinationRule": RULE_KINDS}
 _LISTS = ("http", "tls", "tcp")
@@ -37,6 +38,17 @@ class _VirtualService(Dialect):
 
     def is_named(self, rule: Manifest, path: RulePath, name: RuleName) -> bool:
         return name.means(rule, of=str(path[-1]))
+
+    def names_for(self, path: RulePath) -> tuple[RuleName, ...]:
+        return tuple([each for each in self.named() if each.of == path[-1]])
+
+    def no_rule_named(self, name: RuleName, user: Manifest) -> str:
+        if rules_at(user, ("spec", name.of)):
+            return Dialect.no_rule_named(self, name, user)
+        return (
+            f"it has no {name.of} routes: remove `{name.field}` from the spec; "
+            "its other routes with both Services need no name"
+        )
 
     def side(self, backend: Manifest) -> Side | None:
         destination = backend.get("destination", {})

@@ -14,6 +14,16 @@ class HttpRule(Struct, frozen=True):
 
     name: str
 
+    @property
+    def of(self) -> str:
+        """The list of the rule."""
+        return "http"
+
+    @property
+    def field(self) -> str:
+        """The field of the spec that names it."""
+        return "routes"
+
     def __str__(self) -> str:
         return f"http {self.name}"
 
@@ -32,6 +42,11 @@ class StreamRule(Struct, frozen=True):
     of: str
     port: int
     sni_hosts: tuple[str, ...]
+
+    @property
+    def field(self) -> str:
+        """The field of the spec that names it."""
+        return f"{self.of}Routes"
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.of, str(self.port or ""), ",".join(self.sni_hosts))))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.revision import canonical_json, short_hash
@@ -24,12 +24,8 @@ from rollouts.objects import Manifest
 from rollouts.traffic.codec import Context, Objects, Op, Target
 from rollouts.traffic.rules.difference import patch_of
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, Noted, ledger_of, with_ledger
+from rollouts.traffic.rules.rule_paths import RulePath, RulePlace, put_rules, rules_at
 from rollouts.traffic.rules.weights import WeightPair, weights_for
-
-RulePath: TypeAlias = tuple[str | int, ...]
-RulePlace: TypeAlias = tuple[RulePath, int]
-"""The place of a rule: its list, and its index there."""
-
 
 RULES_MAX = 512
 """In all lists of an object. Each takes a tenth of a millisecond in each pass; an object of 1 MiB has room for 10,000."""
@@ -84,6 +80,18 @@ class Dialect(ABC):
     def is_named(self, rule: Manifest, path: RulePath, name: Any) -> bool:
         """Whether `name` names the rule."""
         return bool(rule.get("name") == name)
+
+    def names_for(self, path: RulePath) -> tuple[Any, ...]:
+        """The names that the spec has for rules of this list; () for all of them that can be managed."""
+        return self.named()
+
+    def no_rule_named(self, name: Any, user: Manifest) -> str:
+        """What is wrong when no rule has that name, and what to do."""
+        return f"it has no rule named {name}; give a rule that name, or remove the name from the spec"
+
+    def has_others(self, rule: Manifest) -> bool:
+        """Whether the rule has backends with a weight besides those in its list."""
+        return False
 
     def takes_requests(self, path: RulePath) -> bool:
         """Whether the rules of this list are for requests, so that managed routes can be copied from them."""
@@ -317,8 +325,9 @@ class Dialect(ABC):
         stable, canary = self._find(rule)
         assert stable is not None  # noqa: S101 - only rules with a stable backend are managed
         users = WeightPair(self._weight_at(rule, stable), self._weight_at(rule, canary))
-        others = any(self.weight_of(each, rule) for at, each in enumerate(backends) if at not in (stable, canary))
-        weights = weights_for(share, users=users, most=self.weight_most, fixed_total=others)
+        others = [self.weight_of(each, rule) for at, each in enumerate(backends) if at not in (stable, canary)]
+        fixed = any(others) or self.has_others(rule)
+        weights = weights_for(share, users=users, most=self.weight_most, fixed_total=fixed)
         if weights == users:
             return rule, None
         note = Noted(
@@ -360,29 +369,31 @@ class Dialect(ABC):
         return copies, whole
 
     def _managed_rules(self, user: Manifest) -> list[RulePlace]:
-        """The rules with both Services as backends; if there are none, or the spec names rules, those with the stable one."""
+        """The rules with both Services as backends, and of a list with names the named ones with the stable one.
+
+        If the spec names none and no rule has both, those with the stable one.
+        """
         rules = [(path, at, rule) for path in self.lists(user) for at, rule in enumerate(rules_at(user, path))]
         named = self.named()
         for name in named:
             if not any(self.is_named(rule, path, name) for path, _, rule in rules):
-                raise Unroutable(
-                    f"it has no rule named {name}; give a rule that name, or remove the name from the spec"
-                )
+                raise Unroutable(self.no_rule_named(name, user))
+        names = {path: self.names_for(path) for path in self.lists(user)}
         places = [
             (path, at, self._find(rule))
             for path, at, rule in rules
-            if not named or any(self.is_named(rule, path, name) for name in named)
+            if not names[path] or any(self.is_named(rule, path, name) for name in names[path])
         ]
         if self.context.ping_pong:
             self._check_pairs(pair for _, _, pair in places)
-        both = [(path, at) for path, at, (stable, canary) in places if stable is not None and canary is not None]
-        alone = [(path, at) for path, at, (stable, _) in places if stable is not None]
-        if not alone:
+        with_stable = [(path, at, canary) for path, at, (stable, canary) in places if stable is not None]
+        managed = [(path, at) for path, at, canary in with_stable if canary is not None or names[path]]
+        if not with_stable or (named and not managed):
             raise Unroutable(
                 f"none of its {'named ' if named else ''}rules has Service {self.context.stable} as a backend; "
                 f"add it, and {self.context.canary} beside it with weight 0"
             )
-        return alone if named or not both else both
+        return managed or [(path, at) for path, at, _ in with_stable]
 
     def _check_pairs(self, pairs: Iterable[tuple[int | None, int | None]]) -> None:
         """Raises: Unroutable when the Services change roles and a rule has only one: it would lead to the canary alone."""
@@ -471,25 +482,3 @@ class Rules(ABC):
     def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
         """See `codec.Provider`."""
         return self.dialect(target, context).said(objects.user)
-
-
-def rules_at(user: Manifest, path: RulePath) -> list[Manifest]:
-    """The rules at a path: those of a list, or the single object there."""
-    found: Any = user
-    for step in path:
-        found = found.get(step) if isinstance(found, dict) else found[step] if isinstance(step, int) and found else None
-    if isinstance(found, dict):
-        return [found]
-    return found if isinstance(found, list) else []
-
-
-def put_rules(value: Any, path: RulePath, rules: list[Manifest]) -> Any:
-    """A copy with those rules at that path; unchanged when nothing is there."""
-    if not path:
-        return rules if isinstance(value, list) else rules[0] if isinstance(value, dict) else value
-    step, rest = path[0], path[1:]
-    if isinstance(value, list) and isinstance(step, int):
-        return [*value[:step], put_rules(value[step], rest, rules), *value[step + 1 :]]
-    if not isinstance(value, dict) or step not in value:
-        return value
-    return {**value, step: put_rules(value[step], rest, rules)}

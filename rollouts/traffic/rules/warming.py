@@ -19,7 +19,8 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, ledger_of, with_ledger
-from rollouts.traffic.rules.steering import Dialect, RulePath, put_rules, rules_at
+from rollouts.traffic.rules.rule_paths import RulePath, put_rules, rules_at
+from rollouts.traffic.rules.steering import Dialect
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,3 +54,8 @@ def test_the_one_stable_pod_fails_while_an_analysis_measures_all_the_traffic() -
 def test_the_last_step_ends_at_0_replicas_before_the_services_change_roles() -> None:
     """The stable Service, gone to the new revision at 0, came back to the stable one as that lost all of its pods (S2)."""
     assert_comes_to_rest(played(measuring(22, 4), [("scaled to 0 and back", 3, 0)]))
+
+
+def test_a_background_analysis_has_not_begun_when_the_stable_service_leads_to_the_new_revision() -> None:
+    """It went there at 0 replicas, and all requests with it. The analysis waited forever for a share of the canary Service."""
+    assert_comes_to_rest(played(measuring(21, 1), [("other steps", 0, 1), ("scaled to 0 and back", 5, 0)]))

@@ -341,16 +341,21 @@ def _lacks_evidence(ctx: PassContext, rules: CanaryRules, moves: Moves) -> bool:
 def _gets_requests(ctx: PassContext, strategy: Canary) -> bool:
     """Whether requests reach the new revision: a background analysis measures nothing before.
 
-    A weight that is live may still be that of the revision before, whose update this one takes the place of.
+    A weight that is live may still be that of the revision before, whose update this one takes the place of. The stable Service
+    may lead to the new revision already: it goes there at 0 replicas.
     """
     if ctx.by_ratio or ctx.stable is None:
         return ctx.new_available > 0
     if not ctx.routed:
         return ctx.new_available > 0 and bool(ctx.recorded.weight_percent)
-    traffic, service = ctx.recorded.traffic, strategy.canary_service
-    if service and selected_revision(ctx, service) != ctx.status.current_revision:
+    traffic, revision, service = ctx.recorded.traffic, ctx.status.current_revision, strategy.canary_service
+    if traffic is None:
         return False
-    return traffic is not None and bool(traffic.observed_percent or traffic.observed_routes)
+    if selected_revision(ctx, strategy.stable_service) == revision and traffic.observed_percent not in (None, 100):
+        return ctx.new_available > 0
+    if service and selected_revision(ctx, service) != revision:
+        return False
+    return bool(traffic.observed_percent or traffic.observed_routes)
 
 
 def _stepped(ctx: PassContext, rules: CanaryRules, plan: Contribution) -> Contribution:

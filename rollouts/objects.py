@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -20,6 +21,18 @@ NAMESPACE_MAX = 63
 
 _NAME = re.compile(NAME_PATTERN[1:-1])
 _NAMESPACE = re.compile(NAMESPACE_PATTERN[1:-1])
+
+
+def is_deeper(value: Any, *, most_levels: int) -> bool:
+    """Whether a JSON value has more levels of arrays and objects than that. It reads level by level, so it needs no stack."""
+    level = [value]
+    for _ in range(most_levels + 1):
+        arrays = [each for each in level if type(each) is list]
+        objects = [each.values() for each in level if type(each) is dict]
+        if not arrays and not objects:
+            return False
+        level = [*chain.from_iterable(arrays), *chain.from_iterable(objects)]
+    return True
 
 
 def name_problem(name: str) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from rollouts.cluster.json_parts import CutOff, members, shallow
+from rollouts.cluster.json_parts import CutOff, beginning, members, shallow
 from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import (
     STRUCTS,
@@ -40,12 +40,15 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's copy of the whole manifest. Decoding drops it, because it doubles the memory and contains nothing new."""
 
 LEVELS_MAX = 64
-"""Levels of brackets that are read in an object that is nested too deeply for the decoder (about 1,000; the server's limit is
-10,000). Our structs end at the tenth level."""
+"""Levels of brackets that are read in an object that is nested too deeply for the decoder. Our structs end at the tenth level."""
+
+SERVED_LEVELS_MAX = 10_000
+"""The API server takes no JSON that is deeper. Source: encoding/json, `maxNestingDepth`."""
 
 OUR_PREFIX = f"{ROLLOUT.group}/"
 """Of our own labels and annotations."""
 
+_Any = TypeVar("_Any")
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -123,7 +126,7 @@ class Decoder(Generic[T]):
     def object(self, data: bytes) -> T:
         """One object, as GET, POST and PATCH return it."""
         try:
-            decoded: T = self._object.decode(data)
+            decoded: T = _decoded(self._object, data)
         except RecursionError:
             decoded = self._deep(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -133,7 +136,7 @@ class Decoder(Generic[T]):
     def page(self, data: bytes) -> Page[T]:
         """One page of a list. An object that cannot be read is named; a list that cannot be split into objects is an error."""
         try:
-            page = self._list.decode(data)
+            page = _decoded(self._list, data)
             items = tuple(_keep(item) for item in page.items or ())
         except (*_MALFORMED, ApiUnavailable):
             return self._page_in_parts(data)
@@ -142,7 +145,7 @@ class Decoder(Generic[T]):
     def event(self, line: bytes) -> WatchEvent[T]:
         """One line of a watch. A line of LINE_MAX_BYTES may be the beginning of a longer one."""
         try:
-            event = self._event.decode(line)
+            event = _decoded(self._event, line)
             if event.type != "ERROR":
                 return WatchEvent(event.type, _keep(event.object))
         except (*_MALFORMED, ApiUnavailable) as exc:
@@ -152,7 +155,7 @@ class Decoder(Generic[T]):
         return WatchEvent("ERROR", None, _error_in(line))
 
     def _deep(self, data: bytes) -> T:
-        """An object that is nested too deeply for the decoder: the parts that we read, and its raw fields as they are."""
+        """An object that no API server takes, it is so deep: the parts that we read, and its raw fields as they are."""
         try:
             decoded: T = self._object.decode(shallow(data, most_levels=LEVELS_MAX))
             parts = dict(members(data))
@@ -169,9 +172,7 @@ class Decoder(Generic[T]):
         items: list[T] = []
         unreadable: list[UnreadableObject] = []
         try:
-            parts = dict(members(data))
-            metadata = _LIST_METADATA.decode(parts[b'"metadata"'])
-            listed = [value for _, value in members(parts[b'"items"'])]
+            metadata, listed = _listed(data)
         except (*_MALFORMED, CutOff, KeyError) as exc:
             raise _unreadable(data, exc) from exc
         for each in listed:
@@ -184,13 +185,7 @@ class Decoder(Generic[T]):
         return Page(tuple(items), _version(metadata.resource_version), metadata.continue_, tuple(unreadable))
 
     def _event_in_parts(self, line: bytes, exc: Exception) -> WatchEvent[T]:
-        parts: dict[bytes, bytes] = {}
-        cut = False
-        try:
-            parts.update(members(line))  # before it raises, it has added the members that it found
-        except CutOff:
-            cut = True
-        kind, data = parts.get(b'"type"', b"").strip(b'"').decode(errors="replace"), parts.get(b'"object"', b"")
+        kind, data, cut = _event_parts(line)
         too_long = cut and len(line) >= LINE_MAX_BYTES
         if kind not in _CHANGES or (cut and not too_long):
             raise _unreadable(line, exc) from exc
@@ -253,7 +248,7 @@ def json_object(data: bytes) -> Manifest:
     """A part of an object that was kept undecoded, such as `spec`; {} when it is missing, or is no object."""
     try:
         value = msgspec.json.decode(data) if data else {}
-    except (msgspec.DecodeError, RecursionError):
+    except _MALFORMED:
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -310,6 +305,67 @@ _CONFIGS: Decoder[ConfigContent] = Decoder(ConfigContent)
 _SECRETS: Decoder[ConfigMapObject] = Decoder(ConfigMapObject)
 
 
+class _RawEvent(Partial, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw()
+
+
+class _RawList(msgspec.Struct, frozen=True):
+    metadata: _ListMetadata
+    items: list[msgspec.Raw]
+
+
+_RAW_EVENT = msgspec.json.Decoder(_RawEvent)
+_RAW_LIST = msgspec.json.Decoder(_RawList)
+_RAW_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _decoded(decoder: msgspec.json.Decoder[_Any], data: bytes) -> _Any:
+    """What the decoder makes of JSON that may be as deep as the API server takes it.
+
+    Python 3.11 counts each bracket as a call, and takes 1,000; one needs 20 bytes of the stack. No Python code runs meanwhile.
+
+    Raises: what `decode` raises; RecursionError for more levels, and for fewer where Python has a limit of its own for C code.
+    """
+    try:
+        return decoder.decode(data)
+    except RecursionError:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(before + 2 * SERVED_LEVELS_MAX)
+        try:
+            return decoder.decode(data)
+        finally:
+            sys.setrecursionlimit(before)
+
+
+def _listed(data: bytes) -> tuple[_ListMetadata, list[bytes]]:
+    """Metadata and items of a list. Raises: KeyError and CutOff too, besides what a decoder raises."""
+    with suppress(*_MALFORMED):
+        found = _decoded(_RAW_LIST, data)
+        return found.metadata, [bytes(each) for each in found.items]
+    parts = dict(members(data))
+    return _decoded(_LIST_METADATA, parts[b'"metadata"']), [value for _, value in members(parts[b'"items"'])]
+
+
+def _event_parts(line: bytes) -> tuple[str, bytes, bool]:
+    """Type and object of a line, and whether it was cut off; then what is there of the object."""
+    with suppress(*_MALFORMED):
+        found = _decoded(_RAW_EVENT, line)
+        return found.type, bytes(found.object), False
+    parts: dict[bytes, bytes] = {}
+    cut = len(line) >= LINE_MAX_BYTES
+    if cut:  # its end is not looked for
+        parts = {name: beginning(line, name) for name in (b'"type"', b'"object"')}
+        kind = parts[b'"type"'].partition(b",")[0].rstrip()
+    else:
+        try:
+            parts.update(members(line))  # before it raises, it has added the members that it found
+        except CutOff:
+            cut = True
+        kind = parts.get(b'"type"', b"")
+    return kind.strip(b'"').decode(errors="replace"), parts.get(b'"object"', b""), cut
+
+
 def _decoder(kind: Kind) -> Decoder[Any]:
     if kind not in _DECODERS:
         _DECODERS[kind] = Decoder(STRUCTS[kind])
@@ -326,19 +382,33 @@ def _error_in(line: bytes) -> ServerStatus | None:
 
 def _named(data: bytes, why: str) -> UnreadableObject | None:
     """An unreadable object with the readable part of its metadata; None when that does not name the object."""
-    parts: dict[bytes, bytes] = {}
-    found: dict[bytes, bytes] = {}
-    with suppress(CutOff):
-        parts.update(members(data))
-    with suppress(CutOff):
-        for name, value in members(parts.get(b'"metadata"', b"")):
-            with suppress(*_MALFORMED):
-                _METADATA.decode(b"{%b:%b}" % (name, value))
-                found[name] = value
-    metadata = _METADATA.decode(b"{%b}" % b",".join(b"%b:%b" % each for each in found.items()))
+    parts: dict[str, bytes] = {}
+    with suppress(*_MALFORMED):
+        parts = {name: bytes(part) for name, part in _decoded(_RAW_MEMBERS, _metadata_in(data)).items()}
+    found: list[bytes] = []
+    for name, part in parts.items():
+        with suppress(*_MALFORMED):
+            member = b"%b:%b" % (msgspec.json.encode(name), part)
+            _decoded(_METADATA, b"{%b}" % member)
+            found.append(member)
+    try:
+        metadata = _decoded(_METADATA, b"{%b}" % b",".join(found))
+    except _MALFORMED:
+        return None
     if not metadata.name or not _is_version(metadata.resource_version):
         return None
     return UnreadableObject(metadata, why)
+
+
+def _metadata_in(data: bytes) -> bytes:
+    """The metadata of an object that may be cut off behind it."""
+    with suppress(*_MALFORMED):
+        return bytes(_decoded(_RAW_MEMBERS, data).get("metadata", b"{}"))
+    inside: list[bytes] = []
+    with suppress(CutOff):
+        for name, value in members(beginning(data, b'"metadata"')):
+            inside.append(b"%b:%b" % (name, value))
+    return b"{%b}" % b",".join(inside)
 
 
 def _is_version(text: str) -> bool:

@@ -37,7 +37,7 @@ async def server_version(api: ApiServer, *, deadline_s: float) -> ServerVersion:
     try:
         said = msgspec.json.decode(body, type=_Version)
         return ServerVersion(_number(said.major), _number(said.minor), said.git_version)
-    except (msgspec.DecodeError, ValueError) as exc:
+    except (ValueError, RecursionError) as exc:
         raise ApiUnavailable(f"GET /version: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
 
 
@@ -54,7 +54,7 @@ async def served(api: ApiServer, kind: Kind, *, deadline_s: float) -> bool:
         return False
     try:
         resources = msgspec.json.decode(body, type=_Resources).resources
-    except msgspec.DecodeError as exc:
+    except (ValueError, RecursionError) as exc:
         raise ApiUnavailable(f"GET {root}: the answer is not a Kubernetes API server's: {body[:80]!r}") from exc
     return any(resource.name == kind.plural and resource.kind == kind.kind for resource in resources)
 

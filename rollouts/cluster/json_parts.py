@@ -1,6 +1,6 @@
 """Splits JSON without recursion, so that its readable parts can be read in spite of depth or a cut-off end.
 
-It is used only when the fast decoder has failed: a token costs 0.2 µs here, so a page of 5 MB takes 0.1 s.
+It is used only for what no API server sends: more than 10,000 levels, or no JSON. A token costs 0.2 µs here.
 """
 
 from __future__ import annotations
@@ -47,17 +47,25 @@ def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     raise CutOff("it ends before its last bracket")
 
 
-def is_deeper(data: bytes, *, most_levels: int) -> bool:
-    """Whether anything in `data` has more than `most_levels` brackets around it. Raises: nothing."""
-    if data.count(b"[") + data.count(b"{") <= most_levels:
-        return False
-    depth = 0
+def beginning(data: bytes, member: bytes) -> bytes:
+    """What follows the name of a member (in its quotes) of an object, to the end of `data`; b"" when it is not there.
+
+    It reads no further than to that name. Raises: nothing.
+    """
+    depth, start = 0, 0
     for token in _TOKEN.finditer(data):
-        mark = data[token.start()]
-        depth += (mark in _OPEN) - (mark in _CLOSE)
-        if depth > most_levels:
-            return True
-    return False
+        at = token.start()
+        mark = data[at]
+        if mark in _OPEN:
+            depth += 1
+            start = at + 1
+        elif mark in _CLOSE:
+            depth -= 1
+        elif depth == 1 and mark == _COMMA:
+            start = at + 1
+        elif depth == 1 and mark == _COLON and data[start:at].strip() == member:
+            return data[at + 1 :].lstrip()
+    return b""
 
 
 def shallow(data: bytes, *, most_levels: int) -> bytes:

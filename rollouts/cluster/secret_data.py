@@ -26,7 +26,7 @@ async def secret_data(client: Client, namespace: str, name: str) -> Mapping[str,
     answer = await client.get(SECRET, namespace, name)
     try:
         found = msgspec.json.decode(answer, type=_SecretObject)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # Not the decoder's words, and not `from`: they may have a part of the answer.
         raise ApiUnavailable(f"the API server's answer about Secret {name} cannot be read") from None
     return {key: _text(value) for key, value in (found.data or {}).items()}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,7 @@ from rollouts.traffic.alb.rules import HOST, USE_ANNOTATION
 
 RESOURCE_TAG = "ingress.k8s.aws/resource"
 SERVICE_LABEL = "kubernetes.io/service-name"
+_Form = TypeVar("_Form")
 _HEALTHY = "healthy"
 _DRAINING = "draining"
 _INITIAL = "initial"
@@ -76,7 +77,7 @@ def bound_groups(listing: bytes, question: LiveQuestion) -> tuple[TargetGroup, .
     Raises: msgspec.DecodeError.
     """
     pair = (question.stable_service, question.canary_service)
-    found = (each.spec for each in msgspec.json.decode(listing, type=_Bindings).items)
+    found = (each.spec for each in _decoded(listing, _Bindings).items)
     return tuple(
         TargetGroup(
             arn=spec.target_group_arn,
@@ -153,7 +154,7 @@ def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
     Raises: msgspec.DecodeError.
     """
     family = "IPv6" if group.ipv6 else "IPv4"
-    slices = msgspec.json.decode(listing, type=_Slices).items
+    slices = _decoded(listing, _Slices).items
     found = [
         (_plain(address), each.conditions.ready is not False)
         for one in slices
@@ -162,6 +163,14 @@ def endpoints_of(listing: bytes, group: TargetGroup) -> Endpoints:
         for address in each.addresses[:1]  # the API says that consumers ignore the others
     ]
     return Endpoints(frozenset(address for address, ready in found if ready), frozenset(each for each, _ in found))
+
+
+def _decoded(listing: bytes, form: type[_Form]) -> _Form:
+    """Raises: msgspec.DecodeError."""
+    try:
+        return msgspec.json.decode(listing, type=form)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise msgspec.DecodeError("no JSON that can be read") from error
 
 
 class _State(Struct, frozen=True):

@@ -244,7 +244,7 @@ class NamedDataPlanes:
                     return read(await self._asker.get(replica, path, deadline_s=deadline_s, most_bytes=most_bytes))
                 except Unanswered as exc:  # another replica may answer
                     why = str(exc)
-                except (msgspec.DecodeError, RecursionError) as exc:
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                     why = f"{replica.display_name}: its answer cannot be read"
                     log.info("prometheus_answer_unreadable", address=replica.display_name, error=str(exc)[:_LOGGED])
         except Unanswered as exc:
@@ -291,7 +291,7 @@ class NamedDataPlanes:
                 return replica.display_name, str(exc)
             except TimeoutError:
                 return replica.display_name, f"{replica.display_name}: no answer within {deadline_s:g} s"
-            except (msgspec.DecodeError, RecursionError) as exc:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 log.info("data_plane_answer_unreadable", address=replica.display_name, error=str(exc)[:_LOGGED])
                 return replica.display_name, f"{replica.display_name}: its answer cannot be read"
 

@@ -52,10 +52,22 @@ async def test_trouble_is_not_read_as_absence(status: int, error: type[RolloutsE
         await served(Answers({"/apis/rollouts.dev/v1alpha1": Response(status, b"{}")}), ROLLOUT, deadline_s=1)
 
 
-async def test_something_that_is_no_api_server_is_said_to_be_none() -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>",
+        b'{"x":' + b"[" * 100_000,
+        b'{"major":"\xff","minor":"1","gitVersion":""}',
+        b'{"resources":[{"name":"\xff","kind":""}]}',
+    ],
+    ids=["HTML", "deep", "no UTF-8", "no UTF-8 either"],
+)
+async def test_something_that_is_no_api_server_is_said_to_be_none(body: bytes) -> None:
     """A wrong address often answers 200 with a web page."""
     with pytest.raises(ApiUnavailable, match="not a Kubernetes API server"):
-        await server_version(Answers({"/version": Response(200, b"<html>")}), deadline_s=1)
+        await server_version(Answers({"/version": Response(200, body)}), deadline_s=1)
+    with pytest.raises(ApiUnavailable, match="not a Kubernetes API server"):
+        await served(Answers({"/api/v1": Response(200, body)}), SERVICE, deadline_s=1)
 
 
 async def test_the_best_version_that_is_served_is_found() -> None:

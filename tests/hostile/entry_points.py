@@ -13,8 +13,10 @@ from rollouts.api.status.analysis_run import read_run_status
 from rollouts.api.status.wire import read_status
 from rollouts.api.times import parse_time
 from rollouts.api.v1alpha1.wire import parse_duration, parse_int_or_percent
+from rollouts.cluster.decoding import Decoder
 from rollouts.cluster.json_parts import members, shallow
 from rollouts.cluster.managed_fields import annotators_of
+from rollouts.cluster.structs import RolloutObject
 from rollouts.core.advice.service_contradictions import contradictions
 from rollouts.core.advice.signals import sigterm, sleep_s_of
 from rollouts.core.config.content import content_hash
@@ -97,6 +99,19 @@ def _layers(size: int) -> bytes:
     }
     routers = {"r@kubernetescrd": {"rule": "Host(`a`)", "service": "l0-0", "status": "enabled"}}
     return json.dumps({"routers": routers, "services": services}).encode()
+
+
+def _watched(unit: bytes) -> Callable[[int], bytes]:
+    """A line of a watch whose object has the unit many times, and the depth at which Python's own limit is met."""
+    deep = b"[" * 1_000 + b"]" * 1_000
+    return lambda size: (
+        b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"b","resourceVersion":"7"},"spec":{"d":%b,"x":[%b]}}}'
+        % (deep, b",".join([unit] * (size // (len(unit) + 1))))
+    )
+
+
+def _event(line: bytes) -> object:
+    return Decoder(RolloutObject).event(line)
 
 
 def _pod(field: str, item: Callable[[int], Any]) -> Callable[[int], Any]:
@@ -259,8 +274,8 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         "9",
         "[{},",
     ),
-    *texts("JSON in parts", lambda text: list(members(text.encode())), MIB, "[", "{", '"', "\\", ",", '{"a":', '"\\"'),
-    *texts("JSON made shallow", lambda text: shallow(text.encode(), most_levels=64), MIB, "[", '{"a":', '"', "]", "[]"),
+    EntryPoint("an object of many levels", _watched(b"[" * 4_500 + b"]" * 4_500), _event, MIB),
+    EntryPoint("an object of many brackets", _watched(b"[[],{}]"), _event, MIB),
     EntryPoint(
         "containers with variables",
         _pod("env", lambda n: {"name": f"a{n}", "valueFrom": {"configMapKeyRef": {"name": f"c{n}"}}}),
@@ -386,3 +401,9 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         2_000,
     ),
 )
+
+OF_A_BROKEN_SERVER: tuple[EntryPoint, ...] = (
+    *texts("JSON in parts", lambda text: list(members(text.encode())), MIB, "[", "{", '"', "\\", ",", '{"a":', '"\\"'),
+    *texts("JSON made shallow", lambda text: shallow(text.encode(), most_levels=64), MIB, "[", '{"a":', '"', "]", "[]"),
+)
+"""What no tenant can bring about: work in proportion is enough."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollouts.core.model.traffic import RouteName
@@ -293,3 +294,14 @@ def test_endpoints_are_those_of_the_service_in_the_family_of_the_targets() -> No
 
     assert endpoints_of(listing, STABLE) == pods("10.0.0.1", "10.0.0.3", unready=["10.0.0.2"])
     assert endpoints_of(listing, six) == pods("2001:db8::1")
+
+
+@pytest.mark.parametrize(
+    "listing", [b"", b'{"x":' + b"[" * 100_000, b'{"items":[{"spec":{"targetGroupARN":"\xff"},"addressType":"\xff"}]}']
+)
+def test_a_listing_that_cannot_be_read_is_an_error_of_one_kind(listing: bytes) -> None:
+    """The asker tells it; nothing else may come out of a reader, whatever the depth and the bytes."""
+    with pytest.raises(msgspec.DecodeError):
+        bound_groups(listing, asked(20))
+    with pytest.raises(msgspec.DecodeError):
+        endpoints_of(listing, STABLE)

@@ -89,9 +89,24 @@ async def test_every_replica_counts(asked: Any) -> None:
         ({**GOOD, ROUTES: ok({"configs": "none"})}, "cannot be read"),
         ({**GOOD, ROUTES: ok([1, 2])}, "cannot be read"),
         ({**GOOD, ROUTES: b"SSH-2.0-OpenSSH_9.2\r\n"}, "disconnected"),
+        ({**GOOD, ROUTES: raw(b"[" * 100_000)}, "cannot be read"),
+        ({**GOOD, ROUTES: raw(b'{"configs":[{"route_config":{"name":"\xff"}}]}')}, "cannot be read"),
         ({**GOOD, ENDPOINTS: raw(b"", status="404 Not Found")}, "answers 404"),
     ],
-    ids=["503", "redirect", "truncated", "HTML", "wrong type", "wrong JSON", "no HTTP", "half of it"],
+    ids=[
+        *(
+            "503",
+            "redirect",
+            "truncated",
+            "HTML",
+            "wrong type",
+            "wrong JSON",
+            "no HTTP",
+            "too deep",
+            "no UTF-8",
+            "half of it",
+        ),
+    ],
 )
 async def test_a_broken_answer_is_not_live_and_says_why(asked: Any, answers: dict[str, bytes], words: str) -> None:
     """Whatever stands at the address: the rollout waits and people read the reason in status."""

@@ -153,6 +153,6 @@ def _entries(read: ConfigContent, kind: ConfigKind) -> tuple[Mapping[str, str], 
     try:
         data = (_ENTRIES.decode(read.data) if bytes(read.data) else None) or {}
         binary_data = (_ENTRIES.decode(read.binary_data) if bytes(read.binary_data) else None) or {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ApiUnavailable(f"the data of {kind} {read.metadata.name} cannot be read") from None
     return ({}, data) if kind is ConfigKind.SECRET else (data, binary_data)

@@ -150,6 +150,6 @@ class JobMeasurements:
 def _decoded(answer: bytes) -> Manifest:
     try:
         found = msgspec.json.decode(answer)
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise ApiUnavailable(f"the API server's answer about a Job cannot be read ({type(exc).__name__})") from exc
     return found if isinstance(found, dict) else {}

@@ -84,7 +84,7 @@ class PodMeasurements:
             answer = await self._client.list_page(POD, run.namespace, label_selector=selector, continue_token=token)
             try:
                 page = _PAGE.decode(answer)
-            except (msgspec.DecodeError, RecursionError) as exc:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 raise ApiUnavailable(f"the list of pods cannot be read ({type(exc).__name__})") from exc
             pods += _seen(page)
             token = page.metadata.continue_

@@ -52,7 +52,7 @@ def needs_a_look(seen: AnalysisRunObject) -> bool:
     """Whether something may be left to do: the run is not over, or it is deleted some time after its end. It costs little."""
     try:
         over = _QUICK.decode(bytes(seen.status) or b"{}").phase in _OVER
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True
     return not over or b'"ttlStrategy"' in bytes(seen.spec)
 
@@ -74,7 +74,7 @@ def status_of(seen: AnalysisRunObject) -> RunStatusRead:
     """The run's status; what cannot be read is as if it were not there."""
     try:
         wire = msgspec.json.decode(bytes(seen.status)) if bytes(seen.status) else {}
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return RunStatusRead(RunStatus(), ("status: cannot be read",))
     if not isinstance(wire, dict):
         return RunStatusRead(RunStatus(), ("status: is not an object",))
@@ -114,7 +114,7 @@ def _size_bytes(result: MetricResult) -> int:
 def _spec_json(seen: AnalysisRunObject) -> Mapping[str, Any]:
     try:
         spec = msgspec.json.decode(bytes(seen.spec)) if bytes(seen.spec) else {}
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise SpecInvalid((SpecProblem("spec", "cannot be read: it is nested too deeply, or it is no JSON"),)) from None
     if not isinstance(spec, dict):
         raise SpecInvalid((SpecProblem("spec", "must be an object"),))

@@ -82,7 +82,7 @@ async def _features(gateway: str, client: Client) -> frozenset[str]:
         told = msgspec.json.decode(await client.get(GATEWAY, namespace, name), type=_Gateway)
         answer = await client.get(GATEWAY_CLASS, "", told.spec.gateway_class_name)
         supported = msgspec.json.decode(answer, type=_Class).status.supported_features
-    except (ApiNotFound, ApiForbidden, msgspec.MsgspecError, RecursionError) as exc:
+    except (ApiNotFound, ApiForbidden, ValueError, RecursionError) as exc:
         log.warning("gateway_features_unknown", gateway=gateway, why=str(exc))
         return frozenset()
     return frozenset(each if isinstance(each, str) else each.name for each in supported)

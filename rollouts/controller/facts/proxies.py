@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -29,7 +29,7 @@ from rollouts.cluster.discovery import server_version
 from rollouts.core.context.drain_numbers import DEFAULT_MIN_SYNC_S
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.errors import ApiForbidden, ApiNotFound, RolloutsError
+from rollouts.errors import ApiForbidden, ApiNotFound, ApiUnavailable, RolloutsError
 from rollouts.objects import CONFIG_MAP, Kind
 from rollouts.ports import ApiServer
 
@@ -49,6 +49,7 @@ METRICS_DEADLINE_S = 5.0
 METRICS_PORT = 10249
 _CONFIG_MAX = 65_536  # characters; kubeadm writes two thousand, and the parser reads some 50 in a millisecond
 
+_Form = TypeVar("_Form")
 _CONFIG_KIND = "KubeProxyConfiguration"
 _KERNEL = re.compile(r"(\d+)\.(\d+)")
 
@@ -187,7 +188,7 @@ async def _learnt_lag_s(nodes: Sequence[_Node], facts: ProxyFacts, *, port: int,
 
 async def _config_map(client: Client, name: str, tried: list[str]) -> Mapping[str, str] | None:
     answer = await _optional(client, CONFIG_MAP, name, tried)
-    return None if answer is None else msgspec.json.decode(answer, type=_ConfigMap).data or {}
+    return None if answer is None else _decoded(answer, _ConfigMap).data or {}
 
 
 async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> bytes | None:
@@ -198,6 +199,14 @@ async def _optional(client: Client, kind: Kind, name: str, tried: list[str]) -> 
     except ApiForbidden:
         tried.append(f"reading {kind.kind} {NAMESPACE}/{name} is forbidden")
     return None
+
+
+def _decoded(answer: bytes, form: type[_Form]) -> _Form:
+    """Raises: ApiUnavailable."""
+    try:
+        return msgspec.json.decode(answer, type=form)
+    except (ValueError, RecursionError) as exc:
+        raise ApiUnavailable(f"the API server's answer cannot be read ({exc}): {answer[:80]!r}") from exc
 
 
 @lru_cache(maxsize=4)  # it is asked for again and again, and next to never changes
@@ -252,7 +261,7 @@ async def _from_daemon_set(client: Client, tried: list[str]) -> ProxyFacts | Non
     answer = await _optional(client, DAEMON_SET, "kube-proxy", tried)
     if answer is None:
         return None
-    pod = msgspec.json.decode(answer, type=_DaemonSet).spec.template.spec
+    pod = _decoded(answer, _DaemonSet).spec.template.spec
     words = [word for each in pod.containers for word in (*(each.command or ()), *(each.args or ()))]
     mode = _mode(_flag(words, "--proxy-mode"))
     if mode is None:
@@ -285,7 +294,7 @@ async def _nodes(client: Client) -> list[_Node] | None:
             answer = await client.list_page(NODE, None, continue_token=token)
         except (ApiForbidden, ApiNotFound):
             return None
-        page = msgspec.json.decode(answer, type=_Nodes)
+        page = _decoded(answer, _Nodes)
         nodes += page.items
         token = page.metadata.continue_token
         if not token:

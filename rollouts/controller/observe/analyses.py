@@ -264,5 +264,5 @@ def _json(data: bytes) -> Any:
     """What JSON says; None when nobody can read it."""
     try:
         return msgspec.json.decode(data) if data else {}
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

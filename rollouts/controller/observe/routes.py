@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 
 from rollouts.cluster.decoding import LEVELS_MAX
-from rollouts.cluster.json_parts import is_deeper
 from rollouts.cluster.store import Store
 from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.controller.facts.gateway_classes import GatewayClasses
@@ -40,7 +39,7 @@ from rollouts.core.model.traffic import (
 from rollouts.errors import Unroutable
 from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
-from rollouts.objects import Key, Kind, Manifest
+from rollouts.objects import Key, Kind, Manifest, is_deeper
 from rollouts.ports import DataPlanes
 from rollouts.traffic.codec import Context, Destination, Objects, Provider, Target
 from rollouts.traffic.gateway_api.features import features_of_class
@@ -354,23 +353,27 @@ class RouteReader:
         uid = seen.metadata.uid
         known = self._decoded.get(uid)
         if known is None or known[0] is not seen:
-            if _is_deep(seen):
-                raise Unroutable(
-                    f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; reduce the nesting"
-                )
-            known = self._decoded[uid] = (seen, manifest_of(kind, seen))
+            known = self._decoded[uid] = (seen, _shallow_manifest(kind, seen))
             if len(self._decoded) > READ_MAX:
                 self._decoded.popitem(last=False)
         return known[1]
 
 
-def _is_deep(seen: RouteObject) -> bool:
-    """Whether it is nested deeper than the recursive codecs can follow; no router's kind is half as deep."""
-    return any(is_deeper(bytes(each), most_levels=LEVELS_MAX) for each in (seen.spec, seen.status))
+def _shallow_manifest(kind: Kind, seen: RouteObject) -> Manifest:
+    """Raises: Unroutable, for one that the recursive codecs cannot follow; no router's kind has half as many levels."""
+    try:
+        manifest: Manifest | None = manifest_of(kind, seen)
+    except RecursionError:
+        manifest = None
+    except ValueError as error:
+        raise Unroutable(f"{seen.metadata.name} cannot be read: {error}") from error
+    if manifest is None or any(is_deeper(manifest.get(part), most_levels=LEVELS_MAX) for part in ("spec", "status")):
+        raise Unroutable(f"{seen.metadata.name} is nested more than {LEVELS_MAX} levels deep; reduce the nesting")
+    return manifest
 
 
 def manifest_of(kind: Kind, seen: RouteObject) -> Manifest:
-    """The object as the API server gave it, without the metadata that is never read."""
+    """The object as the API server gave it, without the metadata that is never read. Raises: RecursionError; ValueError."""
     manifest: Manifest = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

@@ -25,6 +25,7 @@ from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.model.reasons import Reason
 from rollouts.errors import (
     ApiForbidden,
+    ApiUnavailable,
     NotLeader,
     RolloutsError,
     SpecInvalid,
@@ -145,7 +146,10 @@ async def _created(path: str, manifest: Manifest, kind: Kind, client: Client, na
         return _refused(path, exc)
     except RolloutsError as exc:
         return _refused(path, exc)
-    found: Manifest = msgspec.json.decode(answer)
+    try:
+        found: Manifest = msgspec.json.decode(answer)
+    except (ValueError, RecursionError) as exc:
+        raise ApiUnavailable(f"its answer cannot be read ({exc})") from exc
     return found
 
 

@@ -141,7 +141,7 @@ class _Told(msgspec.Struct):
 def _is_told_to_end(spec: bytes) -> bool:
     try:
         return bool(spec) and _TOLD.decode(spec).terminate
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
 

@@ -72,7 +72,7 @@ def ledger_of(user: Manifest) -> Ledger:
         return NOTHING
     try:
         noted = _WIRE.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return NOTHING
     return Ledger(
         between=(destination_of(noted.between[0]), destination_of(noted.between[1])) if noted.between else None,

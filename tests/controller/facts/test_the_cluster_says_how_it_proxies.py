@@ -218,6 +218,20 @@ async def test_trouble_is_not_read_as_unknown() -> None:
         await _asked({f"{CONFIG_MAPS}/kube-proxy": 503})
 
 
+@pytest.mark.parametrize(
+    "body", [b"<html>", b'{"x":' + b"[" * 100_000, b'{"data":{"a":"\xff"}}', b'{"items":["\xff"],"spec":["']
+)
+@pytest.mark.parametrize("path", [f"{CONFIG_MAPS}/kube-proxy", DAEMON_SET, NODES])
+async def test_an_answer_that_cannot_be_read_is_trouble_too(path: str, body: bytes) -> None:
+    """It is what a proxy in between says, whatever its depth and its bytes."""
+    others: dict[str, dict[str, Any] | int] = {f"{CONFIG_MAPS}/kube-proxy": _config("ipvs")} if path == NODES else {}
+    rest = _answers(others)
+    api = ScriptedApi(otherwise=lambda request: Response(200, body) if request.path == path else rest(request))
+
+    with pytest.raises(ApiUnavailable, match="cannot be read"):
+        await proxy_facts(_client(api))
+
+
 def test_it_is_asked_once_an_hour_and_sooner_after_trouble() -> None:
     """Not for each Rollout, nor in a pass. What was known stays while the API server has trouble."""
     trouble = _answers({"/version": 503, f"{CONFIG_MAPS}/kube-proxy": 503})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from rollouts.core.context.waits import earliest
@@ -81,24 +82,40 @@ def _decided(there: World, view: Snapshot, *, stale: bool = False) -> Decision:
 def _carried_out(
     there: World, decision: Decision, view: Snapshot, *, stale: bool = False, writes: int | None = None
 ) -> World:
-    """The world after the calls of a decision. Raises: RefusedError when a call is refused and the view was not `stale`."""
-    version = view.rollout.resource_version
+    """The world after the calls of a decision, or after the first `writes` of them."""
+    for after in islice(after_each_call(there, decision, view, stale=stale), writes):
+        there = after
+    return there
+
+
+def calls_of(decision: Decision) -> list[Intent | RolloutStatus]:
+    """The calls of a pass, in their order."""
     calls: list[Intent | RolloutStatus] = [*decision.intents]
     calls.insert(0 if decision.status_first else len(calls), decision.status)
-    for call in calls[:writes]:
+    return calls
+
+
+def after_each_call(there: World, decision: Decision, view: Snapshot, *, stale: bool = False) -> Iterator[World]:
+    """The world after each call of a decision; it ends with a call that is refused.
+
+    Raises: RefusedError when a call is refused and the view was not `stale`.
+    """
+    version = view.rollout.resource_version
+    for call in calls_of(decision):
         of_rollout = isinstance(call, RolloutStatus | RemoveAnnotation)
         if of_rollout and version != there.rollout.resource_version:  # it has moved: neither is written
-            return there
+            return
         try:
             after = with_status_written(there, decision) if isinstance(call, RolloutStatus) else applied(there, call)
             there = with_meaning(there, after, view) if isinstance(call, RolloutStatus) else after
         except RefusedError:
             if not stale and not _from_what_is_not_shown(there, call):
                 raise
-            return _without_answer(there, call)
+            yield _without_answer(there, call)
+            return
+        yield there
         if of_rollout:  # only a write of the Rollout tells its version
             version = there.rollout.resource_version
-    return there
 
 
 def _from_what_is_not_shown(there: World, call: Intent | RolloutStatus) -> bool:

@@ -1,0 +1,56 @@
+"""What must be true of a world itself, which no decision is asked about: users have pods that answer.
+
+They are void where pods fail or where `replicas` changes: then less is there for a while, by no doing of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rollouts.core.model.rollout import BlueGreen, Canary
+from tests.core.model import World, snapshot
+from tests.invariants.violation import Violation, limits
+
+Fact: TypeAlias = Callable[[World], list[Violation]]
+
+
+def enough_pods_are_ready(there: World) -> list[Violation]:
+    """`replicas` - `maxUnavailable`: in all, or behind the active Service."""
+    spec = there.rollout.spec
+    _, unavailable = limits(snapshot(there))
+    revisions = {each.revision for each in there.pods}
+    if isinstance(spec.strategy, BlueGreen):
+        active = there.services[spec.strategy.active_service].revision
+        revisions = {active} if active else revisions
+    ready = sum(each.ready for each in there.pods if each.revision in revisions)
+    if ready >= spec.replicas - unavailable:
+        return []
+    return [
+        Violation("S3", f"{ready} ready pods of {sorted(revisions)}, {spec.replicas} - {unavailable} are to be there")
+    ]
+
+
+def each_share_meets_pods(there: World) -> list[Violation]:
+    """What a data plane brings to a Service meets enough ready pods: of `replicas`, as many as its share, rounded up."""
+    spec = there.rollout.spec
+    strategy = spec.strategy
+    if not isinstance(strategy, Canary) or not strategy.routers:
+        return []
+    _, unavailable = limits(snapshot(there))
+    violations = []
+    for name, split in there.planes.items():
+        canary_share = split.share
+        for service_name, share in (
+            (strategy.canary_service, canary_share),
+            (strategy.stable_service, 1 - canary_share),
+        ):
+            if not share or service_name is None:
+                continue
+            revision = there.services[service_name].revision
+            ready = sum(each.ready for each in there.pods if revision in ("", each.revision))
+            needed = max(1, -(-spec.replicas * share // 1) - unavailable)
+            if ready < needed:
+                message = f"{name} brings {share} to {service_name} ({revision}), {ready} of {needed} pods are ready"
+                violations.append(Violation("S1", message))
+    return violations

@@ -1,0 +1,239 @@
+"""The status of a world in its normal form (`normal_form.py`), field by field, and what shapes the times of a world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from rollouts.core.context.drain_numbers import drain_numbers
+from rollouts.core.lifecycle.commands import TAKE_OFF_AFTER_S
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.status import (
+    Abort,
+    Command,
+    Condition,
+    Cutover,
+    HistoryEntry,
+    RolloutStatus,
+    ScaleDown,
+    Traffic,
+    WaitingFor,
+)
+from rollouts.core.model.steps import Pause
+from tests.core.model import PROXY, T0, World
+
+EARLIER = T0 - 100_000.0
+"""When the update began; what was before that was `BEFORE`."""
+
+BEFORE = T0 - 200_000.0
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """Up to which age, in seconds, a time of status makes a difference.
+
+    Args:
+        step_s: the pause of the current step.
+        gate_s: until blue-green promotes by itself.
+        drain_s: the drain of a cutover.
+        settle_s: until a route counts as followed where nobody can be asked.
+        command_s: until a `true` is taken off.
+        progress_s: the progress deadline, where it aborts.
+        ready_s: `minReadySeconds`.
+    """
+
+    step_s: float = 0.0
+    gate_s: float = 0.0
+    drain_s: float = 0.0
+    settle_s: float = 0.0
+    command_s: float = TAKE_OFF_AFTER_S
+    progress_s: float = 0.0
+    ready_s: float = 0.0
+
+
+def bounds_of(there: World) -> Bounds:
+    """The bounds of a world."""
+    spec = there.rollout.spec
+    step_s = gate_s = 0.0
+    match spec.strategy:
+        case Canary(steps=steps):
+            step = steps[there.status.step_index] if there.status.step_index < len(steps) else None
+            step_s = step.duration_s if isinstance(step, Pause) else 0.0
+        case BlueGreen(auto_promotion_s=gate_s):
+            pass
+    drain_s = drain_numbers(spec.drain, PROXY).drain_s
+    return Bounds(
+        step_s=step_s,
+        gate_s=gate_s,
+        drain_s=drain_s,
+        settle_s=max((each.settle_s for each in there.routes.values() if not each.can_be_asked), default=0.0),
+        progress_s=spec.progress_deadline_s if spec.progress_deadline_abort else 0.0,
+        ready_s=float(spec.min_ready_s),
+    )
+
+
+class Frame(Struct, frozen=True):
+    """What shapes the times of one world.
+
+    Args:
+        started_at_s: when its update began.
+        began_s: when that is in the normal form: `EARLIER`, unless a cutover of before is still waited for.
+    """
+
+    now_s: float
+    bounds: Bounds
+    started_at_s: float | None
+    began_s: float | None
+
+    def aged(self, at_s: float, bound_s: float) -> float:
+        """A time in the past as it is in the normal form: its age, up to the bound."""
+        return T0 - min(max(self.now_s - at_s, 0.0), bound_s)
+
+    def left(self, at_s: float) -> float:
+        """A deadline as it is in the normal form: what is left of it."""
+        return T0 + max(0.0, at_s - self.now_s)
+
+
+def frame_of(there: World) -> Frame:
+    """What shapes the times of a world."""
+    status, bounds = there.status, bounds_of(there)
+    frame = Frame(there.now_s, bounds, status.started_at_s, None if status.started_at_s is None else EARLIER)
+    if status.started_at_s is not None and any(_outlasts(each, frame) for each in status.cutovers):
+        return replace(frame, began_s=frame.aged(status.started_at_s, bounds.drain_s))
+    return frame
+
+
+def _outlasts(cutover: Cutover, frame: Frame) -> bool:
+    """Whether a cutover of before this update is still waited for."""
+    return _is_of_before(cutover, frame) and cutover.until_s is not None and cutover.until_s > frame.now_s
+
+
+def _is_of_before(cutover: Cutover, frame: Frame) -> bool:
+    confirmed_at_s, started_at_s = cutover.confirmed_at_s, frame.started_at_s
+    return confirmed_at_s is not None and started_at_s is not None and confirmed_at_s < started_at_s
+
+
+STATUS_KEPT = (
+    "current_revision", "stable_revision", "revision_number", "strategy_hash", "step_index", "attempt", "weight_percent",
+    "elsewhere", "pong_is_stable", "active_revision", "preview_revision", "gate_passed", "injection",
+)  # fmt: skip
+STATUS_DROPPED = (
+    "phase", "message", "observed_generation", "replicas", "updated_replicas", "updated_ready_replicas",
+    "updated_available_replicas", "ready_replicas", "available_replicas", "hpa_replicas", "selector", "authors",
+)  # fmt: skip
+"""For people and autoscalers; each pass works them out. The counts matter where the progress deadline aborts (`_counts`)."""
+
+STATUS_NOT_HERE = ("given_back", "restarted_at_s", "evicting_since_s", "analyses", "autoscaling")
+"""No small world has these so far: they would need their own argument."""
+
+
+def _time(bound: Callable[[Bounds], float]) -> Callable[[float | None, Frame], float | None]:
+    return lambda at_s, frame: None if at_s is None else frame.aged(at_s, bound(frame.bounds))
+
+
+def _abort(abort: Abort | None, frame: Frame) -> Abort | None:
+    return None if abort is None else Abort(abort.revision, T0, abort.reason, "", abort.declared)
+
+
+def _traffic(traffic: Traffic | None, frame: Frame) -> Traffic | None:
+    if traffic is None or traffic.seen_at_s is None:
+        return traffic
+    return replace(traffic, seen_at_s=frame.aged(traffic.seen_at_s, frame.bounds.settle_s))
+
+
+def _waiting_for(waiting: WaitingFor | None, frame: Frame) -> WaitingFor | None:
+    if waiting is None:
+        return None
+    bound_s = frame.bounds.settle_s if waiting.reason is Reason.TRAFFIC_SWITCHING else 0.0
+    return WaitingFor(waiting.reason, "", frame.aged(waiting.since_s, bound_s), None)
+
+
+def _scale_downs(scale_downs: tuple[ScaleDown, ...], frame: Frame) -> tuple[ScaleDown, ...]:
+    return tuple([ScaleDown(each.revision, frame.left(each.at_s)) for each in scale_downs])
+
+
+def _cutovers(cutovers: tuple[Cutover, ...], frame: Frame) -> tuple[Cutover, ...]:
+    return tuple([_cutover(each, frame) for each in cutovers])
+
+
+def _cutover(cutover: Cutover, frame: Frame) -> Cutover:
+    confirmed_at_s = cutover.confirmed_at_s
+    if confirmed_at_s is not None:
+        over = _is_of_before(cutover, frame) and not _outlasts(cutover, frame)
+        confirmed_at_s = BEFORE if over else frame.aged(confirmed_at_s, frame.bounds.drain_s)
+    until_s = None if cutover.until_s is None else frame.left(cutover.until_s)
+    return replace(cutover, confirmed_at_s=confirmed_at_s, until_s=until_s, message="")
+
+
+def _commands(commands: tuple[Command, ...], frame: Frame) -> tuple[Command, ...]:
+    return tuple([_command(each, frame) for each in commands])
+
+
+def _command(command: Command, frame: Frame) -> Command:
+    refusal = command.refusal
+    return replace(
+        command,
+        at_s=frame.aged(command.at_s, frame.bounds.command_s),
+        refusal=None if refusal is None else replace(refusal, message=""),
+    )
+
+
+def _history(history: tuple[HistoryEntry, ...], frame: Frame) -> tuple[HistoryEntry, ...]:
+    return tuple(
+        [
+            HistoryEntry(
+                revision=each.revision,
+                number=each.number,
+                started_at_s=BEFORE,
+                finished_at_s=BEFORE,
+                outcome=each.outcome,
+            )
+            for each in history
+        ]
+    )
+
+
+def _conditions(conditions: tuple[Condition, ...], frame: Frame) -> tuple[Condition, ...]:
+    """Only one is read by a rule."""
+    return tuple(
+        [
+            replace(each, message="", since_s=T0, observed_generation=0)
+            for each in conditions
+            if each.type == "InvalidSpec"
+        ]
+    )
+
+
+STATUS_SHAPED: Mapping[str, Callable[[Any, Frame], Any]] = {
+    "step_started_at_s": _time(lambda bounds: bounds.step_s),
+    "gate_started_at_s": _time(lambda bounds: bounds.gate_s),
+    "progressed_at_s": _time(lambda bounds: bounds.progress_s),
+    "started_at_s": lambda _, frame: frame.began_s,
+    "finished_at_s": lambda at_s, _: None if at_s is None else EARLIER,
+    "abort": _abort,
+    "traffic": _traffic,
+    "waiting_for": _waiting_for,
+    "scale_downs": _scale_downs,
+    "cutovers": _cutovers,
+    "commands": _commands,
+    "history": _history,
+    "conditions": _conditions,
+}
+"""Fields whose times are shifted and whose texts are dropped."""
+
+
+def normal_status(there: World, frame: Frame) -> tuple[RolloutStatus]:
+    status = there.status
+    assert_not_here(status, RolloutStatus(), STATUS_NOT_HERE)
+    values: dict[str, Any] = {name: getattr(status, name) for name in STATUS_KEPT}
+    for name, shape in STATUS_SHAPED.items():
+        values[name] = shape(getattr(status, name), frame)
+    return (RolloutStatus(**values),)
+
+
+def assert_not_here(value: Struct, plain: Struct, names: tuple[str, ...]) -> None:
+    for name in names:
+        assert getattr(value, name) == getattr(plain, name), f"the normal form has no line for {name}"

@@ -1,0 +1,71 @@
+"""The small worlds, by name: a strategy, a number of replicas, and what disturbs the update from revision `a` to `b`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from tests.core.model import UNDRAINED, World, router
+from tests.core.small_worlds.facts import each_share_meets_pods, enough_pods_are_ready
+from tests.core.small_worlds.moves import COMMAND, EDIT, FAILURE, SCALE
+from tests.core.small_worlds.search import SmallWorld
+from tests.core.worlds import edited, later, running
+
+RATIO = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart", canary_service="cart-canary")
+BLUE_GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
+BY_TIME = replace(BLUE_GREEN, auto_promotion_enabled=True, auto_promotion_s=10.0, scale_down_delay_s=5.0)
+ROUTE = Canary(
+    steps=(SetWeight(50), Pause(5)),
+    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
+    stable_service="cart",
+    canary_service="cart-canary",
+)
+DRAINED = DrainSpec(max_request_s=10.0)
+PING_PONG = replace(ROUTE, ping_pong=True)
+
+
+def _start(strategy: Strategy, replicas: int, bad: str, drain: DrainSpec, changes: Mapping[str, Any]) -> World:
+    there = later(running(strategy, replicas=replicas, drain=drain, **changes), 1.0)
+    return edited(replace(there, bad=frozenset(bad)), revision="b")
+
+
+def small_world(
+    strategy: Strategy,
+    replicas: int,
+    *disturbances: str,
+    ceiling: int,
+    bad: str = "",
+    drain: DrainSpec = UNDRAINED,
+    **changes: Any,
+) -> SmallWorld:
+    """An update from revision `a`, which is healthy, to `b`; each kind of disturbance happens at most once."""
+    steady = FAILURE not in disturbances and SCALE not in disturbances
+    return SmallWorld(
+        start=partial(_start, strategy, replicas, bad, drain, changes),
+        budgets=dict.fromkeys(disturbances, 1),
+        ceiling=ceiling,
+        facts=(enough_pods_are_ready, each_share_meets_pods) if steady else (),
+    )
+
+
+QUICK: Mapping[str, SmallWorld] = {
+    "ratio 2, a command": small_world(RATIO, 2, COMMAND, ceiling=9_000),
+    "ratio 2, an edit": small_world(RATIO, 2, EDIT, ceiling=4_500),
+    "ratio 2, a scale": small_world(RATIO, 2, SCALE, ceiling=3_500),
+    "ratio 2, a failure": small_world(RATIO, 2, FAILURE, ceiling=2_500),
+    "blue-green 2, a command": small_world(BLUE_GREEN, 2, COMMAND, ceiling=16_000),
+    "blue-green 2, a failure": small_world(BLUE_GREEN, 2, FAILURE, ceiling=5_500),
+    "blue-green 2, bad, a command": small_world(BLUE_GREEN, 2, COMMAND, bad="b", ceiling=2_500),
+    "blue-green 1, an edit": small_world(BY_TIME, 1, EDIT, drain=DRAINED, ceiling=18_000),
+    "blue-green 1, a scale": small_world(BY_TIME, 1, SCALE, drain=DRAINED, ceiling=20_000),
+    "route 1, a command": small_world(ROUTE, 1, COMMAND, ceiling=6_500),
+    "route 1, an edit": small_world(ROUTE, 1, EDIT, ceiling=8_000),
+    "ping-pong 1, a command": small_world(PING_PONG, 1, COMMAND, ceiling=6_000),
+}
+
+ALL = {**QUICK}

@@ -30,6 +30,7 @@ from rollouts.core.lifecycle.commands import (
 )
 from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
 from rollouts.core.lifecycle.config_copies import config_questions
+from rollouts.core.lifecycle.invalid_spec import counted_and_answered
 from rollouts.core.lifecycle.progress import (
     can_abort,
     counted,
@@ -83,12 +84,10 @@ def decide(seen: Snapshot) -> Decision:
     """Decides what should happen now. Pure: the same Snapshot gives the same Decision, and a settled world gives an empty one."""
     if seen.rollout.deleting:
         return Decision(status=seen.status)
-    if adopted := adoptions(seen):
+    if seen.orphans and (adopted := adoptions(seen)):
         return Decision(intents=adopted, status=seen.status)
     published = seen.status
-    seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
-    if seen.rollout.spec.config_refs:
-        seen = as_its_sources_say(seen)
+    seen = _prepared(seen)
     if not seen.rollout.spec.revision:
         return _not_begun(seen, published)
     target = target_of(seen, seen.status)
@@ -112,31 +111,70 @@ def _not_begun(seen: Snapshot, published: RolloutStatus) -> Decision:
     return _concluded(begun, ctx, Contribution(intents=config_questions(ctx)))
 
 
-def decide_invalid(
-    *, status: RolloutStatus, generation: int, problems: tuple[SpecProblem, ...], now_s: float
-) -> Decision:
-    """The Decision about a spec that cannot be carried out: it reports everything that is wrong, and changes nothing else."""
-    message = "; ".join(map(str, problems))
-    invalid = with_invalid_spec(status, message=message, generation=generation, now_s=now_s)
-    told = any(each.type == "InvalidSpec" and each.message == message for each in status.conditions)
+def decide_invalid(seen: Snapshot, *, problems: tuple[SpecProblem, ...], all_seen: bool = True) -> Decision:
+    """The Decision about a spec that cannot be carried out: it reports everything that is wrong, and changes nothing else.
+
+    Pods are counted and commands are put on record all the same; the annotation of a recorded `true` stays until the spec is
+    repaired.
+
+    Args:
+        seen: with `spec_on_record`.
+        all_seen: every ReplicaSet can be seen.
+    """
+    message, generation = "; ".join(map(str, problems)), seen.rollout.generation
+    status, reading = counted_and_answered(seen, all_seen=all_seen)
+    invalid = with_invalid_spec(status, message=message, generation=generation, now_s=seen.now_s)
+    told = any(each.type == "InvalidSpec" and each.message == message for each in seen.status.conditions)
     notices = () if told else (Notice(Reason.INVALID_SPEC, message, warning=True),)
-    return Decision(status=invalid, notices=notices)
+    answers = reading.notices(seen) if reading.fresh else ()
+    return Decision(status=invalid, notices=(*notices, *answers))
 
 
 def commands_on_record(seen: Snapshot) -> RolloutStatus:
     """The published status with new commands put on record, and nothing else; that status itself when there are none.
 
-    For a pass that can decide nothing, because it cannot see everything or a write of it is refused. A `true` and a rollback are
-    bound to the published status. They are carried out when a pass can decide again.
+    For a pass that cannot see everything, and so takes no revision up. A `true` and a rollback are bound to the published status;
+    other values are read if the template is that of the status. They are carried out when a pass can decide again.
     """
     status = seen.status
-    if seen.rollout.deleting or not seen.rollout.spec.revision:
+    if seen.rollout.deleting or not (seen := _prepared(seen)).rollout.spec.revision:
         return status
-    shown = read_shown(seen, target=target_of(seen, status), gates_of=gates_of)
-    if not shown.fresh:
+    target = target_of(seen, seen.status)
+    shown = read_shown(seen, target=target, gates_of=gates_of)
+    if not shown.fresh and target == status.current_revision:
+        shown = read_named(seen, seen.status, target=target, gates_of=gates_of)
+    return _with_commands(seen, status, shown) if shown.fresh else status
+
+
+def begun_on_record(seen: Snapshot) -> RolloutStatus:
+    """The published status with what a pass begins with: new commands on record, or else the target taken up, and an abort
+    that was asked for.
+
+    For a pass one of whose writes was refused: this much holds without any write.
+    """
+    status = seen.status
+    if seen.rollout.deleting or not (seen := _prepared(seen)).rollout.spec.revision:
         return status
-    recorded = apply(status, (RecordCommands(shown.commands),))
+    target = target_of(seen, seen.status)
+    shown = read_shown(seen, target=target, gates_of=gates_of)
+    if shown.fresh:
+        return _with_commands(seen, seen.status, shown)
+    begun = _begin(seen, status, target=target)
+    one_way = first_one_way(begun.ctx)
+    if one_way is not None and _is_on_record(begun.ctx, one_way):
+        begun = _gone_on(begun, one_way)
+    return with_command_problems(begun.ctx.status, generation=seen.rollout.generation, now_s=seen.now_s)
+
+
+def _with_commands(seen: Snapshot, status: RolloutStatus, reading: Reading) -> RolloutStatus:
+    recorded = apply(status, (RecordCommands(reading.commands),))
     return with_command_problems(recorded, generation=seen.rollout.generation, now_s=seen.now_s)
+
+
+def _prepared(seen: Snapshot) -> Snapshot:
+    """The snapshot as the rules see it: Services in their roles, ReplicaSets without surge, the revision of its sources."""
+    seen = with_noted_abort(without_restart_surge(in_their_roles(seen)))
+    return as_its_sources_say(seen) if seen.rollout.spec.config_refs else seen
 
 
 def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:

@@ -121,12 +121,13 @@ class Stage:
         grace_s: float = AT_ONCE_S,
         behind: Behind | None = None,
         prometheus: Mapping[int, PrometheusFault] | None = None,
+        settings: Settings = ALONE,
     ) -> None:
         self.cluster = cluster
-        self.settings = ALONE
+        self.settings = settings
         if prometheus is not None:
             self.prometheus = cluster.prometheus(settings=EVERY_SECOND, faults=prometheus)
-            self.settings = replace(ALONE, prometheus_url=DEFAULT_URL)
+            self.settings = replace(settings, prometheus_url=DEFAULT_URL)
         self.witness = Witness(cluster, KEY, grace_s=grace_s)
         self.planes: DataPlanes | None = None
         if behind is not None:
@@ -329,6 +330,7 @@ def play(
     kernel: str = "6.1.0",
     more_crds: tuple[Manifest, ...] = (),
     prometheus: Mapping[int, PrometheusFault] | None = None,
+    settings: Settings = ALONE,
 ) -> Run:
     """Plays a script from an empty cluster to rest.
 
@@ -342,6 +344,7 @@ def play(
         kernel: of the nodes.
         more_crds: of routers that no gateway here obeys.
         prometheus: with a Prometheus that fails so at these of its questions; None for none.
+        settings: of the controller.
 
     Raises: AssertionError when the script's next scene or rest does not come; what else goes wrong in the controller.
     """
@@ -354,7 +357,7 @@ def play(
         kubelet = KubeletSettings(startup_s=(0.3, 0.9), kernel=kernel)
         types = (*crds(), *(gateway_crds() if behind is not None else ()), *more_crds)
         async with SimulatedCluster(seed=seed, crds=types, kubelet=kubelet, slice_lag_s=slice_lag_s) as cluster:
-            stage = Stage(cluster, grace_s=grace_s, behind=behind, prometheus=prometheus)
+            stage = Stage(cluster, grace_s=grace_s, behind=behind, prometheus=prometheus, settings=settings)
             controller = asyncio.create_task(stage.keep_running(between, tape=tape, seed=seed))
             disturbance = asyncio.ensure_future(alongside(stage)) if alongside is not None else None
             for manifest in manifests:

@@ -58,7 +58,7 @@ from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
-from rollouts.core.model.traffic import RouteName
+from rollouts.core.model.traffic import RouteName, RouteSeen
 from rollouts.core.routing.services import is_subset
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.manifests.analysis_run import gate_of
@@ -94,10 +94,12 @@ from rollouts.sim.storage.refusals import Refused
 from rollouts.traffic.codec import Objects
 from rollouts.traffic.istio.settings import SERVICE_KINDS
 from rollouts.traffic.istio.subsets import RULE_KINDS, host_of
+from rollouts.traffic.nginx.settings import INGRESS_KINDS
 from rollouts.traffic.registry import registry
 from tests.behaviour.config_truth import ConfigTruth
 from tests.behaviour.standing import StandingPods
 
+(INGRESS,) = INGRESS_KINDS
 VIRTUAL_SERVICE, DESTINATION_RULE = SERVICE_KINDS[0], RULE_KINDS[0]
 STRUCTS: tuple[tuple[Kind, Any], ...] = (
     (ROLLOUT, RolloutObject),
@@ -107,6 +109,7 @@ STRUCTS: tuple[tuple[Kind, Any], ...] = (
     (HTTP_ROUTE, RouteObject),
     (VIRTUAL_SERVICE, RouteObject),
     (DESTINATION_RULE, RouteObject),
+    (INGRESS, RouteObject),
     (ANALYSIS_RUN, AnalysisRunObject),
     (ANALYSIS_TEMPLATE, AnalysisTemplateObject),
     (CLUSTER_ANALYSIS_TEMPLATE, AnalysisTemplateObject),
@@ -266,10 +269,10 @@ class Truth:
                 return self._config.meaning(kind, method, name, body)
             case "services", "PATCH", "":
                 return self._marking(key, body) or _pointing(name, body)
-            case "httproutes" | "virtualservices", "PATCH", "":
+            case "virtualservices", "PATCH", "":
                 return self._steering(key, kind, target.home, name, body)
-            case "httproutes", "POST", "":
-                return self._making(key, body)
+            case "httproutes" | "ingresses", method, "":
+                return self._of_route(key, kind, method, target.home, name, body)
             case "analysisruns", method, part:
                 return self._of_run(key, method, part, target.home, name, body)
             case "destinationrules", "PATCH", "":
@@ -291,6 +294,17 @@ class Truth:
             case "DELETE":
                 seen = body.get("preconditions") or {}
                 return DeleteReplicaSet(name=name, uid=seen["uid"], resource_version=seen["resourceVersion"])
+            case _:
+                return None
+
+    def _of_route(self, key: Key, kind: Kind, method: str, namespace: str, name: str, body: Any) -> Intent | None:
+        if kind == INGRESS and not isinstance(body, list):
+            return self._beside(key, namespace, name, body if method == "PATCH" else None)
+        match method:
+            case "POST":
+                return self._making(key, body)
+            case "PATCH":
+                return self._steering(key, kind, namespace, name, body)
             case _:
                 return None
 
@@ -415,6 +429,18 @@ class Truth:
                 except Unroutable:  # no codec writes what it cannot read
                     return None
                 return SetTraffic(route=place.route, uid=uid, resource_version=version, split=split)
+        return None
+
+    def _beside(self, key: Key, namespace: str, name: str, owned: Manifest | None) -> SetTraffic | None:
+        """What the route will say with this object of ours beside the user's, or with none."""
+        observed = self._observer.observe(key)
+        for read in observed.routes.values() if isinstance(observed, Seen) else ():
+            target, provider, route = read.place.target, read.place.provider, read.route
+            ours = (target.namespace, target.owned_name) == (namespace, name)
+            if ours and provider is not None and read.objects is not None and isinstance(route, RouteSeen):
+                split = provider.read(Objects(read.objects.user, owned), target, read.context)
+                uid = read.objects.user["metadata"]["uid"]
+                return SetTraffic(route=route.route, uid=uid, resource_version=route.resource_version, split=split)
         return None
 
     def _follow_provider(self, change: CommittedWrite) -> None:

@@ -92,13 +92,19 @@ class Apply(Struct, frozen=True, kw_only=True):
 
 
 class Delete(Struct, frozen=True, kw_only=True):
-    """Deletes an object exactly as it was seen; `namespace` is "" for the Rollout's."""
+    """Deletes an object exactly as it was seen.
+
+    Args:
+        namespace: "" for the Rollout's.
+        route: the route beside which the object is; None for other objects.
+    """
 
     kind: Kind
     name: str
     uid: str
     resource_version: str
     namespace: str = ""
+    route: RouteName | None = None
 
 
 class Evict(Struct, frozen=True, kw_only=True):

@@ -50,7 +50,7 @@ from rollouts.errors import (
 )
 from rollouts.json_pointer import json_pointer
 from rollouts.manifests.ownership import FIELD_MANAGER, REVISION
-from rollouts.objects import ANALYSIS_RUN, POD, ROLLOUT, SERVICE, Key, Kind
+from rollouts.objects import ANALYSIS_RUN, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind
 from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Clock
 
 _VERDICTS = b'"analyses"'  # the field of status, as the API server answers with it
@@ -73,6 +73,18 @@ class RouteWriteRefused(TerminalError):
     def __init__(self, route: RouteName, cause: ApiForbidden | ApiInvalid) -> None:
         super().__init__(str(cause))
         self.route = route
+        self.cause = cause
+
+
+class CreationWriteRefused(TerminalError):
+    """The API server refuses a ReplicaSet, or a copy that its pods will read: other rights or another quota may let it through.
+
+    Args:
+        cause: its answer.
+    """
+
+    def __init__(self, cause: ApiForbidden | ApiInvalid) -> None:
+        super().__init__(str(cause))
         self.cause = cause
 
 
@@ -120,8 +132,8 @@ class Performer:
         Cancellation: safe; whether a write happened shows in the next snapshot.
 
         Raises: what `Client` raises, for the first write that failed; RouteWriteRefused instead, for one of a route that is
-        refused; ApiConflict also when an object is gone; ApiExists
-        when an object of another owner has a name that we need.
+        refused, and CreationWriteRefused, for a ReplicaSet or a copy of a ConfigMap that is; ApiConflict also when an object is
+        gone; ApiExists when an object of another owner has a name that we need.
         """
         writes = 0
         version = target.resource_version
@@ -134,14 +146,22 @@ class Performer:
                     await self._confirm(target)
                     await self._write(target.key, patch)
                     writes += 1
-                case CreateCopy():
-                    if (adoption := await self._sources.copy(target.key, call)) is not None:
-                        await self._confirm(target)
-                        await self._write(target.key, adoption)
-                    if call.use.kind is ConfigKind.SECRET:
-                        self._inbox.put_copy(target.key, call.use.copy, CopyLook(self._clock.now_s(), there=True))
+                case CreateCopy(owner=None):
+                    try:
+                        await self._copy(target, call)
+                    except (ApiForbidden, ApiInvalid) as exc:
+                        raise CreationWriteRefused(exc) from exc
                     writes += 1
-                case CreateRoute() | Patch() | Apply() if call.route is not None:
+                case CreateCopy():
+                    await self._copy(target, call)
+                    writes += 1
+                case Create() if call.kind == REPLICA_SET:
+                    try:
+                        await self._write(target.key, call)
+                    except (ApiForbidden, ApiInvalid) as exc:
+                        raise CreationWriteRefused(exc) from exc
+                    writes += 1
+                case CreateRoute() | Patch() | Apply() | Delete() if call.route is not None:
                     await self._write_route(target.key, call, call.route)
                     writes += 1
                 case Create() | CreateRoute() | Patch() | Apply() | Delete() | Evict():
@@ -152,6 +172,13 @@ class Performer:
                 case _:
                     self._answers.ask(target.key, target.uid, call)
         return writes
+
+    async def _copy(self, target: RolloutVersion, call: CreateCopy) -> None:
+        if (adoption := await self._sources.copy(target.key, call)) is not None:
+            await self._confirm(target)
+            await self._write(target.key, adoption)
+        if call.use.kind is ConfigKind.SECRET:
+            self._inbox.put_copy(target.key, call.use.copy, CopyLook(self._clock.now_s(), there=True))
 
     async def _confirm(self, target: RolloutVersion) -> None:
         """Reads the Rollout live: a ReplicaSet that is adopted for a Rollout in deletion would be deleted with it.
@@ -214,7 +241,7 @@ class Performer:
             raise ApiInvalid("the CRD of rollouts is older than this controller: rollouts crds | kubectl apply -f -")
         return written.resource_version
 
-    async def _write_route(self, key: Key, call: CreateRoute | Patch | Apply, route: RouteName) -> None:
+    async def _write_route(self, key: Key, call: CreateRoute | Patch | Apply | Delete, route: RouteName) -> None:
         try:
             await self._write(key, call)
         except (ApiForbidden, ApiInvalid) as exc:

@@ -195,6 +195,7 @@ def _delete(read: RouteRead, objects: Objects) -> Delete:
         namespace=read.place.target.namespace,
         uid=seen["uid"],
         resource_version=seen["resourceVersion"],
+        route=read.place.route,
     )
 
 

@@ -10,6 +10,7 @@ from rollouts.core.model.status import Condition, Phase, RolloutStatus, WaitingF
 from rollouts.errors import ApiExists, ApiForbidden, ObjectUnreadable, TerminalError, Unroutable, WatchFailed
 
 MESSAGE_MAX = 1_024  # characters; an admission webhook may say anything
+DENIERS = ("admission webhook", "ValidatingAdmissionPolicy")
 
 
 def reason_of(error: TerminalError) -> Reason:
@@ -29,14 +30,35 @@ def reason_of(error: TerminalError) -> Reason:
             return Reason.API_REFUSED
 
 
-def still_true(before: RolloutStatus, decision: Decision | None) -> RolloutStatus:
-    """What of a decision holds though one of its writes was refused: the counts of pods, with their clock.
+def with_help(error: TerminalError) -> str:
+    """The error's message; behind the API server's own words what helps, where they tell who refuses."""
+    message = str(error)
+    if not message.startswith(("POST /", "PATCH /", "DELETE /")):
+        return message  # words of ours, which say it
+    _, cannot, what = message.partition(" cannot ")
+    verb, of, rest = what.partition(' resource "')
+    plural, _, group = rest.partition('"')
+    if cannot and of and verb.isalpha():
+        group = group.partition(' in API group "')[2].partition('"')[0]
+        return f"{message}; grant the controller {verb} of {plural}{'.' * bool(group)}{group}"
+    if "exceeded quota" in message:
+        return f"{message}; raise the ResourceQuota, or delete what counts in it"
+    if any(" denied" in message.partition(each)[2] for each in DENIERS):
+        return f"{message}; change what it names, or ask who runs that policy for an exemption"
+    return message
+
+
+def still_true(before: RolloutStatus, decision: Decision) -> RolloutStatus:
+    """What of a decision holds though one of its writes was refused: the counts of pods with their clock, and the wait.
 
     Everything else would claim what did not happen.
+
+    Args:
+        before: the status on record, with the revision taken up and the commands put on record.
     """
-    if decision is None:
-        return before
     decided = decision.status
+    if decided.current_revision != before.current_revision:
+        return before
     return replace(
         before,
         replicas=decided.replicas,
@@ -46,6 +68,7 @@ def still_true(before: RolloutStatus, decision: Decision | None) -> RolloutStatu
         ready_replicas=decided.ready_replicas,
         available_replicas=decided.available_replicas,
         progressed_at_s=before.progressed_at_s if before.progressed_at_s is None else decided.progressed_at_s,
+        waiting_for=decided.waiting_for,
     )
 
 

@@ -28,22 +28,21 @@ from rollouts.controller.act.calls import (
 )
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
-from rollouts.controller.act.performer import Performer, RolloutVersion, RouteWriteRefused
+from rollouts.controller.act.performer import CreationWriteRefused, Performer, RolloutVersion, RouteWriteRefused
 from rollouts.controller.act.render import render_notice, render_status
 from rollouts.controller.facts.off_loop import NotWorkedOut
 from rollouts.controller.loop.deferred import ANSWER_DEFERRED_S, COUNTERS_DEFERRED_S, DeferredStatus
-from rollouts.controller.loop.refusals import NotSaid, refusal, rendered
-from rollouts.controller.loop.stopped import reason_of, still_true, stopped_status
+from rollouts.controller.loop.refusals import NotSaid, refused_creation, refused_route, rendered
+from rollouts.controller.loop.stopped import reason_of, still_true, stopped_status, with_help
 from rollouts.controller.observe.observer import Gone, Illegible, Observer, Seen, Undecided, Unreadable
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.inbox import Inbox
 from rollouts.controller.workqueue.queue import WorkQueue
-from rollouts.core.decide import commands_on_record, decide, decide_invalid
+from rollouts.core.decide import begun_on_record, commands_on_record, decide, decide_invalid
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
-from rollouts.core.model.traffic import RouteUnasked
 from rollouts.errors import (
     ApiConflict,
     ApiForbidden,
@@ -200,12 +199,8 @@ class Worker:
                 log.warning("reconcile_stopped", rollout=str(this.key), reason=Reason.OBJECT_UNREADABLE, why=why)
                 return  # the watch brings its key again when it can be read
             case Unreadable():
-                decision = decide_invalid(
-                    status=observed.status,
-                    generation=observed.metadata.generation,
-                    problems=observed.problems,
-                    now_s=observed.now_s,
-                )
+                seen_whole = observed.trouble is None
+                decision = decide_invalid(observed.snapshot, problems=observed.problems, all_seen=seen_whole)
                 calls: list[Write | Ask] = []
             case Seen():
                 if observed.trouble is not None:
@@ -229,7 +224,7 @@ class Worker:
         status = self._status_due(this, observed, decision, calls)
         try:
             await self._carry_out(this, observed.metadata, decision, calls, status)
-        except RouteWriteRefused as exc:
+        except (RouteWriteRefused, CreationWriteRefused) as exc:
             self._decide_without(this, observed, decision, exc)
             return
         self._count_routes(calls, decision.notices)
@@ -237,31 +232,32 @@ class Worker:
         self._telemetry.set_phase(this.key, decision.status.phase)
 
     def _decide_without(
-        self, this: _Pass, observed: _Rollout, decision: Decision, error: NotSaid | RouteWriteRefused
+        self,
+        this: _Pass,
+        observed: _Rollout,
+        decision: Decision,
+        error: NotSaid | RouteWriteRefused | CreationWriteRefused,
     ) -> None:
-        """Has the next pass, which is due now, decide without a write of a route that is refused.
+        """Has the next pass, which is due now, decide without a write that is refused.
 
         Raises: the cause, when no pass can decide without it, or when this one has tried it in spite of the refusal.
         """
-        cause = error.cause
-        found = refusal(observed, decision, error, now_s=_now_s(observed)) if isinstance(observed, Seen) else None
-        if found is None or not isinstance(observed, Seen):
-            raise cause
-        name, refused = found
-        route = observed.snapshot.routes[name]
-        before = None if isinstance(route, RouteUnasked) else route.refused
-        if (
-            before is not None
-            and replace(before, at_s=refused.at_s) == refused
-            and before.again_s > refused.at_s - before.at_s
-        ):
-            raise cause
-        self._count(type(cause))
-        self._inbox.put_route_refused(this.key, name, refused)
+        if not isinstance(observed, Seen):
+            raise error.cause
+        now_s = _now_s(observed)
+        if isinstance(error, CreationWriteRefused):
+            if (refused := refused_creation(observed, decision, error, now_s=now_s)) is None:
+                raise error.cause
+            self._inbox.put_creation_refused(this.key, refused)
+            what, reason = refused.revision, refused.reason
+        else:
+            if (found := refused_route(observed, decision, error, now_s=now_s)) is None:
+                raise error.cause
+            self._inbox.put_route_refused(this.key, *found)
+            what, reason = str(found[0]), found[1].reason
+        self._count(type(error.cause))
         self._queue.add(this.key)
-        log.warning(
-            "route_write_refused", rollout=str(this.key), route=str(name), reason=refused.reason, why=str(cause)
-        )
+        log.warning("write_refused", rollout=str(this.key), what=what, reason=reason, why=str(error.cause))
 
     def _stop_unless_settled(self, this: _Pass, seen: Seen, trouble: ObjectUnreadable | WatchFailed) -> None:
         """Leaves the status of a healthy Rollout as it is when only a watch fails, and looks again later.
@@ -338,12 +334,12 @@ class Worker:
     async def _stop(self, this: _Pass, rollout: _Rollout, error: TerminalError) -> None:
         """Reports in status and in an Event why the Rollout cannot continue, and retries only after a long time or a change."""
         self._count(type(error))
-        reason, message = reason_of(error), str(error)
-        before = rollout.snapshot.status if isinstance(rollout, Seen) else rollout.status
-        if isinstance(rollout, Seen) and (asked := commands_on_record(rollout.snapshot)) is not before:
-            before = asked
-        else:
-            before = still_true(before, this.decision)
+        reason, message = reason_of(error), with_help(error)
+        before = rollout.snapshot.status
+        if isinstance(rollout, Seen) and this.decision is None:
+            before = commands_on_record(rollout.snapshot)
+        elif isinstance(rollout, Seen) and this.decision is not None:
+            before = still_true(begun_on_record(rollout.snapshot), this.decision)
         status = stopped_status(
             before,
             reason=reason,
@@ -408,4 +404,4 @@ def _target(key: Key, metadata: Metadata) -> RolloutVersion:
 
 def _now_s(rollout: _Rollout) -> float:
     """The wall clock as the pass read it, once."""
-    return rollout.snapshot.now_s if isinstance(rollout, Seen) else rollout.now_s
+    return rollout.snapshot.now_s

@@ -36,9 +36,10 @@ from rollouts.controller.workqueue.selectors import Selectors
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
 from rollouts.core.config.lost import beside_named, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
+from rollouts.core.lifecycle.invalid_spec import spec_on_record
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_services
+from rollouts.core.model.rollout import BlueGreen, Canary, Rollout, RolloutSpec, named_services
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import (
     OrphanedReplicaSet,
@@ -91,13 +92,18 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
-    """A Rollout whose spec cannot be carried out, with all its problems."""
+    """A Rollout whose spec cannot be carried out, with all its problems.
+
+    Args:
+        snapshot: with the spec that status knows, its revision and its steps, and nothing else of a spec.
+        trouble: as for `Seen`.
+    """
 
     metadata: Metadata
     problems: tuple[SpecProblem, ...]
-    status: RolloutStatus
+    snapshot: Snapshot
     status_wire: Manifest
-    now_s: float
+    trouble: ObjectUnreadable | WatchFailed | None = None
 
 
 class Illegible(Struct, frozen=True):
@@ -187,8 +193,15 @@ class Observer:
         if parsed is None:
             return Undecided()
         if not isinstance(parsed.spec, RolloutSpec):
+            snapshot = Snapshot(
+                now_s=now_s,
+                rollout=self._rollout(rollout, spec_on_record(status)),
+                status=status,
+                replica_sets=tuple(map(_replica_set, replica_sets_of(self._replica_sets, key, metadata.uid))),
+            )
+            trouble = self._sight.trouble(key, metadata.uid, services=(), routes=())
             return Unreadable(
-                metadata=metadata, problems=parsed.spec, status=status, status_wire=status_wire, now_s=now_s
+                metadata=metadata, problems=parsed.spec, snapshot=snapshot, status_wire=status_wire, trouble=trouble
             )
         facts = self._facts()
         replica_sets = tuple(map(_replica_set, replica_sets_of(self._replica_sets, key, metadata.uid)))
@@ -202,19 +215,7 @@ class Observer:
             services = _beside(subsets, services, host=host_name(rule))
         snapshot = Snapshot(
             now_s=now_s,
-            rollout=parse_rollout(
-                namespace=metadata.namespace,
-                name=metadata.name,
-                uid=metadata.uid,
-                resource_version=metadata.resource_version,
-                generation=metadata.generation,
-                created_at_s=time_or_0(metadata.creation_timestamp),
-                annotations=metadata.annotations or {},
-                spec=parsed.spec,
-                deleting=metadata.deletion_timestamp is not None,
-                annotators=metadata.annotators,
-                notes=self._command_notes,
-            ),
+            rollout=self._rollout(rollout, parsed.spec),
             status=status,
             replica_sets=replica_sets,
             orphans=tuple(_orphan(each, key, parsed.spec) for each in orphans if not each.metadata.deletion_timestamp),
@@ -223,6 +224,7 @@ class Observer:
             drains=self._inbox.drained(key),
             pods=self._inbox.pods(key),
             eviction_refused=self._inbox.refusal(key),
+            creation_refused=self._inbox.creation_refused(key),
             autoscaling=self._inbox.autoscaling(key, gate) if (gate := parsed.spec.autoscaling) is not None else None,
             proxy=self._with_gateways(facts.proxy, routes.values()),
             native_sleep=facts.native_sleep,
@@ -231,6 +233,22 @@ class Observer:
         snapshot = self._with_analyses(key, self._with_config(key, snapshot), rollout)
         trouble = self._sight.trouble(key, metadata.uid, services=services, routes=routes.values())
         return Seen(metadata=metadata, snapshot=snapshot, status_wire=status_wire, routes=routes, trouble=trouble)
+
+    def _rollout(self, seen: RolloutObject, spec: RolloutSpec) -> Rollout:
+        metadata = seen.metadata
+        return parse_rollout(
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            generation=metadata.generation,
+            created_at_s=time_or_0(metadata.creation_timestamp),
+            annotations=metadata.annotations or {},
+            spec=spec,
+            deleting=metadata.deletion_timestamp is not None,
+            annotators=metadata.annotators,
+            notes=self._command_notes,
+        )
 
     def forget(self, key: Key, uid: str) -> None:
         """Drops what is known of a Rollout that is gone."""

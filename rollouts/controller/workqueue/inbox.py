@@ -12,7 +12,7 @@ from rollouts.cluster.structs import RouteObject, ServiceObject
 from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import CopyLook
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.snapshot import DrainSeen, EvictionRefused, PodsSeen
+from rollouts.core.model.snapshot import CreationRefused, DrainSeen, EvictionRefused, PodsSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteRefused
 from rollouts.objects import Key, Kind
 from rollouts.ports import Clock
@@ -62,6 +62,7 @@ class Inbox:
         self._askers: dict[tuple[str, str], set[Key]] = {}
         self._pods: OrderedDict[Key, PodsSeen] = OrderedDict()
         self._refusals: dict[Key, EvictionRefused] = {}
+        self._creations: dict[Key, CreationRefused] = {}
         self._routes: dict[Key, dict[RouteName, RouteAnswer]] = {}
         self._asked_routes: dict[Key, set[RouteName]] = {}
         self._route_askers: dict[tuple[str, str], set[Key]] = {}
@@ -120,6 +121,10 @@ class Inbox:
         """Remembers that a write of a route was refused."""
         self._refused_routes.setdefault(key, {})[route] = refused
 
+    def put_creation_refused(self, key: Key, refused: CreationRefused) -> None:
+        """Remembers that the ReplicaSet of a revision was refused."""
+        self._creations[key] = refused
+
     def service(self, key: Key, name: str) -> ServiceAnswer | None:
         """The answer about Service `name`; None when there is none, or when it says that the Service exists and is over 10 s old.
 
@@ -170,6 +175,10 @@ class Inbox:
         """The last refusal of an eviction."""
         return self._refusals.get(key)
 
+    def creation_refused(self, key: Key) -> CreationRefused | None:
+        """The last refusal of a ReplicaSet; `decide` judges whether it is about this revision."""
+        return self._creations.get(key)
+
     def askers(self, namespace: str, service: str) -> frozenset[Key]:
         """Rollouts that asked about a Service: they get a pass when some Rollout begins to manage it."""
         return frozenset(self._askers.get((namespace, service), ()))
@@ -208,6 +217,7 @@ class Inbox:
         for answers in (
             self._pods,
             self._refusals,
+            self._creations,
             self._live,
             self._refused_routes,
             self._drained,

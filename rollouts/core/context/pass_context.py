@@ -18,7 +18,7 @@ from rollouts.core.model.limits import surge_and_unavailable
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import RolloutSpec, named_services
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
+from rollouts.core.model.snapshot import CreationRefused, ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.traffic import Route
 
@@ -208,6 +208,15 @@ class PassContext(Struct, frozen=True, kw_only=True, dict=True):  # dict: facts 
         """Since when the wait in status has this `reason`; `default_s` for another reason, and without a wait."""
         waiting = self.recorded.waiting_for
         return waiting.since_s if waiting is not None and waiting.reason is reason else default_s
+
+    @property
+    def creation_refused(self) -> CreationRefused | None:
+        """Why the ReplicaSet of the current revision is not tried now; None when it may be, and when it is not to be made."""
+        refused = self.seen.creation_refused
+        if refused is None or self.new is not None or self.aborted or refused.revision != self.status.current_revision:
+            return None
+        lasts = refused.generation == self.seen.rollout.generation and self.now_s < refused.at_s + refused.again_s
+        return refused if lasts else None
 
     def recording(self, changes: tuple[StatusChange, ...]) -> PassContext:
         """This pass with more recorded changes; roles and facts are kept.

@@ -13,8 +13,6 @@ from rollouts.core.model.snapshot import Snapshot
 
 def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
     """The ReplicaSets to adopt. Nothing else is decided before: a view without them shows fewer pods and revisions than exist."""
-    if not seen.orphans:
-        return ()
     return tuple(
         AdoptReplicaSet(
             name=each.name, uid=each.uid, resource_version=each.resource_version, has_owners=each.has_owners

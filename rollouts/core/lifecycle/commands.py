@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from rollouts.core.context.waits import earliest
-from rollouts.core.lifecycle.verdicts import NOW, Asked, GatesOf, Verdict, judge, recorded_as
+from rollouts.core.lifecycle.verdicts import NOW, Asked, Gates, GatesOf, Verdict, judge, recorded_as
 from rollouts.core.model.analysis import AnalysisRecord
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
@@ -29,6 +29,8 @@ from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, an
 TAKE_OFF_AFTER_S = 0.25
 """How long a recorded `true` may stay on the Rollout: carrying it out goes first, and nothing waits for its removal."""
 _ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.RESTART)
+_REPAIR_FIRST = "the spec cannot be carried out: repair it, and then give the command again"
+_JUDGED_THEN = "the spec cannot be carried out: the command is judged when it is repaired"
 _TOLD_WHEN_DONE = frozenset({Verb.ABORT, Verb.RETRY})  # their Event comes with the abort and the new attempt
 
 
@@ -115,6 +117,25 @@ def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates_of: 
         verdict = judge(verb, Asked(value, seen, status, target, gates))
         fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
     return Reading(_with_fresh(kept, tuple(fresh)), tuple(fresh))
+
+
+def read_without_spec(seen: Snapshot) -> Reading:
+    """Judges the commands that are not recorded yet while the spec cannot be carried out: by what status knows alone.
+
+    Args:
+        seen: with `spec_on_record`.
+    """
+    status, fresh = seen.status, []
+    for verb, value in _asked(seen):
+        if _standing(status.commands, verb, value) is not None:
+            continue
+        if verb in (Verb.PROMOTE, Verb.ROLLBACK):
+            verdict: Verdict = Refusal(Reason.INVALID_SPEC, _REPAIR_FIRST if value == NOW else _JUDGED_THEN)
+        else:
+            gates = Gates(at=None, ahead=None)
+            verdict = judge(verb, Asked(value, seen, status, status.current_revision, gates))
+        fresh.append(_judged(seen, verb, value, verdict, status.current_revision))
+    return Reading(_with_fresh(status.commands, tuple(fresh)), tuple(fresh))
 
 
 def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:
@@ -251,7 +272,12 @@ def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | 
 
 
 def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -> Command | None:
-    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning; else None."""
+    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning; else None.
+
+    What was refused because the spec was invalid is judged now.
+    """
+    if _waits_for_the_spec(command):
+        return None
     if command.value == value and not command.taken_off:
         return _of_revision_that_came(command, status)
     if command.value != NOW or command.verb is Verb.PAUSE:
@@ -264,6 +290,11 @@ def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -
     unfinished_restart = command.verb is Verb.RESTART and command.holds
     about = command.revision in (seen.rollout.spec.revision, status.current_revision)
     return command if about or unfinished_restart else None
+
+
+def _waits_for_the_spec(command: Command) -> bool:
+    """Whether it was refused because the spec was invalid, and is still asked for; a `true` was about what nobody knows now."""
+    return command.value != NOW and command.refusal is not None and command.refusal.reason is Reason.INVALID_SPEC
 
 
 def _of_revision_that_came(command: Command, status: RolloutStatus) -> Command:

@@ -36,7 +36,7 @@ from rollouts.core.routing.routes import refused_routes
 WARNED = frozenset(
     {
         *("DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "ReplicaSetNotAdopted"),
-        *("ConfigCopyMissing", "RouteRefused", "SelectorShared"),
+        *("ConfigCopyMissing", "ConfigUnusable", "RevisionRefused", "RouteRefused", "SelectorShared"),
     }
 )
 """Conditions that get a Warning Event when they begin and when their message changes."""
@@ -98,19 +98,22 @@ def with_command_problems(status: RolloutStatus, *, generation: int, now_s: floa
 def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, now_s: float) -> RolloutStatus:
     """The status of a Rollout whose spec cannot be carried out; what it remembers of the update does not change."""
     reason = Reason.INVALID_SPEC
-    facts = [
+    facts: list[Fact] = [
         ("Ready", False, reason, message),
         ("Stalled", True, reason, message),
         ("InvalidSpec", True, reason, message),
     ]
     kept = [each for each in status.conditions if each.type in ("Available", "Aborted", "Paused")]
+    facts += _command_facts(status)
     conditions = _dated(facts, status.conditions, now_s=now_s, generation=generation)
+    before = status.waiting_for
+    since_s = before.since_s if before is not None and before.reason is reason else now_s
     return replace(
         status,
         phase=Phase.DEGRADED,
         message=message,
         observed_generation=generation,
-        waiting_for=None,
+        waiting_for=WaitingFor(reason, message, since_s, None),
         conditions=(*conditions, *kept),
     )
 
@@ -150,6 +153,8 @@ def _conditions(
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if ctx.has_config and (gone := "; ".join(filter(None, (gone_copies(ctx), forged_copies(ctx))))):
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
+    if ctx.seen.creation_refused is not None or ctx.seen.config is not None:
+        facts += _refused_parts(ctx, wait)
     if ctx.seen.shares_pods_with:
         facts.append(("SelectorShared", True, Reason.SELECTOR_SHARED, shared_text(list(ctx.seen.shares_pods_with))))
     if ctx.rolled_back:
@@ -158,6 +163,17 @@ def _conditions(
         facts.append(("Paused", True, Reason.PAUSED_BY_USER, ctx.paused_because))
     facts += _command_facts(status)
     return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=generation)
+
+
+def _refused_parts(ctx: PassContext, wait: Wait | None) -> list[Fact]:
+    """The revision that the API server refuses, and sources that cannot be used while the update waits for something else."""
+    facts: list[Fact] = []
+    if (refused := ctx.creation_refused) is not None:
+        facts.append(("RevisionRefused", True, refused.reason, refused.message))
+    hold = ctx.seen.config.hold if ctx.seen.config is not None else None
+    if hold is not None and needs_a_person(hold.reason) and (wait is None or wait.reason is not hold.reason):
+        facts.append(("ConfigUnusable", True, hold.reason, hold.message))
+    return facts
 
 
 def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:

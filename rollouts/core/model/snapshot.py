@@ -12,6 +12,7 @@ from rollouts.core.model.autoscaling import AutoscalingSeen
 from rollouts.core.model.config import ConfigKind, ConfigPlan, ConfigUse, CopyLook, CopySeen, Source
 from rollouts.core.model.drain import ProxyFacts
 from rollouts.core.model.pod_exit import Injection
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.service_traits import PLAIN, ServiceTraits
@@ -190,6 +191,23 @@ class EvictionRefused(Struct, frozen=True):
     message: str
 
 
+class CreationRefused(Struct, frozen=True, kw_only=True):
+    """Why the ReplicaSet of `revision` was not created at `at_s`: the API server refused it, or the copy of a ConfigMap for it.
+
+    Args:
+        generation: of the Rollout, whose spec says what was to be created.
+        reason: that of the API server's answer.
+        again_s: seconds after which it is tried again, because rights, quotas and policies change without an event that we see.
+    """
+
+    revision: str
+    at_s: float
+    generation: int
+    reason: Reason
+    message: str
+    again_s: float
+
+
 class DrainSeen(Struct, frozen=True):
     """What the probes of `spec.drain` said about one revision at `at_s`.
 
@@ -220,6 +238,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         drains: by revision: the last answer of the drain probes.
         pods: the last list of pods; None until a pass asks for one.
         eviction_refused: the last refusal of an eviction that a pass asked for; None when there was none.
+        creation_refused: the last refusal of a ReplicaSet, or of a copy that it needs first; None when there was none.
         runs: the AnalysisRuns that this Rollout's uid controls.
         taken_runs: names of AnalysisRuns with one of our names that another owner has.
         drafts: by gate: the run that can be made there; only while an update is under way.
@@ -244,6 +263,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     drains: Mapping[str, DrainSeen] = field(default_factory=dict)
     pods: PodsSeen | None = None
     eviction_refused: EvictionRefused | None = None
+    creation_refused: CreationRefused | None = None
     runs: tuple[RunSeen, ...] = ()
     taken_runs: frozenset[str] = frozenset()
     drafts: Mapping[AnalysisGate, Draft] = field(default_factory=dict)

@@ -34,7 +34,12 @@ _MISSING = NEEDS_A_PERSON | ROUTES_NEED_A_PERSON | {Reason.ANALYSIS_INVALID}
 
 
 def held_back(ctx: PassContext) -> Wait | None:
-    """The wait of an update for what its spec names; None when all of it is there, and when the update does not wait for it."""
+    """The wait of an update for what its spec names; None when all of it is there, and when the update does not wait for it.
+
+    A revision whose ReplicaSet is refused waits, too, whatever it is.
+    """
+    if (refused := ctx.creation_refused) is not None:
+        return Wait(refused.reason, refused.message)
     if ctx.stable is None or ctx.aborted or _goes_ahead(ctx):
         return None
     waits = [*_of_services(ctx), *_of_routes(ctx), *_of_analyses(ctx)]
@@ -50,7 +55,9 @@ def held_back(ctx: PassContext) -> Wait | None:
 
 
 def looks_on_at_s(ctx: PassContext, held: Wait) -> float | None:
-    """When a part of the templates was looked at and the rest is next; None when nothing but an event brings more."""
+    """When the rest of the templates is looked at, or a refused ReplicaSet is tried again; None when an event brings more."""
+    if (refused := ctx.creation_refused) is not None:
+        return refused.at_s + refused.again_s
     partly = held.reason is Reason.ANALYSIS_RUNNING and ctx.seen.drafts
     return ctx.now_s + LOOKS_ON_S if partly else None
 

@@ -1,6 +1,7 @@
 """Promise: a part that is refused stops nothing else: counts stay true, commands are put on record, an abort goes on.
 
-Each case refuses one kind of write from the middle of an update on. While it lasts, no pod that may get requests goes.
+Each row refuses one kind of request from the middle of an update on, or makes a part of the spec unusable. While it lasts, no pod
+that may get requests goes.
 """
 
 from __future__ import annotations
@@ -8,133 +9,303 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import msgspec
 import pytest
 from msgspec import Struct
 
-from rollouts.objects import POD, Manifest
-from rollouts.ports import ApiServer, Request, Response, WatchStream
-from rollouts.sim.network.gateway_types import HTTP_ROUTE
-from rollouts.sim.storage.refusals import Refused
-from tests.behaviour.routed import Users, http_route, patch, play_routed, stored_weights, weight, world
-from tests.behaviour.stage import KEY, Stage
+from rollouts.core.model.frozen import replace
+from rollouts.manifests.config_copy import config_key
+from rollouts.manifests.ownership import REVISION
+from rollouts.objects import ANALYSIS_TEMPLATE, POD, Manifest
+from rollouts.ports import ApiServer
+from rollouts.settings import MetricSettings
+from rollouts.sim.network.gateway import ENVOY
+from tests.behaviour.analysed import analysis, metric, template
+from tests.behaviour.config_truth import HASH_KEY
+from tests.behaviour.configured import config_map, crash_a_pod, write
+from tests.behaviour.refused import (
+    INGRESS_CRD,
+    Refused,
+    Refusing,
+    configured_route,
+    ingress,
+    ingress_share,
+    ingressed,
+    secret,
+    with_secret,
+)
+from tests.behaviour.routed import http_route, stored_share, weight, world
+from tests.behaviour.scenarios import STABLE_AND_CANARY
+from tests.behaviour.stage import ALONE, KEY, Behind, Stage, play
 
 STEPS: tuple[Manifest, ...] = (weight(20), {"pause": {}}, weight(50), {"pause": {}})
+STANDS_AT = 1
 REPLICAS = 5
-FORBIDDEN = 403
+ANSWERED_WITHIN_S = 5.0
+OF_A_ROUTE = (*STABLE_AND_CANARY, http_route())
+HASHED = config_key(KEY.namespace, HASH_KEY)
+_POD = {"restartPolicy": "Never", "containers": [{"name": "test", "image": "test:1"}]}
+JOB_METRIC: Manifest = {"name": "smoke", "provider": {"job": {"spec": {"template": {"spec": _POD}}}}}
+BETA: Manifest = {"name": "nobody", "match": [{"headerName": "a", "headerValue": {"exact": "b"}}]}
+JOBS = replace(ALONE, metrics=MetricSettings(jobs=True, job_service_account="jobs"))
+QUOTA = "exceeded quota: small, requested: 1, used: 9, limited: 9"
+WEBHOOK = 'admission webhook "gate.example" denied the request: not on a Friday'
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
-    """What is refused, and what status says of it.
+def _promoted(stage: Stage) -> None:
+    stage.annotate("promote", f"{stage.status['currentRevision']}@{STANDS_AT}")
+
+
+def _superseded(stage: Stage) -> None:
+    stage.image("3")
+
+
+def _taken_back(stage: Stage) -> None:
+    stage.image("1")
+
+
+def _all_taken_back(stage: Stage) -> None:
+    """The image, and what its pods read."""
+    for each in (config_map("v1"), secret("v1")):
+        stage.cluster.apply(each)
+    stage.image("1")
+
+
+def _with_analysis(*templates: Manifest) -> Callable[[Stage], None]:
+    """A third image, and an analysis as the last step."""
+
+    def meets(stage: Stage) -> None:
+        for each in templates:
+            stage.cluster.apply(each)
+        stage.cluster.api.end_watches()
+        stage.edit({"spec": {"strategy": {"canary": {"steps": [*STEPS, {"analysis": analysis()}]}}}})
+        stage.image("3")
+
+    return meets
+
+
+def _template_mended(stage: Stage) -> None:
+    stage.cluster.apply(template())
+
+
+def _rotated(stage: Stage) -> None:
+    stage.cluster.apply(secret("v2"))
+
+
+def _routed_by(**routing: Manifest | None) -> Callable[[Stage], None]:
+    return lambda stage: stage.edit({"spec": {"strategy": {"canary": {"trafficRouting": routing}}}})
+
+
+def _by_steps(*steps: Manifest) -> Callable[[Stage], None]:
+    return lambda stage: stage.edit({"spec": {"strategy": {"canary": {"steps": list(steps)}}}})
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part that is refused.
 
     Args:
-        plural: of the objects whose changes are refused; "" for none.
-        status: of the answer.
-        reason: of the wait.
-        route: as its user wrote it.
-        aborts: an abort can move the traffic back all the same.
+        refuses: the requests; None when the spec or an object is what cannot be used.
+        there: the cluster before.
+        meets: what somebody does that meets the refusal.
+        mends: what somebody does that ends it; the requests are allowed again, too.
+        ends: what somebody does to go back to the first revision.
+        condition, reason, told: the condition that tells of it, its reason, and what its message says.
+        aborts: an abort moves the traffic back all the same.
+        carried_out: a command is carried out meanwhile, and not only put on record.
     """
 
-    plural: str = ""
-    status: int = FORBIDDEN
+    refuses: Refused | None = None
+    there: tuple[Manifest, ...] = world(*STEPS, replicas=REPLICAS)
+    meets: Callable[[Stage], None] = _promoted
+    mends: Callable[[Stage], None] = lambda _: None
+    ends: Callable[[Stage], None] = _taken_back
+    condition: str = "Stalled"
     reason: str = "ApiForbidden"
-    route: Callable[[], Manifest] = http_route
-    aborts: bool = False
+    told: str = ""
+    aborts: bool = True
 
 
-def _third_backend() -> Manifest:
+def _third_backend() -> tuple[Manifest, ...]:
     """A rule whose total is fixed, because a third backend has a part of it: 5 can be shared by 20 %, and not by halves."""
-    return http_route(stable=5, canary=0, other=45)
+    return world(*STEPS, route=http_route(stable=5, canary=0, other=45), replicas=REPLICAS)
 
 
-REFUSALS = {
-    "a split that the route has no numbers for": Refusal(reason="RouteNotUsable", route=_third_backend, aborts=True),
-    "the right to change routes": Refusal(plural="httproutes"),
-    "a route, by an admission policy": Refusal(plural="httproutes", status=422, reason="ApiRefused"),
-    "the right to change ReplicaSets": Refusal(plural="replicasets"),
+PARTS = {
+    "a split that the route has no numbers for": Part(
+        there=_third_backend(), condition="RouteRefused", reason="RouteNotUsable"
+    ),
+    "the right to change routes": Part(refuses=Refused("httproutes"), condition="RouteRefused", aborts=False),
+    "a route, by an admission policy": Part(
+        refuses=Refused("httproutes", status=422), condition="RouteRefused", reason="ApiRefused", aborts=False
+    ),
+    "the right to change ReplicaSets": Part(refuses=Refused("replicasets"), aborts=False),
+    "the right to change Services": Part(refuses=Refused("services"), meets=_superseded),
+    "a new ReplicaSet, by a quota": Part(
+        refuses=Refused("replicasets", method="POST", said=QUOTA), meets=_superseded, told=QUOTA
+    ),
+    "a new ReplicaSet, by a webhook": Part(
+        refuses=Refused("replicasets", method="POST", said=WEBHOOK), meets=_superseded, told=WEBHOOK
+    ),
+    "the right to delete the canary Ingress": Part(
+        refuses=Refused("ingresses", method="DELETE"),
+        there=(*STABLE_AND_CANARY, ingress(), ingressed(*STEPS, replicas=REPLICAS)),
+        meets=_superseded,
+        condition="RouteRefused",
+        aborts=False,
+    ),
+    "the right to read a ConfigMap": Part(
+        refuses=Refused("configmaps", method="GET"),
+        there=(config_map("v1"), *OF_A_ROUTE, configured_route(*STEPS, replicas=REPLICAS)),
+        meets=lambda stage: write(stage, "v2"),
+        ends=_all_taken_back,
+        condition="ConfigUnusable",
+        reason="ConfigForbidden",
+        told="may not read ConfigMap conf: grant get",
+    ),
+    "the copy of a ConfigMap, by a quota": Part(
+        refuses=Refused("configmaps", method="POST", said=QUOTA),
+        there=(config_map("v1"), *OF_A_ROUTE, configured_route(*STEPS, replicas=REPLICAS)),
+        meets=lambda stage: write(stage, "v2"),
+        ends=_all_taken_back,
+        condition="RevisionRefused",
+        told="the copy of ConfigMap conf cannot be created: ",
+    ),
+    "the right to read a Secret": Part(
+        refuses=Refused("secrets", method="GET"),
+        there=(HASHED, secret("v1"), *OF_A_ROUTE, with_secret(*STEPS, replicas=REPLICAS)),
+        meets=_rotated,
+        ends=_all_taken_back,
+        condition="ConfigUnusable",
+        reason="ConfigForbidden",
+        told="grant get",
+    ),
+    "the copy of a Secret, by a quota": Part(
+        refuses=Refused("secrets", method="POST", said=QUOTA),
+        there=(HASHED, secret("v1"), *OF_A_ROUTE, with_secret(*STEPS, replicas=REPLICAS)),
+        meets=_rotated,
+        ends=_all_taken_back,
+        told="the copy of Secret cred cannot be created: ",
+    ),
+    "the right to see AnalysisTemplates": Part(
+        refuses=Refused(ANALYSIS_TEMPLATE.plural, method="GET"),
+        meets=_with_analysis(template()),
+        reason="AnalysisInvalid",
+        told="grant get, list and watch of analysistemplates",
+    ),
+    "an AnalysisTemplate that means nothing": Part(
+        meets=_with_analysis(template(metric(provider={"prometheus": {"query": "{{args.nobody}}"}}))),
+        mends=_template_mended,
+        reason="AnalysisInvalid",
+        told="nobody",
+    ),
+    "the Job of a measurement": Part(
+        refuses=Refused("jobs", method="POST", said=QUOTA),
+        there=(template(JOB_METRIC), *world(*STEPS[:2], {"analysis": analysis()}, {"pause": {}}, replicas=REPLICAS)),
+        condition="Paused",
+        reason="AnalysisInconclusive",
+        told=QUOTA,
+    ),
+    "a step that means nothing": Part(
+        meets=_by_steps(*STEPS, {"setHeaderRoute": BETA}),
+        mends=_by_steps(*STEPS),
+        reason="InvalidSpec",
+        told="nobody",
+        aborts=False,
+    ),
+    "a traffic provider that nobody declares": Part(
+        meets=_routed_by(gatewayAPI=None, plugins={"nobody": {"name": KEY.name}}),
+        mends=_routed_by(gatewayAPI={"httpRoutes": [{"name": KEY.name}]}, plugins=None),
+        reason="InvalidSpec",
+        told="nobody",
+        aborts=False,
+    ),
 }
 
 
-class Refusing:
-    """An API server that refuses some requests while `on`."""
-
-    def __init__(self, api: ApiServer, refusal: Refusal) -> None:
-        self._api = api
-        self._refusal = refusal
-        self.on = False
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """Carries out the request, or refuses it."""
-        refused = self._refusal
-        theirs = bool(refused.plural) and f"/{refused.plural}/" in request.path
-        if self.on and theirs and request.method == "PATCH":
-            await asyncio.sleep(0.001)
-            reason = "Forbidden" if refused.status == FORBIDDEN else "Invalid"
-            said = Refused(refused.status, reason, f"{refused.plural} may not be changed", {"kind": refused.plural})
-            return Response(said.code, msgspec.json.encode(said.status()))
-        return await self._api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """A watch, as always."""
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """Leaves the server open."""
-
-
-def _ready(stage: Stage) -> int:
+def _counts(stage: Stage) -> dict[str, int]:
+    """What there is, counted from the pods."""
     pods = [each for each in stage.cluster.list(POD, KEY.namespace) if "deletionTimestamp" not in each["metadata"]]
     conditions = [{one["type"]: one["status"] for one in each["status"].get("conditions", ())} for each in pods]
-    return sum(each.get("Ready") == "True" for each in conditions)
+    current = stage.status["currentRevision"]
+    return {
+        "replicas": len(pods),
+        "readyReplicas": sum(each.get("Ready") == "True" for each in conditions),
+        "updatedReplicas": sum(each["metadata"]["labels"][REVISION] == current for each in pods),
+    }
 
 
-def _outcomes(stage: Stage, verb: str) -> list[str]:
-    return [each["outcome"] for each in stage.status.get("commands", ()) if each["verb"] == verb]
+def _shown(stage: Stage) -> dict[str, int]:
+    """What status says of the same."""
+    return {name: stage.status.get(name, 0) for name in _counts(stage)}
 
 
-def _told(stage: Stage, refusal: Refusal) -> bool:
-    stalled = [each["reason"] for each in stage.status["conditions"] if each["type"] == "Stalled"]
-    return refusal.reason in stalled
+def _share(stage: Stage, part: Part) -> object:
+    routed_by_ingress = part.refuses is not None and part.refuses.plural == "ingresses"
+    return ingress_share(stage) if routed_by_ingress else stored_share(stage)
 
 
-@pytest.mark.parametrize("what", REFUSALS)
+def _tells(stage: Stage, part: Part) -> bool:
+    """Whether status says what is refused, in a condition and in its wait."""
+    found = {each["type"]: each for each in stage.status["conditions"] if each["status"] == "True"}
+    one = found.get(part.condition, {"reason": "", "message": ""})
+    return one["reason"] == part.reason and part.told in one["message"] and bool(stage.status.get("waitingFor"))
+
+
+async def _answered(stage: Stage, verb: str, value: str) -> None:
+    """Gives a command, and waits for its record."""
+
+    def recorded() -> bool:
+        return any(each["verb"] == verb and each["value"] == value for each in stage.status.get("commands", ()))
+
+    stage.annotate(verb, value)
+    await stage.until(recorded, within_s=ANSWERED_WITHIN_S)
+
+
+@pytest.mark.parametrize("what", PARTS)
 def test_counts_commands_and_an_abort_go_on(what: str) -> None:
     """The first promise holds meanwhile: the canary keeps its pods until the route is known to have left it."""
-    refusal = REFUSALS[what]
+    part = PARTS[what]
     servers: list[Refusing] = []
 
     def between(api: ApiServer) -> ApiServer:
-        servers.append(Refusing(api, refusal))
+        servers.append(Refusing(api))
         return servers[-1]
 
-    async def script(stage: Stage, _users: Users) -> None:
+    async def script(stage: Stage) -> None:
+        await stage.until_phase("Healthy", "1")
         stage.image("2")
-        await stage.until(lambda: stage.status.get("currentStepIndex") == 1 and stage.status["phase"] == "Paused")
-        servers[-1].on = True
-        before = stored_weights(stage)
-        stage.annotate("promote", f"{stage.status['currentRevision']}@1")
-        await stage.until(lambda: bool(_outcomes(stage, "promote")))
-        await stage.until(lambda: _told(stage, refusal))
+        await stage.until(
+            lambda: stage.status.get("currentStepIndex") == STANDS_AT and stage.status["phase"] == "Paused"
+        )
+        servers[-1].refused = {part.refuses} if part.refuses is not None else set()
+        part.meets(stage)
+        await stage.until(lambda: _tells(stage, part))
+        crash_a_pod(stage)
         await asyncio.sleep(30)
-        assert stage.status["readyReplicas"] == _ready(stage)
-        assert stored_weights(stage) == before
-        assert _told(stage, refusal)
-        of_a_route = [each["reason"] for each in stage.status["conditions"] if each["type"] == "RouteRefused"]
-        assert of_a_route == [refusal.reason] * (refusal.plural != "replicasets")
+        assert _shown(stage) == _counts(stage)
+        assert _tells(stage, part), stage.status
 
-        stage.annotate("abort", "true")
-        await stage.until(lambda: bool(_outcomes(stage, "abort")) or bool(stage.status.get("abort")))
-        if refusal.aborts:
-            await stage.until_phase("Aborted", "2")
+        revision = stage.status["currentRevision"]
+        await _answered(stage, "pause", "true")
+        stage.annotate("pause", None)
+        await _answered(stage, "promote", f"{revision}@3")
+        await _answered(stage, "retry", f"{revision}@2")
+        await _answered(stage, "abort", "true")
+        if part.aborts:
+            await stage.until(lambda: bool(stage.status.get("abort")) and not _share(stage, part))
         else:
             await asyncio.sleep(30)
             assert stage.available("2") > 0
-        servers[-1].on = False
-        patch(stage, HTTP_ROUTE, KEY.name, [{"op": "add", "path": "/metadata/labels/seen", "value": "again"}])
-        await stage.until(lambda: stage.status["phase"] == "Aborted" and stored_weights(stage)[1] == 0)
-        stage.image("1")
+        await asyncio.sleep(30)
+        assert _shown(stage) == _counts(stage)
+        servers[-1].refused = set()
+        part.mends(stage)
+        stage.edit({"metadata": {"labels": {"seen": "again"}}})
+        await stage.until(lambda: bool(stage.status.get("abort")) and not _share(stage, part))
+        part.ends(stage)
         await stage.until_phase("Healthy", "1")
 
-    outcome = play_routed(world(*STEPS, route=refusal.route(), replicas=REPLICAS), script, between=between)
+    run = play(
+        part.there, script, between=between, behind=Behind(settings=ENVOY), more_crds=(INGRESS_CRD,), settings=JOBS
+    )
 
-    assert outcome.run.violations == []
+    assert not run.violations, run.violations

@@ -21,7 +21,7 @@ LAG_S = 14.0
 """How long a proxy may still do what an object said before; the controller waits 15 s for those of Istio."""
 
 
-def _crd(kind: Kind) -> Manifest:
+def crd(kind: Kind) -> Manifest:
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     schema = {"type": "object", "properties": {"spec": free, "status": free}}
     version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -34,7 +34,7 @@ def _crd(kind: Kind) -> Manifest:
     }
 
 
-CRDS = (_crd(VIRTUAL_SERVICE), _crd(DESTINATION_RULE))
+CRDS = (crd(VIRTUAL_SERVICE), crd(DESTINATION_RULE))
 
 
 def virtual_service() -> Manifest:

@@ -288,7 +288,9 @@ def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it() ->
     assert isinstance(first, Patch)
     assert (list(first.body), first.leaves_watch) == ([GUARD, removal], False)
     assert [type(call) for call in second] == [Delete, Patch]
-    assert second[0] == Delete(kind=HTTP_ROUTE, name="cart-weights", uid="u", resource_version="5", namespace="shop")
+    assert second[0] == Delete(
+        kind=HTTP_ROUTE, name="cart-weights", uid="u", resource_version="5", namespace="shop", route=ROUTE
+    )
     assert isinstance(second[1], Patch)
     assert second[1].leaves_watch
     after = json_patch(route_manifest(version=7, **OWNING_MARKS), list(second[1].body))

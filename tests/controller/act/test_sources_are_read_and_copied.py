@@ -11,7 +11,7 @@ import pytest
 
 from rollouts.api.spec.parse import parse_rollout, parse_spec
 from rollouts.controller.act.calls import CreateCopy, ReadConfig, WriteStatus
-from rollouts.controller.act.performer import Performer
+from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.source_reads import read_source
 from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
 from rollouts.core.config.content import content_hash
@@ -246,8 +246,9 @@ def test_a_source_that_cannot_be_read_is_not_copied(source: Answer, failure: typ
     """A ReplicaSet that names a copy comes after the copy, so it does not come."""
 
     async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(failure, match=remedy):
+        with pytest.raises((CreationWriteRefused, failure), match=remedy) as refused:
             await performer.perform(world.target(), [COPY, STATUS])
+        assert isinstance(getattr(refused.value, "cause", refused.value), failure)
 
     assert paths(run(scenario, source)) == ["GET app-config"]
 
@@ -274,8 +275,9 @@ def test_a_copy_that_is_refused_is_told(refused: Response, failure: type[Excepti
     """Somebody reads it in the Rollout's condition, and does what it says: a right helps against no quota and no webhook."""
 
     async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(failure, match=remedy):
+        with pytest.raises((CreationWriteRefused, failure), match=remedy) as told:
             await performer.perform(world.target(), [COPY])
+        assert isinstance(getattr(told.value, "cause", told.value), failure)
 
     run(scenario, whole(), says(refused))
 

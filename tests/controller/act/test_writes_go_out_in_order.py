@@ -20,7 +20,7 @@ from rollouts.controller.act.calls import (
     RemoveRolloutAnnotation,
     WriteStatus,
 )
-from rollouts.controller.act.performer import Performer
+from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.render import render
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import RemoveAnnotation
@@ -108,7 +108,7 @@ def test_the_first_failure_stops_the_rest() -> None:
     """Any prefix of a decision is safe; a decision with a hole in it is not."""
 
     async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(ApiForbidden):
+        with pytest.raises(CreationWriteRefused, match="403 Forbidden"):
             await performer.perform(world.target(), [GROW, MAKE, STATUS])
 
     api = run(scenario, says(ok(8)), says(error(403, "Forbidden"))).api

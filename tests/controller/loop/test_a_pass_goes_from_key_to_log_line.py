@@ -13,9 +13,11 @@ from structlog.testing import capture_logs
 from rollouts.controller.act.events import EventSender
 from rollouts.controller.act.orphans import Orphans
 from rollouts.controller.loop.deferred import DeferredStatus
+from rollouts.controller.loop.stopped import with_help
 from rollouts.controller.loop.worker import POISONED_RETRY_S, Worker
 from rollouts.controller.observe.observer import Observation, Observer
 from rollouts.controller.workqueue.managed import ManagedServices
+from rollouts.errors import ApiForbidden
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import run_virtual
@@ -153,19 +155,38 @@ def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once() -> None:
         with capture_logs() as lines:
             await shell.passes(CART)
 
-        assert lines[0]["event"] == "reconcile_stopped"
-        assert lines[0]["reason"] == "ApiForbidden"
-        assert await shell.next_in_s() == pytest.approx(60.0, abs=0.1)
+        assert (lines[0]["event"], lines[0]["reason"]) == ("write_refused", "ApiForbidden")
+        assert await shell.next_in_s() == pytest.approx(10.0, abs=0.1), "then it is Stalled"
 
-    create, status = run(scenario, says(error(403, "Forbidden", "may not create replicasets")))
+    said = 'User "rollouts" cannot create resource "replicasets" in API group "apps" in the namespace "shop"'
+    create, status = run(scenario, says(error(403, "Forbidden", said)))
     patch = msgspec.json.decode(status.body)["status"]
     conditions = {condition["type"]: condition for condition in patch["conditions"]}
 
     assert create.method == "POST"
-    assert patch["phase"] == "Degraded"
-    assert conditions["Stalled"]["status"] == "True"
-    assert "may not create replicasets" in conditions["Stalled"]["message"]
-    assert "currentRevision" not in patch  # nothing is claimed that did not happen
+    assert conditions["RevisionRefused"]["status"] == "True"
+    assert conditions["RevisionRefused"]["message"].endswith("grant the controller create of replicasets.apps")
+    assert patch["waitingFor"]["reason"] == "ApiForbidden"
+
+
+@pytest.mark.parametrize(
+    ("said", "helps"),
+    [
+        ("exceeded quota: small, requested: pods=1", "raise the ResourceQuota, or delete what counts in it"),
+        (
+            'admission webhook "gate" denied the request: no',
+            "change what it names, or ask who runs that policy for an exemption",
+        ),
+        ("ValidatingAdmissionPolicy 'gate' denied request: no", "ask who runs that policy for an exemption"),
+        ("the namespace is being terminated", "the namespace is being terminated"),
+    ],
+)
+def test_behind_a_refusal_stands_what_helps(said: str, helps: str) -> None:
+    """Where the server's words tell who refuses; nothing is guessed elsewhere."""
+    error_said = ApiForbidden(f"POST /apis/apps/v1/namespaces/shop/replicasets: 403 Forbidden {said}")
+
+    assert with_help(error_said).endswith(helps)
+    assert with_help(ApiForbidden(f"words of ours: {said}")) == f"words of ours: {said}"
 
 
 def test_a_failed_write_is_tried_again_soon() -> None:

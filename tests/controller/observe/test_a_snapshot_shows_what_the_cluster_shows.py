@@ -59,7 +59,7 @@ def test_a_spec_that_cannot_be_read_is_a_value() -> None:
     seen = observed(arrange)
 
     assert isinstance(seen, Unreadable)
-    assert seen.status.stable_revision == "v1"
+    assert seen.snapshot.status.stable_revision == "v1"
     assert "spec.replicas" in [problem.path for problem in seen.problems]
 
 

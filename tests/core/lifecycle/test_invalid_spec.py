@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rollouts.core.decide import decide_invalid
+from rollouts.core.lifecycle.invalid_spec import spec_on_record
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
-from rollouts.core.model.status import Phase, RolloutStatus
+from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.status import Phase, RolloutStatus, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.errors import SpecProblem
-from tests.core.model import T0
+from tests.core.model import T0, World
 from tests.core.worlds import edited, reconciled, running, settled
 
 PROBLEMS = (SpecProblem("spec.replicas", "is negative"), SpecProblem("spec.strategy", "names nothing"))
 
 
-def _told(status: RolloutStatus) -> Decision:
-    return decide_invalid(status=status, generation=9, problems=PROBLEMS, now_s=T0 + 50)
+def _told(
+    status: RolloutStatus, *sets: ReplicaSet, all_seen: bool = True, given: Mapping[str, str] | None = None
+) -> Decision:
+    rollout = replace(running(Canary()).rollout, spec=spec_on_record(status), generation=9, annotations=given or {})
+    seen = Snapshot(now_s=T0 + 50, rollout=rollout, status=status, replica_sets=sets)
+    return decide_invalid(seen, problems=PROBLEMS, all_seen=all_seen)
+
+
+def _half_way() -> World:
+    return settled(edited(running(Canary(steps=(SetWeight(50), PauseUntilPromoted()))), revision="b"))
 
 
 def test_every_problem_is_in_the_condition_and_in_one_event() -> None:
@@ -32,7 +44,7 @@ def test_every_problem_is_in_the_condition_and_in_one_event() -> None:
 
 def test_nothing_is_done_about_it() -> None:
     """The running revision is left as it is, and so is all memory of the update."""
-    there = settled(edited(running(Canary(steps=(SetWeight(50), PauseUntilPromoted()))), revision="b"))
+    there = _half_way()
 
     decision = _told(there.status)
 
@@ -70,3 +82,61 @@ def test_a_mended_spec_goes_on_where_it_was() -> None:
 
     assert there.status.phase is Phase.HEALTHY
     assert {"InvalidSpec", "Stalled"}.isdisjoint({each.type for each in there.status.conditions})
+
+
+def test_it_is_what_the_rollout_waits_for() -> None:
+    """Since the spec became so; no progress deadline ends it."""
+    first = _told(running(Canary()).status).status.waiting_for
+    again = _told(_told(running(Canary()).status).status).status.waiting_for
+
+    assert first is not None
+    assert (first.reason, first.since_s, first.deadline_s) == (Reason.INVALID_SPEC, T0 + 50, None)
+    assert again == first
+
+
+def test_pods_are_counted() -> None:
+    """Those that there are, and not those of the last spec that was valid."""
+    there = _half_way()
+    sets = [replace(each, replicas=1, ready=1, available=0) for each in there.replica_sets]
+
+    status = _told(there.status, *sets).status
+
+    counts = (status.replicas, status.ready_replicas, status.available_replicas, status.updated_replicas)
+    assert counts == (len(sets), len(sets), 0, 1)
+    assert (status.selector, status.hpa_replicas) == (there.status.selector, there.status.hpa_replicas)
+
+
+def test_pods_that_cannot_be_seen_are_not_counted_as_gone() -> None:
+    """The counts stay until every ReplicaSet can be seen."""
+    there = _half_way()
+
+    status = _told(there.status, all_seen=False).status
+
+    assert status.replicas == there.status.replicas > 0
+
+
+def test_commands_are_put_on_record_if_status_alone_can_judge_them() -> None:
+    """An abort, a pause and a restart are done when the spec is repaired; what depends on the spec is refused."""
+    there = _half_way()
+
+    given = {"abort": "true", "pause": "true", "restart": "2026-11-21T10:00:00Z", "promote": "true", "retry": "true"}
+    status = _told(there.status, given=given).status
+
+    holds = {each.verb: each.refusal is None for each in status.commands}
+    refused = {each.verb: each.refusal.reason for each in status.commands if each.refusal is not None}
+    assert holds == {Verb.ABORT: True, Verb.PAUSE: True, Verb.RESTART: False, Verb.PROMOTE: False, Verb.RETRY: False}
+    assert refused[Verb.PROMOTE] is Reason.INVALID_SPEC
+    assert {"InvalidSpec", "InvalidCommand"} <= {each.type for each in status.conditions}
+
+
+def test_a_promotion_by_name_is_judged_once_the_spec_is_repaired() -> None:
+    """It may stay in Git, so the refusal must not stay with it; a `true` was given about something that nobody knows any more."""
+    there = _half_way()
+    by_name = {"promote": f"{there.status.current_revision}@full"}
+    status = _told(there.status, given=by_name).status
+    assert [each.refusal is not None for each in status.commands] == [True]
+
+    rollout = replace(there.rollout, annotations=by_name)
+    mended = settled(replace(there, rollout=rollout, status=status))
+
+    assert (mended.status.phase, mended.status.stable_revision) == (Phase.HEALTHY, "b")

@@ -21,6 +21,7 @@ from rollouts.ports import Request
 from rollouts.sim.network.gateway import ENVOY
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.storage.history import CommittedWrite
+from rollouts.traffic.nginx.settings import INGRESS_KINDS
 from tests.behaviour.analysed import TEMPLATE_NAME, analysis, template
 from tests.behaviour.routed import http_route, routed
 from tests.behaviour.scenarios import (
@@ -301,7 +302,7 @@ async def mended(play: Play) -> None:
     play.stage.edit({"spec": {"paused": False}})
 
 
-_KINDS = {each.kind: each for each in (SERVICE, ANALYSIS_TEMPLATE, HTTP_ROUTE)}
+_KINDS = {each.kind: each for each in (SERVICE, ANALYSIS_TEMPLATE, HTTP_ROUTE, *INGRESS_KINDS)}
 
 
 def _now_s() -> float:

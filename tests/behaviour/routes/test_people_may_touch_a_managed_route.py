@@ -186,6 +186,27 @@ def test_a_route_that_is_missing_does_not_hold_an_abort() -> None:
     assert outcome.users.shares["aborted"] == 0
 
 
+def test_a_route_made_again_by_hand_finds_the_pods_that_it_sends_requests_to() -> None:
+    """While it is missing, the aborted revision keeps its pods past their delay: what was live last may come back."""
+    kept: list[int] = []
+
+    async def script(stage: Stage, users: Users) -> None:
+        await at_a_quarter(stage)
+        delete(stage, HTTP_ROUTE, KEY.name)
+        stage.annotate("abort", "true")
+        await asyncio.sleep(60.0)
+        kept.append(stage.available("2"))
+        stage.cluster.apply(http_route(stable=50, canary=50))
+        await stage.until(lambda: stage.sizes()["2"] == 0)
+        kept.append(int(stored_share(stage)))
+
+    outcome = play_routed(world(*QUARTER), script, grace_s=GRACE_S)
+
+    assert outcome.run.violations == []
+    assert set(outcome.users.causes) <= {NOT_FOUND, NO_ENDPOINT}
+    assert kept == [1, 0]
+
+
 @pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
 def test_gitops_that_reverts_every_three_seconds_does_not_stop_it(settings: GatewaySettings) -> None:
     """F49: 100:0 comes back by force every 3 s, all the way. The update gets to its end, and no write answers to nothing."""

@@ -9,7 +9,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskService, PatchReplicaSet, ReleaseService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
-from rollouts.core.model.service_ref import ServiceRef
+from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceUnasked
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
@@ -191,7 +191,11 @@ def test_no_stable_pod_is_given_up_for_a_service_that_is_not_there(missing: str)
     assert sizes(there) == {"b": 4}
 
 
-LEADING = pytest.mark.parametrize(("strategy", "name"), [(ROUTED, "cart-canary"), (ROUTED, "cart"), (GREEN, "cart")])
+SUBSET = SubsetName("cart-rule", "canary")
+OF_A_RULE = replace(ROUTED, canary_service=SUBSET)
+LEADING = pytest.mark.parametrize(
+    ("strategy", "name"), [(ROUTED, "cart-canary"), (ROUTED, "cart"), (GREEN, "cart"), (OF_A_RULE, SUBSET)]
+)
 
 
 def _seeing(there: World, *services: Service) -> tuple[bool, list[ServiceRef]]:
@@ -209,7 +213,9 @@ def _aborted(strategy: Strategy) -> World:
 
 
 @LEADING
-def test_pods_leave_when_services_that_could_not_be_used_were_read_a_moment_ago(strategy: Strategy, name: str) -> None:
+def test_pods_leave_when_services_that_could_not_be_used_were_read_a_moment_ago(
+    strategy: Strategy, name: ServiceRef
+) -> None:
     """Somebody makes one by hand, or mends its selector; then it finds every pod, and no event tells that."""
     there = _aborted(strategy)
     of_others = service(name, selects_template=False)
@@ -224,7 +230,7 @@ def test_pods_leave_when_services_that_could_not_be_used_were_read_a_moment_ago(
 
 
 @LEADING
-def test_no_pod_leaves_before_the_slices_of_a_service_are_seen(strategy: Strategy, name: str) -> None:
+def test_no_pod_leaves_before_the_slices_of_a_service_are_seen(strategy: Strategy, name: ServiceRef) -> None:
     """As its user made it, it found every pod, and its slices may still show them: they are labelled after their Service."""
     there = _aborted(strategy)
     seen = there.services[name]

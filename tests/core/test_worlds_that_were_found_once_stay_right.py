@@ -59,3 +59,8 @@ def test_the_last_step_ends_at_0_replicas_before_the_services_change_roles() -> 
 def test_a_background_analysis_has_not_begun_when_the_stable_service_leads_to_the_new_revision() -> None:
     """It went there at 0 replicas, and all requests with it. The analysis waited forever for a share of the canary Service."""
     assert_comes_to_rest(played(measuring(21, 1), [("other steps", 0, 1), ("scaled to 0 and back", 5, 0)]))
+
+
+def test_a_weight_that_was_gone_back_from_is_not_written_again_after_0_replicas() -> None:
+    """No request has shown that the 0 of that time is live. The 100 from before was written again, past the 50 that holds (S7)."""
+    assert_comes_to_rest(played(measuring(22, 2), [("a run ends", 0, 5), ("scaled to 0 and back", 4, 0)]))

@@ -53,12 +53,13 @@ def effective_weight(seen: Snapshot) -> EffectiveWeight:
     return _range(percents, reaches=reaches or bool(seen.status.given_back), routes=routes)
 
 
-def known_weight(seen: Snapshot) -> EffectiveWeight:
-    """The range from status and from what the named routes said when they were read; nothing is assumed."""
-    percents, reaches = _recorded(seen.status.traffic)
+def written_percent(seen: Snapshot) -> WeightPercent:
+    """The largest share that status has as wanted, or that a named route said when it was read; nothing is assumed."""
     named = [each for each in seen.routes.values() if isinstance(each, RouteSeen) and each.named]
-    percents += tuple([each.split.share * 100 for each in named if each.split is not None])
-    return _range(percents, reaches=reaches, routes=named)
+    percents: list[WeightPercent] = [each.split.share * 100 for each in named if each.split is not None]
+    if seen.status.traffic is not None:
+        percents.append(seen.status.traffic.desired_percent)
+    return max(percents, default=0)
 
 
 def _recorded(traffic: Traffic | None) -> tuple[tuple[WeightPercent, ...], bool]:

@@ -198,13 +198,14 @@ def _within_capacity(ctx: PassContext, strategy: Canary, split: Split) -> Split:
     """`split`, limited so that no more traffic returns to the stable Service than its pods can take.
 
     They can take all of it when `replicas` − `maxUnavailable` are available and in its EndpointSlices. Otherwise each pod takes
-    its part of `replicas`, and the rest follows as pods come. The canary never gets more than its share that is known to be in
-    effect: a route that nobody has read yet raises nothing. Source: argo-rollouts issue 3372, flagger issue 635.
+    its part of `replicas`, and the rest follows as pods come. The canary never gets more than the routes say or are to say: what
+    may still be live from before raises nothing, nor does a route that nobody has read yet. Source: argo-rollouts issue 3372,
+    flagger issue 635.
     """
     replicas = ctx.spec.replicas
     if replicas == 0 or split.share * 100 >= ctx.effective_weight.most_percent:
         return split
-    now_share = Fraction(ctx.known_weight.most_percent) / 100  # never more than is possible
+    now_share = Fraction(ctx.written_percent) / 100
     if split.share >= now_share:
         return split
     service = ctx.services_seen.get(strategy.stable_service or "")

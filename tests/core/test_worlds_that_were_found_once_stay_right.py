@@ -62,5 +62,10 @@ def test_a_background_analysis_has_not_begun_when_the_stable_service_leads_to_th
 
 
 def test_a_weight_that_was_gone_back_from_is_not_written_again_after_0_replicas() -> None:
-    """No request has shown that the 0 of that time is live. The 100 from before was written again, past the 50 that holds (S7)."""
+    """No request has shown that the 0 of that time is live. The 100 from before was written again, past the 50 (S7)."""
     assert_comes_to_rest(played(measuring(22, 2), [("a run ends", 0, 5), ("scaled to 0 and back", 4, 0)]))
+
+
+def test_routes_are_dropped_from_the_spec_while_the_stable_service_leads_to_a_revision_without_pods() -> None:
+    """The release of the route waited for pods behind that Service, and the Service, as all others, waited for the release."""
+    assert_comes_to_rest(played(measuring(22, 6), [("scaled to 0 and back", 1, 0), ("another strategy", 0, 1)]))

@@ -163,8 +163,8 @@ def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: EffectiveWei
         return []
     if isinstance(intent, SwitchService):
         service = before.services.get(intent.name)
-        kept = {each.revision for each in before.replica_sets}
-        if isinstance(service, ServiceSeen) and service.revision not in kept:  # nothing can be lost of nothing
+        serving = {each.revision for each in before.replica_sets if each.available}
+        if isinstance(service, ServiceSeen) and service.revision not in serving:  # nothing can be lost of nothing
             return []
         message = f"Service {intent.name} changes while {before.status.given_back} may bring it requests"
         return [Violation("S2", message)]

@@ -138,13 +138,13 @@ def stands_still(ctx: PassContext) -> bool:
 
 
 def plan_standing_still(ctx: PassContext) -> Contribution:
-    """Grows the stable revision to `replicas`. Nothing shrinks, and a Service changes only if its revision no longer exists."""
+    """Grows the stable revision to `replicas`. Nothing shrinks; a Service changes only if its revision has no available pod."""
     stable = _stable(ctx)
     if stable is None:
         return Contribution()
     grown = resized(ctx, stable, replicas=max(stable.spec_replicas, ctx.spec.replicas))
-    kept = {each.revision for each in ctx.seen.replica_sets}
-    stranded = [each.name for each in _takers(ctx) if each.revision not in kept]
+    serving = {each.revision for each in ctx.seen.replica_sets if each.available}
+    stranded = [each.name for each in _takers(ctx) if each.revision not in serving]
     moves = moves_of(switch_to(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded)
     return Contribution(intents=(*(() if grown is None else (grown,)), *moves))
 

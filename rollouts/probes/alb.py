@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from rollouts.core.model.traffic import MatchKind, TextMatch
 from rollouts.ports import LiveQuestion
-from rollouts.probes.verdict import Entry, Judgement, RequestCondition, is_users, judged
+from rollouts.probes.verdict import Entry, Judgement, RequestCondition, Rules, judged
 from rollouts.traffic.alb.rules import HOST, USE_ANNOTATION
 
 RESOURCE_TAG = "ingress.k8s.aws/resource"
@@ -110,9 +110,8 @@ def judged_rules(listeners: Iterable[Listener], groups: Sequence[TargetGroup], q
     if not entries:
         return Judgement(False, f"no rule of its load balancer leads to Service {question.stable_service} yet")
     found = judged(entries, question.split, question.rules)
-    behind = [
-        each.where for each in entries if each.canary == 0 and each.stable > 0 and not is_users(each, question.rules)
-    ]
+    rules = Rules(question.rules)
+    behind = [each.where for each in entries if each.canary == 0 and each.stable > 0 and not rules.is_users(each)]
     if not found.live or not behind or question.split.share == 0 or _leads_there_directly(question):
         return found
     return Judgement(False, f"{_few(behind)}: leads to {question.stable_service} alone")

@@ -6,8 +6,10 @@ The entries that a proxy replaces as a whole are one `group`, so a group never h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -83,31 +85,144 @@ def judged(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid] = (
     Args:
         rules: of the route's object, in the version that says the split.
     """
-    problems = list(dict.fromkeys(_problems(entries, split, rules)))
+    problems = list(dict.fromkeys(_problems(entries, split, Rules(rules))))
     if problems:
         return Judgement(False, "; ".join(problems[:_SHOWN]) + ("; and more" if len(problems) > _SHOWN else ""))
     return Judgement(True, _not_compared(split))
 
 
-def is_users(entry: Entry, rules: Sequence[RuleSaid]) -> bool:
-    """Whether an entry does what a rule of the user's says, which is not a part of the split."""
-    rule = _rule_of(entry, rules)
-    return rule is not None and rule.users and _does(entry, rule)
+class Rules:
+    """The rules of a route's object, filed so that the one of an entry is found without a look at each of them."""
+
+    def __init__(self, rules: Sequence[RuleSaid]) -> None:
+        pairs = [(rule, request) for rule in rules for request in rule.requests]
+        pairs.sort(key=lambda pair: _rank(*pair), reverse=True)  # stable: of two alike the first
+        self._filed: dict[tuple[_Paths, _Condition | None], list[_Filed]] = {}
+        self._lengths: set[int] = set()
+        asked = [_Asked.of(request) for _, request in pairs]
+        often = Counter(condition for each in asked for condition in each.all)
+        for place, ((rule, request), each) in enumerate(zip(pairs, asked, strict=True)):
+            paths = _paths_of(request.path, below=rule.below)
+            if paths[0] == MatchKind.PREFIX:
+                self._lengths.add(len(paths[1]))
+            rarest = min(each.all, key=lambda one: often[one], default=None)
+            self._filed.setdefault((paths, rarest), []).append(_Filed(place, rule, request, each))
+
+    def of(self, entry: Entry) -> RuleSaid | None:
+        """The most specific rule that takes all requests of an entry; of two alike not the user's. None when no rule does.
+
+        So an entry of an older version that no rule of the object has any more belongs to the rule that gets its requests now,
+        and has to do what that rule does.
+        """
+        named = frozenset((each.name, each.query) for each in entry.conditions)
+        conditions: tuple[_Condition | None, ...] = (None, *entry.conditions, *named)
+        best: _Filed | None = None
+        for paths in self._paths_for(entry):
+            for condition in conditions:
+                for each in self._filed.get((paths, condition), ()):
+                    if best is not None and each.place > best.place:
+                        break
+                    if each.asked.are_of(entry.conditions, named) and _within(
+                        entry, each.request.path, below=each.rule.below
+                    ):
+                        best = each
+                        break
+        return best.rule if best is not None else None
+
+    def is_users(self, entry: Entry) -> bool:
+        """Whether an entry does what a rule of the user's says, which is not a part of the split."""
+        rule = self.of(entry)
+        return rule is not None and rule.users and _does(entry, rule)
+
+    def _paths_for(self, entry: Entry) -> Iterator[_Paths]:
+        """Where the rules are filed that may take the entry's paths."""
+        yield _ANY_PATH
+        if entry.path is None:
+            return
+        yield _BELOW
+        there = entry.path.value.rstrip("/")
+        match entry.path.kind:
+            case MatchKind.REGEX:
+                yield MatchKind.REGEX, ""
+                return
+            case MatchKind.EXACT:
+                yield MatchKind.EXACT, entry.path.value
+            case MatchKind.PREFIX:
+                pass
+        for length in self._lengths:
+            if length <= len(there) and there[length : length + 1] in ("", "/"):
+                yield MatchKind.PREFIX, there[:length]
+
+
+_Condition: TypeAlias = RequestCondition | tuple[str, bool]
+_Paths: TypeAlias = tuple[str, str]
+_ANY_PATH, _BELOW = ("any", ""), ("below", "")
+
+
+class _Asked(Struct, frozen=True):
+    """The conditions of a match but its path: those with a value, and the names of the others."""
+
+    exact: frozenset[RequestCondition]
+    named: frozenset[tuple[str, bool]]
+
+    @classmethod
+    def of(cls, match: RequestMatch) -> _Asked:
+        """As far as they can be compared."""
+        wanted = _conditions(match)
+        exact = frozenset(each for each in wanted if each.value is not None)
+        return cls(exact, frozenset((each.name, each.query) for each in wanted - exact))
+
+    @property
+    def all(self) -> tuple[_Condition, ...]:
+        """Each of them."""
+        return (*self.exact, *self.named)
+
+    def are_of(self, conditions: frozenset[RequestCondition], named: frozenset[tuple[str, bool]]) -> bool:
+        """Whether an entry with those conditions has them all."""
+        return self.exact <= conditions and self.named <= named
+
+
+class _Filed(Struct, frozen=True):
+    """One match of a rule; `place` is smaller for what is more specific."""
+
+    place: int
+    rule: RuleSaid
+    request: RequestMatch
+    asked: _Asked
+
+
+def _rank(rule: RuleSaid, request: RequestMatch) -> tuple[int, int, bool]:
+    count = (request.method is not None) + len(request.headers) + len(request.query)
+    return len(request.path.value) if request.path is not None else 0, count, not rule.users
+
+
+def _paths_of(path: TextMatch | None, *, below: bool) -> _Paths:
+    if path is None:
+        return _ANY_PATH
+    match path.kind:
+        case MatchKind.REGEX:
+            return MatchKind.REGEX, ""
+        case _ if below:
+            return _BELOW
+        case MatchKind.PREFIX:
+            return MatchKind.PREFIX, path.value.rstrip("/")
+        case MatchKind.EXACT:
+            return MatchKind.EXACT, path.value
 
 
 _SHOWN = 3  # problems in a message
 _IDLE = RequestCondition(IDLE_HEADER, IDLE_VALUE)
 
 
-def _problems(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid]) -> Iterator[str]:
+def _problems(entries: Sequence[Entry], split: Split, rules: Rules) -> Iterator[str]:
     if not entries:
         yield "it does not have the route yet"
-    judged_entries: list[Entry] = []
+    judged_entries: dict[str, list[Entry]] = {}
     for entry in entries:
-        if is_users(entry, rules):
+        rule = rules.of(entry)
+        if rule is not None and rule.users and _does(entry, rule):
             continue
-        rule = _rule_of(entry, rules)
-        judged_entries.append(entry)
+        judged_entries.setdefault(entry.group, []).append(entry)
         if entry.unknown:
             yield f"{entry.where}: {entry.unknown}"
         if _IDLE in entry.conditions:
@@ -115,33 +230,13 @@ def _problems(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid])
         yield from _weight_problems(entry, split)
         yield from _mirror_problems(entry, split, own=rule.copied_percents if rule is not None else ())
     for group in _groups(entries):
-        yield from _lacks([each for each in judged_entries if each.group == group], group, split)
+        yield from _lacks(judged_entries.get(group, []), group, split)
 
 
 def _groups(entries: Sequence[Entry]) -> Sequence[str]:
     """The groups that must have the split: not a listener that only redirects, for example to HTTPS, unless there is no other."""
     leading = dict.fromkeys(each.group for each in entries if not each.redirects)
     return list(leading or dict.fromkeys(each.group for each in entries))
-
-
-def _rule_of(entry: Entry, rules: Sequence[RuleSaid]) -> RuleSaid | None:
-    """The most specific rule that takes all requests of an entry; of two alike not the user's. None when no rule does.
-
-    So an entry of an older version that no rule of the object has any more belongs to the rule that gets its requests now, and
-    has to do what that rule does.
-    """
-    found: RuleSaid | None = None
-    best = (-1, -1, False)
-    for rule in rules:
-        for request in rule.requests:
-            rank = (len(request.path.value) if request.path is not None else 0, _count(request), not rule.users)
-            if rank > best and _is_for(entry, request) and _within(entry, request.path, below=rule.below):
-                found, best = rule, rank
-    return found
-
-
-def _count(request: RequestMatch) -> int:
-    return (request.method is not None) + len(request.headers) + len(request.query)
 
 
 def _within(entry: Entry, path: TextMatch | None, *, below: bool) -> bool:
@@ -212,12 +307,7 @@ def _share(entry: Entry) -> Fraction:
 
 def _is_for(entry: Entry, match: RequestMatch) -> bool:
     """Whether the entry has all conditions of the match but its path, as far as the two can be compared."""
-    wanted = _conditions(match)
-    if not wanted:
-        return True  # a match by path or cookie, which proxies write in many ways
-    exact = {each for each in wanted if each.value is not None}
-    named = {(each.name, each.query) for each in wanted - exact}
-    return exact <= entry.conditions and named <= {(each.name, each.query) for each in entry.conditions}
+    return _Asked.of(match).are_of(entry.conditions, frozenset((each.name, each.query) for each in entry.conditions))
 
 
 def _conditions(match: RequestMatch) -> frozenset[RequestCondition]:

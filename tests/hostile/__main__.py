@@ -1,29 +1,71 @@
-"""Looks for inputs that take long: `python -m tests.hostile --inputs 100000`. It changes the slowest of each entry point."""
+"""Looks for inputs that take long: `python -m tests.hostile --inputs 100000`.
+
+It changes the short inputs of each surface that cost most for their length, and then lets the costliest grow to the length that
+comes in. A line for each surface is printed when it is done; exit code 1 for an error that is no refusal.
+"""
 
 from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from tests.hostile.entry_points import ENTRY_POINTS, EntryPoint
 
 KEPT = 6
-LENGTHS = (16, 200, 2_000, 20_000)
+SHORT = (16, 60, 200, 800)
+"""Characters of the inputs that are changed: what costs more than its length shows there, and a try takes 0.1 ms."""
+
+SLOW_S = 0.02
+ENOUGH_S = 2.0
+"""A growing input that takes so long grows no more."""
+
 PIECES = (
     *"{}[]()\"'`\\,:.-+190a \n\t#é²\x00\ud800=*?|;",
     *("{{", "}}", "e9", "1e999", "null", "true", "args.a", "by", "=~", "..", "??", "&&", "not ", "in ", "1h", "<<"),
 )
 
 
-def cpu_s(entry: EntryPoint, given: str) -> float:
-    """CPU seconds; an error that is no refusal ends the search with its input."""
+class Broken(Exception):
+    """An error that is no refusal."""
+
+
+class Progress:
+    """A bar on a terminal, nothing elsewhere."""
+
+    def __init__(self, inputs: int) -> None:
+        self._inputs = inputs
+        self._done = 0
+        self._drawn_s = 0.0
+        self._is_terminal = sys.stderr.isatty()
+
+    def step(self, name: str, worst_s: float) -> None:
+        """Counts one input, and draws now and then."""
+        self._done += 1
+        now_s = time.monotonic()
+        if self._is_terminal and now_s > self._drawn_s + 0.1:
+            self._drawn_s = now_s
+            filled = min(30, 30 * self._done // max(1, self._inputs))
+            bar = "#" * filled + "." * (30 - filled)
+            print(f"\r\033[K[{bar}] {self._done:,} inputs, {name}: {1000 * worst_s:.2f} ms", end="", file=sys.stderr)
+
+    def clear(self) -> None:
+        """Takes the bar off."""
+        if self._is_terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def cpu_s(entry: EntryPoint, given: object) -> float:
+    """CPU seconds. Raises: Broken."""
     began_s = time.process_time()
     try:
         entry.call(given)
     except Exception as error:
-        raise SystemExit(f"{entry.name}: {error!r} for {given[:200]!r}… ({len(given)} characters)") from error
+        shown = f"{given[:200]!r}… ({len(given)} characters)" if isinstance(given, str | bytes) else "its input"
+        raise Broken(f"{entry.name}: {error!r} for {shown}") from error
     return time.process_time() - began_s
 
 
@@ -42,39 +84,83 @@ def changed(text: str, rng: random.Random, most: int) -> str:
             text = text + text
         case _:
             text = text[:at] + rng.choice(PIECES) * rng.choice((2, 50, 500)) + text[end:]
-    return text[: min(most, max(LENGTHS))]
+    return text[:most]
 
 
-def searched(entry: EntryPoint, inputs: int, rng: random.Random) -> tuple[float, str]:
-    """The slowest input for its length, and its CPU seconds, made as long as it may be in the end."""
-    pool = [(cpu_s(entry, given), given) for given in (entry.make(min(size, entry.most)) for size in LENGTHS)]
+def _for_its_length(each: tuple[float, str]) -> float:
+    return each[0] / (len(each[1]) + 50)
+
+
+def searched(entries: Sequence[EntryPoint], inputs: int, rng: random.Random, bar: Progress) -> list[str]:
+    """The short inputs of a surface that cost most for their length."""
+    entry = entries[0]
+    most = min(entry.most, max(SHORT))
+    pool = [(cpu_s(entry, text), text) for each in entries for size in SHORT for text in [each.make(min(size, most))]]
+    known = {text for _, text in pool}
     for _ in range(inputs):
-        _, given = rng.choice(pool)
-        given = changed(given, rng, entry.most)
-        pool.append((cpu_s(entry, given), given))
-        pool = (
-            sorted(pool, key=lambda each: each[0] / (len(each[1]) + 200), reverse=True)[:KEPT]
-            + sorted(pool, reverse=True)[:2]
-        )
-    return max((cpu_s(entry, given), given) for _, given in pool)
+        text = changed(rng.choice(pool)[1], rng, most)
+        if text not in known:
+            took_s = cpu_s(entry, text)
+            if took_s / (len(text) + 50) > min(map(_for_its_length, pool)):
+                took_s = min(took_s, cpu_s(entry, text))  # not what the machine did meanwhile
+            pool = sorted([*pool, (took_s, text)], key=_for_its_length, reverse=True)[:KEPT]
+            known = {each for _, each in pool}
+        bar.step(entry.name, pool[0][0])
+    return [text for _, text in pool]
 
 
-def main() -> None:
-    """Prints the slowest input of each entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=10_000)
+def grown(entry: EntryPoint, text: str) -> Iterator[tuple[float, str]]:
+    """The text, repeated to four times its length and so on up to the length that comes in, with its CPU seconds."""
+    size = max(1, len(text))
+    while True:
+        size = min(size, entry.most)
+        given = (text * (size // max(1, len(text)) + 1))[:size]
+        took_s = cpu_s(entry, given)
+        yield (min(took_s, cpu_s(entry, given)) if took_s > SLOW_S / 2 else took_s), given
+        if size == entry.most or took_s > ENOUGH_S:
+            return
+        size *= 4
+
+
+def surfaces(only: str) -> Mapping[str, Sequence[EntryPoint]]:
+    """The entry points that take texts, by the function that reads them."""
+    textual = [each for each in ENTRY_POINTS if each.surface and only in each.name]
+    return {name: tuple(group) for name, group in groupby(textual, key=lambda each: each.surface)}
+
+
+def line(worst_s: float, size: int, inputs: int, name: str) -> str:
+    """Of the table."""
+    return f"{'*' if worst_s > SLOW_S else ' '} {1000 * worst_s:9.2f} ms  {size:9,}  {inputs:8,}  {name}"
+
+
+def main() -> int:
+    """Prints the slowest input of each surface, as it is found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=10_000, help="how many texts are tried, of all surfaces together")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="only surfaces with this in their name")
     asked = parser.parse_args()
-    textual = [each for each in ENTRY_POINTS if isinstance(each.make(4), str)]
+    found = surfaces(asked.only)
+    listed = [each for each in ENTRY_POINTS if not each.surface and asked.only in each.name]
     rng = random.Random(asked.seed)  # noqa: S311 - the same search again for the same seed
-    found = [(*searched(each, asked.inputs // len(textual), rng), each.name) for each in textual]
-    for took_s, given, name in sorted(found, reverse=True):
-        print(f"{1000 * took_s:8.2f} ms  {len(given):7} characters  {name}: {given[:50]!r}")
-    others = [each for each in ENTRY_POINTS if each not in textual]
-    for entry in others:
+    bar, broken = Progress(asked.inputs), 0
+    print(f"  {'worst':>9} CPU  {'size':>9}  {'inputs':>8}  surface (* more than {1000 * SLOW_S:.0f} ms)", flush=True)
+    for entry in listed:
         given = entry.make(entry.most)
-        print(f"{1000 * min(map(partial(cpu_s, entry), [given] * 2)):8.2f} ms  {entry.most:7} items       {entry.name}")
+        print(line(min(cpu_s(entry, given) for _ in range(3)), entry.most, 3, entry.name), flush=True)
+    for name, entries in found.items():
+        try:
+            texts = searched(entries, asked.inputs // max(1, len(found)), rng, bar)
+            starts = {*texts, *(each.make(min(max(SHORT), each.most)) for each in entries)}
+            worst_s, given = max(each for text in sorted(starts) for each in grown(entries[0], text))
+            said = line(worst_s, len(given), asked.inputs // max(1, len(found)), f"{name}: {given[:50]!r}")
+        except Broken as error:
+            broken += 1
+            said = f"! {error}"
+        bar.clear()
+        print(said, flush=True)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -55,12 +55,14 @@ class EntryPoint:
         make: an input of that size; several ways of being hostile have several entry points.
         read: what is done with it.
         most: the largest size that comes in: characters of a text, or items of a list.
+        surface: the same for all entry points that read texts with one function; "" for one that reads no text.
     """
 
     name: str
     make: Callable[[int], Any]
     read: Callable[[Any], object]
     most: int
+    surface: str = ""
 
     def call(self, given: Any) -> None:
         """Reads it; a refusal is an answer."""
@@ -76,7 +78,7 @@ QUERY = 16_384
 
 def texts(name: str, read: Callable[[str], object], most: int, *units: str) -> list[EntryPoint]:
     """An entry point for each text that is a unit, many times."""
-    return [EntryPoint(f"{name} of {unit!r}", partial(_repeated, unit), read, most) for unit in units]
+    return [EntryPoint(f"{name} of {unit!r}", partial(_repeated, unit), read, most, name) for unit in units]
 
 
 def _repeated(unit: str, size: int) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from rollouts.core.decide import decide
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Phase
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, snapshot
+from tests.core.worlds import one
 
 FOR_A_PERSON = {
     (Phase.PAUSED, Reason.PROMOTION_NEEDED),
@@ -32,5 +35,23 @@ def assert_is_an_end(end: World) -> None:
     reason = None if status.waiting_for is None else status.waiting_for.reason
     if (status.phase, reason) != (Phase.HEALTHY, None) and (status.phase, reason) not in FOR_A_PERSON:
         assert reason is Reason.PODS_NOT_AVAILABLE, f"it stays {status.phase}: {status.waiting_for}"
-        assert end.bad, f"all pods become ready, and it stays {status.phase}: {status.waiting_for}"
+        finished = status.abort is not None or status.stable_revision == status.current_revision
+        assert finished or not end.rollout.spec.progress_deadline_abort, f"no deadline aborts it: {status.waiting_for}"
+        needed = status.stable_revision if status.abort is not None else status.current_revision
+        assert needed in end.bad, f"pods of {needed} become ready, and it stays {status.phase}: {status.waiting_for}"
+    if status.phase is Phase.ABORTED and status.stable_revision not in end.bad:
+        assert_stable_serves(end)
     assert_comes_to_rest(end)
+
+
+def assert_stable_serves(end: World) -> None:
+    """After an abort the stable revision has all pods and all requests."""
+    status, spec = end.status, end.rollout.spec
+    stable = one(end, status.stable_revision)
+    assert stable.available == spec.replicas, f"{stable.available} of {spec.replicas} pods of {stable.revision}"
+    serving = spec.strategy.serving_service
+    if serving is not None and spec.replicas:
+        shown = {revision for revision, count in end.services[serving].ready_by_revision.items() if count}
+        assert shown == {stable.revision}, f"Service {serving} shows {shown}"
+    whole = Fraction(1 if status.pong_is_stable else 0)
+    assert all(split.share == whole for split in end.planes.values()), f"routes bring {end.planes}"

@@ -5,10 +5,12 @@ They are void where pods fail or where `replicas` changes: then less is there fo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
 from rollouts.core.model.rollout import BlueGreen, Canary
+from rollouts.core.model.service_ref import ServiceRef
 from tests.core.model import World, snapshot
 from tests.invariants.violation import Violation, limits
 
@@ -40,17 +42,22 @@ def each_share_meets_pods(there: World) -> list[Violation]:
     _, unavailable = limits(snapshot(there))
     violations = []
     for name, split in there.planes.items():
-        canary_share = split.share
-        for service_name, share in (
-            (strategy.canary_service, canary_share),
-            (strategy.stable_service, 1 - canary_share),
-        ):
-            if not share or service_name is None:
+        for service, share in ((strategy.canary_service, split.share), (strategy.stable_service, 1 - split.share)):
+            if not share or service is None:
                 continue
-            revision = there.services[service_name].revision
-            ready = sum(each.ready for each in there.pods if revision in ("", each.revision))
+            pods = _endpoints(there, service)
             needed = max(1, -(-spec.replicas * share // 1) - unavailable)
-            if ready < needed:
-                message = f"{name} brings {share} to {service_name} ({revision}), {ready} of {needed} pods are ready"
-                violations.append(Violation("S1", message))
+            if pods < needed:
+                violations.append(
+                    Violation("S1", f"{name} brings {share} to {service}, which has {pods} of {needed} pods")
+                )
     return violations
+
+
+def _endpoints(there: World, name: ServiceRef) -> int:
+    """Ready pods that a Service leads to: those in its EndpointSlices, once these are watched, that are still there."""
+    service = there.services[name]
+    ready = Counter(each.revision for each in there.pods if each.ready)
+    if not service.watched:
+        return ready.total() if not service.revision else ready[service.revision]
+    return sum(min(count, ready[revision]) for revision, count in service.ready_by_revision.items())

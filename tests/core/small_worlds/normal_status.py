@@ -120,11 +120,14 @@ STATUS_KEPT = (
     "current_revision", "stable_revision", "revision_number", "strategy_hash", "step_index", "attempt", "weight_percent",
     "elsewhere", "pong_is_stable", "active_revision", "preview_revision", "gate_passed", "injection",
 )  # fmt: skip
-STATUS_DROPPED = (
-    "phase", "message", "observed_generation", "replicas", "updated_replicas", "updated_ready_replicas",
-    "updated_available_replicas", "ready_replicas", "available_replicas", "hpa_replicas", "selector", "authors",
+STATUS_DROPPED = ("phase", "message", "observed_generation", "hpa_replicas", "selector", "authors")
+"""For people and autoscalers; each pass works them out."""
+
+STATUS_COUNTS = (
+    "replicas", "updated_replicas", "updated_ready_replicas", "updated_available_replicas", "ready_replicas",
+    "available_replicas",
 )  # fmt: skip
-"""For people and autoscalers; each pass works them out. The counts matter where the progress deadline aborts (`_counts`)."""
+"""Compared with those of the next pass by the clock of the progress deadline: kept where that aborts."""
 
 STATUS_NOT_HERE = ("given_back", "restarted_at_s", "evicting_since_s", "analyses", "autoscaling")
 """No small world has these so far: they would need their own argument."""
@@ -229,6 +232,8 @@ def normal_status(there: World, frame: Frame) -> tuple[RolloutStatus]:
     status = there.status
     assert_not_here(status, RolloutStatus(), STATUS_NOT_HERE)
     values: dict[str, Any] = {name: getattr(status, name) for name in STATUS_KEPT}
+    if frame.bounds.progress_s:
+        values |= {name: getattr(status, name) for name in STATUS_COUNTS}
     for name, shape in STATUS_SHAPED.items():
         values[name] = shape(getattr(status, name), frame)
     return (RolloutStatus(**values),)

@@ -9,18 +9,16 @@ from tests.core.model import World, snapshot
 from tests.core.small_worlds.ends import assert_is_an_end
 from tests.core.small_worlds.moves import BY_THEMSELVES, PASS, TIME, moved_by
 from tests.core.small_worlds.normal_form import NormalForm
-from tests.core.small_worlds.search import FoundError, broken_in
-from tests.core.small_worlds.world_list import ALL
+from tests.core.small_worlds.search import FoundError, SmallWorld, broken_in
 
 FAIR_STEPS = 1_000
 
 
-def assert_path_is_safe(name: str, path: Iterable[str]) -> None:
+def assert_path_is_safe(small: SmallWorld, path: Iterable[str]) -> None:
     """Every decision on the path holds to the invariants, and the fair run from its end comes to rest.
 
     It is played in the world as it is: nothing is normalized. So a test of it stays true when the normal form changes.
     """
-    small = ALL[name]
     there = small.start()
     assert broken_in(small, there) == []
     for move in path:
@@ -60,7 +58,7 @@ def as_a_test(name: str, found: FoundError) -> str:
         f"def test_…() -> None:\n"
         f'    """{found.rule}: …"""\n'
         f"    assert_path_is_safe(\n"
-        f'        "{name}",\n'
+        f'        ALL["{name}"],\n'
         f"        [\n{moves}        ],\n"
         f"    )\n"
     )

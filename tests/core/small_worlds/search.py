@@ -212,7 +212,7 @@ class _Search:
                 run.pop()
             elif steps[here] == -1:
                 circle = run[run.index(here) :]
-                raise FoundError("no end", f"a fair run comes back after {len(circle)} moves", self._path(here))
+                raise FoundError("no end", f"a fair run comes back after {len(circle)} moves", self._path(min(circle)))
             length = steps[here]
             for each in reversed(run):
                 length += 1

@@ -27,11 +27,18 @@ from tests.core.small_worlds.normal_form import (
     NormalForm,
     as_if_asked_now,
 )
-from tests.core.small_worlds.normal_status import STATUS_DROPPED, STATUS_KEPT, STATUS_NOT_HERE, STATUS_SHAPED
-from tests.core.small_worlds.world_list import QUICK
+from tests.core.small_worlds.normal_status import (
+    STATUS_COUNTS,
+    STATUS_DROPPED,
+    STATUS_KEPT,
+    STATUS_NOT_HERE,
+    STATUS_SHAPED,
+)
+from tests.core.small_worlds.world_list import ALL, QUICK
 from tests.core.worlds import later
 
-STEPS = 5_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 250
+DEEP = os.environ.get("ROLLOUTS_DEEP") == "1"
+STEPS = 5_000 if DEEP else 250
 WALK = 60  # moves; then it begins again
 FAR = 10**6
 """Where versions begin in worlds as they are: the names of pods sort by age as long as their numbers have the same digits."""
@@ -50,12 +57,12 @@ def test_every_field_of_a_world_has_a_line() -> None:
 
 def test_every_field_of_status_has_a_line() -> None:
     """Status is the only memory: a field that is dropped may be a decision that is lost."""
-    said = [*STATUS_KEPT, *STATUS_DROPPED, *STATUS_NOT_HERE, *STATUS_SHAPED]
+    said = [*STATUS_KEPT, *STATUS_DROPPED, *STATUS_COUNTS, *STATUS_NOT_HERE, *STATUS_SHAPED]
 
     assert sorted(said) == sorted(RolloutStatus.__struct_fields__)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", ALL if DEEP else QUICK)
 def test_a_world_and_its_normal_form_decide_and_move_alike(name: str) -> None:
     """The writes, which of them is first, and what status remembers; then the world after each move."""
     assert unlike(name, steps=STEPS) is None
@@ -92,7 +99,7 @@ def unlike(name: str, *, steps: int) -> str | None:
     """What a world and its normal form do otherwise, on random walks of so many moves in all; None when nothing is."""
     random = Random(name)  # noqa: S311
     form = NormalForm()
-    there = start = replace(QUICK[name].start(), version=FAR)
+    there = start = replace(ALL[name].start(), version=FAR)
     for step in range(steps):
         if step % WALK == 0:
             there = start

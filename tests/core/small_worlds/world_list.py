@@ -19,9 +19,10 @@ from tests.core.worlds import edited, later, running
 RATIO = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart", canary_service="cart-canary")
 BLUE_GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 BY_TIME = replace(BLUE_GREEN, auto_promotion_enabled=True, auto_promotion_s=10.0, scale_down_delay_s=5.0)
+ROUTING = TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),))
 ROUTE = Canary(
     steps=(SetWeight(50), Pause(5)),
-    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
+    traffic_routing=ROUTING,
     stable_service="cart",
     canary_service="cart-canary",
 )
@@ -68,4 +69,24 @@ QUICK: Mapping[str, SmallWorld] = {
     "ping-pong 1, a command": small_world(PING_PONG, 1, COMMAND, ceiling=6_000),
 }
 
-ALL = {**QUICK}
+DYNAMIC = replace(ROUTE, traffic_routing=replace(ROUTING, dynamic_stable_scale=True))
+MORE: Mapping[str, SmallWorld] = {
+    "route 1, a failure": small_world(ROUTE, 1, FAILURE, ceiling=100_000),
+    "route 1, a scale": small_world(ROUTE, 1, SCALE, ceiling=100_000),
+    "ping-pong 1, an edit": small_world(PING_PONG, 1, EDIT, ceiling=100_000),
+    "blue-green 2, stable bad": small_world(BY_TIME, 2, bad="a", ceiling=100_000),
+    "ratio 2, stable bad, a command": small_world(RATIO, 2, COMMAND, bad="a", ceiling=100_000),
+    "dynamic 2, a command": small_world(DYNAMIC, 2, COMMAND, ceiling=100_000),
+    "dynamic 2, an edit": small_world(DYNAMIC, 2, EDIT, ceiling=100_000),
+    "ratio 2, a deadline that aborts, a failure": small_world(
+        RATIO, 2, FAILURE, ceiling=100_000, progress_deadline_s=60.0, progress_deadline_abort=True
+    ),
+    "ratio 2, bad, a deadline that aborts": small_world(
+        RATIO, 2, COMMAND, bad="b", ceiling=100_000, progress_deadline_s=60.0, progress_deadline_abort=True
+    ),
+    "ratio 2, slow pods, a failure": small_world(RATIO, 2, FAILURE, ceiling=100_000, min_ready_s=5),
+    "blue-green 1, slow pods, a command": small_world(BLUE_GREEN, 1, COMMAND, ceiling=100_000, min_ready_s=5),
+}
+"""What the quick lane has no time for."""
+
+ALL = {**QUICK, **MORE}

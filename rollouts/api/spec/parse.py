@@ -64,9 +64,16 @@ from rollouts.core.model.steps import (
 )
 from rollouts.core.model.traffic import RequestMatch
 from rollouts.errors import SpecInvalid, SpecProblem
+from rollouts.objects import VALUES_MAX, has_more_parts, has_more_values
 
 _T = TypeVar("_T")
 _DEFAULT_LIMIT: IntOrPercent = Percent(25)
+
+
+TOO_MANY_VALUES = (
+    f"has more than {VALUES_MAX:,} fields and entries of lists, and reading them would hold up other Rollouts: keep what is that "
+    "long in a ConfigMap, or in one text"
+)
 
 
 def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
@@ -183,6 +190,8 @@ def warm_up() -> None:
 
 
 def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
+    if has_more_values(spec) if isinstance(spec, bytes) else has_more_parts(spec):
+        raise SpecInvalid((SpecProblem("spec", TOO_MANY_VALUES),))
     if isinstance(spec, bytes):
         try:
             spec = from_json(spec)

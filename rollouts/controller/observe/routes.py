@@ -39,7 +39,7 @@ from rollouts.core.model.traffic import (
 from rollouts.errors import Unroutable
 from rollouts.manifests.own_route import is_made, why_anew
 from rollouts.manifests.ownership import BESIDE, ROUTER
-from rollouts.objects import Key, Kind, Manifest, is_deeper
+from rollouts.objects import VALUES_MAX, Key, Kind, Manifest, has_more_values, is_deeper
 from rollouts.ports import DataPlanes
 from rollouts.traffic.codec import Context, Destination, Objects, Provider, Target
 from rollouts.traffic.gateway_api.features import features_of_class
@@ -361,6 +361,10 @@ class RouteReader:
 
 def _shallow_manifest(kind: Kind, seen: RouteObject) -> Manifest:
     """Raises: Unroutable, for one that the recursive codecs cannot follow; no router's kind has half as many levels."""
+    if any(has_more_values(bytes(each)) for each in (seen.spec, seen.status)):
+        raise Unroutable(
+            f"{seen.metadata.name} has more than {VALUES_MAX:,} fields and entries of lists in its spec or its status; split it"
+        )
     try:
         manifest: Manifest | None = manifest_of(kind, seen)
     except RecursionError:

@@ -284,7 +284,7 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         _refer,
         1_024,
     ),
-    EntryPoint("containers with sources", _pod("envFrom", lambda n: {"secretRef": {"name": f"c{n}"}}), _refer, 20_000),
+    EntryPoint("containers with sources", _pod("envFrom", lambda n: {"secretRef": {"name": f"c{n}"}}), _refer, 3_300),
     EntryPoint(
         "volumes",
         lambda size: {"spec": {"containers": [], "volumes": [{"configMap": {"name": f"c{n}"}} for n in range(size)]}},

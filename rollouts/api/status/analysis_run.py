@@ -11,12 +11,16 @@ from typing import Any
 
 from rollouts.api.status.reader import FieldMissing, Reader
 from rollouts.api.times import time_or_none
+from rollouts.api.v1alpha1.analysis_template import KEPT_MAX, METRICS_MAX
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.objects import Manifest
 
 MESSAGE_MAX = 1_024
 """Characters of each message: there are up to 1,000 of a metric, and an object of the API server holds 1.5 MB."""
+
+STATUS_VALUES_MAX = 30_000
+"""Fields and entries of lists: the controller writes no status with more, so one is somebody else's, and is not read."""
 
 _COUNTS = (
     *("count", "successful", "failed", "inconclusive", "error"),
@@ -42,6 +46,8 @@ def run_status_to_wire(status: RunStatus) -> Manifest:
 def read_run_status(wire: Mapping[str, Any] | None, *, latest: int | None = None) -> tuple[RunStatus, tuple[str, ...]]:
     """The status, and what could not be read: one sentence with a path for each. None and {} are a new run's.
 
+    No run has more results than METRICS_MAX, or more measurements of one than KEPT_MAX: what is more is not looked at.
+
     Args:
         latest: so many measurements of each metric are enough; None for all.
     """
@@ -50,7 +56,7 @@ def read_run_status(wire: Mapping[str, Any] | None, *, latest: int | None = None
     read = RunStatus(
         phase=status.word("phase", AnalysisPhase, AnalysisPhase.PENDING),
         message=status.text("message"),
-        results=status.parts("metricResults", partial(_result_from_wire, latest=latest)),
+        results=status.parts("metricResults", partial(_result_from_wire, latest=latest), most=METRICS_MAX),
         started_at_s=status.time("startedAt"),
         completed_at_s=status.time("completedAt"),
     )
@@ -96,7 +102,7 @@ def _summary(results: Iterable[MetricResult]) -> Manifest:
 
 
 def _result_from_wire(result: Reader, *, latest: int | None) -> MetricResult:
-    measurements = result.parts("measurements", _measurement_from_wire, latest=latest)
+    measurements = result.parts("measurements", _measurement_from_wire, latest=KEPT_MAX if latest is None else latest)
     if not result.absent("measurements") and not measurements:
         raise FieldMissing("measurements")
     return MetricResult(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from fractions import Fraction
+from itertools import islice
 from typing import Any, TypeVar
 
 from rollouts.api.times import parse_time
@@ -125,18 +126,21 @@ class Reader:
             return self._default(name, "an object", None)
         return self._whole(f"{self._path}.{name}", value, read)
 
-    def parts(self, name: str, read: Callable[[Reader], _T], *, latest: int | None = None) -> tuple[_T, ...]:
+    def parts(
+        self, name: str, read: Callable[[Reader], _T], *, latest: int | None = None, most: int | None = None
+    ) -> tuple[_T, ...]:
         """The values that `read` makes of a list's entries, without those that cannot be read.
 
         Args:
             latest: only so many entries at the end are looked at; None for all.
+            most: of these only so many at the beginning; None for all.
         """
         value = self._wire.get(name)
         if not isinstance(value, list):
             return self._default(name, "a list", ())
         found = []
         begin = 0 if latest is None else max(0, len(value) - latest)
-        for index, entry in enumerate(value[begin:], begin):
+        for index, entry in enumerate(islice(value, begin, None if most is None else begin + most), begin):
             path = f"{self._path}.{name}[{index}]"
             if not isinstance(entry, Mapping):
                 self._problems.append(f"{path}: is not an object")

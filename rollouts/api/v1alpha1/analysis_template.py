@@ -402,6 +402,9 @@ class MetricWire(Wire):
     provider: MetricSourceWire | None = Field(None, description="Where the numbers come from.")
 
 
+KEPT_MAX = 1000
+"""Measurements of a metric: all of them are in the status, and an object of the API server has its limits."""
+
 METRICS_MAX = 64
 Metrics = Annotated[list[MetricWire], Field(max_length=METRICS_MAX)]
 TemplateArguments = Annotated[list[TemplateArgument], Field(max_length=64)]

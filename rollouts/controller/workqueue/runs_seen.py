@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from rollouts.api.spec.analysis.run import parse_run
-from rollouts.api.status.analysis_run import read_run_status
+from rollouts.api.status.analysis_run import STATUS_VALUES_MAX, read_run_status
 from rollouts.api.times import time_or_0
 from rollouts.cluster.decoding import UnreadableObject, json_object
 from rollouts.cluster.structs import AnalysisRunObject, Metadata
@@ -22,6 +22,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.errors import SpecInvalid
 from rollouts.manifests.analysis_run import gate_of
 from rollouts.manifests.ownership import REVISION
+from rollouts.objects import has_more_values
 
 KEPT_MAX = 10_000  # runs, 1 KB each
 MESSAGE_MAX = 300  # characters: it becomes a part of one line in status
@@ -55,7 +56,8 @@ def unread(run: UnreadableObject) -> RunSeen:
 
 
 def _read(run: AnalysisRunObject, known: RunSeen | None) -> RunSeen:
-    status, _ = read_run_status(json_object(bytes(run.status)), latest=1)
+    raw = bytes(run.status)
+    status, _ = read_run_status({} if has_more_values(raw, most=STATUS_VALUES_MAX) else json_object(raw), latest=1)
     found = _run(
         run.metadata,
         phase=status.phase,

@@ -13,13 +13,11 @@ from functools import lru_cache
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.analysis import DryRun, MeasurementRetention
+from rollouts.api.v1alpha1.analysis_template import KEPT_MAX
 from rollouts.core.analysis.metric import MEASUREMENTS_KEPT
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.expressions import Result, compiled
 from rollouts.pattern_cost import steps_of
-
-KEPT_MAX = 1000
-"""Measurements of a metric: all of them are in the status, and an object of the API server has its limits."""
 
 PATTERN_STEPS_MAX = 1_000
 """A millisecond: patterns are matched where specs are read, each with each name."""

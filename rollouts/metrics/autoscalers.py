@@ -14,9 +14,11 @@ from msgspec import Struct
 from rollouts.core.model.autoscaling import AutoscalerSeen, ScalingCondition
 from rollouts.metrics.lists import ListedPart, ListMetadata, decoded
 from rollouts.metrics.times import time_s
+from rollouts.objects import NAME_MAX
 
 STABILIZATION_UP_S = 0
 STABILIZATION_DOWN_S = 300
+KIND_MAX = 63  # characters of a kind. Source: apiextensions, validation of `spec.names`
 """Without a window in `spec.behavior`. The second is the default of --horizontal-pod-autoscaler-downscale-stabilization."""
 
 
@@ -154,7 +156,7 @@ def _seen(wire: _Autoscaler) -> AutoscalerSeen:
         last_scale_at_s=time_s(status.last_scale_time),
         stabilization_up_s=_window_s(behavior.scale_up, STABILIZATION_UP_S),
         stabilization_down_s=_window_s(behavior.scale_down, STABILIZATION_DOWN_S),
-        owner=next((f"{each.kind} {each.name}" for each in metadata.owner_references or () if each.controller), ""),
+        owner=next((_named(each) for each in metadata.owner_references or () if each.controller), ""),
         by_value=tuple(each.metric.name for each in _single_values(spec) if each.target.type == "Value"),
     )
 
@@ -168,6 +170,11 @@ def _single_values(spec: _Spec) -> Iterator[_MetricSource]:
 
 def _condition(wire: _Condition) -> ScalingCondition:
     return ScalingCondition(_TRUTHS.get(wire.status), wire.reason, wire.message)
+
+
+def _named(owner: _Owner) -> str:
+    """Kind and name, as long as those of an object may be: the API server bounds neither in an ownerReference."""
+    return f"{owner.kind[:KIND_MAX]} {owner.name[:NAME_MAX]}"
 
 
 def _window_s(rules: _ScalingRules | None, default_s: int) -> int:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from rollouts.core.model.traffic import MatchKind, TextMatch
 from rollouts.ports import LiveQuestion
-from rollouts.probes.verdict import Entry, Judgement, RequestCondition, Rules, judged
+from rollouts.probes.verdict import Entry, FiledRules, Judgement, RequestCondition, judged
 from rollouts.traffic.alb.rules import HOST, USE_ANNOTATION
 
 RESOURCE_TAG = "ingress.k8s.aws/resource"
@@ -110,7 +110,7 @@ def judged_rules(listeners: Iterable[Listener], groups: Sequence[TargetGroup], q
     if not entries:
         return Judgement(False, f"no rule of its load balancer leads to Service {question.stable_service} yet")
     found = judged(entries, question.split, question.rules)
-    rules = Rules(question.rules)
+    rules = FiledRules(question.rules)
     behind = [each.where for each in entries if each.canary == 0 and each.stable > 0 and not rules.is_users(each)]
     if not found.live or not behind or question.split.share == 0 or _leads_there_directly(question):
         return found

@@ -85,13 +85,13 @@ def judged(entries: Sequence[Entry], split: Split, rules: Sequence[RuleSaid] = (
     Args:
         rules: of the route's object, in the version that says the split.
     """
-    problems = list(dict.fromkeys(_problems(entries, split, Rules(rules))))
+    problems = list(dict.fromkeys(_problems(entries, split, FiledRules(rules))))
     if problems:
         return Judgement(False, "; ".join(problems[:_SHOWN]) + ("; and more" if len(problems) > _SHOWN else ""))
     return Judgement(True, _not_compared(split))
 
 
-class Rules:
+class FiledRules:
     """The rules of a route's object, filed so that the one of an entry is found without a look at each of them."""
 
     def __init__(self, rules: Sequence[RuleSaid]) -> None:
@@ -214,7 +214,7 @@ _SHOWN = 3  # problems in a message
 _IDLE = RequestCondition(IDLE_HEADER, IDLE_VALUE)
 
 
-def _problems(entries: Sequence[Entry], split: Split, rules: Rules) -> Iterator[str]:
+def _problems(entries: Sequence[Entry], split: Split, rules: FiledRules) -> Iterator[str]:
     if not entries:
         yield "it does not have the route yet"
     judged_entries: dict[str, list[Entry]] = {}

@@ -95,6 +95,14 @@ def test_windows_and_owner_are_read() -> None:
     )
 
 
+def test_an_owner_with_a_name_of_a_megabyte_is_cut() -> None:
+    """The API server bounds no name in an ownerReference; a status that repeats it is refused from then on."""
+    wire = autoscaler("web")
+    wire["metadata"]["ownerReferences"] = [{"kind": "K" * 1_000_000, "name": "n" * 1_000_000, "controller": True}]
+
+    assert read(wire).seen.owner == f"{'K' * 63} {'n' * 253}"
+
+
 def test_a_page_names_the_next_one() -> None:
     """A list of many is read to its end."""
     assert listed_autoscalers(listed(token="abc"))[1] == "abc"

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from rollouts.core.model.traffic import MatchKind, NamedMatch, RequestMatch, RuleSaid, Split, TextMatch
-from rollouts.probes.verdict import Entry, RequestCondition, Rules, judged
+from rollouts.probes.verdict import Entry, FiledRules, RequestCondition, judged
 from tests.hostile.work import lines_of
 
 PATHS = ("", "/", "/a", "/a/", "/a/b", "/a/bc", "/b", "a", "//", "/a/b/c")
@@ -110,7 +110,7 @@ def test_it_is_the_one_that_a_look_at_all_finds() -> None:
         expected = rule_of(entry, rules)
         found += expected is not None
 
-        assert Rules(rules).of(entry) is expected
+        assert FiledRules(rules).of(entry) is expected
 
     assert found > 500
 

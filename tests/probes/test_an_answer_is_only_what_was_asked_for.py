@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import RouteName, VerifiedBy
+from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
 from rollouts.errors import SettingsInvalid, Unanswered
 from rollouts.probes import asker as asker_module
 from rollouts.probes.asker import Asker
 from rollouts.probes.counter_series import Counters
 from rollouts.probes.named_planes import CountedPlane, DataPlane, PlaneKind, parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
+from tests.hostile.work import lines_of
 from tests.probes.dumps import NOTHING, ROUTE, contour_route, question, routes, share
 from tests.probes.servers import needs_openssl, ok, raw, redirect, refused_port, served_as, serving
 
@@ -159,6 +161,24 @@ async def test_a_huge_answer_is_not_read_to_its_end(asked: Any, monkeypatch: pyt
 
     assert not seen.live
     assert "more than 1 MiB" in seen.message
+
+
+@pytest.mark.parametrize("many", [2_000, 4_000])
+def test_a_gateway_with_thousands_of_routes_holds_up_nobody(many: int) -> None:
+    """They are those of all tenants together; 10,000 took 0.3 s in which no pass ran. So their reading is not the loop's."""
+    mine = contour_route(("cart", 90), ("cart-canary", 10))
+    others = [contour_route(("web", 90), ("web-canary", 10))] * many
+    answers = {**GOOD, ROUTES: ok(routes(mine, *others))}
+    seen: list[LiveSeen] = []
+
+    async def ask() -> None:
+        async with serving(answers) as server:
+            planes = NamedDataPlanes({"infra/web": DataPlane(PlaneKind.ENVOY, (server.url(),))}, clock=SystemClock())
+            seen.append(await planes.live(question(share(10)), deadline_s=60.0))
+            await planes.aclose()
+
+    assert lines_of(lambda: asyncio.run(ask())) < 3_000
+    assert [each.live for each in seen] == [True]
 
 
 async def test_the_environments_proxy_is_not_used(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:

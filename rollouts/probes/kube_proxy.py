@@ -27,6 +27,7 @@ PROGRAMMING = "kubeproxy_network_programming_duration_seconds"
 SYNC = "kubeproxy_sync_proxy_rules_duration_seconds"
 METRICS_PATH = "/metrics"
 
+METRICS_MAX_BYTES = 1 << 20  # of one node, which answers about 100 KiB
 NODES_MAX = 32  # asked; more would add little, and each answers about 100 KiB
 NODES_AT_ONCE = 4
 NODE_SAMPLES_MIN = 50
@@ -107,7 +108,7 @@ async def learnt_lag_s(
         host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         async with room:
             (replica,) = await asker.replicas(f"http://{host}", deadline_s=deadline_s)
-            return await asker.get(replica, METRICS_PATH, deadline_s=deadline_s)
+            return await asker.get(replica, METRICS_PATH, deadline_s=deadline_s, most_bytes=METRICS_MAX_BYTES)
 
     try:
         answers = await asyncio.gather(*map(metrics_of, chosen), return_exceptions=True)
@@ -117,7 +118,9 @@ async def learnt_lag_s(
         if isinstance(answer, BaseException) and not isinstance(answer, Unanswered):
             raise answer
     told = [each for each in answers if isinstance(each, bytes)]
-    return sync_lag_s(told, min_sync_period_s=min_sync_period_s) if told and len(told) == len(answers) else None
+    if not told or len(told) < len(answers):
+        return None
+    return await asyncio.to_thread(sync_lag_s, told, min_sync_period_s=min_sync_period_s)
 
 
 def _histograms(text: bytes) -> tuple[Histogram, Histogram]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from rollouts.probes.kube_proxy import NODES_MAX, PROGRAMMING, SYNC, learnt_lag_s, sync_lag_s
+from rollouts.probes.kube_proxy import METRICS_MAX_BYTES, NODES_MAX, PROGRAMMING, SYNC, learnt_lag_s, sync_lag_s
+from tests.hostile.work import lines_of
 from tests.probes.servers import raw, refused_port, serving
 
 BOUNDS = ("0.25", "0.5", "1", "2", "5", "60", "+Inf")
@@ -117,3 +119,18 @@ async def test_of_many_nodes_some_are_asked() -> None:
         assert await learnt_lag_s(addresses, port=one.port, min_sync_period_s=1.0, deadline_s=5.0) == 1.25
 
     assert 20 <= len(one.asked) <= NODES_MAX
+
+
+def test_what_nodes_answer_holds_up_nobody() -> None:
+    """32 nodes answer 100 KiB each, all at once; and one may answer what it likes."""
+    many = _metrics({"1": 1_000}) + b"other_metric 1\n" * 40_000
+
+    async def learnt_s(answer: bytes) -> float | None:
+        async with serving({"/metrics": raw(answer)}) as one:
+            return await learnt_lag_s(["127.0.0.1"], port=one.port, min_sync_period_s=1.0, deadline_s=60.0)
+
+    found: list[float | None] = []
+
+    assert lines_of(lambda: found.append(asyncio.run(learnt_s(many)))) < 2_000
+    found.append(asyncio.run(learnt_s(many + b"\n" * METRICS_MAX_BYTES)))
+    assert found == [2.0, None]

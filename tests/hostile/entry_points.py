@@ -19,7 +19,7 @@ from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import RolloutObject
 from rollouts.core.advice.service_contradictions import contradictions
 from rollouts.core.advice.signals import sigterm, sleep_s_of
-from rollouts.core.config.content import content_hash
+from rollouts.core.config.content import content_hash, hashing
 from rollouts.core.config.references import references
 from rollouts.core.drain.query import query_problem
 from rollouts.core.placeholders import filled, is_unclosed, named_in
@@ -300,9 +300,9 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         20_000,
     ),
     EntryPoint(
-        "a ConfigMap's keys",
+        "a piece of a ConfigMap's keys",
         lambda size: {f"k{n}": "v" for n in range(size)},
-        lambda data: content_hash(data, None),
+        lambda data: next(hashing(data, None), None),
         50_000,
     ),
     EntryPoint(
@@ -356,7 +356,6 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         read_run_status,
         10_000,
     ),
-    EntryPoint("series of Prometheus", _matrix, lambda answer: numbers_of(answer, Window(1.0)), 10_000),
     EntryPoint("a web answer", lambda size: {"a": [{"b": n} for n in range(size)]}, document, 50_000),
     EntryPoint(
         "a metric's values",
@@ -388,6 +387,22 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         5_000,
     ),
     EntryPoint("services in services of Traefik", _layers, lambda raw: live_share(raw, question()), 900),
+)
+
+OF_A_BROKEN_SERVER: tuple[EntryPoint, ...] = (
+    *texts("JSON in parts", lambda text: list(members(text.encode())), MIB, "[", "{", '"', "\\", ",", '{"a":', '"\\"'),
+    *texts("JSON made shallow", lambda text: shallow(text.encode(), most_levels=64), MIB, "[", '{"a":', '"', "]", "[]"),
+)
+"""What no tenant can bring about: work in proportion is enough."""
+
+ELSEWHERE: tuple[EntryPoint, ...] = (
+    EntryPoint(
+        "a ConfigMap's keys",
+        lambda size: {f"k{n}": "v" for n in range(size)},
+        lambda data: content_hash(data, None),
+        50_000,
+    ),
+    EntryPoint("series of Prometheus", _matrix, lambda answer: numbers_of(answer, Window(1.0)), 10_000),
     EntryPoint(
         "routers of Traefik",
         lambda size: json.dumps(
@@ -403,9 +418,4 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         2_000,
     ),
 )
-
-OF_A_BROKEN_SERVER: tuple[EntryPoint, ...] = (
-    *texts("JSON in parts", lambda text: list(members(text.encode())), MIB, "[", "{", '"', "\\", ",", '{"a":', '"\\"'),
-    *texts("JSON made shallow", lambda text: shallow(text.encode(), most_levels=64), MIB, "[", '{"a":', '"', "]", "[]"),
-)
-"""What no tenant can bring about: work in proportion is enough."""
+"""What is read in pieces, in a thread when it is long, or in the process that may be ended: work in proportion is enough."""

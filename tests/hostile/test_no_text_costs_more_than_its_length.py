@@ -14,7 +14,7 @@ import pytest
 
 from rollouts.core.model.traffic import Split
 from rollouts.errors import Unroutable
-from tests.hostile.entry_points import ENTRY_POINTS, OF_A_BROKEN_SERVER, EntryPoint
+from tests.hostile.entry_points import ELSEWHERE, ENTRY_POINTS, OF_A_BROKEN_SERVER, EntryPoint
 from tests.hostile.work import TooMuch, lines_of
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
@@ -34,7 +34,7 @@ def costs(entry: EntryPoint) -> list[int]:
     return [lines_of(partial(entry.call, entry.make(size))) for size in (most // 4, most // 2, most)]
 
 
-@pytest.mark.parametrize("entry", (*ENTRY_POINTS, *OF_A_BROKEN_SERVER), ids=lambda each: each.name)
+@pytest.mark.parametrize("entry", (*ENTRY_POINTS, *ELSEWHERE, *OF_A_BROKEN_SERVER), ids=lambda each: each.name)
 def test_twice_the_input_is_at_most_twice_the_work(entry: EntryPoint) -> None:
     """A tenant may write 256 KiB into an annotation, and 1.5 MiB into an object: what is quadratic in that takes hours."""
     quarter, half, whole = costs(entry)

@@ -323,7 +323,7 @@ _RAW_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 def _decoded(decoder: msgspec.json.Decoder[_Any], data: bytes) -> _Any:
     """What the decoder makes of JSON that may be as deep as the API server takes it.
 
-    Python 3.11 counts each bracket as a call, and takes 1,000; one needs 20 bytes of the stack. No Python code runs meanwhile.
+    Python 3.11 counts each bracket as a call, and takes 1,000; one needs 30 bytes of the stack. No Python code runs meanwhile.
 
     Raises: what `decode` raises; RecursionError for more levels, and for fewer where Python has a limit of its own for C code.
     """

@@ -56,6 +56,11 @@ def test_the_last_step_ends_at_0_replicas_before_the_services_change_roles() -> 
     assert_comes_to_rest(played(measuring(22, 4), [("scaled to 0 and back", 3, 0)]))
 
 
+def test_a_promotion_in_full_is_taken_back_after_it_has_passed_the_gate() -> None:
+    """A person gave it, and the gate is on record as passed: without the annotation its command goes, and the update goes on."""
+    assert_comes_to_rest(played(measuring(27, 1), [("promote", 1, 0), ("crash", 3, 0)]))
+
+
 def test_a_background_analysis_has_not_begun_when_the_stable_service_leads_to_the_new_revision() -> None:
     """It went there at 0 replicas, and all requests with it. The analysis waited forever for a share of the canary Service."""
     assert_comes_to_rest(played(measuring(21, 1), [("other steps", 0, 1), ("scaled to 0 and back", 5, 0)]))

@@ -21,20 +21,30 @@ def evidence_comes_before_promotion(seen: Snapshot, after: RolloutStatus) -> lis
     """S7: what becomes stable has a recorded success of each analysis that belongs to no step, or a person passed the verdict.
 
     A revision that skips its steps, the first one, and one that somebody promoted in full are not analysed.
-    Steps are judged when they are passed. When the stable ReplicaSet is gone a preview gets the traffic at once, as nothing else
-    serves.
+    Steps are judged when they are passed, and what is measured before a promotion when its gate is: the command of who promoted
+    in full may be gone by now. When the stable ReplicaSet is gone a preview gets the traffic at once, as nothing else serves.
     """
     before, strategy = seen.status, seen.rollout.spec.strategy
     if not promoted(before, after) or not before.stable_revision or _skipped(seen) or _in_full(before, after):
         return []
-    alone = not any(each.revision == before.stable_revision and not each.deleting for each in seen.replica_sets)
+    gone_through = before.gate_passed or not _stable_exists(seen)
     needed = [
         gate
         for gate in analyses(strategy)
-        if gate.step is None and not (alone and gate.kind is AnalysisKind.PRE_PROMOTION)
+        if gate.step is None and not (gone_through and gate.kind is AnalysisKind.PRE_PROMOTION)
     ]
     lacking = [str(gate) for gate in needed if not _passed(before, gate)]
     return [Violation("S7", f"promoted without evidence: {', '.join(lacking)}")] if lacking else []
+
+
+def a_gate_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
+    """S7: blue-green: the preview may take the traffic once what is measured before a promotion has a success on record."""
+    before, strategy = seen.status, seen.rollout.spec.strategy
+    passes = after.gate_passed and not before.gate_passed and _update_of(before) == _update_of(after)
+    if not isinstance(strategy, BlueGreen) or not passes or _in_full(before, after) or not _stable_exists(seen):
+        return []
+    gates = [each for each in analyses(strategy) if each.kind is AnalysisKind.PRE_PROMOTION]
+    return [Violation("S7", f"{each} was passed without a verdict") for each in gates if not _passed(before, each)]
 
 
 def an_analysis_step_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Violation]:

@@ -18,6 +18,7 @@ from rollouts.core.model.status import Phase, RolloutStatus
 from rollouts.core.routing.ping_pong import in_their_roles
 from tests.invariants.analyses import (
     a_failure_that_steps_back_stays_back,
+    a_gate_needs_its_verdict,
     an_analysis_step_needs_its_verdict,
     evidence_comes_before_promotion,
     steps_back_by_one_weight,
@@ -115,6 +116,7 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *a_gate_opens_in_time(seen, status),
         *evidence_comes_before_promotion(seen, status),
         *an_analysis_step_needs_its_verdict(seen, status),
+        *a_gate_needs_its_verdict(seen, status),
         *verdicts_are_what_runs_say(seen, status),
         *what_was_passed_without_a_verdict_stays_so(seen, status),
         *a_failure_that_steps_back_stays_back(seen, status),

@@ -21,6 +21,7 @@ from tests.invariants.every import broken_by
 CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
 AT_STEP = Canary(steps=(SetWeight(50), Analyze(CHECK), SetWeight(75)))
 IN_BACKGROUND = Canary(steps=(SetWeight(50),), analysis=CHECK)
+BEFORE = BlueGreen(active_service="cart", pre_promotion=CHECK)
 AFTER = BlueGreen(active_service="cart", post_promotion=CHECK)
 STEP_BACK = Analysis(path="", settings={}, templates=("success-rate",), on_failure=OnFailure.STEP_BACK)
 BACK = Canary(steps=(SetWeight(25), SetWeight(50), Analyze(STEP_BACK)))
@@ -41,12 +42,19 @@ def _judged(seen: Snapshot, phase: AnalysisPhase, **changes: object) -> tuple[An
     return tuple(replace(each, phase=phase, message="it is so", **changes) for each in seen.status.analyses)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("strategy", [IN_BACKGROUND, AFTER])
+@pytest.mark.parametrize("strategy", [IN_BACKGROUND, BEFORE, AFTER])
 def test_s7_a_promotion_before_the_verdict(strategy: Strategy) -> None:
     """The run exists, and says nothing yet."""
     seen = _waiting(strategy)
 
     assert "S7" in _rules(seen, replace(seen.status, stable_revision="b"))
+
+
+def test_s7_a_gate_that_opens_before_the_verdict() -> None:
+    """What is measured before a promotion is measured before the preview takes the traffic."""
+    seen = _waiting(BEFORE)
+
+    assert "S7" in _rules(seen, replace(seen.status, gate_passed=True))
 
 
 def test_s7_a_step_that_passes_before_the_verdict() -> None:

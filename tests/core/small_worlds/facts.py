@@ -11,16 +11,17 @@ from typing import TypeAlias
 
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.service_ref import ServiceRef
-from tests.core.model import World, snapshot
+from rollouts.core.model.snapshot import Snapshot
+from tests.core.model import World
 from tests.invariants.violation import Violation, limits
 
-Fact: TypeAlias = Callable[[World], list[Violation]]
+Fact: TypeAlias = Callable[[World, Snapshot], list[Violation]]
 
 
-def enough_pods_are_ready(there: World) -> list[Violation]:
+def enough_pods_are_ready(there: World, view: Snapshot) -> list[Violation]:
     """`replicas` - `maxUnavailable`: in all, or behind the active Service."""
     spec = there.rollout.spec
-    _, unavailable = limits(snapshot(there))
+    _, unavailable = limits(view)
     revisions = {each.revision for each in there.pods}
     if isinstance(spec.strategy, BlueGreen):
         active = there.services[spec.strategy.active_service].revision
@@ -33,13 +34,13 @@ def enough_pods_are_ready(there: World) -> list[Violation]:
     ]
 
 
-def each_share_meets_pods(there: World) -> list[Violation]:
+def each_share_meets_pods(there: World, view: Snapshot) -> list[Violation]:
     """What a data plane brings to a Service meets enough ready pods: of `replicas`, as many as its share, rounded up."""
     spec = there.rollout.spec
     strategy = spec.strategy
     if not isinstance(strategy, Canary) or not strategy.routers:
         return []
-    _, unavailable = limits(snapshot(there))
+    _, unavailable = limits(view)
     violations = []
     for name, split in there.planes.items():
         for service, share in ((strategy.canary_service, split.share), (strategy.stable_service, 1 - split.share)):

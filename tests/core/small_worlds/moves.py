@@ -22,6 +22,7 @@ from tests.core.worlds import (
     calls_of,
     edited,
     gateways_caught_up,
+    later,
     pods_heard,
     pods_unready,
     replica_sets_synced,
@@ -84,9 +85,10 @@ def _one_ready(revision: str) -> Callable[[World], World]:
     return apply
 
 
+HEARD, LOOKED_AT = "pods are heard of", "ReplicaSets are looked at"
 BY_THEMSELVES = (
-    Move("pods are heard of", pods_heard),
-    Move("ReplicaSets are looked at", replica_sets_synced),
+    Move(HEARD, pods_heard),
+    Move(LOOKED_AT, replica_sets_synced),
     *(Move(f"a pod of {revision} becomes ready", _one_ready(revision)) for revision in "abc"),
     Move("slices catch up", slices_caught_up, enabled=lambda there: bool(there.services)),
     Move("gateways catch up", gateways_caught_up, enabled=lambda there: bool(there.routes)),
@@ -141,6 +143,12 @@ def _scale(by: int) -> Move:
     )
 
 
+def _may_restart(there: World) -> bool:
+    """Not while one is on record: in the normal form pods are older or younger than one restart."""
+    on_record = any(each.verb is Verb.RESTART for each in there.status.commands)
+    return Verb.RESTART not in there.rollout.annotations and not on_record
+
+
 def _failure(revision: str) -> Move:
     return Move(
         f"a pod of {revision} fails",
@@ -150,7 +158,7 @@ def _failure(revision: str) -> Move:
     )
 
 
-COMMAND, EDIT, SCALE, FAILURE = "command", "edit", "scale", "failure"
+COMMAND, EDIT, SCALE, FAILURE, RESTART = "command", "edit", "scale", "failure", "restart"
 DISTURBANCES: Mapping[str, tuple[Move, ...]] = {
     COMMAND: (
         *(_command(verb) for verb in (Verb.PROMOTE, Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PAUSE)),
@@ -158,6 +166,14 @@ DISTURBANCES: Mapping[str, tuple[Move, ...]] = {
     ),
     EDIT: (_edit("a"), _edit("c")),
     SCALE: (_scale(1), _scale(-1)),
+    RESTART: (
+        Move(
+            "restart=true, a second later",  # it does not touch pods of its own second
+            lambda there: annotated(later(there, 1.0), Verb.RESTART, "true"),
+            costs=RESTART,
+            enabled=_may_restart,
+        ),
+    ),
     FAILURE: tuple(_failure(revision) for revision in "abc"),
 }
 """What an adversary does, by the budget that it costs."""

@@ -18,6 +18,7 @@ A part whose objects are normal already is recognized by their identity, and not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from operator import attrgetter
@@ -26,9 +27,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Rollout, RolloutSpec
-from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen
+from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, ServiceSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteSeen
+from rollouts.core.scale.restarts import PODS_FRESH_S
 from tests.core.model import ANSWER_S, T0, World
 from tests.core.small_worlds.normal_status import BEFORE, EARLIER, Frame, assert_not_here, frame_of, normal_status
 from tests.core.sources import Configs
@@ -66,7 +69,8 @@ def _replica_set(replica_set: ReplicaSet, frame: Frame, created_at_s: float) -> 
 
 def _pods(there: World, frame: Frame) -> tuple[Any, ...]:
     """Pods that exist and pods that the ReplicaSet controller has heard of, in the order in which it sorts them."""
-    known = {each.uid: each for each in (*there.heard, *there.pods)}
+    listed = there.pods_seen if frame.evicts else None
+    known = {each.uid: each for each in (*(listed.pods if listed else ()), *there.heard, *there.pods)}
     ordered = sorted(known.values(), key=lambda each: (_owner(each), each.created_at_s, each.name))
     numbers: dict[str, int] = {}
     names: dict[str, str] = {}
@@ -79,18 +83,22 @@ def _pods(there: World, frame: Frame) -> tuple[Any, ...]:
         for each in ordered
         if each.uid in there.ready_since
     }
-    pods = _renamed(there.pods, names)
-    heard = pods if there.heard is there.pods else _renamed(there.heard, names)
-    return pods, heard, there.expecting, ready_since
+    pods = _renamed(there.pods, names, frame)
+    heard = pods if there.heard is there.pods else _renamed(there.heard, names, frame)
+    if listed is not None:
+        listed = PodsSeen(frame.aged(listed.at_s, PODS_FRESH_S), _renamed(listed.pods, names, frame))
+    return pods, heard, there.expecting, ready_since, listed
 
 
-def _renamed(pods: tuple[Pod, ...], names: Mapping[str, str]) -> tuple[Pod, ...]:
+def _renamed(pods: tuple[Pod, ...], names: Mapping[str, str], frame: Frame) -> tuple[Pod, ...]:
+    """The pods, which are old unless they were made since a restart was asked for, in its second or later."""
+    new_since_s = math.inf if frame.restart_s is None else math.floor(frame.restart_s)
     renamed = [
         Pod(
             name=names[each.uid],
             uid=names[each.uid],
             revision=each.revision,
-            created_at_s=T0 - 1.0,
+            created_at_s=T0 if each.created_at_s >= new_since_s else T0 - 100.0,
             ready=each.ready,
             deleting=each.deleting,
             labels=each.labels,
@@ -177,7 +185,7 @@ class _Part:
             standard: the time is `T0` and the update began when the normal form says: then a normal part stays as it is.
         """
         if standard:
-            found = self.known.get(tuple(map(id, self.of(there))))
+            found = self.known.get((frame.restart_s is None, frame.evicts, *map(id, self.of(there))))
             if found is not None:
                 return found
         values = self.shape(there, frame)
@@ -186,7 +194,7 @@ class _Part:
         if number is None:
             number = self.numbers[text] = len(self.values)
             self.values.append(values)  # which keeps these objects, so no other has their identities
-            self.known[tuple(map(id, values))] = number
+        self.known[frame.restart_s is None, frame.evicts, *map(id, self.values[number])] = number
         return number
 
 
@@ -208,13 +216,13 @@ _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encoded, order="deterministic")
 PARTS: Mapping[str, tuple[tuple[str, ...], Callable[[World, Frame], tuple[Any, ...]]]] = {
     "status": (("status",), normal_status),
     "ReplicaSets": (("replica_sets",), _replica_sets),
-    "pods": (("pods", "heard", "expecting", "ready_since"), _pods),
+    "pods": (("pods", "heard", "expecting", "ready_since", "pods_seen"), _pods),
     "Services": (("services", "answers"), _services),
     "routes": (("routes", "planes", "route_answers"), _routes),
     "the rest": (REST_KEPT, _rest),
 }
-WORLD_DROPPED = ("writes", "notices", "pods_seen", "configs", "version")
-"""Lists of what was done, and lists of pods: texts come from those, and a restart, which no small world has."""
+WORLD_DROPPED = ("writes", "notices", "configs", "version")
+"""What was done; no small world has a configuration."""
 
 OF_ITS_OWN = ("now_s", "rollout")
 
@@ -252,7 +260,7 @@ class NormalForm:
 
     def _rollout(self, there: World) -> int:
         rollout = there.rollout
-        assert rollout.restart_asked_at_s is None, "no small world has a restart"
+        assert rollout.restart_asked_at_s is None, "no small world has a restart at a named time"
         spec = self._spec(rollout.spec)
         key = (spec, *sorted(rollout.annotations.items()))
         if key not in self._rollout_numbers:
@@ -281,9 +289,20 @@ def as_if_asked_now(there: World) -> World:
     """The world with what the normal form takes for granted of answers, which are only in the controller's memory.
 
     Good answers about Services and routes that are not managed yet are new; old ones, and those about another version, are gone.
-    That a data plane does not follow is forgotten: a pass may ask again at once, as it will when its time has come. Of a list of
-    pods nothing is known.
+    That a data plane does not follow is forgotten: a pass may ask again at once, as it will when its time has come.
+
+    Of a list of pods nothing is known, except after evictions, because otherwise it gives texts only; and no wait for pods is so
+    long that a list is asked for. Pods that were made before a restart was asked for are a second older: the API gives that time
+    in whole seconds, and a restart does not touch pods of its own second.
     """
+    frame = frame_of(there)
+    waiting = there.status.waiting_for
+    if waiting is not None and waiting.reason is Reason.PODS_NOT_AVAILABLE:
+        there = replace(there, status=replace(there.status, waiting_for=replace(waiting, since_s=there.now_s)))
+    if frame.restart_s is None:
+        there = replace(there, pods=_older(there.pods), heard=_older(there.heard))
+        if there.pods_seen is not None:
+            there = replace(there, pods_seen=replace(there.pods_seen, pods=_older(there.pods_seen.pods)))
     fresh = {
         name: (there.now_s, answer)
         for name, (at_s, answer) in there.answers.items()
@@ -302,4 +321,14 @@ def as_if_asked_now(there: World) -> World:
         if there.now_s - at_s <= ANSWER_S
         and (answer is None or there.routes[name].resource_version == answer.resource_version)
     }
-    return replace(there, answers=fresh, routes=routes, route_answers=of_routes, pods_seen=None)
+    return replace(
+        there,
+        answers=fresh,
+        routes=routes,
+        route_answers=of_routes,
+        pods_seen=there.pods_seen if frame.evicts else None,
+    )
+
+
+def _older(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return tuple([replace(each, created_at_s=each.created_at_s - 1.0) for each in pods])

@@ -21,9 +21,11 @@ from rollouts.core.model.status import (
     RolloutStatus,
     ScaleDown,
     Traffic,
+    Verb,
     WaitingFor,
 )
 from rollouts.core.model.steps import Pause
+from rollouts.core.scale.restarts import COUNTED_WITHIN_S
 from tests.core.model import PROXY, T0, World
 
 EARLIER = T0 - 100_000.0
@@ -81,12 +83,16 @@ class Frame(Struct, frozen=True):
     Args:
         started_at_s: when its update began.
         began_s: when that is in the normal form: `EARLIER`, unless a cutover of before is still waited for.
+        restart_s: when the restart was asked for that is on record as a command; None without one.
+        evicts: pods may have been evicted that a ReplicaSet still counts, so a list of pods is believed.
     """
 
     now_s: float
     bounds: Bounds
     started_at_s: float | None
     began_s: float | None
+    restart_s: float | None
+    evicts: bool
 
     def aged(self, at_s: float, bound_s: float) -> float:
         """A time in the past as it is in the normal form: its age, up to the bound."""
@@ -100,7 +106,15 @@ class Frame(Struct, frozen=True):
 def frame_of(there: World) -> Frame:
     """What shapes the times of a world."""
     status, bounds = there.status, bounds_of(there)
-    frame = Frame(there.now_s, bounds, status.started_at_s, None if status.started_at_s is None else EARLIER)
+    restart_s = max((each.at_s for each in status.commands if each.verb is Verb.RESTART), default=None)
+    frame = Frame(
+        there.now_s,
+        bounds,
+        status.started_at_s,
+        None if status.started_at_s is None else EARLIER,
+        restart_s,
+        status.evicting_since_s is not None,
+    )
     if status.started_at_s is not None and any(_outlasts(each, frame) for each in status.cutovers):
         return replace(frame, began_s=frame.aged(status.started_at_s, bounds.drain_s))
     return frame
@@ -129,7 +143,7 @@ STATUS_COUNTS = (
 )  # fmt: skip
 """Compared with those of the next pass by the clock of the progress deadline: kept where that aborts."""
 
-STATUS_NOT_HERE = ("given_back", "restarted_at_s", "evicting_since_s", "analyses", "autoscaling")
+STATUS_NOT_HERE = ("given_back", "analyses", "autoscaling")
 """No small world has these so far: they would need their own argument."""
 
 
@@ -139,6 +153,12 @@ def _time(bound: Callable[[Bounds], float]) -> Callable[[float | None, Frame], f
 
 def _abort(abort: Abort | None, frame: Frame) -> Abort | None:
     return None if abort is None else Abort(abort.revision, T0, abort.reason, "", abort.declared)
+
+
+def _restarted(at_s: float | None, frame: Frame) -> float | None:
+    """Whether the restart that is on record is done."""
+    done = at_s is not None and frame.restart_s is not None and at_s >= frame.restart_s
+    return T0 if done else None
 
 
 def _traffic(traffic: Traffic | None, frame: Frame) -> Traffic | None:
@@ -214,6 +234,8 @@ STATUS_SHAPED: Mapping[str, Callable[[Any, Frame], Any]] = {
     "step_started_at_s": _time(lambda bounds: bounds.step_s),
     "gate_started_at_s": _time(lambda bounds: bounds.gate_s),
     "progressed_at_s": _time(lambda bounds: bounds.progress_s),
+    "evicting_since_s": _time(lambda _: COUNTED_WITHIN_S + 1.0),
+    "restarted_at_s": _restarted,
     "started_at_s": lambda _, frame: frame.began_s,
     "finished_at_s": lambda at_s, _: None if at_s is None else EARLIER,
     "abort": _abort,

@@ -24,7 +24,7 @@ from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.core.model.steps import Pause
 from rollouts.core.routing import routes, services
 from rollouts.core.routing.services import ServiceSwitch
-from rollouts.core.scale import canary_sizes, replicas, sizing
+from rollouts.core.scale import canary_sizes, replicas, restarts, sizing
 from rollouts.core.strategy import blue_green, canary
 from rollouts.core.strategy.blue_green import BlueGreenRules
 from rollouts.core.strategy.canary_steps import step_goal
@@ -308,6 +308,10 @@ MISTAKES = {
     "requests go back to pods that have failed": Mistake(
         plant=_of(routes, "pods_behind", lambda _: lambda ctx, __: ctx.spec.replicas),
         rule="S1", world="route 1, a failure", moves=21, peer="flagger 1898, 1931",
+    ),
+    "a restart evicts all old pods at once": Mistake(
+        plant=_of(restarts, "_may_leave", lambda _: lambda __, old, ___: old),
+        rule="S3", world="ratio 2 without a surge, a restart", moves=12, peer="argo-rollouts 4221",
     ),
     "no deadline aborts": Mistake(
         plant=_of(decide_module, "_late", lambda _: lambda *__: None),

@@ -12,7 +12,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import UNDRAINED, World, router
 from tests.core.small_worlds.facts import each_share_meets_pods, enough_pods_are_ready
-from tests.core.small_worlds.moves import COMMAND, EDIT, FAILURE, SCALE
+from tests.core.small_worlds.moves import COMMAND, EDIT, FAILURE, RESTART, SCALE
 from tests.core.small_worlds.search import SmallWorld
 from tests.core.worlds import edited, later, running
 
@@ -42,6 +42,7 @@ def small_world(
     ceiling: int,
     bad: str = "",
     drain: DrainSpec = UNDRAINED,
+    punctual: bool = False,
     **changes: Any,
 ) -> SmallWorld:
     """An update from revision `a`, which is healthy, to `b`; each kind of disturbance happens at most once."""
@@ -50,6 +51,7 @@ def small_world(
         start=partial(_start, strategy, replicas, bad, drain, changes),
         budgets=dict.fromkeys(disturbances, 1),
         ceiling=ceiling,
+        punctual=punctual,
         facts=(enough_pods_are_ready, each_share_meets_pods) if steady else (),
     )
 
@@ -69,24 +71,35 @@ QUICK: Mapping[str, SmallWorld] = {
     "ping-pong 1, a command": small_world(PING_PONG, 1, COMMAND, ceiling=6_000),
 }
 
+NO_SURGE = replace(RATIO, max_surge=0, max_unavailable=1)
 DYNAMIC = replace(ROUTE, traffic_routing=replace(ROUTING, dynamic_stable_scale=True))
 MORE: Mapping[str, SmallWorld] = {
-    "route 1, a failure": small_world(ROUTE, 1, FAILURE, ceiling=100_000),
-    "route 1, a scale": small_world(ROUTE, 1, SCALE, ceiling=100_000),
-    "ping-pong 1, an edit": small_world(PING_PONG, 1, EDIT, ceiling=100_000),
-    "blue-green 2, stable bad": small_world(BY_TIME, 2, bad="a", ceiling=100_000),
-    "ratio 2, stable bad, a command": small_world(RATIO, 2, COMMAND, bad="a", ceiling=100_000),
-    "dynamic 2, a command": small_world(DYNAMIC, 2, COMMAND, ceiling=100_000),
-    "dynamic 2, an edit": small_world(DYNAMIC, 2, EDIT, ceiling=100_000),
+    "route 1, a failure": small_world(ROUTE, 1, FAILURE, ceiling=4_500),
+    "route 1, a scale": small_world(ROUTE, 1, SCALE, ceiling=17_000),
+    "ping-pong 1, an edit": small_world(PING_PONG, 1, EDIT, ceiling=7_000),
+    "blue-green 2, stable bad": small_world(BY_TIME, 2, bad="a", ceiling=500),
+    "ratio 2, stable bad, a command": small_world(RATIO, 2, COMMAND, bad="a", ceiling=6_500),
+    "dynamic 2, a command": small_world(DYNAMIC, 2, COMMAND, ceiling=48_000),
+    "dynamic 2, an edit": small_world(DYNAMIC, 2, EDIT, ceiling=45_000),
     "ratio 2, a deadline that aborts, a failure": small_world(
-        RATIO, 2, FAILURE, ceiling=100_000, progress_deadline_s=60.0, progress_deadline_abort=True
+        RATIO, 2, FAILURE, ceiling=25_000, progress_deadline_s=60.0, progress_deadline_abort=True
     ),
     "ratio 2, bad, a deadline that aborts": small_world(
-        RATIO, 2, COMMAND, bad="b", ceiling=100_000, progress_deadline_s=60.0, progress_deadline_abort=True
+        RATIO, 2, COMMAND, bad="b", ceiling=3_000, progress_deadline_s=60.0, progress_deadline_abort=True
     ),
-    "ratio 2, slow pods, a failure": small_world(RATIO, 2, FAILURE, ceiling=100_000, min_ready_s=5),
-    "blue-green 1, slow pods, a command": small_world(BLUE_GREEN, 1, COMMAND, ceiling=100_000, min_ready_s=5),
+    "ratio 2 without a surge, a restart": small_world(NO_SURGE, 2, RESTART, ceiling=20_000, punctual=True),
+    "ratio 2, slow pods, a failure": small_world(RATIO, 2, FAILURE, ceiling=5_000, min_ready_s=5),
+    "blue-green 1, slow pods, a command": small_world(BLUE_GREEN, 1, COMMAND, ceiling=12_500, min_ready_s=5),
 }
 """What the quick lane has no time for."""
 
-ALL = {**QUICK, **MORE}
+PAIRS: Mapping[str, SmallWorld] = {
+    "ratio 1, a command and an edit": small_world(RATIO, 1, COMMAND, EDIT, ceiling=75_000),
+    "ratio 1, a command and a failure": small_world(RATIO, 1, COMMAND, FAILURE, ceiling=38_000),
+    "ratio 1, an edit and a scale": small_world(RATIO, 1, EDIT, SCALE, ceiling=23_000),
+    "ratio 2, an edit and a failure": small_world(RATIO, 2, EDIT, FAILURE, ceiling=84_000),
+    "ratio 2, a scale and a failure": small_world(RATIO, 2, SCALE, FAILURE, ceiling=67_000),
+}
+"""Two kinds of disturbances, in any order and at any moments."""
+
+ALL = {**QUICK, **MORE, **PAIRS}

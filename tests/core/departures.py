@@ -44,8 +44,10 @@ class Departures(Struct, frozen=True):
             if not _brings(now, *place) and now.rollout.uid == before.rollout.uid
         }
         for name, service in before.services.items():
+            if name not in now.services or now.services[name].uid != service.uid:  # somebody has deleted it
+                continue
             for revision, count in service.ready_by_revision.items():
-                if count and name in now.services and not _brings(now, name, revision):
+                if count and _carries_requests(before, name, revision) and not _brings(now, name, revision):
                     left[name, revision] = _Left(now.now_s, wait_s)
         return Departures(left)
 
@@ -67,6 +69,19 @@ def _wait_s(drain: DrainSpec) -> float:
         return 0.0
     wait_s = PROXY_LAG_S + drain.max_request_s
     return min(wait_s, drain.timeout_s) if drain.on_timeout is OnTimeout.CONTINUE else wait_s
+
+
+def _carries_requests(there: World, name: ServiceRef, revision: str) -> bool:
+    """Whether its users may have requests in flight there that nothing but a wait covers.
+
+    Not a preview's Service, nor the canary's while it leads to the stable revision, as between updates. By the ratio of pods
+    `preStop` covers what is left of the canary's (docs/concepts.md).
+    """
+    strategy = there.rollout.spec.strategy
+    if not isinstance(strategy, Canary):
+        return name == strategy.active_service
+    of_canary = strategy.traffic_routing is not None and revision != there.status.stable_revision
+    return name == strategy.stable_service or (of_canary and name == strategy.canary_service)
 
 
 def _brings(there: World, name: ServiceRef, revision: str) -> bool:

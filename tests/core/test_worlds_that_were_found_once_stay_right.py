@@ -56,6 +56,13 @@ def test_the_last_step_ends_at_0_replicas_before_the_services_change_roles() -> 
     assert_comes_to_rest(played(measuring(22, 4), [("scaled to 0 and back", 3, 0)]))
 
 
+def test_a_service_that_somebody_has_made_again_is_not_waited_for_at_0_replicas() -> None:
+    """Its slices went with it. No wait keeps a pod at 0 replicas for requests that nobody brings."""
+    assert_comes_to_rest(
+        played(gone_back(21, 1, DRAINS[0]), [("a service is put back", 0, 0), ("scaled to 0", 0, 0), ("pass", 0, 0)])
+    )
+
+
 def test_a_promotion_in_full_is_taken_back_after_it_has_passed_the_gate() -> None:
     """A person gave it, and the gate is on record as passed: without the annotation its command goes, and the update goes on."""
     assert_comes_to_rest(played(measuring(27, 1), [("promote", 1, 0), ("crash", 3, 0)]))

@@ -24,6 +24,7 @@ FOREIGN = {
     "--api.insecure": "Traefik",
     "--cascade": "kubectl",
     "--for": "kubectl wait",
+    "--hypothesis-seed": "pytest, by Hypothesis",
     "--ipvs-tcp-timeout": "kube-proxy",
     "--ipvs-tcpfin-timeout": "kube-proxy",
     "--metrics.prometheus": "Traefik",
@@ -37,6 +38,7 @@ FOREIGN = {
 }
 """Options of other programs that pages name, with the program."""
 OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--argo"}
+OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole"}
 ON_EVERY_CLUSTER = {"--namespace", "--kubeconfig", "--context", "--request-timeout", "--no-wait"}
 """Options that docs/cli.md explains once, below its table."""
 _PROGRAM = re.compile(r"(?:^|[|&(;$\s])(?:kubectl rollouts|rollouts) +([^|&;<>()`#\n\\]+)", re.MULTILINE)
@@ -109,7 +111,7 @@ def test_options_are_those_of_a_program(page: Path, capsys: pytest.CaptureFixtur
 
     named = {option for span in _INLINE.findall(page.read_text(encoding="utf-8")) for option in _OPTION.findall(span)}
 
-    assert named - ours - set(FOREIGN) - OF_BENCHMARKS == set()
+    assert named - ours - set(FOREIGN) - OF_BENCHMARKS - OF_MUTANTS == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -182,7 +182,7 @@ MOVES = {each.name: each for each in (*BY_THEMSELVES, *(move for moves in DISTUR
 
 
 def moved_by(there: World, name: str) -> World:
-    """The world after the move of that name."""
+    """The world after the move of that name. Raises: ValueError when it cannot happen there."""
     if name == TIME:
         return time_passes(there, decide(snapshot(there)).requeue_at_s)
     if name.startswith(PASS):
@@ -194,5 +194,6 @@ def moved_by(there: World, name: str) -> World:
             there = after
         return there
     move = MOVES[name]
-    assert move.enabled(there), f"{name!r} cannot happen here"
+    if not move.enabled(there):
+        raise ValueError(f"{name!r} cannot happen here")
     return move.apply(there)

@@ -194,7 +194,7 @@ def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
         raise SpecInvalid((SpecProblem("spec", TOO_MANY_VALUES),))
     if isinstance(spec, bytes):
         try:
-            spec = from_json(spec)
+            spec = from_json(spec, cache_strings="keys")  # as in status/wire.py
         except ValueError as error:
             if "recursion" in str(error):  # pydantic_core reads about 200 levels; only this word tells the error apart
                 message = "is nested too deeply; no Kubernetes object needs 200 levels: make it flatter"

@@ -13,8 +13,11 @@ from benchmarks.scene import Scene
 from benchmarks.workloads import ROLLOUTS, Object
 
 COUNT = 50
-FULL_AFTER = 24
-"""Updates of each Rollout, until its ReplicaSets, its history and the caches of the process are full."""
+FULL_AFTER = 60
+"""Updates of each Rollout, until its ReplicaSets, its history and the caches of the process are full.
+
+Every second one brings a content of the ConfigMap, of which caches keep 1,024; deletions are remembered for 15 minutes.
+"""
 
 NAMESPACE = "bench-level"
 _STEPS = [{"setWeight": 50}, {"analysis": {"templates": [{"templateName": "measured"}]}}]

@@ -11,8 +11,8 @@ from typing import Any
 
 from rollouts.api.status.reader import FieldMissing, Reader
 from rollouts.api.times import time_or_none
-from rollouts.api.v1alpha1.analysis_template import KEPT_MAX, METRICS_MAX
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
+from rollouts.core.analysis.metric import KEPT_MAX, METRICS_MAX
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.objects import Manifest
 

@@ -24,6 +24,7 @@ from rollouts.api.v1alpha1.wire import (
     needs,
     parse_duration,
 )
+from rollouts.core.analysis.metric import METRICS_MAX
 
 _NUMBER_LENGTH_MAX = 256
 _INT_OR_TEXT = {
@@ -402,10 +403,6 @@ class MetricWire(Wire):
     provider: MetricSourceWire | None = Field(None, description="Where the numbers come from.")
 
 
-KEPT_MAX = 1000
-"""Measurements of a metric: all of them are in the status, and an object of the API server has its limits."""
-
-METRICS_MAX = 64
 Metrics = Annotated[list[MetricWire], Field(max_length=METRICS_MAX)]
 TemplateArguments = Annotated[list[TemplateArgument], Field(max_length=64)]
 Retentions = Annotated[list[MeasurementRetention], Field(max_length=64)]

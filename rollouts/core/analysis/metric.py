@@ -18,6 +18,12 @@ CONSECUTIVE_ERROR_LIMIT = 4
 CONSECUTIVE_SUCCESS_LIMIT = 0
 MEASUREMENTS_KEPT = 10
 
+METRICS_MAX = 64
+"""Of a run, and so of a template."""
+
+KEPT_MAX = 1000
+"""Measurements of a metric: all of them are in the status, and an object of the API server has its limits."""
+
 
 class NoData(StrEnum):
     """What a measurement without evidence is: no series, NaN, a value of another type. Never a success."""

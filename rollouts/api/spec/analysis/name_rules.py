@@ -13,8 +13,7 @@ from functools import lru_cache
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.analysis import DryRun, MeasurementRetention
-from rollouts.api.v1alpha1.analysis_template import KEPT_MAX
-from rollouts.core.analysis.metric import MEASUREMENTS_KEPT
+from rollouts.core.analysis.metric import KEPT_MAX, MEASUREMENTS_KEPT
 from rollouts.errors import ExpressionFailed, ExpressionInvalid
 from rollouts.expressions import Result, compiled
 from rollouts.pattern_cost import steps_of

@@ -24,7 +24,8 @@ from rollouts.api.spec.analysis.name_rules import check_rules
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.api.spec.json_values import json_value
 from rollouts.api.v1alpha1.analysis import AnalysisWire, Argument, DryRun, MeasurementRetention, TemplateRef
-from rollouts.api.v1alpha1.analysis_template import METRICS_MAX, AnalysisTemplateSpec, TemplateArgument
+from rollouts.api.v1alpha1.analysis_template import AnalysisTemplateSpec, TemplateArgument
+from rollouts.core.analysis.metric import METRICS_MAX
 from rollouts.errors import SpecInvalid
 
 DEPTH_MAX = 8

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.e2e.manifests import Manifest, canary, config_map, service
-from tests.e2e.stage import Stage, current
+from tests.e2e.stage import Stage, condition, current
 from tests.lab.control_plane import ControlPlane
 
 pytestmark = pytest.mark.controlplane
@@ -101,6 +101,54 @@ def test_a_copy_made_in_place_of_the_controllers_is_not_used_by_a_rollback(stage
     _recolor(stage, copy["data"]["color"])
     stage.until_pods("copied", {first: 4})
     assert stage.get("configmaps", name)["data"] == copy["data"]
+
+
+def test_a_command_of_80_000_characters_is_refused_by_its_beginning(stage: Stage) -> None:
+    """All of it was copied into status, twice."""
+    stage.apply(canary("wordy", replicas=1))
+    stage.wait_ready("wordy")
+
+    stage.kubectl(
+        "apply", "--server-side", "--field-manager=wordy", "-f", "-", input=json.dumps(_with_command("x" * 80_000))
+    )
+
+    told = stage.until("rollouts", "wordy", lambda one: condition(one, "InvalidCommand")[0] == "True")
+    assert len(json.dumps(told["status"])) < 10_000
+
+
+def test_two_rollouts_that_find_each_others_pods_are_told(stage: Stage) -> None:
+    """Both were Ready, and nobody said that they count each other's pods."""
+    shared = canary("second", replicas=1)
+    shared["spec"]["selector"] = {"matchLabels": {"app": "first"}}
+    shared["spec"]["template"]["metadata"]["labels"] = {"app": "first"}
+    stage.apply(canary("first", replicas=1), shared)
+
+    for name in ("first", "second"):
+        stage.until("rollouts", name, lambda one: condition(one, "SelectorShared")[0] == "True")
+
+
+def test_an_argument_that_changes_its_condition_begins_no_analysis(stage: Stage) -> None:
+    """`1 || true` would pass every revision. The revision waits, with the path of the argument."""
+    metric = {"name": "m", "successCondition": "result[0] > {{args.limit}}", "provider": {"prometheus": {"query": "1"}}}
+    template = {
+        "apiVersion": "rollouts.dev/v1alpha1",
+        "kind": "AnalysisTemplate",
+        "metadata": {"name": "limited"},
+        "spec": {"args": [{"name": "limit"}], "metrics": [metric]},
+    }
+    analysis = {"templates": [{"templateName": "limited"}], "args": [{"name": "limit", "value": "1 || true"}]}
+    stage.apply(template, canary("sly", replicas=2, steps=[{"setWeight": 50}, {"analysis": analysis}]))
+    stage.wait_ready("sly")
+    stage.set_image("sly", "web:2")
+
+    told = stage.until("rollouts", "sly", lambda one: "1 || true" in json.dumps(one["status"].get("waitingFor")))
+    assert "limit" in told["status"]["waitingFor"]["message"]
+    assert stage.all("analysisruns") == []
+
+
+def _with_command(value: str) -> Manifest:
+    metadata = {"name": "wordy", "annotations": {"rollouts.dev/abort": value}}
+    return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "metadata": metadata}
 
 
 def _replaced(plane: ControlPlane, stage: Stage, name: str, run: Manifest) -> None:

@@ -124,7 +124,7 @@ def test_two_rollouts_that_find_each_others_pods_are_told(stage: Stage) -> None:
     stage.apply(canary("first", replicas=1), shared)
 
     for name in ("first", "second"):
-        stage.until("rollouts", name, lambda one: condition(one, "SelectorShared")[0] == "True")
+        stage.until("rollouts", name, lambda one: "status" in one and condition(one, "SelectorShared")[0] == "True")
 
 
 def test_an_argument_that_changes_its_condition_begins_no_analysis(stage: Stage) -> None:

@@ -154,7 +154,7 @@ def _with_command(value: str) -> Manifest:
 def _replaced(plane: ControlPlane, stage: Stage, name: str, run: Manifest) -> None:
     """Deletes a run and makes another one before the controller does: sooner or later an attacker is the first."""
     runs = f"/apis/rollouts.dev/v1alpha1/namespaces/{stage.namespace}/analysisruns"
-    for _ in range(50):
+    for _ in range(500):
         plane.api.delete(f"{runs}/{name}")
         if plane.api.post(runs, json=run).status_code == 201:
             return

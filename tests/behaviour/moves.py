@@ -292,6 +292,35 @@ MOVES: dict[str, Move] = {
 }
 
 
+async def played_at_random(
+    play: Play,
+    moves: Mapping[str, Move],
+    rng: random.Random,
+    *,
+    count: int,
+    done: list[str],
+    mend: Callable[[], object] = lambda: None,
+) -> None:
+    """So many moves; after each few all is mended, and the Rollout comes to rest.
+
+    Args:
+        done: gets the names of the moves.
+        mend: mends what `mended` does not know.
+    """
+    with play.watched():
+        for number in range(1, count + 1):
+            name = rng.choice(sorted(moves))
+            done.append(name)
+            if (waits := moves[name](play, rng)) is not None:
+                await waits
+            await asyncio.sleep(rng.choice(PAUSES_S))
+            if number % REST_EVERY == 0:
+                mend()
+                await mended(play)
+                await play.stage.until_quiet()
+                play.at_rest()
+
+
 async def mended(play: Play) -> None:
     """Nobody holds anything, and everything that the spec names is there."""
     for each in play.world.manifests:

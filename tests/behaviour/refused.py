@@ -53,6 +53,10 @@ class Refusing:
         self.refused: set[Refused] = set()
         self.refused_at_s: list[float] = []
 
+    def allow_all(self) -> None:
+        """Refuses nothing any more."""
+        self.refused = set()
+
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """Carries out the request, or refuses it."""
         if (said := self._refusal(request)) is not None:

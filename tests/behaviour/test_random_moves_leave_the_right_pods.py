@@ -7,13 +7,12 @@ plays that one again.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 
 import pytest
 
-from tests.behaviour.moves import MOVES, PAUSES_S, REST_EVERY, WORLDS, Play, mended
+from tests.behaviour.moves import MOVES, WORLDS, Play, played_at_random
 from tests.behaviour.stage import KEY, Stage, play
 
 IN_A_SEQUENCE = 18
@@ -33,17 +32,7 @@ def test_random_moves_leave_the_right_pods(world: str, seed: int) -> None:
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
         acts = Play(stage, of)
-        with acts.watched():
-            for number in range(1, IN_A_SEQUENCE + 1):
-                name = rng.choice(sorted(MOVES))
-                done.append(name)
-                if (waits := MOVES[name](acts, rng)) is not None:
-                    await waits
-                await asyncio.sleep(rng.choice(PAUSES_S))
-                if number % REST_EVERY == 0:
-                    await mended(acts)
-                    await stage.until_quiet()
-                    acts.at_rest()
+        await played_at_random(acts, MOVES, rng, count=IN_A_SEQUENCE, done=done)
         wrong.extend(acts.wrong)
 
     run = play(of.manifests, script, seed=seed, grace_s=5.0, behind=of.behind, **of.options)

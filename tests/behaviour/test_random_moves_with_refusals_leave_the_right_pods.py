@@ -14,7 +14,7 @@ import pytest
 
 from rollouts.ports import ApiServer
 from rollouts.sim.storage.history import CommittedWrite
-from tests.behaviour.moves import LATE_S, MOVES, PAUSES_S, REST_EVERY, STEPS, WORLDS, Move, Play, World, mended
+from tests.behaviour.moves import LATE_S, MOVES, STEPS, WORLDS, Move, Play, World, played_at_random
 from tests.behaviour.refused import INGRESS_CRD, Refused, Refusing, ingress, ingressed
 from tests.behaviour.scenarios import STABLE_AND_CANARY
 from tests.behaviour.stage import Stage, play
@@ -89,18 +89,9 @@ def test_random_moves_with_refusals_leave_the_right_pods(world: str, seed: int) 
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
         acts = RefusedPlay(stage, of, servers[-1])
-        with acts.watched():
-            for number in range(1, IN_A_SEQUENCE + 1):
-                name = rng.choice(sorted(MOVES_AND_REFUSALS))
-                done.append(name)
-                if (waits := MOVES_AND_REFUSALS[name](acts, rng)) is not None:
-                    await waits
-                await asyncio.sleep(rng.choice(PAUSES_S))
-                if number % REST_EVERY == 0:
-                    servers[-1].refused = set()
-                    await mended(acts)
-                    await stage.until_quiet()
-                    acts.at_rest()
+        await played_at_random(
+            acts, MOVES_AND_REFUSALS, rng, count=IN_A_SEQUENCE, done=done, mend=servers[-1].allow_all
+        )
         wrong.extend(acts.wrong)
 
     run = play(of.manifests, script, seed=seed, grace_s=5.0, behind=of.behind, between=between, **of.options)

@@ -14,7 +14,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-pytest_plugins = ["tests.lab.pytest_plugin", "tests.seed", "tests.skips"]
+pytest_plugins = ["tests.lab.pytest_plugin", "tests.seed", "tests.skips", "tests.virtual_time"]
 
 _TESTS = Path(__file__).parent
 WAITING = (

@@ -12,8 +12,10 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import SimpleQueue
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -46,14 +48,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=80, help="mutants; default 80, which take about half an hour")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="which ones; printed")
     parser.add_argument("--whole", action="store_true", help="try those that live on all of `make unit`, too")
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out those that the report of this seed has already"
+    )
     parser.add_argument("--lanes", type=int, default=os.cpu_count() or 1, help="so many at once")
     parser.add_argument("--at-least", type=int, default=0, metavar="PERCENT", help="end with 1 when fewer die")
     asked = parser.parse_args()
     console = Console(stderr=True)
     console.print(f"seed {asked.seed}: {asked.count} mutants of {', '.join(asked.rooms)}")
     mutants = drawn(asked.rooms, count=asked.count, seed=asked.seed)
-    verdicts = _all_tried(mutants, console, lanes=asked.lanes, whole=asked.whole)
-    _write(verdicts, seed=asked.seed)
+    before = _read(mutants, seed=asked.seed) if asked.resume else []
+    known = {each.mutant for each in before}
+    verdicts = before
+    for verdict in _all_tried([each for each in mutants if each not in known], console, asked.lanes, whole=asked.whole):
+        verdicts = sorted([*verdicts, verdict], key=lambda each: (each.mutant.path, each.mutant.line))
+        _write(verdicts, seed=asked.seed)
     _print(verdicts)
     died = sum(each.end is not End.LIVES for each in verdicts)
     percent = died * 100 // len(verdicts)
@@ -61,7 +70,8 @@ def main() -> int:
     return int(percent < asked.at_least)
 
 
-def _all_tried(mutants: list[Mutant], console: Console, *, lanes: int, whole: bool) -> list[Verdict]:
+def _all_tried(mutants: list[Mutant], console: Console, lanes: int, *, whole: bool) -> Iterator[Verdict]:
+    """Their verdicts, as they come."""
     free: SimpleQueue[Lane] = SimpleQueue()
     for number in range(lanes):
         free.put(Lane(FOLDER / str(number)))
@@ -76,14 +86,12 @@ def _all_tried(mutants: list[Mutant], console: Console, *, lanes: int, whole: bo
     columns = (TextColumn("mutants"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress, ThreadPoolExecutor(lanes) as pool:
         task = progress.add_task("mutants", total=len(mutants))
-        verdicts = []
         for done in as_completed([pool.submit(tried, each) for each in mutants]):
             verdict = done.result()
-            verdicts.append(verdict)
             progress.advance(task)
             if verdict.end is End.LIVES:
                 console.print(_words(verdict), soft_wrap=True, markup=False, highlight=False)
-    return sorted(verdicts, key=lambda each: (each.mutant.path, each.mutant.line))
+            yield verdict
 
 
 def _words(verdict: Verdict) -> str:
@@ -113,6 +121,19 @@ def _write(verdicts: list[Verdict], *, seed: int) -> None:
         for each in verdicts
     ]  # fmt: skip
     REPORT.write_text(json.dumps({"seed": seed, "mutants": rows}, indent=1))
+
+
+def _read(mutants: list[Mutant], *, seed: int) -> list[Verdict]:
+    """What the report of this seed says of them; a mutant of a line that has changed since is not in it."""
+    report: dict[str, Any] = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    rows = report["mutants"] if report.get("seed") == seed else []
+    found = {(row["path"], row["line"], row["before"], row["after"]): row for row in rows}
+    keys = {each: (str(each.path), each.line, each.before, each.after) for each in mutants}
+    return [
+        Verdict(each, End(row["end"]), row["by"], row["seconds"])
+        for each, key in keys.items()
+        if (row := found.get(key)) is not None
+    ]
 
 
 if __name__ == "__main__":

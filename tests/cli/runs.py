@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -15,7 +14,6 @@ import pytest
 
 from rollouts.api.schema import crd_manifests
 from rollouts.api.status.analysis_run import run_status_to_wire
-from rollouts.cli.main import main
 from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
@@ -24,6 +22,8 @@ from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
+from tests.build import pod_template
+from tests.cli.command_line import CommandLine
 
 NOW_S = 1_800_000_000.0
 SUCCESSFUL, FAILED = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
@@ -107,20 +107,15 @@ BAD = RunStatus(
 
 
 @dataclass(frozen=True)
-class Served:
+class Served(CommandLine):
     """An API server without a controller, on a port of loopback."""
 
     api: SimServer
-    kubeconfig: Path
 
     @property
     def session(self) -> Session:
         """Of the namespace default."""
         return session_on(self.api, namespace="default", request_timeout_s=2.0)
-
-    async def command(self, *words: str) -> int:
-        """One command line, in a thread of its own, as a process of its own would run it."""
-        return await asyncio.to_thread(main, [*words, "--kubeconfig", str(self.kubeconfig)])
 
     async def create(self, kind: Kind, manifest: Manifest) -> None:
         """Creates an object, with its status."""
@@ -153,25 +148,24 @@ def _crds() -> tuple[Manifest, ...]:
 
 
 @contextlib.asynccontextmanager
-async def served(tmp_path: Path, *, without: frozenset[str] = frozenset()) -> AsyncIterator[Served]:
-    """A server with the project's types, but for those whose plural is in `without`."""
-    crds = [each for each in _crds() if each["spec"]["names"]["plural"] not in without]
+async def served(tmp_path: Path, printed: pytest.CaptureFixture[str], *, without: str = "") -> AsyncIterator[Served]:
+    """A server with the project's types, but for the one of this plural."""
+    crds = [each for each in _crds() if each["spec"]["names"]["plural"] != without]
     api = SimServer(clock=SystemClock(), crds=crds)
     async with SimHttp(api) as http:
-        yield Served(api, http.write_kubeconfig(tmp_path / "kubeconfig"))
+        yield Served(tmp_path, printed, http.write_kubeconfig(tmp_path / "kubeconfig"), api)
 
 
 def rollout(**status: Any) -> Manifest:
     """The Rollout cart, in the middle of its update to revision newrev."""
     at = {"phase": "Progressing", "currentRevision": "newrev", "stableRevision": "oldrev", "currentStepIndex": 1,
           "observedGeneration": 1}  # fmt: skip
-    pod = {"metadata": {"labels": {"app": "cart"}}, "spec": {"containers": [{"name": "app", "image": "cart:2"}]}}
     return {
         "metadata": {"name": "cart", "labels": {"region": "north"}},
         "spec": {
             "selector": {"matchLabels": {"app": "cart"}},
             "strategy": {"canary": {"steps": [{"setWeight": 25}, {"pause": {}}]}},
-            "template": pod,
+            "template": pod_template("cart", image="cart:2"),
         },
         "status": {**at, **status},
     }
@@ -202,11 +196,3 @@ def replica_set(of: Manifest) -> Manifest:
             "template": {"metadata": {"labels": labels}, "spec": of["spec"]["template"]["spec"]},
         },
     }
-
-
-async def said(printed: pytest.CaptureFixture[str], text: str) -> None:
-    """Waits until a command has printed the text."""
-    shown = ""
-    async with asyncio.timeout(10):
-        while text not in (shown := shown + printed.readouterr().out):  # noqa: ASYNC110 - what is printed sets no event
-            await asyncio.sleep(0.01)  # without a pause the loop would use a whole core

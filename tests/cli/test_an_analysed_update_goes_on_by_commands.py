@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,22 +13,19 @@ from rollouts.cli.view.runs import RunLine
 from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase
 from rollouts.objects import ANALYSIS_TEMPLATE, Manifest
 from rollouts.ports import MERGE_PATCH
-from tests.cli.test_commands_on_a_cluster import PATIENCE_S, Shop, shop
+from tests.build import analysis_template, canary
+from tests.cli.shop import PATIENCE_S, Shop, shop
 
-STRATEGY: Manifest = {
-    "canary": {
-        "maxSurge": 1,
-        "maxUnavailable": 0,
-        "analysis": {"templates": [{"templateName": "rate"}], "onFailure": "hold"},
-        "steps": [{"setWeight": 50}, {"analysis": {"templates": [{"templateName": "pods"}]}}],
-    }
-}
+STRATEGY = canary(
+    {"setWeight": 50},
+    {"analysis": {"templates": [{"templateName": "pods"}]}},
+    analysis={"templates": [{"templateName": "rate"}], "onFailure": "hold"},
+)
 
 
 def template(name: str, **metric: object) -> Manifest:
     """An AnalysisTemplate of one metric of the same name, which is measured every second."""
-    metrics = [{"name": name, "interval": "1s", **metric}]
-    return {"kind": ANALYSIS_TEMPLATE.kind, "metadata": {"name": name}, "spec": {"metrics": metrics}}
+    return analysis_template({"name": name, "interval": "1s", **metric}, name=name)
 
 
 def rate(condition: str) -> Manifest:
@@ -50,53 +46,36 @@ def runs_and_failed(seen: RolloutObjects) -> bool:
     return measured and background is not None and background.phase is AnalysisPhase.FAILED
 
 
-@dataclass(frozen=True)
-class Terminal:
-    """Where commands are typed, and what they print."""
-
-    there: Shop
-    printed: pytest.CaptureFixture[str]
-
-    async def run(self, *words: str, code: int = 0) -> str:
-        """What a command prints; it ends with this exit code."""
-        self.printed.readouterr()
-        ended = await self.there.run(*words)
-        text = self.printed.readouterr()
-        assert ended == code, text
-        return text.out
-
-
 async def test_an_analysis_is_seen_ended_and_passed_by_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person finds out why an update is held, mends the template, lets the revision pass that one gate, and ends what runs."""
     monkeypatch.setenv("COLUMNS", "200")
     templates = (template("pods", count=1000, provider={"kubernetes": {}}), rate("result[0] >= 5"))
-    async with shop(tmp_path, strategy=STRATEGY, templates=templates) as there:
+    async with shop(tmp_path, capsys, *templates, strategy=STRATEGY) as there:
         await there.stage.change("cart", with_image(SECOND))
         seen = await there.stage.until("cart", runs_and_failed, deadline_s=PATIENCE_S, what="both are measured")
         step, background = run_at(seen, AnalysisKind.STEP), run_at(seen, AnalysisKind.BACKGROUND)
         assert step is not None and background is not None
-        terminal = Terminal(there, capsys)
 
-        await shows_both(terminal, step, background)
-        await tells_of_each(terminal, step, background)
+        await shows_both(there, step, background)
+        await tells_of_each(there, step, background)
         mended = {"spec": rate("result[0] >= 1")["spec"]}
         await there.stage.session.client.patch(ANALYSIS_TEMPLATE, there.stage.namespace, "rate", mended, MERGE_PATCH)
-        promoted = await terminal.run("promote", "cart", "--gate", "background")
-        ended = await terminal.run("analysis", "terminate", step.name, "-w")
-        followed = await terminal.run("status", "cart", "-w", "--timeout", f"{PATIENCE_S:g}s")
+        promoted = await there.run("promote", "cart", "--gate", "background")
+        ended = await there.run("analysis", "terminate", step.name, "-w")
+        followed = await there.run("status", "cart", "-w", "--timeout", f"{PATIENCE_S:g}s")
 
-        assert "pass the verdict of its background analysis, which is Failed" in promoted
-        assert "the controller has recorded the command" in promoted
-        assert f"{step.name} (analysis of step 1) Successful: Run Terminated" in ended
-        assert "background analysis: Successful" in followed
-        assert "cart Healthy, 2 of 2 pods available, 2 updated" in followed
+    assert "pass the verdict of its background analysis, which is Failed" in promoted.out
+    assert "the controller has recorded the command" in promoted.out
+    assert f"{step.name} (analysis of step 1) Successful: Run Terminated" in ended.out
+    assert "background analysis: Successful" in followed.out
+    assert "cart Healthy, 2 of 2 pods available, 2 updated" in followed.out
 
 
-async def shows_both(terminal: Terminal, step: RunLine, background: RunLine) -> None:
+async def shows_both(there: Shop, step: RunLine, background: RunLine) -> None:
     """The tree has both runs below the revision, with value and condition, and says what to do."""
-    tree = await terminal.run("get", "cart")
+    tree = (await there.run("get", "cart")).out
 
     assert f"▶ analysis of step 1  Running  for 0s  {step.name}" in re.sub(r"for \d+s", "for 0s", tree)
     assert "▶ pods  0 restarts, 1/1 ready  restarts <= 0, ready >= 100 %  ▅" in tree
@@ -105,13 +84,13 @@ async def shows_both(terminal: Terminal, step: RunLine, background: RunLine) -> 
     assert "→ kubectl rollouts promote cart -n rollouts-demo   to go on nevertheless" in tree
 
 
-async def tells_of_each(terminal: Terminal, step: RunLine, background: RunLine) -> None:
+async def tells_of_each(there: Shop, step: RunLine, background: RunLine) -> None:
     """The list has the verdicts, `get` the measurements, and `-w` the verdict as exit code."""
-    listed = await terminal.run("analysis", "list", "--rollout", "cart")
+    listed = (await there.run("analysis", "list", "--rollout", "cart")).out
     phases = {words[0]: words[1:5] for words in map(str.split, listed.splitlines()[1:])}
 
     assert phases[step.name] == ["Running", "cart", "step", "1"]
     assert phases[background.name][:3] == ["Failed", "cart", "background"]
-    assert "✔ Successful  0 restarts, 1/1 ready" in await terminal.run("analysis", "get", step.name)
-    failed = await terminal.run("analysis", "get", background.name, "-w", code=1)
-    assert 'Failed: Metric "rate" assessed Failed due to failed (1) > failureLimit (0)' in failed
+    assert "✔ Successful  0 restarts, 1/1 ready" in (await there.run("analysis", "get", step.name)).out
+    failed = await there.run("analysis", "get", background.name, "-w", code=1)
+    assert 'Failed: Metric "rate" assessed Failed due to failed (1) > failureLimit (0)' in failed.out

@@ -16,7 +16,6 @@ from rollouts.api.spec.analysis.templates import TemplateName
 from rollouts.cli.commands.analyze import AnalyzeOptions, analysed, analyze, in_cluster, run_spec_of
 from rollouts.cli.commands.templates import chosen, templates_in
 from rollouts.cli.exits import Exit
-from rollouts.cli.main import main
 from rollouts.cli.view.session import Session
 from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
@@ -25,6 +24,9 @@ from rollouts.objects import Manifest
 from rollouts.ports import Response
 from rollouts.probes.metric_asker import MetricAsker
 from rollouts.sim.clock import SimClock, run_virtual
+from tests import build
+from tests.build import metric as prometheus
+from tests.cli.command_line import CommandLine
 from tests.controller.world import ScriptedApi
 from tests.metrics.measured_pods import NOW_S, listed, pod, sample
 from tests.probes.servers import ok, raw, serving
@@ -49,20 +51,9 @@ def vector(*values: float) -> Mapping[str, Any]:
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
 
-def template(*metrics: Mapping[str, Any], name: str = "rate", **spec: Any) -> Manifest:
-    """An AnalysisTemplate."""
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisTemplate",
-        "metadata": {"name": name},
-        "spec": {"metrics": list(metrics), **spec},
-    }
-
-
-def prometheus(name: str = "rate", **fields: Any) -> dict[str, Any]:
-    """A metric of Prometheus that is good from 0.95 on."""
-    query = {"prometheus": {"query": "up"}}
-    return {"name": name, "successCondition": "result[0] >= 0.95", "provider": query, **fields}
+def template(*metrics: Mapping[str, Any], **spec: Any) -> Manifest:
+    """An AnalysisTemplate without a namespace, as in a file."""
+    return build.analysis_template(*metrics, **spec)
 
 
 def tried(
@@ -90,13 +81,8 @@ def test_a_good_measurement_is_a_run_that_succeeds() -> None:
 
     assert (code, one["template"]) == (Exit.OK, "AnalysisTemplate/rate")
     assert (one["metrics"][0]["phase"], one["metrics"][0]["value"]) == ("Successful", "[0.97]")
-    assert one["run"] == {
-        "ends": True,
-        "phase": "Successful",
-        "message": "",
-        "measurements": 10,
-        "tookSeconds": 540.0,
-    }
+    verdict = {"ends": True, "phase": "Successful", "message": "", "measurements": 10, "tookSeconds": 540.0}
+    assert one["run"] == verdict
 
 
 @pytest.mark.parametrize(
@@ -108,7 +94,7 @@ def test_a_good_measurement_is_a_run_that_succeeds() -> None:
         (lambda: ok({"status": "error", "errorType": "timeout"}), "Error"),
         (lambda: raw(b"<html>"), "Error"),
     ],
-    ids=["bad", "empty", "NaN", "error with 200", "a web page"],
+    ids=["bad", "there", "NaN", "error with 200", "a web page"],
 )
 def test_what_would_not_succeed_is_exit_code_1(answer: Callable[[], bytes], phase: str) -> None:
     """So a pipeline stops before anything is rolled out; no evidence is never a success."""
@@ -152,11 +138,8 @@ def test_arguments_are_put_into_queries() -> None:
     metric = prometheus(provider={"prometheus": {"query": 'up{service="{{args.service}}"}'}})
     secret = {"name": "service", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}}
 
-    code, (one,) = tried(
-        [template(metric, args=[secret])],
-        {"/api/v1/query?query=up%7Bservice%3D%22cart%22%7D": ok(vector(1))},
-        arguments={"service": "cart"},
-    )
+    answers = {"/api/v1/query?query=up%7Bservice%3D%22cart%22%7D": ok(vector(1))}
+    code, (one,) = tried([template(metric, args=[secret])], answers, arguments={"service": "cart"})
 
     assert (code, one["metrics"][0]["phase"]) == (Exit.OK, "Successful")
 
@@ -204,25 +187,24 @@ def test_a_comparison_is_tried_with_one_look() -> None:
     assert one["run"]["ends"] is False
 
 
-def test_what_only_the_cluster_can_measure_is_no_success() -> None:
+OF_PODS = {"kind": "value", "canary": "a", "stable": "b", "effect": "10%",
+           "of": {"containerResource": {"container": "app", "resource": "cpu"}}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ({"name": "pods", "provider": {"kubernetes": {}}}, "in the cluster"),
+        ({"name": "use", "interval": "1m", "count": 5, "provider": {"compare": OF_PODS}}, "say which with --rollout"),
+    ],
+    ids=["pods", "a comparison of pods"],
+)
+def test_what_only_the_cluster_can_measure_is_no_success(metric: Mapping[str, Any], words: str) -> None:
     """A Job, the pods of a revision: whoever tries the template learns that they were not looked at."""
-    code, (one,) = tried([template({"name": "pods", "provider": {"kubernetes": {}}})], {})
+    code, (one,) = tried([template(metric)], {})
 
     assert (code, one["metrics"][0]["phase"]) == (Exit.BAD, "Error")
-    assert "in the cluster" in one["metrics"][0]["message"]
-
-
-def test_a_comparison_of_pods_needs_to_know_whose() -> None:
-    """As with every metric that the cluster itself has."""
-    of = {"containerResource": {"container": "app", "resource": "cpu"}}
-    compare = {"kind": "value", "canary": "a", "stable": "b", "of": of, "effect": "10%"}
-
-    code, (one,) = tried(
-        [template({"name": "use", "interval": "1m", "count": 5, "provider": {"compare": compare}})], {}
-    )
-
-    assert (code, one["metrics"][0]["phase"]) == (Exit.BAD, "Error")
-    assert "say which with --rollout" in one["metrics"][0]["message"]
+    assert words in one["metrics"][0]["message"]
 
 
 def test_a_query_without_series_is_told_what_it_may_have_meant() -> None:
@@ -241,26 +223,21 @@ def test_a_query_without_series_is_told_what_it_may_have_meant() -> None:
 
 
 @pytest.fixture
-def example(tmp_path: Path) -> str:
+def example(typed: CommandLine) -> str:
     """The page's template, as a file."""
-    path = tmp_path / "success-rate.yaml"
-    path.write_text(PAGE.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0], encoding="utf-8")
-    return str(path)
+    return typed.file(PAGE.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0])
 
 
 def test_the_pages_example_is_measured_as_the_page_says(
-    example: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    example: str, typed: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command line as a whole, with nobody listening: errors, in words, and exit code 1."""
     monkeypatch.setenv("COLUMNS", "200")
-    arguments = ["analyze", "-f", example, "--dry-run", "--arg", "service=cart-canary"]
+    words = ("analyze", "-f", example, "--dry-run", "--arg", "service=cart-canary")
 
-    code = main([*arguments, "--prometheus-url", "http://127.0.0.1:1"])
+    printed = typed(*words, "--prometheus-url", "http://127.0.0.1:1", code=Exit.BAD).out
 
-    printed = capsys.readouterr().out
-    assert code == Exit.BAD
-    assert "success-rate" in printed
-    assert "latency-p95" in printed
+    assert "success-rate" in printed and "latency-p95" in printed
     assert "a run ends Error, after 10 measurements in 40s" in printed
 
 
@@ -276,61 +253,44 @@ def test_the_pages_example_is_measured_as_the_page_says(
     ],
 )
 def test_a_command_line_that_cannot_be_meant_says_what_to_write(
-    arguments: list[str], words: str, example: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], words: str, example: str, typed: CommandLine
 ) -> None:
     """Exit code 2, and one sentence."""
-    assert main(["analyze", "-f", example, *arguments]) == Exit.USAGE
-    assert words in capsys.readouterr().err
+    assert words in typed("analyze", "-f", example, *arguments, code=Exit.USAGE).err
 
 
-def test_a_file_without_a_template_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_a_template_is_told(typed: CommandLine) -> None:
     """A pipeline that names the wrong file must not pass."""
-    path = tmp_path / "empty.yaml"
-    path.write_text("{apiVersion: v1, kind: Service, metadata: {name: cart}}")
+    file = typed.file(build.service("cart"))
 
-    assert main(["analyze", "-f", str(path), "--dry-run"]) == Exit.USAGE
-    assert "no AnalysisTemplate" in capsys.readouterr().err
+    assert "no AnalysisTemplate" in typed("analyze", "-f", file, "--dry-run", code=Exit.USAGE).err
 
 
 def test_what_the_cluster_measures_can_be_tried_on_a_rollout() -> None:
     """With the rights of the person, on the pods that there are now; without a Rollout nobody knows which."""
-    use = {
-        "name": "use",
-        "successCondition": "result.utilizationPercent <= 90",
-        "provider": {"containerResource": {"container": "app", "resource": "cpu"}},
-    }
-    queue = {
-        "name": "queue",
-        "successCondition": "result.value < 10",
-        "provider": {"externalMetric": {"metric": {"name": "queue"}}},
-    }
+    cpu = {"containerResource": {"container": "app", "resource": "cpu"}}
+    use = prometheus("use", condition="result.utilizationPercent <= 90", provider=cpu)
+    external = {"externalMetric": {"metric": {"name": "queue"}}}
+    queue = prometheus("queue", condition="result.value < 10", provider=external)
     lists = {
         "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods": listed(sample("a", "480m")),
         "/api/v1/namespaces/shop/pods": listed(pod("a")),
     }
     missing = Response(404, b'{"kind": "Status", "reason": "NotFound"}')
 
-    async def measured(cluster: bool) -> list[tuple[str, str, str]]:
+    async def measured(*, cluster: bool) -> list[tuple[str, str, str]]:
         clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S)
-        api = ScriptedApi(
-            otherwise=lambda request: Response(200, lists[request.path]) if request.path in lists else missing
-        )
+        api = ScriptedApi(otherwise=lambda asked: Response(200, lists[asked.path]) if asked.path in lists else missing)
         client = Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0)
         session = Session(api=api, client=client, namespace="shop", clock=clock, request_timeout_s=1.0)
         of = Updated(manifest={}, stable="old", latest="new")
         spec = run_spec_of(TemplateName("rate"), templates_in([template(use, queue)]), {})
         seen = in_cluster(session, "web", of) if cluster else None
-        found = await analysed(
-            "rate",
-            spec,
-            AnalyzeOptions(),
-            endpoints=MetricAsker(tenants=TenantUrls(), clock=clock),
-            clock=clock,
-            cluster=seen,
-        )
+        asker = MetricAsker(tenants=TenantUrls(), clock=clock)
+        found = await analysed("rate", spec, AnalyzeOptions(), endpoints=asker, clock=clock, cluster=seen)
         return [(each.phase, each.value, each.message) for each in found.measurements.values()]
 
-    (on, gone), without = run_virtual(measured(True)), run_virtual(measured(False))
+    (on, gone), without = run_virtual(measured(cluster=True)), run_virtual(measured(cluster=False))
 
     assert on == ("Failed", "utilizationPercent=96 averageValue=0.48 value=0.48 pods=1 ageSeconds=10", on[2])
     assert (gone[0], "install an adapter" in gone[2]) == ("Error", True)

@@ -13,148 +13,78 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 import yaml
 
-from rollouts.cli.demo.manifests import BAD, IMAGE, SECOND, rollout, service, with_image
-from rollouts.cli.demo.stage import DemoStage, simulated_stage
-from rollouts.cli.main import main
-from rollouts.cli.view.objects import RolloutObjects, status_of
-from rollouts.objects import Manifest
-
-STEPS = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}
-PATIENCE_S = 20.0
+from rollouts.cli.demo.manifests import BAD, IMAGE, SECOND, with_image
+from rollouts.cli.view.objects import images_of, revision_of, status_of
+from tests.cli.shop import PATIENCE_S, Shop
 
 
-@dataclass(frozen=True)
-class Shop:
-    """A cluster with one Rollout, and its kubeconfig."""
-
-    stage: DemoStage
-    kubeconfig: Path
-
-    async def run(self, *words: str) -> int:
-        """One command line, in a thread of its own, as a process of its own would run it."""
-        return await asyncio.to_thread(main, [*words, "--kubeconfig", str(self.kubeconfig)])
-
-    async def reaches(self, phase: str) -> RolloutObjects:
-        """Waits for the Rollout's phase, of the latest spec."""
-
-        def holds(seen: RolloutObjects) -> bool:
-            status = status_of(seen.rollout)
-            return status.phase == phase and status.observed_generation == seen.rollout["metadata"]["generation"]
-
-        return await self.stage.until("cart", holds, deadline_s=PATIENCE_S, what=phase)
-
-
-@contextlib.asynccontextmanager
-async def shop(
-    tmp_path: Path, *, strategy: Manifest = STEPS, templates: Iterable[Manifest] = ()
-) -> AsyncIterator[Shop]:
-    """One Rollout of two pods, Healthy, and AnalysisTemplates."""
-    kubeconfig = tmp_path / "kubeconfig"
-    async with simulated_stage(serve=kubeconfig, seed=3) as stage:
-        manifest = rollout(stage.namespace, "cart", strategy)
-        manifest["spec"]["replicas"] = 2
-        await stage.install([*templates, service(stage.namespace, "cart", app="cart"), manifest])
-        there = Shop(stage, kubeconfig)
-        await there.reaches("Healthy")
-        yield there
-
-
-async def test_an_update_is_watched_promoted_and_rolled_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_an_update_is_watched_promoted_and_rolled_back(healthy: Shop) -> None:
     """The life of an update by commands alone, with the exit codes that a script would go by."""
-    async with shop(tmp_path) as there:
-        assert await there.run("status", "cart") == 0
-        await there.stage.change("cart", with_image(SECOND))
-        await there.reaches("Paused")
-        capsys.readouterr()
+    await healthy.run("status", "cart")
+    await healthy.stage.change("cart", with_image(SECOND))
+    await healthy.reaches("Paused")
 
-        assert await there.run("status", "cart") == 3
-        assert "step 1/2 (pause until promoted), weight 50 %" in capsys.readouterr().out
-        assert await there.run("status", "cart", "-w", "--timeout", "1s") == 3
-        assert "not finished after 1 s" in capsys.readouterr().out
+    assert "step 1/2 (pause until promoted), weight 50 %" in (await healthy.run("status", "cart", code=3)).out
+    assert "not finished after 1 s" in (await healthy.run("status", "cart", "-w", "--timeout", "1s", code=3)).out
 
-        assert await there.run("promote", "cart") == 0
-        said = capsys.readouterr().out
-        assert "@1: lets revision" in said and "the controller has recorded the command" in said
-        assert await there.run("status", "cart", "-w") == 0
-
-        capsys.readouterr()
-        assert await there.run("history", "cart") == 0
-        assert "possible" in capsys.readouterr().out
-        assert await there.run("rollback", "cart", "--to", "1") == 0
-        await there.reaches("Paused")
-        assert await there.run("promote", "cart", "--full") == 0
-        seen = await there.reaches("RolledBack")
-        assert await there.run("status", "cart") == 1
-        assert "rolled back from revision" in capsys.readouterr().out
-        serving = status_of(seen.rollout).stable_revision
-        assert (
-            next(each for each in seen.replica_sets if each["metadata"]["name"].endswith(serving))["spec"]["template"][
-                "spec"
-            ]["containers"][0]["image"]
-            != f"{IMAGE}:{SECOND}"
-        )
+    said = (await healthy.run("promote", "cart")).out
+    assert "@1: lets revision" in said and "the controller has recorded the command" in said
+    await healthy.run("status", "cart", "-w")
+    assert "possible" in (await healthy.run("history", "cart")).out
+    await healthy.run("rollback", "cart", "--to", "1")
+    await healthy.reaches("Paused")
+    await healthy.run("promote", "cart", "--full")
+    seen = await healthy.reaches("RolledBack")
+    assert "rolled back from revision" in (await healthy.run("status", "cart", code=1)).out
+    serving = status_of(seen.rollout).stable_revision
+    assert [images_of(each) for each in seen.replica_sets if revision_of(each) == serving] != [(f"{IMAGE}:{SECOND}",)]
 
 
-async def test_an_update_is_aborted_and_retried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_update_is_aborted_and_retried(healthy: Shop) -> None:
     """A script must say --yes: a prompt that nobody answers is a job that hangs."""
-    async with shop(tmp_path) as there:
-        await there.stage.change("cart", with_image(BAD))
-        await there.reaches("Progressing")
+    await healthy.stage.change("cart", with_image(BAD))
+    await healthy.reaches("Progressing")
 
-        assert await there.run("abort", "cart") == 2
-        assert "add --yes" in capsys.readouterr().err
-        assert await there.run("abort", "cart", "--yes") == 0
-        assert await there.run("status", "cart", "-w") == 1
-        assert await there.run("abort", "cart", "--yes") == 0, "an abort that stands is as good as done"
-        assert await there.run("promote", "cart") == 1
-        assert "retry it first" in capsys.readouterr().err
-        assert await there.run("retry", "cart") == 0
-        assert await there.run("status", "cart") == 3
+    assert "add --yes" in (await healthy.run("abort", "cart", code=2)).err
+    await healthy.run("abort", "cart", "--yes")
+    await healthy.run("status", "cart", "-w", code=1)
+    await healthy.run("abort", "cart", "--yes")  # an abort that stands is as good as done
+    assert "retry it first" in (await healthy.run("promote", "cart", code=1)).err
+    await healthy.run("retry", "cart")
+    await healthy.run("status", "cart", code=3)
 
 
-async def test_pause_resume_and_restart_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_pause_resume_and_restart_are_recorded(healthy: Shop) -> None:
     """Each command's record is what the CLI waits for, also the absence of one."""
-    async with shop(tmp_path) as there:
-        for words in (("pause", "cart"), ("resume", "cart"), ("restart", "cart")):
-            assert await there.run(*words) == 0, words
-            assert "the controller has recorded the command" in capsys.readouterr().out
-        assert await there.run("resume", "cart") == 1
+    for words in (("pause", "cart"), ("resume", "cart"), ("restart", "cart")):
+        assert "the controller has recorded the command" in (await healthy.run(*words)).out
+    await healthy.run("resume", "cart", code=1)
 
 
-async def test_rollouts_are_listed_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_rollouts_are_listed_and_printed(healthy: Shop) -> None:
     """A table for people, whole manifests for programs."""
-    async with shop(tmp_path) as there:
-        capsys.readouterr()
-        assert await there.run("get") == 0
-        header, row = capsys.readouterr().out.splitlines()
-        assert header.startswith("NAME") and row.split()[:2] == ["cart", "Healthy"]
+    header, row = (await healthy.run("get")).out.splitlines()
+    assert header.startswith("NAME") and row.split()[:2] == ["cart", "Healthy"]
 
-        assert await there.run("list", "-l", "app=other") == 0
-        assert "no Rollouts found in namespace rollouts-demo with labels app=other" in capsys.readouterr().err
-        await there.stage.change("cart", [{"op": "add", "path": "/metadata/labels", "value": {"tier": "web"}}])
-        assert await there.run("list", "-A", "-l", "tier=web") == 0
-        assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["rollouts-demo", "cart"]
+    none = await healthy.run("list", "-l", "app=other")
+    assert "no Rollouts found in namespace rollouts-demo with labels app=other" in none.err
+    await healthy.stage.change("cart", [{"op": "add", "path": "/metadata/labels", "value": {"tier": "web"}}])
+    chosen = await healthy.run("list", "-A", "-l", "tier=web")
+    assert chosen.out.splitlines()[1].split()[:2] == ["rollouts-demo", "cart"]
 
-        assert await there.run("get", "-A", "-o", "json") == 0
-        listed = json.loads(capsys.readouterr().out)
-        assert [(item["kind"], item["metadata"]["name"]) for item in listed["items"]] == [("Rollout", "cart")]
-        assert await there.run("get", "cart", "-o", "yaml") == 0
-        document = yaml.safe_load(capsys.readouterr().out)
-        assert document["status"]["phase"] == "Healthy"
-        assert "managedFields" not in document["metadata"]
+    listed = json.loads((await healthy.run("get", "-A", "-o", "json")).out)
+    assert [(item["kind"], item["metadata"]["name"]) for item in listed["items"]] == [("Rollout", "cart")]
+    document = yaml.safe_load((await healthy.run("get", "cart", "-o", "yaml")).out)
+    assert document["status"]["phase"] == "Healthy"
+    assert "managedFields" not in document["metadata"]
 
-        assert await there.run("get", "cart") == 0
-        tree = capsys.readouterr().out
-        assert "stable  2/2 ready" in tree and tree.count(" Ready ") == 2
+    tree = (await healthy.run("get", "cart")).out
+    assert "stable  2/2 ready" in tree and tree.count(" Ready ") == 2
 
 
 @pytest.mark.parametrize(
@@ -178,32 +108,27 @@ async def test_rollouts_are_listed_and_printed(tmp_path: Path, capsys: pytest.Ca
     ],
 )
 async def test_what_cannot_be_done_is_said_with_its_exit_code(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, said: str
+    empty: Shop, words: tuple[str, ...], code: int, said: str
 ) -> None:
     """2 is the caller's command line, 4 the cluster's answer; a script may retry only one of them."""
-    async with simulated_stage(serve=tmp_path / "kubeconfig", seed=3) as stage:
-        there = Shop(stage, tmp_path / "kubeconfig")
-
-        assert await there.run(*words) == code
-        error = " ".join(capsys.readouterr().err.replace("│", " ").split())
-        assert said in error
+    assert said in (await empty.run(*words, code=code)).error
 
 
 @pytest.mark.long
-async def test_on_a_terminal_the_tree_lives_and_an_abort_asks(tmp_path: Path) -> None:
+async def test_on_a_terminal_the_tree_lives_and_an_abort_asks(healthy: Shop) -> None:
     """A real pseudo-terminal: the live tree is drawn again when the Rollout moves, and Enter alone does not abort."""
-    async with shop(tmp_path) as there, terminal(there, "get", "cart", "-w") as live:
+    async with terminal(healthy, "get", "cart", "-w") as live:
         await live.shows("cart  rollouts-demo  Canary  Healthy")
-        await there.stage.change("cart", with_image(SECOND))
+        await healthy.stage.change("cart", with_image(SECOND))
         await live.shows("▶ pause until promoted")
         await live.shows("canary  1/1 ready")
 
-        async with terminal(there, "abort", "cart") as asked:
+        async with terminal(healthy, "abort", "cart") as asked:
             await asked.shows("Go on? [y/N]")
             asked.types("\n")
             await asked.shows("nothing was changed")
             assert await asked.ends() == 1
-        async with terminal(there, "abort", "cart") as asked:
+        async with terminal(healthy, "abort", "cart") as asked:
             await asked.shows("Go on? [y/N]")
             asked.types("y\n")
             await asked.shows("the controller has recorded the command")

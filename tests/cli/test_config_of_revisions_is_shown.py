@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -27,7 +26,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SECRET
 from rollouts.ports import Request
 from tests.cli.configured import MAP, SECRET_KIND, config_map, install, noted, secret, use
-from tests.cli.runs import OWNER, replica_set, rollout, served
+from tests.cli.runs import OWNER, Served, replica_set, rollout
 from tests.cli.test_the_tree_shows_what_a_person_needs import picture
 
 Printed = pytest.CaptureFixture[str]
@@ -153,13 +152,11 @@ def test_sizes_are_short(size: int, text: str) -> None:
     assert size_text(size) == text
 
 
-async def test_two_revisions_are_compared_key_by_key(tmp_path: Path, capsys: Printed) -> None:
+async def test_two_revisions_are_compared_key_by_key(there: Served) -> None:
     """As `diff` shows files: what is gone, what is new, and lines of what changed; 1 for a difference."""
-    async with served(tmp_path) as there:
-        await install(there, (OLD, SAME, SECRETS[0]), (NEW, SAME, FLAGS, SECRETS[1]))
+    await install(there, (OLD, SAME, SECRETS[0]), (NEW, SAME, FLAGS, SECRETS[1]))
 
-        assert await there.command("config", "diff", "stable", "canary") == 1
-        shown = capsys.readouterr().out.splitlines()
+    shown = (await there.run("config", "diff", "stable", "canary", code=1)).out.splitlines()
 
     assert shown[0] == "#1 oldrev (stable) → #2 newrev (canary)"
     assert f"ConfigMap app: {use(OLD).copy} → {use(NEW).copy}" in shown
@@ -173,92 +170,80 @@ async def test_two_revisions_are_compared_key_by_key(tmp_path: Path, capsys: Pri
 
 
 @pytest.mark.parametrize(("before", "after"), [("1", "oldrev"), ("#2", "current"), ("canary", "newrev")])
-async def test_revisions_with_one_configuration_exit_with_0(
-    tmp_path: Path, capsys: Printed, before: str, after: str
-) -> None:
+async def test_revisions_with_one_configuration_exit_with_0(there: Served, before: str, after: str) -> None:
     """A script asks whether anything changed. Numbers, hashes and roles name the same revisions."""
-    async with served(tmp_path) as there:
-        await install(there, (OLD,), (NEW,))
+    await install(there, (OLD,), (NEW,))
 
-        assert await there.command("config", "diff", before, after, "cart") == 0
-        assert "have the same configuration" in capsys.readouterr().out
+    assert "have the same configuration" in (await there.run("config", "diff", before, after, "cart")).out
 
 
-async def test_what_is_equal_is_not_read(tmp_path: Path) -> None:
+async def test_what_is_equal_is_not_read(there: Served) -> None:
     """Hashes say it already; a Secret that did not change is nobody's business."""
-    async with served(tmp_path) as there:
-        await install(there, (OLD, SECRETS[0]), (NEW, SECRETS[0]))
-        asked: list[Request] = []
-        answer = there.api.request
+    await install(there, (OLD, SECRETS[0]), (NEW, SECRETS[0]))
+    asked: list[Request] = []
+    answer = there.api.request
 
-        async def request(request: Request, *, deadline_s: float) -> object:
-            asked.append(request)
-            return await answer(request, deadline_s=deadline_s)
+    async def request(request: Request, *, deadline_s: float) -> object:
+        asked.append(request)
+        return await answer(request, deadline_s=deadline_s)
 
-        there.api.request = request  # type: ignore[assignment, method-assign]
-        assert await there.command("config", "diff", "1", "2") == 1
+    there.api.request = request  # type: ignore[assignment, method-assign]
+    await there.run("config", "diff", "1", "2", code=1)
 
     assert not [each.path for each in asked if SECRET.plural in each.path]
     assert {each.method for each in asked} == {"GET"}
 
 
-async def test_a_copy_that_is_gone_is_said_and_its_source_helps_out(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_copy_that_is_gone_is_said_and_its_source_helps_out(there: Served) -> None:
     """Somebody deletes copies by hand; the source may still have that very content."""
-    async with served(tmp_path) as there:
-        await install(there, (OLD,), (NEW,))
-        client = there.session.client
-        await client.delete(CONFIG_MAP, "default", use(OLD).copy)
+    await install(there, (OLD,), (NEW,))
+    client = there.session.client
+    await client.delete(CONFIG_MAP, "default", use(OLD).copy)
 
-        assert await there.command("config", "diff", "1", "2") == 1
-        assert f"ConfigMap {use(OLD).copy} is gone, so the content is not known any more" in capsys.readouterr().out
+    said = await there.run("config", "diff", "1", "2", code=1)
+    assert f"ConfigMap {use(OLD).copy} is gone, so the content is not known any more" in said.out
 
-        await there.create(CONFIG_MAP, OLD)
-        assert await there.command("config", "diff", "1", "2") == 1
-        assert "-LEVEL: info" in capsys.readouterr().out
+    await there.create(CONFIG_MAP, OLD)
+    assert "-LEVEL: info" in (await there.run("config", "diff", "1", "2", code=1)).out
 
 
-async def test_a_revision_without_a_copy_says_that_its_source_has_changed(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_revision_without_a_copy_says_that_its_source_has_changed(there: Served) -> None:
     """A revision from before an upgrade reads the ConfigMap itself, and only its hash was noted."""
-    async with served(tmp_path) as there:
-        await install(there, (), (NEW,))
-        made = await there.object(ROLLOUT, "cart")
-        of_before = noted(replica_set(made), "before", 3, use(OLD, copied=False))
-        await there.create(REPLICA_SET, of_before)
-        await there.create(CONFIG_MAP, NEW)
+    await install(there, (), (NEW,))
+    made = await there.object(ROLLOUT, "cart")
+    of_before = noted(replica_set(made), "before", 3, use(OLD, copied=False))
+    await there.create(REPLICA_SET, of_before)
+    await there.create(CONFIG_MAP, NEW)
 
-        assert await there.command("config", "diff", "before", "canary") == 1
-        assert "ConfigMap app has changed since, and the revision has no copy of it" in capsys.readouterr().out
+    said = await there.run("config", "diff", "before", "canary", code=1)
+    assert "ConfigMap app has changed since, and the revision has no copy of it" in said.out
 
 
-async def test_long_values_are_cut_where_they_differ(tmp_path: Path, capsys: Printed) -> None:
+async def test_long_values_are_cut_where_they_differ(there: Served) -> None:
     """A page of JSON in one line, and a file of a thousand lines: the difference is on the screen, all of it on request."""
     one, other = ("x" * 500 + end + "y" * 500 for end in ("A", "B"))
     many = ("".join(f"{word} {n}\n" for n in range(200)) for word in ("old", "new"))
     texts, files = (one, other), tuple(many)
     before, after = (config_map("app", {"json": texts[n], "file": files[n]}) for n in (0, 1))
-    async with served(tmp_path) as there:
-        await install(there, (before,), (after,))
+    await install(there, (before,), (after,))
 
-        assert await there.command("config", "diff", "1", "2") == 1
-        cut = capsys.readouterr().out
-        assert await there.command("config", "diff", "1", "2", "--full") == 1
-        whole = capsys.readouterr().out
+    cut = (await there.run("config", "diff", "1", "2", code=1)).out
+    whole = (await there.run("config", "diff", "1", "2", "--full", code=1)).out
 
     assert "xA" in cut and "xB" in cut and "(1001 characters)" in cut and one not in cut
     assert "more lines: --full shows them" in cut and "+new 199" not in cut
     assert one in whole and "+new 199" in whole
 
 
-async def test_a_file_of_many_lines_is_told_by_its_first_difference(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_file_of_many_lines_is_told_by_its_first_difference(there: Served) -> None:
     """The time that a comparison of lines takes grows with their square, and nobody reads a hundred thousand of them."""
     before, after = (
         config_map("app", {"f": "\n".join([*["0"] * 9_000, end, *["1"] * 3_000])}) for end in ("a", "b\nc")
     )
-    async with served(tmp_path) as there:
-        await install(there, (before,), (after,))
+    await install(there, (before,), (after,))
 
-        assert await there.command("config", "diff", "1", "2") == 1
-        assert "12001 → 12002 lines; the first difference is in line 9001" in capsys.readouterr().out
+    said = await there.run("config", "diff", "1", "2", code=1)
+    assert "12001 → 12002 lines; the first difference is in line 9001" in said.out
 
 
 @pytest.mark.parametrize(
@@ -269,60 +254,45 @@ async def test_a_file_of_many_lines_is_told_by_its_first_difference(tmp_path: Pa
         ("a", "a\n", ["+(a newline at the end)"]),
     ],
 )
-async def test_a_newline_at_the_end_is_a_difference(
-    tmp_path: Path, capsys: Printed, old: str, new: str, lines: list[str]
-) -> None:
+async def test_a_newline_at_the_end_is_a_difference(there: Served, old: str, new: str, lines: list[str]) -> None:
     """The pods see it, so two revisions with nothing else between them must not look equal."""
-    async with served(tmp_path) as there:
-        await install(there, (config_map("app", {"f": old}),), (config_map("app", {"f": new}),))
+    await install(there, (config_map("app", {"f": old}),), (config_map("app", {"f": new}),))
 
-        assert await there.command("config", "diff", "1", "2") == 1
-        assert capsys.readouterr().out.splitlines()[3:] == ["  f:", *lines]
+    assert (await there.run("config", "diff", "1", "2", code=1)).out.splitlines()[3:] == ["  f:", *lines]
 
 
-async def test_values_cannot_steer_the_terminal(tmp_path: Path, capsys: Printed) -> None:
+async def test_values_cannot_steer_the_terminal(there: Served) -> None:
     """Whoever may write a ConfigMap must not clear the screen of whoever compares it (CWE-150)."""
     evil = "\x1b[2J\x07[bold]x[/bold]"
-    async with served(tmp_path) as there:
-        await install(
-            there, (config_map("app", {"a": "x"}),), (config_map("app", {"a": evil, "b": f"{evil}\n{evil}\n"}),)
-        )
+    await install(there, (config_map("app", {"a": "x"}),), (config_map("app", {"a": evil, "b": f"{evil}\n{evil}\n"}),))
 
-        assert await there.command("config", "diff", "1", "2") == 1
-        shown = capsys.readouterr().out
+    shown = (await there.run("config", "diff", "1", "2", code=1)).out
 
     assert "\x1b" not in shown and "\x07" not in shown
     assert shown.count("[bold]x[/bold]") == 3
 
 
-async def test_a_revision_that_is_not_kept_is_a_wrong_command_line(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_revision_that_is_not_kept_is_a_wrong_command_line(there: Served) -> None:
     """1 would say that they differ."""
-    async with served(tmp_path) as there:
-        await install(there, (OLD,), (NEW,))
+    await install(there, (OLD,), (NEW,))
 
-        assert await there.command("config", "diff", "stable", "7", "cart") == 2
-        assert "revision 7 is not kept; the kept revisions: #2 newrev (canary), #1 oldrev (stable)" in (
-            capsys.readouterr().err.replace("\n", " ")
-        )
-        assert await there.command("config", "diff", "1", "2", "shop") == 4
+    assert "revision 7 is not kept; the kept revisions: #2 newrev (canary), #1 oldrev (stable)" in (
+        (await there.run("config", "diff", "stable", "7", "cart", code=2)).err.replace("\n", " ")
+    )
+    await there.run("config", "diff", "1", "2", "shop", code=4)
 
-        second = rollout()
-        await there.create(ROLLOUT, {**second, "metadata": {"name": "shop"}})
-        assert await there.command("config", "diff", "1", "2") == 1, "only one Rollout has both"
-        assert await there.command("config", "diff", "1", "7") == 2
-        assert "no Rollout of the namespace keeps revisions 1 and 7" in capsys.readouterr().err
+    second = rollout()
+    await there.create(ROLLOUT, {**second, "metadata": {"name": "shop"}})
+    await there.run("config", "diff", "1", "2", code=1)  # only one Rollout has both
+    said = await there.run("config", "diff", "1", "7", code=2)
+    assert "no Rollout of the namespace keeps revisions 1 and 7" in said.err
 
 
-async def test_the_list_has_a_line_for_each_source_of_each_revision(
-    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_list_has_a_line_for_each_source_of_each_revision(there: Served) -> None:
     """What `kubectl get configmaps` cannot say: which copies belong to which revision."""
-    monkeypatch.setenv("COLUMNS", "200")
-    async with served(tmp_path) as there:
-        await install(there, (OLD, SAME), (NEW, SAME))
+    await install(there, (OLD, SAME), (NEW, SAME))
 
-        assert await there.command("config", "list", "cart") == 0
-        header, *rows = capsys.readouterr().out.splitlines()
+    header, *rows = (await there.run("config", "list", "cart")).out.splitlines()
 
     assert header.split() == ["NUMBER", "REVISION", "ROLE", "KIND", "SOURCE", "PODS", "READ", "CONTENT"]
     assert [row.split()[:6] for row in rows] == [
@@ -333,10 +303,8 @@ async def test_the_list_has_a_line_for_each_source_of_each_revision(
     ]
 
 
-async def test_a_rollout_without_configuration_says_so(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_rollout_without_configuration_says_so(there: Served) -> None:
     """An empty table looks like a failure."""
-    async with served(tmp_path) as there:
-        await install(there, (), ())
+    await install(there, (), ())
 
-        assert await there.command("config", "list", "cart") == 0
-        assert "no revision of cart has versioned configuration" in capsys.readouterr().out
+    assert "no revision of cart has versioned configuration" in (await there.run("config", "list", "cart")).out

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from rollouts.cli.main import main
 from rollouts.objects import Manifest
 from tests.api.specs import canary, manifest
-from tests.cli.test_the_plan_follows_routes import BACKENDS, ROUTE
-from tests.cli.test_the_plan_tells_what_will_happen import cart, planned, rules, shop, text_of
+from tests.cli.command_line import CommandLine
+from tests.cli.shop import Shop
+from tests.cli.test_the_plan_follows_routes import BACKENDS, ROUTE, ROUTED
+from tests.cli.test_the_plan_follows_routes import written as written_with
+from tests.cli.test_the_plan_tells_what_will_happen import rules
 from tests.controller.providers.test_traffic_providers_are_judged import NAME, SPEC, TEST, provider
 from tests.linted import lint_text
 
@@ -63,40 +64,26 @@ def test_what_is_wrong_with_the_provider_is_wrong_with_who_uses_it() -> None:
     assert {each.subject.split()[0] for each in report.problems} == {"TrafficProvider", "Rollout"}
 
 
-def test_several_files_are_one_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_files_are_one_application(typed: CommandLine) -> None:
     """The administrator's file is seldom the team's; the exit code counts."""
-    (tmp_path / "provider.yaml").write_text(written(provider()))
-    (tmp_path / "cart.yaml").write_text(written(using(**ROUTING)))
+    theirs, ours = typed.file(provider(), name="provider.yaml"), typed.file(using(**ROUTING), name="cart.yaml")
 
-    alone = main(["lint", "-f", str(tmp_path / "cart.yaml")])
-    assert "write a TrafficProvider my-apisix" in capsys.readouterr().out
-    together = main(["lint", "-f", str(tmp_path / "cart.yaml"), "-f", str(tmp_path / "provider.yaml")])
-
-    assert (alone, together) == (1, 0)
-    assert "1 Rollout and 1 TrafficProvider checked, no problems" in capsys.readouterr().out
+    assert "write a TrafficProvider my-apisix" in typed("lint", "-f", ours, code=1).out
+    assert "1 Rollout and 1 TrafficProvider checked, no problems" in typed("lint", "-f", ours, "-f", theirs).out
 
 
-def test_gitops_names_the_field_that_is_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gitops_names_the_field_that_is_declared(typed: CommandLine) -> None:
     """Not the whole spec: the declaration says where the weights are."""
-    (tmp_path / "all.yaml").write_text(written(provider(), using(**ROUTING)))
+    said = typed("gitops", "-f", typed.file(provider(), using(**ROUTING)), "--for", "argocd").out
 
-    assert main(["gitops", "-f", str(tmp_path / "all.yaml"), "--for", "argocd"]) == 0
-
-    (application,) = yaml.safe_load_all(capsys.readouterr().out)
+    (application,) = yaml.safe_load_all(said)
     (rule,) = [each for each in application["spec"]["ignoreDifferences"] if each["kind"] == "ApisixRoute"]
     assert rule["jqPathExpressions"] == [".spec.http[]?.backends[]?.weight"]
 
 
-async def test_a_plan_knows_the_providers_of_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_plan_knows_the_providers_of_the_cluster(empty: Shop) -> None:
     """People who plan a Rollout seldom have the administrator's file at hand."""
-    strategy = {
-        "canary": {
-            "stableService": "cart",
-            "canaryService": "cart-canary",
-            "steps": [{"setWeight": 5}, {"pause": {}}],
-            "trafficRouting": {"plugins": {"plain": {"name": "cart"}}},
-        }
-    }
+    strategy = {"canary": {**ROUTED["canary"], "trafficRouting": {"plugins": {"plain": {"name": "cart"}}}}}
     tested = {"spec": {"rules": [{"backendRefs": [{"name": "stable", "weight": 1}, {"name": "canary", "weight": 0}]}]}}
     result = json.loads(json.dumps(tested).replace("1", "3").replace("0", "1"))
     plain = provider(
@@ -108,21 +95,13 @@ async def test_a_plan_knows_the_providers_of_the_cluster(tmp_path: Path, capsys:
         tests=[{"object": tested, "canaryPercent": 25, "result": result}],
     )
     del plain["spec"]["accepted"]
-    async with shop(tmp_path) as there:
-        assert there.stage.sim is not None
-        there.stage.sim.apply(plain)
-        services = [service(there.stage.namespace, name) for name in ("cart", "cart-canary")]
-        plan = await planned(there, capsys, text_of(cart(strategy=strategy), *services, ROUTE))
+    assert empty.stage.sim is not None
+    empty.stage.sim.apply(plain)
+    plan = await empty.planned(*written_with(empty, ROUTE, strategy=strategy))
 
     assert "Stuck" not in rules(plan, "unsafe"), plan["findings"]
     assert [each["name"] for each in BACKENDS] == ["cart", "cart-canary"]
     assert 5 in [step["weightPercent"] for step in plan["steps"]]
-
-
-def service(namespace: str, name: str) -> Manifest:
-    """A Service of the application."""
-    spec = {"selector": {"app": "cart"}, "ports": [{"port": 80}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
 
 
 def test_the_specs_of_these_tests_are_good() -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.demo.manifests import rollout
-from rollouts.cli.main import main
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.missing import no_rollout
 from rollouts.cli.view.session import session_on
@@ -29,7 +25,8 @@ from rollouts.errors import (
 from rollouts.objects import ROLLOUT
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
-from tests.cli.test_commands_on_a_cluster import STEPS
+from tests.cli.command_line import CommandLine
+from tests.cli.shop import STEPS
 
 PATH = "GET /apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts"
 NO_RIGHT = 'rollouts.rollouts.dev is forbidden: User "jane" cannot {} resource "rollouts" in API group "rollouts.dev"'
@@ -45,23 +42,15 @@ COMMANDS = (
 )  # fmt: skip
 
 
-@contextlib.asynccontextmanager
-async def bare_cluster(tmp_path: Path) -> AsyncIterator[Path]:
-    """The kubeconfig of a cluster without our CRDs."""
-    async with SimHttp(SimServer(clock=SystemClock())) as http:
-        http.write_kubeconfig(tmp_path / "kubeconfig", namespace="shop")
-        yield tmp_path / "kubeconfig"
-
-
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 async def test_every_command_says_that_rollouts_are_not_installed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
     """The first thing that a new user meets: `404 page not found` helps nobody."""
-    async with bare_cluster(tmp_path) as kubeconfig:
-        assert await asyncio.to_thread(main, [*words, "--kubeconfig", str(kubeconfig)]) == 4
+    async with SimHttp(SimServer(clock=SystemClock())) as http:
+        bare = CommandLine(tmp_path, capsys, http.write_kubeconfig(tmp_path / "kubeconfig", namespace="shop"))
 
-    assert capsys.readouterr().err == NOT_INSTALLED
+        assert (await bare.run(*words, code=4)).err == NOT_INSTALLED
 
 
 @pytest.mark.parametrize(
@@ -98,11 +87,7 @@ def test_an_error_of_the_cluster_is_one_sentence_with_the_fix(error: RolloutsErr
         ((), "cart", "there is no Rollout cart in namespace default, nor any other: see `kubectl rollouts list -A`"),
         (("cart", "web"), "crat", "there is no Rollout crat in namespace default; did you mean cart?"),
         (("cart", "web"), "zz", "there is no Rollout zz in namespace default; there are cart, web"),
-        (
-            ("a", "b", "c", "d", "e", "f", "g"),
-            "zz",
-            "there is no Rollout zz in namespace default; there are a, b, c, d, e and 2 more",
-        ),
+        (tuple("abcdefg"), "zz", "there is no Rollout zz in namespace default; there are a, b, c, d, e and 2 more"),
     ],
 )
 async def test_a_wrong_name_is_told_with_the_names_that_there_are(there: tuple[str, ...], name: str, text: str) -> None:
@@ -122,19 +107,15 @@ async def test_a_wrong_name_is_told_with_the_names_that_there_are(there: tuple[s
     [("", "'' is not the name of a Rollout"), ("../x", "is not the name of"), ("rollout/cart", "write cart")],
 )
 def test_what_is_no_name_is_told_before_anything_is_asked(
-    capsys: pytest.CaptureFixture[str], command: list[str], name: str, words: str
+    typed: CommandLine, command: list[str], name: str, words: str
 ) -> None:
     """A script's variable was empty: to the API server, DELETE without a name is about all Rollouts of the namespace."""
-    assert main([*command, name, *(["app=x:1"] if command == ["set", "image"] else [])]) == 2
-    assert words in capsys.readouterr().err
+    assert words in typed(*command, name, *(["app=x:1"] if command == ["set", "image"] else []), code=2).err
 
 
 @pytest.mark.parametrize(
     ("images", "words"), [(["app=a:1", "app=b:1"], "app is given two images"), (["app=a: 1"], "an image has no spaces")]
 )
-def test_images_that_nobody_can_have_meant_are_refused(
-    capsys: pytest.CaptureFixture[str], images: list[str], words: str
-) -> None:
+def test_images_that_nobody_can_have_meant_are_refused(typed: CommandLine, images: list[str], words: str) -> None:
     """The last of two images would win in silence, and an image with a space starts an update that can never finish."""
-    assert main(["set", "image", "cart", *images]) == 2
-    assert words in capsys.readouterr().err
+    assert words in typed("set", "image", "cart", *images, code=2).err

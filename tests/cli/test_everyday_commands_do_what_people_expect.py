@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
-import yaml
 
 from rollouts.cli.commands.set_image import changes_of, parse_images
 from rollouts.cli.commands.version import Versions, lines_of
 from rollouts.cli.demo.manifests import FIRST, IMAGE, SECOND, rollout
 from rollouts.cli.view.objects import RolloutObjects, images_of, revision_of, status_of
 from rollouts.objects import ROLLOUT, Manifest
-from tests.cli.test_commands_on_a_cluster import STEPS, Shop, shop, terminal
+from tests.cli.command_line import Said
+from tests.cli.shop import STEPS, Shop
+from tests.cli.test_commands_on_a_cluster import terminal
 
 
 def image_of_stable(seen: RolloutObjects) -> str:
@@ -22,132 +22,92 @@ def image_of_stable(seen: RolloutObjects) -> str:
     return next(images_of(each)[0] for each in seen.replica_sets if revision_of(each) == stable)
 
 
-async def updated(there: Shop) -> None:
-    """Rolls the second image out by `set image`, to the end."""
-    assert await there.run("set", "image", "cart", f"app={IMAGE}:{SECOND}") == 0
+async def updated(there: Shop) -> str:
+    """Rolls the second image out by `set image`, to the end; what that has printed."""
+    said = await there.run("set", "image", "cart", f"app={IMAGE}:{SECOND}")
     await there.reaches("Paused")
-    assert await there.run("promote", "cart", "--full") == 0
+    await there.run("promote", "cart", "--full")
     await there.reaches("Healthy")
+    return said.out
 
 
-async def test_a_bad_release_is_undone_step_by_step_or_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_bad_release_is_undone_step_by_step_or_at_once(healthy: Shop) -> None:
     """Before anything is written, undo says from where to where, how many steps, how long, and where it stops."""
-    async with shop(tmp_path) as there:
-        await updated(there)
-        said = capsys.readouterr().out
-        assert f"cart: app: {IMAGE}:{FIRST} → {IMAGE}:{SECOND}\n→ kubectl rollouts get cart -w\n" in said
+    said = await updated(healthy)
+    assert f"cart: app: {IMAGE}:{FIRST} → {IMAGE}:{SECOND}\n→ kubectl rollouts get cart -w\n" in said
 
-        assert await there.run("undo", "cart") == 0
-        said = capsys.readouterr().out
-        assert re.match(r"cart: v2 → v1, 2 steps, about \d+ s; it stops at step 1 \(pause until promoted\)\n", said)
-        seen = await there.reaches("Paused")
-        assert image_of_stable(seen) == f"{IMAGE}:{SECOND}", "the steps hold here too"
+    said = (await healthy.run("undo", "cart")).out
+    assert re.match(r"cart: v2 → v1, 2 steps, about \d+ s; it stops at step 1 \(pause until promoted\)\n", said)
+    seen = await healthy.reaches("Paused")
+    assert image_of_stable(seen) == f"{IMAGE}:{SECOND}", "the steps hold here too"
 
-        assert await there.run("undo", "cart", "--to-revision", "v2") == 0
-        assert "goes forward to revision" in capsys.readouterr().out
-        await there.reaches("Healthy")
+    assert "goes forward to revision" in (await healthy.run("undo", "cart", "--to-revision", "v2")).out
+    await healthy.reaches("Healthy")
 
-        assert await there.run("undo", "cart", "--full") == 0
-        said = capsys.readouterr().out
-        assert "without its steps" in said and "pass every step" in said
-        assert image_of_stable(await there.reaches("RolledBack")) == f"{IMAGE}:{FIRST}"
+    said = (await healthy.run("undo", "cart", "--full")).out
+    assert "without its steps" in said and "pass every step" in said
+    assert image_of_stable(await healthy.reaches("RolledBack")) == f"{IMAGE}:{FIRST}"
 
 
-async def test_there_is_nothing_to_undo_before_the_second_revision(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_there_is_nothing_to_undo_before_the_second_revision(healthy: Shop) -> None:
     """A refusal names the reason, and nothing is written."""
-    async with shop(tmp_path) as there:
-        capsys.readouterr()
 
-        assert await there.run("undo", "cart") == 1
-        assert "is kept: it is the first one" in capsys.readouterr().err
-        assert "rollouts.dev/rollback" not in (await there.reaches("Healthy")).rollout["metadata"].get(
-            "annotations", {}
-        )
+    assert "is kept: it is the first one" in (await healthy.run("undo", "cart", code=1)).err
+    assert "rollouts.dev/rollback" not in (await healthy.reaches("Healthy")).rollout["metadata"].get("annotations", {})
 
 
-async def test_revisions_and_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_revisions_and_files_are_compared(healthy: Shop) -> None:
     """What changed with a revision, and what a file would change, before anybody applies it."""
-    async with shop(tmp_path) as there:
-        await updated(there)
-        capsys.readouterr()
+    await updated(healthy)
 
-        assert await there.run("diff", "cart") == 1
-        said = capsys.readouterr().out
-        assert f"-  - image: {IMAGE}:{FIRST}\n+  - image: {IMAGE}:{SECOND}\n" in said
-        assert "rollouts.dev/revision" not in said
-        assert await there.run("diff", "cart", "2", "stable") == 0
-        assert "are the same" in capsys.readouterr().out
-        assert await there.run("diff", "cart", "9") == 2
-        assert "revision 9 is not kept" in capsys.readouterr().err
+    said = (await healthy.run("diff", "cart", code=1)).out
+    assert f"-  - image: {IMAGE}:{FIRST}\n+  - image: {IMAGE}:{SECOND}\n" in said
+    assert "rollouts.dev/revision" not in said
+    assert "are the same" in (await healthy.run("diff", "cart", "2", "stable")).out
+    assert "revision 9 is not kept" in (await healthy.run("diff", "cart", "9", code=2)).err
 
-        file = tmp_path / "cart.yaml"
-        manifest = rollout(there.stage.namespace, "cart", STEPS)
-        file.write_text(yaml.safe_dump({**manifest, "spec": {**manifest["spec"], "replicas": 3}}))
-        assert await there.run("diff", "-f", str(file)) == 1
-        said = capsys.readouterr().out
-        assert "-  replicas: 2\n+  replicas: 3\n" in said and "status" not in said
-        assert (await there.reaches("Healthy")).rollout["spec"]["replicas"] == 2, "nothing is written"
+    manifest = rollout(healthy.namespace, "cart", STEPS)
+    file = healthy.file({**manifest, "spec": {**manifest["spec"], "replicas": 3}})
+    said = (await healthy.run("diff", "-f", file, code=1)).out
+    assert "-  replicas: 2\n+  replicas: 3\n" in said and "status" not in said
+    assert (await healthy.reaches("Healthy")).rollout["spec"]["replicas"] == 2, "nothing is written"
 
 
-async def test_files_are_created_unless_lint_finds_a_problem(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_files_are_created_unless_lint_finds_a_problem(healthy: Shop) -> None:
     """All or nothing, as far as that can be known beforehand."""
-    async with shop(tmp_path) as there:
-        file = tmp_path / "web.yaml"
-        manifest = rollout(there.stage.namespace, "web", STEPS)
-        wrong = rollout(there.stage.namespace, "mail", {"canary": {"steps": [{"setWeight": 200}]}})
-        file.write_text(yaml.safe_dump_all([manifest, wrong]))
-        capsys.readouterr()
+    manifest = rollout(healthy.namespace, "web", STEPS)
+    wrong = rollout(healthy.namespace, "mail", {"canary": {"steps": [{"setWeight": 200}]}})
+    other = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
 
-        assert await there.run("create", "-f", str(file)) == 1
-        assert "spec.strategy.canary.steps[0].setWeight" in capsys.readouterr().err
-        file.write_text(
-            yaml.safe_dump_all([manifest, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}])
-        )
-        assert await there.run("create", "-f", str(file)) == 2
-        assert (
-            "Deployment d is not created here, nor is anything else: use `kubectl create -f`" in capsys.readouterr().err
-        )
-        file.write_text(yaml.safe_dump(manifest))
-        assert await there.run("create", "-f", str(file)) == 0
-        assert "Rollout web created" in capsys.readouterr().out
-        assert await there.run("create", "-f", str(file)) == 4
-        assert (
-            'error: the API server refuses it: rollouts.rollouts.dev "web" already exists\n' in capsys.readouterr().err
-        )
+    async def created(*objects: Manifest, code: int = 0) -> Said:
+        return await healthy.run("create", "-f", healthy.file(*objects), code=code)
+
+    assert "spec.strategy.canary.steps[0].setWeight" in (await created(manifest, wrong, code=1)).err
+    refused = (await created(manifest, other, code=2)).err
+    assert "Deployment d is not created here, nor is anything else: use `kubectl create -f`" in refused
+    assert "Rollout web created" in (await created(manifest)).out
+    again = (await created(manifest, code=4)).err
+    assert 'error: the API server refuses it: rollouts.rollouts.dev "web" already exists\n' in again
 
 
-async def test_a_deletion_says_what_is_lost_and_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_deletion_says_what_is_lost_and_asks(healthy: Shop) -> None:
     """Enter alone deletes nothing, and a script must say --yes."""
-    async with shop(tmp_path) as there:
-        assert await there.run("delete", "cart") == 2
-        assert "no terminal to confirm the deletion: add --yes" in capsys.readouterr().err
-        async with terminal(there, "delete", "cart") as asked:
-            await asked.shows(
-                "with 2 pods, which serve no requests any more, 1 revision, their history and AnalysisRuns"
-            )
-            asked.types("\n")
-            await asked.shows("nothing was deleted")
-            assert await asked.ends() == 1
-        assert await there.run("delete", "cart", "nobody", "--yes") == 4, "nothing is deleted when one is not there"
-        assert there.stage.sim is not None and there.stage.sim.get(ROLLOUT, there.stage.namespace, "cart") is not None
-        assert await there.run("delete", "cart", "--yes") == 0
-        assert there.stage.sim.get(ROLLOUT, there.stage.namespace, "cart") is None
+    assert "no terminal to confirm the deletion: add --yes" in (await healthy.run("delete", "cart", code=2)).err
+    async with terminal(healthy, "delete", "cart") as asked:
+        await asked.shows("with 2 pods, which serve no requests any more, 1 revision, their history and AnalysisRuns")
+        asked.types("\n")
+        await asked.shows("nothing was deleted")
+        assert await asked.ends() == 1
+    await healthy.run("delete", "cart", "nobody", "--yes", code=4)  # nothing is deleted when one is not there
+    assert healthy.stage.sim is not None and healthy.stage.sim.get(ROLLOUT, healthy.stage.namespace, "cart") is not None
+    await healthy.run("delete", "cart", "--yes")
+    assert healthy.stage.sim.get(ROLLOUT, healthy.stage.namespace, "cart") is None
 
 
-async def test_the_versions_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_versions_are_shown(healthy: Shop) -> None:
     """`--client` asks nobody; else what can be seen of the cluster is beside it."""
-    async with shop(tmp_path) as there:
-        capsys.readouterr()
-        assert await there.run("version", "--client") == 0
-        assert len(capsys.readouterr().out.splitlines()) == 1
-        assert await there.run("version") == 0
-        client, controller, server = capsys.readouterr().out.splitlines()
+    assert len((await healthy.run("version", "--client")).out.splitlines()) == 1
+    client, controller, server = (await healthy.run("version")).out.splitlines()
 
     assert client.startswith("client ") and server.startswith("API server  v1.")
     assert "kubectl rollouts doctor" in controller, "this one runs in the test's process, and no Deployment shows it"

@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
+import yaml
 
 from rollouts.objects import Manifest
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from tests.build import backend, canary, http_rule, manifest, rollout
 from tests.linted import lint_text
-
-ROLLOUT: Manifest = {
-    "apiVersion": "rollouts.dev/v1alpha1",
-    "kind": "Rollout",
-    "metadata": {"name": "cart", "namespace": "shop"},
-    "spec": {
-        "replicas": 4,
-        "selector": {"matchLabels": {"app": "cart"}},
-        "template": {
-            "metadata": {"labels": {"app": "cart"}},
-            "spec": {"containers": [{"name": "cart", "image": "cart:1"}]},
-        },
-    },
-}
 
 
 def _said(steps: list[Manifest], *weights: tuple[str, int], **rule: Any) -> list[str]:
-    canary = {
-        "stableService": "cart",
-        "canaryService": "cart-canary",
-        "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}, "managedRoutes": [{"name": "beta"}]},
-        "steps": steps,
-    }
-    rollout = {**ROLLOUT, "spec": {**ROLLOUT["spec"], "strategy": {"canary": canary}}}
-    backends = [{"name": name, "port": 80, "weight": weight} for name, weight in weights]
-    route = {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "HTTPRoute",
-        "metadata": {"name": "cart", "namespace": "shop"},
-        "spec": {"parentRefs": [{"name": "web"}], "rules": [{"backendRefs": backends, **rule}]},
-    }
-    report = lint_text("\n---\n".join(json.dumps(each) for each in (rollout, route)))
+    routing = {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}, "managedRoutes": [{"name": "beta"}]}
+    strategy = canary(*steps, stableService="cart", canaryService="cart-canary", trafficRouting=routing)
+    rules = [http_rule(*(backend(*each) for each in weights), **rule)]
+    route = manifest(HTTP_ROUTE, "cart", "shop", spec={"parentRefs": [{"name": "web"}], "rules": rules})
+    report = lint_text(yaml.safe_dump_all([rollout(strategy, "cart", "shop", replicas=4), route]))
     return [each.message for each in report.problems if "with it" in each.message]
 
 
 @pytest.mark.parametrize(
     ("other", "percents", "steps"),
-    [
-        (45, [20, 50], [1]),
-        (45, [20, 40], []),
-        (0, [25, 33], []),
-        (45, [50, 20, 50], [0]),
-    ],
+    [(45, [20, 50], [1]), (45, [20, 40], []), (0, [25, 33], []), (45, [50, 20, 50], [0])],
 )
 def test_a_weight_for_which_a_fixed_total_has_no_numbers(other: int, percents: list[int], steps: list[int]) -> None:
     """A third backend with a weight keeps its part, so the total of the pair is fixed: 5 cannot be halved."""
@@ -66,6 +39,5 @@ def test_a_header_route_that_none_of_its_rules_can_hold() -> None:
 
     (found,) = _said([header], ("cart", 1), ("cart-canary", 0), matches=[{"method": "POST"}])
 
-    assert found.startswith(
-        "spec: Rollout cart cannot take its step 0 with it: none of its rules is for requests that beta"
-    )
+    words = "spec: Rollout cart cannot take its step 0 with it: none of its rules is for requests that beta"
+    assert found.startswith(words)

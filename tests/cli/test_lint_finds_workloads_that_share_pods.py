@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from rollouts.objects import Kind, Manifest
+from tests.build import manifest, pod_template
 from tests.cli.test_lint_finds_what_services_contradict import lint, rollout
 
 
-def _workload(kind: str, *, namespace: str = "shop", **labels: str) -> dict[str, Any]:
-    selector = {"matchLabels": labels}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "cart:1"}]}}
-    metadata = {"name": "old-cart", "namespace": namespace}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": metadata,
-        "spec": {"selector": selector, "template": template},
+def _workload(kind: str, namespace: str = "shop", **labels: str) -> Manifest:
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": pod_template("", image="cart:1", metadata={"labels": labels}),
     }
+    return manifest(Kind("apps", "v1", kind, ""), "old-cart", namespace, spec=spec)
 
 
-def _shared(*documents: dict[str, Any]) -> list[str]:
+def _shared(*documents: Manifest) -> list[str]:
     return [each.message for each in lint(*documents).advice if each.rule == "SelectorShared"]
 
 
@@ -37,13 +33,9 @@ def test_a_workload_with_the_same_pods_is_named(kind: str, labels: dict[str, str
 
 @pytest.mark.parametrize(
     "other",
-    [
-        _workload("Deployment", app="other"),
-        _workload("Deployment", namespace="elsewhere", app="cart"),
-        _workload("Deployment"),
-    ],
+    [_workload("Deployment", app="other"), _workload("Deployment", "elsewhere", app="cart"), _workload("Deployment")],
     ids=["other labels", "another namespace", "no selector"],
 )
-def test_other_workloads_are_none_of_it(other: dict[str, Any]) -> None:
+def test_other_workloads_are_none_of_it(other: Manifest) -> None:
     """Nor is the Rollout itself."""
     assert _shared(rollout({"setWeight": 50}), other) == []

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from rollouts.cli.commands.lint import summary
 from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.exits import Exit
-from rollouts.cli.main import main
 from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.objects import Manifest
+from tests import build
+from tests.cli.command_line import CommandLine
 from tests.linted import lint_text
 from tests.probes.servers import ok, raw, serving
 
@@ -98,11 +100,8 @@ spec:
 def test_a_metric_provider_is_checked_as_the_controller_checks_it() -> None:
     """Whichever folder of credentials its controller has; a password in the place of a file is not repeated."""
     good = lint_text(SERVER)
-    assert (good.problems, good.skipped, summary([good])) == (
-        [],
-        [],
-        "0 Rollouts and 1 MetricProvider checked, no problems",
-    )
+    assert (good.problems, good.skipped) == ([], [])
+    assert summary([good]) == "0 Rollouts and 1 MetricProvider checked, no problems"
 
     bad = lint_text(SERVER.replace("https://", "ftp://").replace("{file: /mnt/token}", "{file: ../token}"))
     assert [(each.line, each.message.partition(":")[0]) for each in bad.problems] == [(5, "spec.url"), (4, "spec")]
@@ -171,14 +170,12 @@ def test_what_is_not_in_the_files_is_no_problem_of_the_rollout(template: str, mo
     assert problems_of("", template, more) == []
 
 
-def test_templates_may_be_in_another_file(tmp_path: Path) -> None:
+def test_templates_may_be_in_another_file(typed: CommandLine) -> None:
     """As everything may that belongs together."""
-    rollout, template = tmp_path / "rollout.yaml", tmp_path / "template.yaml"
-    rollout.write_text(ROLLOUT.format(args="", more=""))
-    template.write_text(WITH_LIMIT)
+    rollout = typed.file(ROLLOUT.format(args="", more=""), name="rollout.yaml")
 
-    assert main(["lint", "-f", str(rollout)]) == 0
-    assert main(["lint", "-f", str(rollout), "-f", str(template)]) == 1
+    typed("lint", "-f", rollout)
+    typed("lint", "-f", rollout, "-f", typed.file(WITH_LIMIT, name="template.yaml"), code=1)
 
 
 QUERIES = """\
@@ -186,28 +183,20 @@ apiVersion: rollouts.dev/v1alpha1
 kind: AnalysisTemplate
 metadata: {name: rate}
 spec:
-  args:
-  - {name: metric, value: htp_requests_total}
+  args: [{name: metric, value: htp_requests_total}]
   metrics:
-  - name: there
-    successCondition: "result[0] < 1"
-    provider: {prometheus: {query: "rate(http_requests_total[1m])"}}
+  - {name: there, successCondition: "result[0] < 1", provider: {prometheus: {query: "rate(http_requests_total[1m])"}}}
   - name: typed wrong
     successCondition: "result[0] < 1"
     provider:
       prometheus:
         query: "sum(rate(http_request_total[1m]))"
-  - name: by argument
-    successCondition: "result[0] < 1"
-    provider: {prometheus: {query: "{{args.metric}}"}}
-  - name: of another server
-    successCondition: "result[0] < 1"
-    provider: {prometheus: {metricProvider: other, query: "nothing_like_it"}}
-  - name: unheard of
-    successCondition: "result[0] < 1"
-    provider: {prometheus: {query: "zzz"}}
+  - {name: by argument, successCondition: "result[0] < 1", provider: {prometheus: {query: "{{args.metric}}"}}}
+  - {name: of another, successCondition: "result[0] < 1", provider: {prometheus: {metricProvider: other, query: "nothing"}}}
+  - {name: unheard of, successCondition: "result[0] < 1", provider: {prometheus: {query: "zzz"}}}
 """
 KNOWN = frozenset({"http_requests_total", "http_requests_created", "up"})
+NAMES = ok({"status": "success", "data": sorted(KNOWN)})
 WRONG = "Prometheus has no metric http_request_total; did you mean http_requests_total or http_requests_created?"
 
 
@@ -217,34 +206,25 @@ def test_metrics_that_a_prometheus_does_not_have_are_told_with_the_nearest() -> 
 
     assert report.problems == [], "what Prometheus has now is no fault of the file"
     assert [(each.line, each.message.partition(": ")[2].partition(": ")[2]) for each in report.advice] == [
-        (15, WRONG),
-        (18, "Prometheus has no metric htp_requests_total; did you mean http_requests_total or http_requests_created?"),
-        (24, "Prometheus has no metric zzz"),
+        (12, WRONG),
+        (13, "Prometheus has no metric htp_requests_total; did you mean http_requests_total or http_requests_created?"),
+        (15, "Prometheus has no metric zzz"),
     ]
     assert report.advice[0].message.startswith("warning: spec.metrics[1].provider.prometheus.query: ")
     assert lint_text(QUERIES).advice == []
 
 
+def compared(interval: str, **compare: Any) -> str:
+    """A template that compares canary and stable."""
+    both = {"canary": "a", "stable": "b", **compare}
+    metric = {"name": "errors", "interval": interval, "count": 10, "provider": {"compare": both}}
+    return yaml.safe_dump(build.analysis_template(metric))
+
+
 def test_both_queries_of_a_comparison_are_looked_up() -> None:
     """Without the second one there are no requests, and a comparison never ends."""
-    compared = """
-apiVersion: rollouts.dev/v1alpha1
-kind: AnalysisTemplate
-metadata: {name: errors}
-spec:
-  metrics:
-  - name: errors
-    interval: 30s
-    count: 10
-    provider:
-      compare:
-        canary: a
-        stable: b
-        effect: 1%
-        of: {prometheus: {query: 'htp_requests_total{hash="{{arm}}"}'}}
-        total: http_request_total{hash="{{arm}}"}
-"""
-    report = lint_text(compared, metrics=KNOWN)
+    of, total = (f'{name}_total{{hash="{{{{arm}}}}"}}' for name in ("htp_requests", "http_request"))
+    report = lint_text(compared("30s", effect="1%", of={"prometheus": {"query": of}}, total=total), metrics=KNOWN)
 
     assert report.problems == []
     told = [each.message.removeprefix("warning: ").partition(": ")[0] for each in report.advice]
@@ -253,48 +233,21 @@ spec:
 
 def test_looks_that_are_nearer_than_samples_are_told() -> None:
     """Between two samples there is nothing to compare."""
-    compared = """
-apiVersion: rollouts.dev/v1alpha1
-kind: AnalysisTemplate
-metadata: {name: use}
-spec:
-  metrics:
-  - name: use
-    interval: 10s
-    count: 10
-    provider:
-      compare:
-        kind: value
-        canary: a
-        stable: b
-        effect: 10%
-        of: {containerResource: {container: app, resource: cpu}}
-"""
-    report = lint_text(compared)
+    use = {"kind": "value", "effect": "10%", "of": {"containerResource": {"container": "app", "resource": "cpu"}}}
+    near, far = (lint_text(compared(interval, **use)) for interval in ("10s", "60s"))
 
-    assert report.problems == []
-    assert ["spec.metrics[0].interval: is shorter than 15s" in each.message for each in report.advice] == [True]
-    assert lint_text(compared.replace("10s", "60s")).advice == []
+    assert near.problems == far.problems == []
+    assert ["spec.metrics[0].interval: is shorter than 15s" in each.message for each in near.advice] == [True]
+    assert far.advice == []
 
 
-async def linted(path: Path, *options: str) -> int:
-    """`rollouts lint` of the queries, in a thread of its own."""
-
-    def run() -> int:
-        path.write_text(QUERIES)
-        return main(["lint", "-f", str(path), *options])
-
-    return await asyncio.to_thread(run)
-
-
-async def test_a_prometheus_is_asked_for_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_prometheus_is_asked_for_its_metrics(typed: CommandLine) -> None:
     """Once, and only when the command line names it."""
-    names = ok({"status": "success", "data": sorted(KNOWN)})
-    async with serving({"/api/v1/label/__name__/values": names}) as prometheus:
-        assert await linted(tmp_path / "rate.yaml", "--prometheus-url", prometheus.url()) == Exit.OK
+    async with serving({"/api/v1/label/__name__/values": NAMES}) as prometheus:
+        said = await typed.run("lint", "-f", typed.file(QUERIES), "--prometheus-url", prometheus.url())
 
     assert prometheus.asked == ["/api/v1/label/__name__/values"]
-    assert WRONG in capsys.readouterr().out
+    assert WRONG in said.out
 
 
 @pytest.mark.parametrize(
@@ -307,21 +260,17 @@ async def test_a_prometheus_is_asked_for_its_metrics(tmp_path: Path, capsys: pyt
         ok(["secret"]),
     ],
 )
-async def test_what_is_no_prometheus_is_exit_code_4(
-    answer: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_what_is_no_prometheus_is_exit_code_4(answer: bytes, typed: CommandLine) -> None:
     """The file may be right; nothing of the answer is printed, which may be anything."""
     async with serving({"/": answer}) as server:
-        assert await linted(tmp_path / "rate.yaml", "--prometheus-url", server.url()) == Exit.FAILED
+        said = await typed.run("lint", "-f", typed.file(QUERIES), "--prometheus-url", server.url(), code=Exit.FAILED)
 
-    printed = capsys.readouterr()
-    assert server.url() in printed.err and "secret" not in printed.err + printed.out
+    assert server.url() in said.err and "secret" not in said.err + said.out
 
 
 async def test_a_prometheus_that_does_not_answer_keeps_nobody() -> None:
     """Neither one that is silent nor one that sends a byte at a time, against which a socket's timeout does not help."""
-    names = ok({"status": "success", "data": sorted(KNOWN)})
-    async with serving({"/": None}) as silent, serving({"/": names}, drip_s=0.05) as slow:
+    async with serving({"/": None}) as silent, serving({"/": NAMES}, drip_s=0.05) as slow:
         for each in (silent, slow):
             with pytest.raises(Unanswered, match=r"no answer within 0\.2 s"):
                 await metric_names(each.url(), deadline_s=0.2)
@@ -334,40 +283,29 @@ async def test_what_is_no_url_is_told(url: str, words: str) -> None:
         await metric_names(url, deadline_s=0.2)
 
 
+OF_APP = {"containerResource": {"container": "app", "resource": "cpu"}}
+QUEUE = {"externalMetric": {"metric": {"name": "queue"}}}
+
+
 @pytest.mark.parametrize(
     ("provider", "condition", "interval", "words"),
     [
-        ("containerResource: {container: app, resource: cpu}", "result.utilizationPercent < 90", "30s", []),
-        ("hpa: {}", "result.settled && result.headroomPercent >= 20", "5s", []),
-        (
-            "containerResource: {container: app, resource: cpu}",
-            "result[0] < 90",
-            "15s",
-            ["result[0] is nothing that containerResource shows: there is ageSeconds, averageValue, pods, utilization"],
-        ),
-        (
-            "hpa: {}",
-            "result.utilizationPercent < 90",
-            "15s",
-            ["result.utilizationPercent is nothing that hpa shows: there is ableToScale, current, desired, "],
-        ),
-        (
-            "externalMetric: {metric: {name: queue}}",
-            "result.value < {{args.x}}",
-            "5s",
-            ["is shorter than 15s, in which there is a new sample"],
-        ),
+        (OF_APP, "result.utilizationPercent < 90", "30s", []),
+        ({"hpa": {}}, "result.settled && result.headroomPercent >= 20", "5s", []),
+        (OF_APP, "result[0] < 90", "15s",
+         ["result[0] is nothing that containerResource shows: there is ageSeconds, averageValue, pods, utilization"]),
+        ({"hpa": {}}, "result.utilizationPercent < 90", "15s",
+         ["result.utilizationPercent is nothing that hpa shows: there is ableToScale, current, desired, "]),
+        (QUEUE, "result.value < {{args.x}}", "5s", ["is shorter than 15s, in which there is a new sample"]),
     ],
-)
-def test_what_the_cluster_measures_has_names(provider: str, condition: str, interval: str, words: list[str]) -> None:
+)  # fmt: skip
+def test_what_the_cluster_measures_has_names(
+    provider: Manifest, condition: str, interval: str, words: list[str]
+) -> None:
     """A condition of another provider is copied soon, and would be an Error in each run."""
-    text = (
-        "apiVersion: rollouts.dev/v1alpha1\nkind: AnalysisTemplate\nmetadata: {name: a}\nspec:\n  args: [{name: x}]\n"
-        f"  metrics:\n  - name: use\n    count: 2\n    interval: {interval}\n    successCondition: '{condition}'\n"
-        f"    provider: {{{provider}}}\n"
-    )
+    metric = build.metric("use", condition=condition, count=2, interval=interval, provider=provider)
 
-    report = lint_text(text)
+    report = lint_text(yaml.safe_dump(build.analysis_template(metric, args=[{"name": "x"}])))
 
     assert (report.problems, len(report.advice)) == ([], len(words))
     for advice, each in zip(report.advice, words, strict=True):

@@ -8,44 +8,45 @@ import pytest
 import yaml
 
 from rollouts.cli.commands.lint_output import lint_files
+from rollouts.objects import Kind, Manifest
+from tests import build
 
-HPA = ("autoscaling/v2", "HorizontalPodAutoscaler")
-KEDA = ("keda.sh/v1alpha1", "ScaledObject")
+HPA, KEDA = build.HPA, Kind("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
 
 
-def rollout(**spec: Any) -> dict[str, Any]:
+def rollout(strategy: Manifest | None = None, **spec: Any) -> Manifest:
     """A Rollout `web` that lint has no problem with."""
-    labels = {"app": "web"}
-    probe = {"httpGet": {"path": "/", "port": 80}}
-    template = {"metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "app", "image": "web:1", "readinessProbe": probe}]}}  # fmt: skip
-    return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "metadata": {"name": "web", "namespace": "shop"},
-            "spec": {"selector": {"matchLabels": labels}, "strategy": {"canary": {}}, "template": template, **spec}}  # fmt: skip
+    probe = {"readinessProbe": {"httpGet": {"path": "/", "port": 80}}}
+    template = build.pod_template("web", image="web:1", container=probe)
+    made = build.rollout(strategy or {"canary": {}}, namespace="shop", template=template, **spec)
+    if "replicas" not in spec:
+        del made["spec"]["replicas"]
+    return made
 
 
-def autoscaler(kind: tuple[str, str] = HPA, *, namespace: str = "shop", **target: str) -> dict[str, Any]:
+def autoscaler(kind: Kind = HPA, *, namespace: str = "shop", **target: str) -> Manifest:
     """An autoscaler of the Rollout `web`."""
     of = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "web", **target}
-    return {"apiVersion": kind[0], "kind": kind[1], "metadata": {"name": "load", "namespace": namespace},
-            "spec": {"maxReplicas": 9, "scaleTargetRef": of}}  # fmt: skip
+    return build.manifest(kind, "load", namespace, spec={"maxReplicas": 9, "scaleTargetRef": of})
 
 
-def remarks(*files: dict[str, Any], rule: str = "ReplicasOfAutoscaler") -> list[str]:
+def remarks(*files: Manifest, rule: str = "ReplicasOfAutoscaler") -> list[str]:
     """What lint says by one rule of these files."""
-    reports = lint_files(
-        [(f"{index}.yaml", yaml.safe_dump(each)) for index, each in enumerate(files)], metrics=None, silenced=()
-    )
+    texts = [(f"{index}.yaml", yaml.safe_dump(each)) for index, each in enumerate(files)]
+    reports = lint_files(texts, metrics=None, silenced=())
     assert [each for report in reports for each in report.report.problems] == []
     advice = [each for report in reports for each in report.report.advice]
     return [each.message for each in advice if each.rule == rule]
 
 
 @pytest.mark.parametrize("kind", [HPA, KEDA], ids=["HPA", "KEDA"])
-def test_a_number_that_an_autoscaler_sets_is_warned_of(kind: tuple[str, str]) -> None:
+def test_a_number_that_an_autoscaler_sets_is_warned_of(kind: Kind) -> None:
     """Each commit would put the pods back to the file's number, at the hour with the most load. Often it is in another file."""
     (said,) = remarks(rollout(replicas=3), autoscaler(kind))
 
-    assert said.startswith(f"warning: spec.replicas: {kind[1]} load sets it too, so each apply of this file takes back")
+    assert said.startswith(
+        f"warning: spec.replicas: {kind.kind} load sets it too, so each apply of this file takes back"
+    )
     assert "leave it out of the file" in said
 
 
@@ -59,12 +60,12 @@ def test_a_number_that_an_autoscaler_sets_is_warned_of(kind: tuple[str, str]) ->
     ],
     ids=["no number", "no autoscaler", "another target", "another namespace"],
 )
-def test_one_that_sets_it_alone_is_fine(files: tuple[dict[str, Any], ...]) -> None:
+def test_one_that_sets_it_alone_is_fine(files: tuple[Manifest, ...]) -> None:
     """A warning about nothing teaches people to read none."""
     assert remarks(*files) == []
 
 
-def metric(kind: str, target: str) -> dict[str, Any]:
+def metric(kind: str, target: str) -> Manifest:
     """An item of `spec.metrics` of an HPA."""
     source = {"metric": {"name": "waiting"}, "target": {"type": target, target[0].lower() + target[1:]: "10"}}
     if kind == "Object":
@@ -72,7 +73,7 @@ def metric(kind: str, target: str) -> dict[str, Any]:
     return {"type": kind, kind.lower(): source}
 
 
-def by(*items: dict[str, Any], kind: tuple[str, str] = HPA, field: str = "metrics") -> dict[str, Any]:
+def by(*items: Manifest, kind: Kind = HPA, field: str = "metrics") -> Manifest:
     """An autoscaler of the Rollout `web` by these metrics."""
     made = autoscaler(kind)
     return {**made, "spec": {**made["spec"], field: list(items)}}
@@ -87,7 +88,7 @@ TRIGGER = {"type": "prometheus", "name": "waiting", "metricType": "Value"}
     [by(metric("Object", "Value")), by(metric("External", "Value")), by(TRIGGER, kind=KEDA, field="triggers")],
     ids=["Object", "External", "KEDA"],
 )
-def test_a_value_that_is_multiplied_by_the_pods_of_a_canary_is_warned_of(scaled: dict[str, Any]) -> None:
+def test_a_value_that_is_multiplied_by_the_pods_of_a_canary_is_warned_of(scaled: Manifest) -> None:
     """A real autoscaler made 18 pods of 10 at a canary of a half, where the load needed 12."""
     (said,) = remarks(rollout(strategy=ROUTED), scaled, rule="ValueOfAutoscaler")
 
@@ -108,10 +109,9 @@ def test_a_value_that_is_multiplied_by_the_pods_of_a_canary_is_warned_of(scaled:
         ({"blueGreen": {"activeService": "web"}}, by(metric("External", "Value"))),
     ],
 )
-def test_other_metrics_and_strategies_are_right(strategy: dict[str, Any], scaled: dict[str, Any]) -> None:
+def test_other_metrics_and_strategies_are_right(strategy: Manifest, scaled: Manifest) -> None:
     """There the pods that an HPA multiplies by are those of `replicas`."""
-    reports = lint_files(
-        [("a.yaml", yaml.safe_dump_all([rollout(strategy=strategy), scaled]))], metrics=None, silenced=()
-    )
+    text = yaml.safe_dump_all([rollout(strategy=strategy), scaled])
+    reports = lint_files([("a.yaml", text)], metrics=None, silenced=())
 
     assert [each.message for one in reports for each in one.report.advice if each.rule == "ValueOfAutoscaler"] == []

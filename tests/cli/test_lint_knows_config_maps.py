@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from rollouts.cli.commands.lint import LintReport, known_in
-from rollouts.cli.kubernetes.yaml_text import read_text
-from rollouts.cli.main import main
+from rollouts.cli.commands.lint import LintReport
 from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import ConfigKind
 from rollouts.objects import Manifest
+from tests import build
+from tests.cli.command_line import CommandLine
 from tests.cli.configured import config_map, secret
 from tests.linted import lint_text
 
@@ -24,25 +23,9 @@ COPY = copy_name(ConfigKind.CONFIG_MAP, rollout="cart", source="app", content="b
 def cart(*, env: list[Manifest] | None = None, env_from: list[Manifest] | None = None, volumes: list[Manifest] | None = None,
          mounts: list[Manifest] | None = None, **spec: Any) -> Manifest:  # fmt: skip
     """A Rollout whose one container takes its configuration from there."""
-    container = {
-        "name": "app",
-        "image": "cart:1",
-        "env": env or [],
-        "envFrom": env_from or [],
-        "volumeMounts": mounts or [],
-    }
-    pod = {"containers": [container], "volumes": volumes or []}
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": "cart"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "cart"}},
-            "strategy": {"canary": {}},
-            "template": {"metadata": {"labels": {"app": "cart"}}, "spec": pod},
-            **spec,
-        },
-    }
+    container = {"env": env or [], "envFrom": env_from or [], "volumeMounts": mounts or []}
+    template = build.pod_template("cart", image="cart:1", container=container, volumes=volumes or [])
+    return build.rollout({"canary": {}}, "cart", template=template, **spec)
 
 
 def key(name: str, of: str = "app", **more: Any) -> Manifest:
@@ -61,33 +44,24 @@ def about_config(report: LintReport) -> list[str]:
     return [each.message for each in report.advice if any(word in each.message for word in words)]
 
 
+ITEMS = {"configMap": {"name": "app", "items": [{"key": "LEVL", "path": "l"}]}}
+
+
 @pytest.mark.parametrize(
     ("rollout", "path"),
     [
         (cart(env=[key("LEVEL"), key("LEVL")]), "containers[0].env[1].valueFrom.configMapKeyRef.key"),
-        (
-            cart(volumes=[{"name": "v", "configMap": {"name": "app", "items": [{"key": "LEVL", "path": "l"}]}}]),
-            "volumes[0].configMap.items[0].key",
-        ),
-        (
-            cart(
-                volumes=[
-                    {
-                        "name": "v",
-                        "projected": {
-                            "sources": [{"configMap": {"name": "app", "items": [{"key": "LEVL", "path": "l"}]}}]
-                        },
-                    }
-                ]
-            ),
-            "volumes[0].projected.sources[0].configMap.items[0].key",
-        ),
+        (cart(volumes=[{"name": "v", **ITEMS}]), "volumes[0].configMap.items[0].key"),
+        (cart(volumes=[{"name": "v", "projected": {"sources": [ITEMS]}}]),
+         "volumes[0].projected.sources[0].configMap.items[0].key"),
     ],
-)
+)  # fmt: skip
 def test_a_key_that_the_config_map_lacks_is_a_problem(rollout: Manifest, path: str) -> None:
     """Pods would stay in CreateContainerConfigError, each of them, whatever the strategy."""
-    (problem,) = linted(rollout, APP).problems
+    text = yaml.safe_dump_all([rollout, APP], sort_keys=False)
+    (problem,) = lint_text(text).problems
 
+    assert text.splitlines()[problem.line - 1].strip().removeprefix("- ") == "key: LEVL", "editors jump there"
     assert problem.message == (
         f"spec.template.spec.{path}: ConfigMap app in these files has no key 'LEVL': the pods do not start without it"
     )
@@ -122,14 +96,6 @@ def test_keys_of_secrets_are_checked_without_their_values() -> None:
     assert "hunter2" not in problem.message
 
 
-def test_the_line_is_that_of_the_key() -> None:
-    """Editors jump there."""
-    text = yaml.safe_dump_all([cart(env=[key("LEVL")]), APP], sort_keys=False)
-    (problem,) = lint_text(text).problems
-
-    assert text.splitlines()[problem.line - 1].strip() == "key: LEVL"
-
-
 def test_a_config_map_of_another_namespace_is_another_one() -> None:
     """Pods read their own namespace only."""
     elsewhere = {**APP, "metadata": {"name": "app", "namespace": "other"}}
@@ -156,10 +122,8 @@ def test_a_config_map_that_is_not_in_the_files_is_a_note() -> None:
 
 def test_each_source_is_told_once_and_what_the_cluster_keeps_is_not() -> None:
     """Fifty variables of one ConfigMap are one note; Secrets are seldom in files."""
-    volumes = [
-        {"name": "ca", "configMap": {"name": "kube-root-ca.crt"}},
-        {"name": "db", "secret": {"secretName": "db"}},
-    ]
+    root_ca = {"name": "ca", "configMap": {"name": "kube-root-ca.crt"}}
+    volumes = [root_ca, {"name": "db", "secret": {"secretName": "db"}}]
 
     assert len(about_config(linted(cart(env=[key("A"), key("B"), key("C")], volumes=volumes)))) == 1
 
@@ -189,28 +153,19 @@ def test_a_file_mounted_by_sub_path_is_a_note_only_without_versioning() -> None:
     volumes = [{"name": "v", "configMap": {"name": "app"}}, {"name": "w", "configMap": {"name": "left"}}]
     mounts = [{"name": "v", "mountPath": "/a", "subPath": "LEVEL"}, {"name": "w", "mountPath": "/b", "subPathExpr": "L"},
               {"name": "v", "mountPath": "/c"}]  # fmt: skip
-    left = {
-        **config_map("left", {"L": "1"}),
-        "metadata": {"name": "left", "annotations": {"rollouts.dev/config-versioning": "off"}},
-    }
+    metadata = {"name": "left", "annotations": {"rollouts.dev/config-versioning": "off"}}
+    left = {**config_map("left", {"L": "1"}), "metadata": metadata}
 
     on = about_config(linted(cart(volumes=volumes, mounts=mounts), APP, left))
     off = about_config(linted(cart(volumes=volumes, mounts=mounts, configVersioning={"mode": "Off"}), APP, left))
 
-    assert [each.partition(": ")[2].partition(":")[0] for each in on] == [
-        "spec.template.spec.containers[0].volumeMounts[1]"
-    ]
+    (note,) = on
+    assert note.startswith("note: spec.template.spec.containers[0].volumeMounts[1]: ")
     assert len(off) == 2 and "an edit of ConfigMap app never reaches a file that is mounted by subPath" in off[0]
 
 
-def test_files_are_read_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_read_together(typed: CommandLine) -> None:
     """The ConfigMap is often in a file of its own."""
-    texts = {"rollout.yaml": yaml.safe_dump(cart(env=[key("LEVL")])), "config.yaml": yaml.safe_dump(APP)}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    files = typed.file(cart(env=[key("LEVL")]), name="rollout.yaml"), typed.file(APP, name="config.yaml")
 
-    code = main(["lint", *(word for name in texts for word in ("-f", str(tmp_path / name)))])
-
-    assert code == 1
-    assert "has no key 'LEVL'" in capsys.readouterr().out
-    assert len(known_in(*map(read_text, texts.values())).configs) == 1
+    assert "has no key 'LEVL'" in typed("lint", "-f", files[0], "-f", files[1], code=1).out

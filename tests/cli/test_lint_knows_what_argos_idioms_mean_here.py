@@ -15,6 +15,7 @@ from rollouts.core.analysis.metric import MetricCondition
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.evidence import measured
 from rollouts.metrics.samples import document
+from tests.build import analysis_template
 from tests.linted import lint_text
 
 GOOD, BAD, NEITHER = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE
@@ -38,9 +39,9 @@ GUARDS = [
 
 
 def _remarks(**metric: Any) -> list[str]:
-    asked = {"name": "rate", "provider": {"prometheus": {"address": "http://prometheus:9090", "query": "up"}}, **metric}
-    head = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "AnalysisTemplate", "metadata": {"name": "rate"}}
-    report = lint_text(yaml.safe_dump({**head, "spec": {"args": [{"name": "x"}], "metrics": [asked]}}))
+    provider = {"prometheus": {"address": "http://prometheus:9090", "query": "up"}}
+    template = analysis_template({"name": "rate", "provider": provider, **metric}, args=[{"name": "x"}])
+    report = lint_text(yaml.safe_dump(template))
     return [each.message for each in report.advice if each.rule == "NoEvidence"]
 
 
@@ -57,22 +58,15 @@ def test_a_condition_that_calls_nothing_good_is_told_of(metric: dict[str, str]) 
 def test_with_that_setting_the_condition_decides_and_nothing_is_told(metric: dict[str, str]) -> None:
     """That it is the way out is measured: without it nothing is a success, nor a failure."""
     success, failure = metric.get("successCondition", ""), metric.get("failureCondition", "")
-    phases = {
-        least: {
-            measured(
-                document(nothing),
-                MetricCondition(success=success, failure=failure, min_samples=least),
-                started_at_s=0.0,
-                finished_at_s=1.0,
-            ).phase
-            for nothing in (None, [], math.nan, [math.nan])
-        }
-        for least in (0, 1)
-    }
+
+    def phases(least: int) -> set[AnalysisPhase]:
+        condition = MetricCondition(success=success, failure=failure, min_samples=least)
+        samples = (document(nothing) for nothing in (None, [], math.nan, [math.nan]))
+        return {measured(each, condition, started_at_s=0.0, finished_at_s=1.0).phase for each in samples}
 
     assert _remarks(**metric, minSamples=0) == []
-    assert (GOOD if success else BAD) in phases[0]
-    assert not {GOOD, BAD} & phases[1]
+    assert (GOOD if success else BAD) in phases(0)
+    assert not {GOOD, BAD} & phases(1)
 
 
 @pytest.mark.parametrize("metric", GUARDS, ids=str)

@@ -23,7 +23,10 @@ EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").rglob("*.ya
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
 def test_no_example_has_a_fault(example: Path) -> None:
     """People begin with them: with their Services, autoscalers, ConfigMaps and routes, of every router."""
-    assert [each.text(example.name) for each in lint_text(example.read_text()).problems] == []
+    report = lint_text(example.read_text())
+
+    assert [each.text(example.name) for each in report.problems] == []
+    assert report.checked == 1
 
 
 @pytest.mark.parametrize("broken", ALL, ids=lambda each: f"{each.kind}-{each.change}={str(each.value)[:20]}")

@@ -15,7 +15,8 @@ import typer
 from rollouts.cli.completion import Shell, complete, script
 from rollouts.cli.main import app, main
 from rollouts.cli.view.objects import status_of
-from tests.cli.test_commands_on_a_cluster import shop
+from tests.cli.command_line import CommandLine
+from tests.cli.shop import Shop
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,24 +47,22 @@ def test_what_may_come_next_is_offered(words: tuple[str, ...], answer: list[str]
 
 
 async def test_names_come_from_the_cluster(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    healthy: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of Rollouts with their phase, of revisions with their number, of namespaces; with the options that are typed before."""
-    async with shop(tmp_path) as there:
-        revision = status_of((await there.reaches("Healthy")).rollout).current_revision
-        capsys.readouterr()
-        given = ["--kubeconfig", str(there.kubeconfig)]
+    revision = status_of((await healthy.reaches("Healthy")).rollout).current_revision
+    given = ["--kubeconfig", str(healthy.kubeconfig)]
 
-        async def asked(*words: str) -> str:
-            assert await asyncio.to_thread(main, ["__complete", *words]) == 0
-            return capsys.readouterr().out
+    async def asked(*words: str) -> str:
+        assert await asyncio.to_thread(main, ["__complete", *words]) == 0
+        return capsys.readouterr().out
 
-        assert await asked("get", *given, "") == "cart\tHealthy\n:4\n"
-        assert await asked("get", *given, "-n", "elsewhere", "") == ":4\n"
-        assert await asked("undo", *given, "cart", "--to-revision", "") == f"{revision}\t#1\n:4\n"
-        assert await asked("list", *given, "-n", "rollouts-d") == "rollouts-demo\tActive\n:4\n"
-        monkeypatch.setenv("KUBECONFIG", str(there.kubeconfig))
-        assert await asked("delete", "cart", "c") == "cart\tHealthy\n:4\n"
+    assert await asked("get", *given, "") == "cart\tHealthy\n:4\n"
+    assert await asked("get", *given, "-n", "elsewhere", "") == ":4\n"
+    assert await asked("undo", *given, "cart", "--to-revision", "") == f"{revision}\t#1\n:4\n"
+    assert await asked("list", *given, "-n", "rollouts-d") == "rollouts-demo\tActive\n:4\n"
+    monkeypatch.setenv("KUBECONFIG", str(healthy.kubeconfig))
+    assert await asked("delete", "cart", "c") == "cart\tHealthy\n:4\n"
 
 
 def test_without_a_cluster_nothing_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +120,6 @@ def test_kubectl_completes_its_plugin(tmp_path: Path, lab_programs: Path) -> Non
 
 
 @pytest.mark.parametrize("shell", list(Shell))
-def test_every_shell_has_a_script(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_shell_has_a_script(shell: Shell, typed: CommandLine) -> None:
     """`source <(rollouts completion SHELL)`."""
-    assert main(["completion", shell]) == 0
-    assert "rollouts __complete" in capsys.readouterr().out
+    assert "rollouts __complete" in typed("completion", shell).out

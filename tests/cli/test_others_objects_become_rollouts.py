@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.cli.main import main
 from rollouts.cli.migrate.migrated import migrated
 from rollouts.cli.migrate.outcome import Migration, Told
 from rollouts.objects import Manifest
 from tests.api.argo_examples import Example
 from tests.api.argo_provider_examples import ALL
+from tests.cli.command_line import CommandLine
 from tests.cli.flagger_canaries import AUTOSCALER, CANARIES, DEPLOYMENT, TEMPLATE, canary
 from tests.linted import lint_text
 
@@ -188,16 +188,12 @@ def test_a_service_loses_argos_key() -> None:
         ("a: [", 1, "expected"),
     ],
 )
-def test_the_command_says_what_it_did(
-    text: str, code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_it_did(text: str, code: int, words: str, tmp_path: Path, typed: CommandLine) -> None:
     """Objects to stdout, for `kubectl apply -f -`; notes to stderr."""
     file = tmp_path / "in.yaml"
     file.write_text(text)
 
-    assert main(["migrate", "-f", str(file)]) == code
-
-    printed = capsys.readouterr()
+    printed = typed("migrate", "-f", str(file), code=code)
     assert words in printed.err
     assert all(isinstance(each, dict) for each in yaml.safe_load_all(printed.out))
 

@@ -10,8 +10,8 @@ import yaml
 
 from rollouts.cli.commands.rbac import Account, RoleKey, parse_account, roles, secrets_named
 from rollouts.cli.exits import Exit
-from rollouts.cli.main import main
 from rollouts.objects import Manifest
+from tests.cli.command_line import CommandLine
 
 API = "rollouts.dev/v1alpha1"
 
@@ -101,17 +101,14 @@ def test_an_account_is_namespace_and_name() -> None:
             parse_account(wrong)
 
 
-def test_the_command_prints_yaml_that_kubectl_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_yaml_that_kubectl_takes(tmp_path: Path, typed: CommandLine) -> None:
     """`rollouts rbac -f templates.yaml | kubectl apply -f -`."""
     file = tmp_path / "templates.yaml"
     file.write_text(yaml.safe_dump_all([template("a"), template("b", namespace="")]))
 
-    assert main(["rbac", "-f", str(file), "--service-account", "r/c", "-n", "cart"]) == Exit.OK
-    made = list(yaml.safe_load_all(capsys.readouterr().out))
+    made = list(yaml.safe_load_all(typed("rbac", "-f", str(file), "--service-account", "r/c", "-n", "cart").out))
     role = "rollouts-analysis-secrets-analysistemplate-t"
     assert made == roles({RoleKey("cart", role): ("b",), RoleKey("shop", role): ("a",)}, Account("r", "c"))
-    assert main(["rbac", "-f", str(file)]) == Exit.USAGE
-    assert "has no namespace" in capsys.readouterr().err
+    assert "has no namespace" in typed("rbac", "-f", str(file), code=Exit.USAGE).err
     file.write_text(yaml.safe_dump(template()))
-    assert main(["rbac", "-f", str(file)]) == Exit.OK
-    assert "names a Secret" in capsys.readouterr().err
+    assert "names a Secret" in typed("rbac", "-f", str(file)).err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +11,15 @@ import yaml
 
 from rollouts.cli.commands.rbac import Account, RoleKey, config_roles, config_secrets_named
 from rollouts.cli.exits import Exit
-from rollouts.cli.main import main
 from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import ROLLOUT, SECRET, Manifest
 from tests.cli import configured
+from tests.cli.command_line import CommandLine
 from tests.cli.configured import config_map, secret, use
-from tests.cli.runs import Served, served
+from tests.cli.runs import Served
 from tests.cli.test_the_plan_knows_configuration import cart, install, planned, refused, revision_of, rules
 
-Printed = pytest.CaptureFixture[str]
 KEY = b"k" * 32
 ROLE = "rollouts-config-secrets-cart"
 OPTED_IN = {"secrets": True}
@@ -84,29 +82,25 @@ def test_each_rollout_has_a_role_of_its_own() -> None:
     }
 
 
-def test_the_command_prints_the_roles_of_rollouts(tmp_path: Path, capsys: Printed) -> None:
+def test_the_command_prints_the_roles_of_rollouts(typed: CommandLine) -> None:
     """`rollouts rbac -f rollout.yaml -n shop | kubectl apply -f -`."""
-    file = tmp_path / "rollout.yaml"
-    file.write_text(yaml.safe_dump(reading()))
+    file = typed.file(reading())
 
-    assert main(["rbac", "-f", str(file), "-n", "shop"]) == Exit.OK
-    made = list(yaml.safe_load_all(capsys.readouterr().out))
+    made = list(yaml.safe_load_all(typed("rbac", "-f", file, "-n", "shop").out))
     assert made == config_roles(
         {RoleKey("shop", ROLE): ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts")
     )
-    assert main(["rbac", "-f", str(file)]) == Exit.USAGE
-    assert "Rollout cart: has no namespace" in capsys.readouterr().err
+    assert "Rollout cart: has no namespace" in typed("rbac", "-f", file, code=Exit.USAGE).err
 
 
 # --- plan
 
 
-async def test_a_rotated_secret_in_the_file_is_a_new_revision(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_rotated_secret_in_the_file_is_a_new_revision(there: Served) -> None:
     """The same hash as the controller's, because whoever may read Secrets may read the key; keys are named, values are not."""
-    async with served(tmp_path) as there:
-        before = await stored(there)
-        document = await planned(there, capsys, tmp_path, reading(), NEW)
-        (same,) = (await planned(there, capsys, tmp_path, reading()))["plans"]
+    before = await stored(there)
+    document = await planned(there, reading(), NEW)
+    (same,) = (await planned(there, reading()))["plans"]
 
     (plan,) = document["plans"]
     assert (same["revision"]["target"], plan["revision"]["target"]) == (
@@ -123,21 +117,19 @@ async def test_a_rotated_secret_in_the_file_is_a_new_revision(tmp_path: Path, ca
     assert "hunter" not in str(document)
 
 
-async def test_secrets_alone_tell_which_rollouts_they_start(tmp_path: Path, capsys: Printed) -> None:
+async def test_secrets_alone_tell_which_rollouts_they_start(there: Served) -> None:
     """One that nobody versions is not even read."""
-    async with served(tmp_path) as there:
-        await stored(there)
-        document = await planned(there, capsys, tmp_path, NEW, secret("other", {"a": "b"}))
+    await stored(there)
+    document = await planned(there, NEW, secret("other", {"a": "b"}))
 
     assert [(each["name"], each["starts"]) for each in document["secrets"]] == [("db", ["cart"])]
 
 
-async def test_without_the_right_to_read_secrets_they_are_taken_as_unchanged(tmp_path: Path, capsys: Printed) -> None:
+async def test_without_the_right_to_read_secrets_they_are_taken_as_unchanged(there: Served) -> None:
     """A plan in a pipeline has fewer rights than the controller; the plan says so."""
-    async with served(tmp_path) as there:
-        before = await stored(there)
-        refused(there, "secrets")
-        (plan,) = (await planned(there, capsys, tmp_path, reading(), NEW))["plans"]
+    before = await stored(there)
+    refused(there, "secrets")
+    (plan,) = (await planned(there, reading(), NEW))["plans"]
 
     assert plan["revision"]["target"] == before
     assert rules(plan) == {"ConfigUnknown": "note"}
@@ -146,27 +138,23 @@ async def test_without_the_right_to_read_secrets_they_are_taken_as_unchanged(tmp
 # --- config
 
 
-async def test_two_copies_are_compared_by_their_keys(tmp_path: Path, capsys: Printed) -> None:
+async def test_two_copies_are_compared_by_their_keys(there: Served) -> None:
     """With the key of the namespace their contents have the hashes that are noted."""
-    async with served(tmp_path) as there:
-        await there.create(SECRET, config_key("default", KEY))
-        await configured.install(there, (OLD,), (NEW,), key=KEY)
+    await there.create(SECRET, config_key("default", KEY))
+    await configured.install(there, (OLD,), (NEW,), key=KEY)
 
-        assert await there.command("config", "diff", "stable", "canary") == 1
-        shown = capsys.readouterr().out
+    shown = (await there.run("config", "diff", "stable", "canary", code=1)).out
 
     assert "  password: changed" in shown
     assert "hunter" not in shown
 
 
-async def test_a_revision_that_reads_the_secret_itself_is_compared_by_its_hash(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_revision_that_reads_the_secret_itself_is_compared_by_its_hash(there: Served) -> None:
     """It has no copy: the source counts while it has the content that is noted."""
-    async with served(tmp_path) as there:
-        await stored(there, copied=False)
-        await there.create(ROLLOUT, {**cart("else"), "status": None})
-        revision = (await there.object(ROLLOUT, "cart"))["status"]["currentRevision"]
-        assert await there.command("config", "list", "cart") == 0
-        shown = capsys.readouterr().out
+    await stored(there, copied=False)
+    await there.create(ROLLOUT, {**cart("else"), "status": None})
+    revision = (await there.object(ROLLOUT, "cart"))["status"]["currentRevision"]
+    shown = (await there.run("config", "list", "cart")).out
 
     assert revision in shown
     assert use(OLD, key=KEY).content in shown
@@ -174,17 +162,14 @@ async def test_a_revision_that_reads_the_secret_itself_is_compared_by_its_hash(t
     assert "hunter" not in shown
 
 
-async def test_all_of_it_can_be_read_by_programs_but_no_value_of_a_secret(tmp_path: Path, capsys: Printed) -> None:
+async def test_all_of_it_can_be_read_by_programs_but_no_value_of_a_secret(there: Served) -> None:
     """Not even its size."""
     flags = (config_map("flags", {"on": "no"}), config_map("flags", {"on": "yes"}))
-    async with served(tmp_path) as there:
-        await there.create(SECRET, config_key("default", KEY))
-        await configured.install(there, (flags[0], OLD), (flags[1], NEW), key=KEY)
-        assert await there.command("config", "diff", "stable", "canary", "-o", "json") == 1
-        difference = json.loads(capsys.readouterr().out)
-        assert await there.command("config", "list", "cart", "-o", "json") == 0
-        listed = json.loads(capsys.readouterr().out)
-        assert await there.command("config", "list", "cart", "-o", "yaml") == 2
+    await there.create(SECRET, config_key("default", KEY))
+    await configured.install(there, (flags[0], OLD), (flags[1], NEW), key=KEY)
+    difference = json.loads((await there.run("config", "diff", "stable", "canary", "-o", "json", code=1)).out)
+    listed = json.loads((await there.run("config", "list", "cart", "-o", "json")).out)
+    await there.run("config", "list", "cart", "-o", "yaml", code=2)
 
     by_kind = {each["kind"]: each for each in difference["changes"]}
     assert by_kind["Secret"]["keys"] == [{"key": "password", "before": {}, "after": {}}]

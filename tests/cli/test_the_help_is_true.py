@@ -12,6 +12,7 @@ import yaml
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.exits import Exit
 from rollouts.cli.main import app, main, program_name
+from tests.cli.command_line import CommandLine
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 COMMANDS = sorted(command.name or "" for command in app.registered_commands)
@@ -33,10 +34,9 @@ def test_the_commands_are_these() -> None:
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *sorted(GROUPS)])
-def test_every_command_has_help_and_a_row_in_the_docs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help_and_a_row_in_the_docs(command: str, typed: CommandLine) -> None:
     """A command that nobody can find out about is not there."""
-    assert main([*command.split(), "--help"]) == 0
-    assert f"rollouts {command} " in capsys.readouterr().out
+    assert f"rollouts {command} " in typed(*command.split(), "--help").out
     assert f"`{command}" in DOCS
 
 
@@ -63,11 +63,9 @@ def test_the_program_is_called_what_people_typed(executable: str, name: str) -> 
     assert program_name(executable) == name
 
 
-def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_crds_prints_what_kubectl_applies(typed: CommandLine) -> None:
     """`rollouts crds | kubectl apply -f -`."""
-    assert main(["crds"]) == 0
-
-    documents = list(yaml.safe_load_all(capsys.readouterr().out))
+    documents = list(yaml.safe_load_all(typed("crds").out))
     names = [document["metadata"]["name"] for document in documents]
     assert "rollouts.rollouts.dev" in names and "trafficproviders.rollouts.dev" in names
     assert names == [crd["metadata"]["name"] for crd in crd_manifests()]
@@ -76,9 +74,9 @@ def test_crds_prints_what_kubectl_applies(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     "words", [["nonsense"], ["get", "--nonsense"], ["promote"], ["lint"], ["plan"], ["demo", "--context", "x"]]
 )
-def test_a_command_line_that_cannot_be_understood_exits_with_2(words: list[str]) -> None:
+def test_a_command_line_that_cannot_be_understood_exits_with_2(typed: CommandLine, words: list[str]) -> None:
     """As every Unix program does, and apart from 1, which says that a Rollout is bad."""
-    assert main(words) == 2
+    typed(*words, code=2)
 
 
 def test_looking_at_a_rollout_loads_neither_controller_nor_simulator_nor_what_checks_specs() -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import pytest
+from rollouts.objects import Manifest
+from tests.build import analysis_template
+from tests.cli.shop import Shop
+from tests.cli.test_the_plan_tells_what_will_happen import cart
 
-from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind, Manifest
-from tests.cli.test_the_plan_tells_what_will_happen import cart, planned, shop, text_of
 
-
-async def test_analyses_are_shown_where_they_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_analyses_are_shown_where_they_begin(empty: Shop) -> None:
     """With what follows from them: which numbers they find, and how long that takes, nobody knows beforehand."""
 
     def by(name: str, **more: Any) -> dict[str, Any]:
@@ -19,11 +18,9 @@ async def test_analyses_are_shown_where_they_begin(tmp_path: Path, capsys: pytes
 
     steps = [{"setWeight": 25}, {"analysis": by("errors", onFailure="hold")}, {"setWeight": 50}]
     strategy = {"canary": {"steps": steps, "analysis": by("latency"), "maxSurge": 1, "maxUnavailable": 0}}
-    async with shop(tmp_path) as there:
-        text = text_of(cart(strategy=strategy), template("errors"), template("latency"))
-        plan = await planned(there, capsys, text)
-        assert await there.plan(text) == 0
-        drawn = " ".join(capsys.readouterr().out.split())
+    file = (cart(strategy=strategy), template("errors"), template("latency"))
+    plan = await empty.planned(*file)
+    drawn = " ".join((await empty.plan(*file)).out.split())
 
     told = [
         (number, wait["why"], wait["seconds"], wait["known"])
@@ -35,56 +32,48 @@ async def test_analyses_are_shown_where_they_begin(tmp_path: Path, capsys: pytes
     assert told[0][1].startswith("background analysis by latency: a failure aborts the update at any later step")
     assert told[1][1].startswith("step analysis by errors: a failure holds the update here")
     assert [each[2:] for each in told] == [(0.0, False)] * 2
-    assert plan["waits"]["analyses"] == 2
-    assert plan["waits"]["byPeople"] == 0
+    assert (plan["waits"]["analyses"], plan["waits"]["byPeople"]) == (2, 0)
     assert "2 verdicts of analyses" in drawn
 
 
-def template(name: str, *needed: str, kind: Kind = ANALYSIS_TEMPLATE) -> Manifest:
+def template(name: str, *needed: str, cluster: bool = False) -> Manifest:
     """An analysis template with arguments that somebody has to give."""
     metric = {"name": name, "provider": {"kubernetes": {}}, "count": 1}
-    spec = {"args": [{"name": each} for each in needed], "metrics": [metric]}
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
+    return analysis_template(metric, name=name, cluster=cluster, args=[{"name": each} for each in needed])
 
 
-async def test_an_analysis_that_cannot_begin_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_analysis_that_cannot_begin_is_found(empty: Shop) -> None:
     """In the file, in the cluster or nowhere; the update would stand still at that step, hours later."""
     by = {"templates": [{"templateName": "errors"}, {"templateName": "shared", "clusterScope": True}]}
     rollout = cart(strategy={"canary": {"steps": [{"setWeight": 25}, {"analysis": by}]}})
-    shared = template("shared", kind=CLUSTER_ANALYSIS_TEMPLATE)
+    shared = template("shared", cluster=True)
 
     def told(plan: dict[str, Any]) -> list[tuple[str, str]]:
         found = [each for each in plan["findings"] if each["rule"] == "AnalysisInvalid"]
         return [(each["severity"], " ".join(each["what"].split(":")[0].split())) for each in found]
 
-    async with shop(tmp_path) as there:
-        nowhere = told(await planned(there, capsys, text_of(rollout)))
-        assert [severity for severity, _ in nowhere] == ["unsafe", "unsafe"]
-        assert "AnalysisTemplate/errors" in nowhere[0][1]
-        assert "ClusterAnalysisTemplate/shared" in nowhere[1][1]
+    nowhere = told(await empty.planned(rollout))
+    assert [severity for severity, _ in nowhere] == ["unsafe", "unsafe"]
+    assert "AnalysisTemplate/errors" in nowhere[0][1]
+    assert "ClusterAnalysisTemplate/shared" in nowhere[1][1]
 
-        (elsewhere,) = told(await planned(there, capsys, text_of(rollout, shared)))
-        assert "AnalysisTemplate/errors" in elsewhere[1]
+    (elsewhere,) = told(await empty.planned(rollout, shared))
+    assert "AnalysisTemplate/errors" in elsewhere[1]
 
-        await there.stage.install((template("errors", "service"),))
-        (unfilled,) = told(await planned(there, capsys, text_of(rollout, shared)))
-        assert "service" in unfilled[1]
+    await empty.stage.install((template("errors", "service"),))
+    (unfilled,) = told(await empty.planned(rollout, shared))
+    assert "service" in unfilled[1]
 
-        assert told(await planned(there, capsys, text_of(rollout, shared, template("errors")))) == []
+    assert told(await empty.planned(rollout, shared, template("errors"))) == []
 
 
-async def test_the_plan_says_that_the_update_does_not_begin_as_the_controller_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_the_plan_says_that_the_update_does_not_begin_as_the_controller_does(empty: Shop) -> None:
     """A template of a later step holds up the first pod. A field that status does not have yet is waited for at its step only."""
     named = {"name": "weight", "valueFrom": {"fieldRef": {"fieldPath": "status.canary.weights"}}}
     later = {"templates": [{"templateName": "there"}], "args": [named]}
     missing = {"templates": [{"templateName": "missing"}]}
     steps = [{"setWeight": 25}, {"analysis": later}, {"analysis": missing}]
-    async with shop(tmp_path) as there:
-        plan = await planned(
-            there, capsys, text_of(cart(strategy={"canary": {"steps": steps}}), template("there", "weight"))
-        )
+    plan = await empty.planned(cart(strategy={"canary": {"steps": steps}}), template("there", "weight"))
 
     found = {each["path"]: each for each in plan["findings"] if each["rule"] == "AnalysisInvalid"}
     at_step = found["spec.strategy.canary.steps[1].analysis.args[0].valueFrom.fieldRef.fieldPath"]

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-import pytest
-import yaml
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.demo.manifests import service
@@ -19,10 +15,10 @@ from rollouts.core.model.config import ConfigUse
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SERVICE, Manifest
 from rollouts.ports import Request, Response
+from tests import build
 from tests.cli.configured import KINDS, MAP, config_map, noted, secret, use
-from tests.cli.runs import OWNER, Served, replica_set, served
+from tests.cli.runs import OWNER, Served, replica_set
 
-Printed = pytest.CaptureFixture[str]
 OLD = config_map("app", {"LEVEL": "info", "SAME": "1"})
 NEW = config_map("app", {"LEVEL": "debug", "SAME": "1", "MORE": "x"})
 FLAGS = config_map("flags", {"on": "yes"})
@@ -33,24 +29,10 @@ def cart(
 ) -> Manifest:
     """A Rollout whose pods take their environment from the ConfigMaps app and flags, and from `refs`."""
     sources = [{"configMapRef": {"name": "app"}}, {"configMapRef": {"name": "flags"}}, *refs]
-    container = {
-        "name": "app",
-        "image": image,
-        "envFrom": sources,
-        "readinessProbe": {"httpGet": {"path": "/", "port": 80}},
-    }
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": name}},
-            "strategy": {"canary": {"steps": [{"setWeight": 50}, {"pause": {}}]}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
-            **spec,
-        },
-    }
+    probe = {"httpGet": {"path": "/", "port": 80}}
+    template = build.pod_template(name, image=image, container={"envFrom": sources, "readinessProbe": probe})
+    strategy = {"canary": {"steps": [{"setWeight": 50}, {"pause": {}}]}}
+    return build.rollout(strategy, name, template=template, **spec)
 
 
 def revision_of(rollout: Manifest, *uses: ConfigUse) -> str:
@@ -91,17 +73,11 @@ async def install(there: Served, rollout: Manifest, *sources: Manifest, copied: 
     return revision
 
 
-async def planned(
-    there: Served, capsys: Printed, folder: Path, *manifests: Manifest, code: int | None = None
-) -> dict[str, Any]:
-    """The plan of a file with these objects, as data."""
-    file = folder / "file.yaml"
-    file.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")
-    capsys.readouterr()
-    ended = await there.command("plan", "-f", str(file), "-o", "json")
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    unsafe = any(each["unsafe"] for each in document["plans"])
-    assert ended == (5 if unsafe else 0) if code is None else code
+async def planned(there: Served, *manifests: Manifest) -> dict[str, Any]:
+    """The plan of a file with these objects, as data; its exit code says whether anything is unsafe."""
+    said = await there.run("plan", "-f", there.file(*manifests), "-o", "json", code=None)
+    document: dict[str, Any] = json.loads(said.out)
+    assert said.code == (5 if any(each["unsafe"] for each in document["plans"]) else 0)
     return document
 
 
@@ -122,43 +98,30 @@ def rules(plan: dict[str, Any]) -> dict[str, str]:
     return {each["rule"]: each["severity"] for each in plan["findings"] if each["rule"].startswith("Config")}
 
 
-async def test_a_changed_config_map_is_a_new_revision_with_its_own_copy(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_changed_config_map_is_a_new_revision_with_its_own_copy(there: Served) -> None:
     """The steps are those of the update, although the template is the same; keys are compared with the running copy."""
-    async with served(tmp_path) as there:
-        before = await install(there, cart(), OLD, FLAGS)
-        document = await planned(there, capsys, tmp_path, cart(), NEW)
+    before = await install(there, cart(), OLD, FLAGS)
+    document = await planned(there, cart(), NEW)
 
     (plan,) = document["plans"]
     after = revision_of(cart(), use(NEW), use(FLAGS))
-    assert plan["revision"] == {
-        "template": after,
-        "current": before,
-        "stable": before,
-        "target": after,
-        "changes": True,
-    }
+    revisions = {"template": after, "current": before, "stable": before, "target": after}
+    assert plan["revision"] == {**revisions, "changes": True}
     assert (plan["supposed"], plan["stuck"]) == (False, None)
     assert [step["what"] for step in plan["steps"]][:2] == ["0 setWeight 50", "1 pause until promoted"]
     assert plan["config"] == [
-        {
-            "kind": "ConfigMap",
-            "name": "app",
-            "change": "changed",
-            "changedKeys": ["LEVEL", "MORE"],
-            "copy": use(NEW).copy,
-        },
-        {"kind": "ConfigMap", "name": "flags", "change": "same", "changedKeys": None, "copy": use(FLAGS).copy},
+        {"kind": "ConfigMap", "name": name, "change": change, "changedKeys": keys, "copy": use(source).copy}
+        for name, change, keys, source in (("app", "changed", ["LEVEL", "MORE"], NEW), ("flags", "same", None, FLAGS))
     ]
     assert document["configMaps"] == [
         {"namespace": "default", "name": "app", "exists": True, "changedKeys": ["LEVEL", "MORE"], "starts": ["cart"]}
     ]
 
 
-async def test_the_same_files_again_are_no_update(tmp_path: Path, capsys: Printed) -> None:
+async def test_the_same_files_again_are_no_update(there: Served) -> None:
     """`kubectl apply` of what is there already must not look like a rollout; the next update is shown, as ever."""
-    async with served(tmp_path) as there:
-        before = await install(there, cart(), OLD, FLAGS)
-        document = await planned(there, capsys, tmp_path, cart(), OLD, FLAGS)
+    before = await install(there, cart(), OLD, FLAGS)
+    document = await planned(there, cart(), OLD, FLAGS)
 
     (plan,) = document["plans"]
     assert (plan["revision"]["target"], plan["revision"]["changes"], plan["supposed"]) == (before, False, True)
@@ -166,42 +129,37 @@ async def test_the_same_files_again_are_no_update(tmp_path: Path, capsys: Printe
     assert len(plan["steps"]) >= 2
 
 
-async def test_contents_that_are_not_in_the_file_are_the_clusters(tmp_path: Path, capsys: Printed) -> None:
+async def test_contents_that_are_not_in_the_file_are_the_clusters(there: Served) -> None:
     """An edit that the controller has not followed yet is part of the next revision too."""
-    async with served(tmp_path) as there:
-        await install(there, cart(), OLD, FLAGS)
-        await there.session.client.delete(CONFIG_MAP, "default", "flags")
-        await there.create(CONFIG_MAP, changed := config_map("flags", {"on": "no"}))
-        (plan,) = (await planned(there, capsys, tmp_path, cart(image="cart:2")))["plans"]
+    await install(there, cart(), OLD, FLAGS)
+    await there.session.client.delete(CONFIG_MAP, "default", "flags")
+    await there.create(CONFIG_MAP, changed := config_map("flags", {"on": "no"}))
+    (plan,) = (await planned(there, cart(image="cart:2")))["plans"]
 
     assert plan["revision"]["target"] == revision_of(cart(image="cart:2"), use(OLD), use(changed))
     assert {each["name"]: each["change"] for each in plan["config"]} == {"app": "same", "flags": "changed"}
 
 
-async def test_a_rollout_of_the_version_before_is_not_started_by_a_plan_without_changes(
-    tmp_path: Path, capsys: Printed
-) -> None:
+async def test_a_rollout_of_the_version_before_is_not_started_by_a_plan_without_changes(there: Served) -> None:
     """Its revision is the hash of the template, and the contents that were seen first belong to it."""
-    async with served(tmp_path) as there:
-        before = await install(there, cart(), OLD, FLAGS, copied=False)
-        (same,) = (await planned(there, capsys, tmp_path, cart()))["plans"]
-        (edited,) = (await planned(there, capsys, tmp_path, cart(), NEW))["plans"]
+    before = await install(there, cart(), OLD, FLAGS, copied=False)
+    (same,) = (await planned(there, cart()))["plans"]
+    (edited,) = (await planned(there, cart(), NEW))["plans"]
 
     assert same["revision"]["target"] == before
     assert edited["revision"]["target"] == revision_of(cart(), use(NEW), use(FLAGS))
     assert {each["name"]: each["change"] for each in edited["config"]} == {"app": "changed", "flags": "same"}
 
 
-async def test_config_maps_alone_tell_which_rollouts_they_start(tmp_path: Path, capsys: Printed) -> None:
+async def test_config_maps_alone_tell_which_rollouts_they_start(there: Served) -> None:
     """A shared ConfigMap is edited by somebody who does not know all that read it."""
     off = cart("quiet", configVersioning={"mode": "Off"})
     other = cart("other")
     other["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "flags"}}]
-    async with served(tmp_path) as there:
-        await install(there, cart(), OLD, FLAGS)
-        for each in (off, other):
-            await there.create(ROLLOUT, {**each, "status": None})
-        document = await planned(there, capsys, tmp_path, NEW, config_map("brand-new", {"A": "1"}))
+    await install(there, cart(), OLD, FLAGS)
+    for each in (off, other):
+        await there.create(ROLLOUT, {**each, "status": None})
+    document = await planned(there, NEW, config_map("brand-new", {"A": "1"}))
 
     assert document["plans"] == []
     assert {each["name"]: (each["exists"], each["changedKeys"], each["starts"]) for each in document["configMaps"]} == {
@@ -210,30 +168,23 @@ async def test_config_maps_alone_tell_which_rollouts_they_start(tmp_path: Path, 
     }
 
 
-async def test_what_is_printed_for_people_names_keys_and_copies(
-    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_printed_for_people_names_keys_and_copies(there: Served) -> None:
     """One line for each ConfigMap that changes, and the rest counted."""
-    monkeypatch.setenv("COLUMNS", "200")
-    async with served(tmp_path) as there:
-        await install(there, cart(), OLD, FLAGS)
-        (tmp_path / "file.yaml").write_text(yaml.safe_dump_all([cart(), NEW]), encoding="utf-8")
-        await there.create(SERVICE, service("default", "cart", app="cart"))
-        assert await there.command("plan", "-f", str(tmp_path / "file.yaml")) == 0
-        shown = capsys.readouterr().out
+    await install(there, cart(), OLD, FLAGS)
+    await there.create(SERVICE, service("default", "cart", app="cart"))
+    shown = (await there.run("plan", "-f", there.file(cart(), NEW))).out
 
     assert f"Config    ConfigMap app changed: 2 keys (LEVEL, MORE) -> copy {use(NEW).copy}" in shown
     assert "unchanged: 1 ConfigMap" in shown
     assert "ConfigMap app  default  changed: 2 keys (LEVEL, MORE)\n  starts 1 update: cart" in shown
 
 
-async def test_what_may_not_be_read_is_a_note_and_the_update_is_planned(tmp_path: Path, capsys: Printed) -> None:
+async def test_what_may_not_be_read_is_a_note_and_the_update_is_planned(there: Served) -> None:
     """Whoever plans in a pipeline may have fewer rights than the controller."""
-    async with served(tmp_path) as there:
-        await install(there, cart(), OLD, FLAGS)
-        refused(there, "configmaps")
-        same = await planned(there, capsys, tmp_path, cart())
-        document = await planned(there, capsys, tmp_path, cart(image="cart:2"), NEW)
+    await install(there, cart(), OLD, FLAGS)
+    refused(there, "configmaps")
+    same = await planned(there, cart())
+    document = await planned(there, cart(image="cart:2"), NEW)
 
     assert same["plans"][0]["revision"]["changes"] is False
     (plan,) = document["plans"]
@@ -244,13 +195,10 @@ async def test_what_may_not_be_read_is_a_note_and_the_update_is_planned(tmp_path
     assert document["configMaps"][0]["exists"] is None
 
 
-async def test_a_config_map_that_is_nowhere_is_a_finding_and_the_update_is_planned(
-    tmp_path: Path, capsys: Printed
-) -> None:
+async def test_a_config_map_that_is_nowhere_is_a_finding_and_the_update_is_planned(there: Served) -> None:
     """The Rollout would wait for it, so nothing of the plan would happen; one that is optional may be absent."""
     refs = ({"configMapRef": {"name": "nowhere"}}, {"configMapRef": {"name": "extra", "optional": True}})
-    async with served(tmp_path) as there:
-        (plan,) = (await planned(there, capsys, tmp_path, cart(refs=refs), OLD, FLAGS))["plans"]
+    (plan,) = (await planned(there, cart(refs=refs), OLD, FLAGS))["plans"]
 
     assert rules(plan) == {"ConfigMissing": "unsafe"}
     (finding,) = [each for each in plan["findings"] if each["rule"] == "ConfigMissing"]
@@ -284,44 +232,38 @@ def test_each_state_of_a_source_is_a_line_of_its_own_and_the_same_ones_are_count
     ]
 
 
-async def test_an_edit_of_an_immutable_config_map_is_a_warning(tmp_path: Path, capsys: Printed) -> None:
+async def test_an_edit_of_an_immutable_config_map_is_a_warning(there: Served) -> None:
     """The API server refuses the file, and nothing is rolled out."""
-    async with served(tmp_path) as there:
-        await there.create(CONFIG_MAP, {**OLD, "immutable": True})
-        (plan,) = (await planned(there, capsys, tmp_path, cart(), NEW, FLAGS))["plans"]
-        (same,) = (await planned(there, capsys, tmp_path, cart(), {**OLD, "immutable": True}, FLAGS))["plans"]
+    await there.create(CONFIG_MAP, {**OLD, "immutable": True})
+    (plan,) = (await planned(there, cart(), NEW, FLAGS))["plans"]
+    (same,) = (await planned(there, cart(), {**OLD, "immutable": True}, FLAGS))["plans"]
 
     assert rules(plan) == {"ConfigLocked": "warning"}
     assert rules(same) == {}
     assert next((each["name"], each["copy"]) for each in same["config"]) == ("app", None), "it needs no copy"
 
 
-async def test_a_source_that_is_left_alone_is_no_part_of_the_revision(tmp_path: Path, capsys: Printed) -> None:
+async def test_a_source_that_is_left_alone_is_no_part_of_the_revision(there: Served) -> None:
     """Its annotation in the file counts, as it will in the cluster."""
     left = {**OLD, "metadata": {"name": "app", "annotations": {"rollouts.dev/config-versioning": "off"}}}
-    async with served(tmp_path) as there:
-        (plan,) = (await planned(there, capsys, tmp_path, cart(), left, FLAGS))["plans"]
+    (plan,) = (await planned(there, cart(), left, FLAGS))["plans"]
 
     assert [each["name"] for each in plan["config"]] == ["flags"]
     assert plan["revision"]["target"] == revision_of(cart(), use(FLAGS))
 
 
-async def test_the_copies_names_are_those_of_the_controller(tmp_path: Path, capsys: Printed) -> None:
+async def test_the_copies_names_are_those_of_the_controller(there: Served) -> None:
     """People look for the object that the plan names."""
-    async with served(tmp_path) as there:
-        (plan,) = (await planned(there, capsys, tmp_path, cart("shop"), NEW, FLAGS))["plans"]
+    (plan,) = (await planned(there, cart("shop"), NEW, FLAGS))["plans"]
 
     assert plan["config"][0]["copy"] == copy_name(MAP, rollout="shop", source="app", content=use(NEW).content)
 
 
-async def test_no_secret_is_read_that_is_not_versioned(tmp_path: Path, capsys: Printed) -> None:
+async def test_no_secret_is_read_that_is_not_versioned(there: Served) -> None:
     """A plan in a pipeline needs no right to read Secrets."""
     refs = ({"secretRef": {"name": "db"}},)
-    async with served(tmp_path) as there:
-        refused(there, "secrets")
-        (plan,) = (await planned(there, capsys, tmp_path, cart(refs=refs), OLD, FLAGS, secret("db", {"a": "b"})))[
-            "plans"
-        ]
+    refused(there, "secrets")
+    (plan,) = (await planned(there, cart(refs=refs), OLD, FLAGS, secret("db", {"a": "b"})))["plans"]
 
     assert rules(plan) == {}
     assert [each["kind"] for each in plan["config"]] == ["ConfigMap", "ConfigMap"]

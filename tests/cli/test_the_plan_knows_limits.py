@@ -5,9 +5,7 @@ It never changes the exit code: nothing of it loses requests, pods wait.
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +18,12 @@ from rollouts.cli.plan.live import Live
 from rollouts.core.forecast import GrownSizes
 from rollouts.core.model.autoscaling import AutoscalerSeen
 from rollouts.core.model.frozen import replace
-from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, Request
+from rollouts.objects import AUTOSCALER, LIMIT_RANGE, RESOURCE_QUOTA, Manifest
+from rollouts.ports import MERGE_PATCH
+from tests import build
+from tests.cli.shop import Shop
 from tests.cli.test_a_plan_can_be_read import EXAMPLES, on_a_terminal
-from tests.cli.test_the_plan_tells_what_will_happen import Shop, cart, planned, shop, text_of
+from tests.cli.test_the_plan_tells_what_will_happen import cart
 
 Spec = dict[str, Any]
 NEW, OLD = "b", "a"
@@ -256,75 +256,53 @@ def test_pods_that_have_ended_no_longer_count() -> None:
 
 def test_without_the_right_to_list_pods_their_replica_sets_tell_how_many_there_are() -> None:
     """With the defaults of LimitRanges, which their templates do not have."""
-    bounds = named(LIMIT_RANGE, {"limits": [{"type": "Container", "defaultRequest": {"cpu": "250m"}}]})
+    bounds = build.manifest(
+        LIMIT_RANGE, "team", spec={"limits": [{"type": "Container", "defaultRequest": {"cpu": "250m"}}]}
+    )
     live = Live(rollout={}, replica_sets=(replica_set(OLD, pod(), 3), replica_set("z", pod(), 0)))
     specs = pod_specs({"spec": pod()}, live, NamespaceLimits(limit_ranges=(bounds,)), now_s=0.0)
 
     assert [(each.count, charge(each.spec)["cpu"]) for each in specs.present] == [(3, Fraction(1, 4))]
 
 
-async def declared(there: Shop, *objects: Manifest) -> None:
-    """Creates objects, and gives those a status that have one, as their controllers would."""
-    for each in objects:
-        kind = next(one for one in (RESOURCE_QUOTA, LIMIT_RANGE, AUTOSCALER) if one.kind == each["kind"])
-        await there.stage.session.client.create(kind, there.stage.namespace, each)
-        if "status" in each:
-            path = f"{kind.path(there.stage.namespace, each['metadata']['name'])}/status"
-            body = json.dumps({"status": each["status"]}).encode()
-            answer = await there.stage.session.api.request(
-                Request("PATCH", path, {}, body, MERGE_PATCH), deadline_s=5.0
-            )
-            assert answer.status == 200, answer.body
-
-
-def named(kind: Any, spec: Spec, **more: Any) -> Manifest:
-    """An object of the namespace."""
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "team"}, "spec": spec, **more}
-
-
-async def test_the_limits_of_the_cluster_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_limits_of_the_cluster_are_read(empty: Shop) -> None:
     """The Rollout's own four pods are taken off what is used; the exit code stays 0."""
-    async with shop(tmp_path) as there:
-        await there.healthy(cart())
-        target = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "name": "cart"}
-        amounts = {"hard": {"pods": "6"}, "used": {"pods": "6"}}
-        await declared(
-            there,
-            named(RESOURCE_QUOTA, {"hard": {"pods": "6"}}, status=amounts),
-            named(LIMIT_RANGE, {"limits": [{"type": "Container", "min": {"memory": "1Gi"}}]}),
-            named(AUTOSCALER, {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 4}),
-        )
-        plan = await planned(there, capsys, text_of(cart(tag="2")))
+    await empty.installed(cart())
+    amounts = {"hard": {"pods": "6"}, "used": {"pods": "6"}}
+    least = {"limits": [{"type": "Container", "min": {"memory": "1Gi"}}]}
+    client = empty.stage.session.client
+    await client.create(
+        RESOURCE_QUOTA, empty.namespace, build.manifest(RESOURCE_QUOTA, "team", spec={"hard": {"pods": "6"}})
+    )
+    await client.patch(RESOURCE_QUOTA, empty.namespace, "team", {"status": amounts}, MERGE_PATCH, subresource="status")
+    await client.create(LIMIT_RANGE, empty.namespace, build.manifest(LIMIT_RANGE, "team", spec=least))
+    await client.create(AUTOSCALER, empty.namespace, build.autoscaler("cart", most=4))
+    plan = await empty.planned(cart(tag="2"))
 
-        quota_told = {
-            "kind": "ResourceQuota",
-            "name": "team",
-            "hard": "6",
-            "others": "2",
-            "needs": "5",
-            "allows": "4",
-            "pods": 1,
-        }
-        autoscaler_told = {**quota_told, "kind": "HorizontalPodAutoscaler", "hard": "4", "others": "0"}
-        told_of_step = [{"resource": "pods", **each} for each in (quota_told, autoscaler_told)]
-        assert [step["outgrown"] for step in plan["steps"]] == [told_of_step, [], told_of_step]
-        assert plan["limits"] == {
-            "refusals": [
-                "LimitRange team refuses the new pods: container app has no memory request, and 1Gi is the least"
-            ],
-            "notes": [],
-        }
+    quota_told = {
+        "kind": "ResourceQuota",
+        "name": "team",
+        "hard": "6",
+        "others": "2",
+        "needs": "5",
+        "allows": "4",
+        "pods": 1,
+    }
+    autoscaler_told = {**quota_told, "kind": "HorizontalPodAutoscaler", "name": "cart", "hard": "4", "others": "0"}
+    told_of_step = [{"resource": "pods", **each} for each in (quota_told, autoscaler_told)]
+    assert [step["outgrown"] for step in plan["steps"]] == [told_of_step, [], told_of_step]
+    assert plan["limits"] == {
+        "refusals": ["LimitRange team refuses the new pods: container app has no memory request, and 1Gi is the least"],
+        "notes": [],
+    }
 
 
-async def test_without_the_right_to_list_them_the_plan_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_without_the_right_to_list_them_the_plan_goes_on(empty: Shop) -> None:
     """One line says what was not checked."""
-    async with shop(tmp_path) as there:
-        await there.healthy(cart())
-        there.door.refused = ("/resourcequotas", "/limitranges", "/horizontalpodautoscalers")
-        plan = await planned(there, capsys, text_of(cart(tag="2")))
+    await empty.installed(cart())
+    empty.door.refused = ("/resourcequotas", "/limitranges", "/horizontalpodautoscalers")
+    plan = await empty.planned(cart(tag="2"))
 
-        assert plan["limits"]["notes"] == [
-            "not checked: you may not list HorizontalPodAutoscalers, ResourceQuotas and LimitRanges here"
-        ]
+    assert plan["limits"]["notes"] == [
+        "not checked: you may not list HorizontalPodAutoscalers, ResourceQuotas and LimitRanges here"
+    ]

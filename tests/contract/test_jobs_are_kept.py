@@ -121,6 +121,14 @@ async def test_most_of_a_job_does_not_change(api: Conversation, change: Manifest
         assert answer.causes == [("FieldValueInvalid", f"spec.{next(iter(change))}")]
 
 
+async def test_applying_the_same_job_twice_changes_nothing(api: Conversation) -> None:
+    """A controller that crashed after the write applies it again."""
+    first, again = [await api.apply(JOB, "smoke", job(), by="rollouts") for _ in range(2)]
+
+    assert (first.status, again.status) == (201, 200)
+    assert first.version == again.version
+
+
 async def test_a_job_that_is_deleted_without_a_word_leaves_its_pods(api: Conversation) -> None:
     """The old default of batch/v1; whoever wants the pods to go must say Background."""
     await api.made(JOB, job("kept"))

@@ -1,41 +1,71 @@
-"""Manifests that the tests of the simulated cluster begin with."""
+"""Manifests that the tests of the simulated cluster begin with, all of namespace `default`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import Manifest
+from rollouts.objects import REPLICA_SET, Manifest
+from rollouts.sim.network.consumption import CORE_SECONDS_PER_REQUEST, IDLE_CORES, MEMORY_BYTES
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from tests import build
+from tests.build import backend, http_rule
+
+GATEWAY_NAME = "public"
 
 
 def replica_set(name: str, *, replicas: int, image: str = "app:1", **options: Any) -> Manifest:
     """A ReplicaSet; `pre_stop_s`, `grace_s`, `startup_s`, `min_ready_s` are seconds, `annotations` are the pods'."""
-    container: Manifest = {"name": "app", "image": image}
+    container: Manifest = {}
     if "pre_stop_s" in options:
         container["lifecycle"] = {"preStop": {"sleep": {"seconds": options["pre_stop_s"]}}}
     annotations = {"sim.rollouts.dev/startup-seconds": str(options["startup_s"])} if "startup_s" in options else {}
     annotations |= options.get("annotations", {})
     labels = {"app": options.get("app", name), "rollouts.dev/revision": options.get("revision", "r1"), "set": name}
-    pod: Manifest = {"containers": [container]}
-    if "grace_s" in options:
-        pod["terminationGracePeriodSeconds"] = options["grace_s"]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "minReadySeconds": options.get("min_ready_s", 0),
-            "selector": {"matchLabels": {"set": name}},
-            "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod},
-        },
-    }
+    pod = {"terminationGracePeriodSeconds": options["grace_s"]} if "grace_s" in options else {}
+    metadata = {"labels": labels, "annotations": annotations}
+    return build.replica_set(
+        name,
+        "default",
+        replicas=replicas,
+        minReadySeconds=options.get("min_ready_s", 0),
+        selector={"matchLabels": {"set": name}},
+        template=build.pod_template(name, image=image, container=container, metadata=metadata, **pod),
+    )
 
 
 def service(name: str, **selector: str) -> Manifest:
     """A Service that selects by `app`, or by what is given."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "namespace": "default", "labels": {"rollouts.dev/managed": "true"}},
-        "spec": {"selector": selector or {"app": name}, "ports": [{"port": 80}]},
-    }
+    return build.service(name, "default", metadata={"labels": {"rollouts.dev/managed": "true"}}, **selector)
+
+
+def version(name: str, *, replicas: int = 1, use: dict[str, str] | None = None, **options: Any) -> Manifest:
+    """A ReplicaSet whose pods have a container `app` that requests 100m, and a sidecar `proxy` that requests 50m.
+
+    Args:
+        use: `idle`, `request`, `memory`: values of the annotations.
+    """
+    names = {"idle": IDLE_CORES, "request": CORE_SECONDS_PER_REQUEST, "memory": MEMORY_BYTES}
+    annotations = {names[key]: value for key, value in (use or {}).items()}
+    manifest = replica_set(name, replicas=replicas, startup_s=1, annotations=annotations, **options)
+    containers = manifest["spec"]["template"]["spec"]["containers"]
+    containers[0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    containers.append(
+        {"name": "proxy", "image": "proxy:1", "resources": {"requests": {"cpu": "50m", "memory": "16Mi"}}}
+    )
+    return manifest
+
+
+def autoscaler(name: str, **spec: Any) -> Manifest:
+    """An autoscaler of a ReplicaSet of that name, by half of the CPU of its container `app`."""
+    return build.autoscaler(name, "default", target=REPLICA_SET, **spec)
+
+
+def http_route(*rules: Manifest, name: str = "web") -> Manifest:
+    """A route of the gateway `public`."""
+    spec = {"parentRefs": [{"name": GATEWAY_NAME}], "rules": list(rules)}
+    return build.manifest(HTTP_ROUTE, name, "default", spec=spec)
+
+
+def split(stable: int, canary: int, *more: Manifest) -> Manifest:
+    """A route with one weighted rule between `stable` and `canary`, and what else is given before it."""
+    return http_route(*more, http_rule(backend("stable", stable), backend("canary", canary)))

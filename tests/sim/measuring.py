@@ -1,6 +1,9 @@
-"""Measures with the project's own codecs what a simulated Prometheus says."""
+"""What a simulated Prometheus says, measured with the project's own codecs, and what metrics.k8s.io says."""
 
 from __future__ import annotations
+
+import json
+from typing import Any
 
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import MetricCondition
@@ -8,10 +11,12 @@ from rollouts.core.analysis.source import PrometheusQuery
 from rollouts.metrics.requests import MetricEndpoint
 from rollouts.metrics.samples import NoEvidence
 from rollouts.metrics.sources import judged, question_of, window_of
+from rollouts.ports import Request
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.prometheus.server import DEFAULT_URL
 
 DEADLINE_S = 10.0
+POD_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods"
 
 
 def good_share(**labels: str) -> str:
@@ -37,3 +42,22 @@ async def value_of(cluster: SimulatedCluster, query: str) -> list[float]:
     """The numbers that a query gives now."""
     found = await measure(cluster, query, "true")
     return [float(each) for each in found.value.strip("[]").split(", ") if each]
+
+
+def asked(cluster: SimulatedCluster, path: str = POD_METRICS, **query: str) -> tuple[int, Any]:
+    """Status and body of a GET, without the port; a body that is no JSON as text."""
+    answer = cluster.api.answer(Request("GET", path, query))
+    try:
+        return answer.status, json.loads(answer.body)
+    except ValueError:
+        return answer.status, answer.body.decode()
+
+
+def usage(cluster: SimulatedCluster, **query: str) -> dict[str, dict[str, str]]:
+    """CPU of each container, by the start of the pod's name."""
+    status, body = asked(cluster, **query)
+    assert status == 200, body
+    return {
+        item["metadata"]["name"].rpartition("-")[0]: {each["name"]: each["usage"]["cpu"] for each in item["containers"]}
+        for item in body["items"]
+    }

@@ -10,7 +10,9 @@ import pytest
 
 from rollouts.objects import Manifest
 from rollouts.sim.network.route_table import RouteTable, WebRequest
-from tests.sim.routes import backend, http_route, rule
+from tests.build import backend
+from tests.build import http_rule as rule
+from tests.sim.manifests import http_route
 
 
 def stored(manifest: Manifest, *, created: str = "2026-01-01T00:00:00Z") -> Manifest:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
 
 import pytest
 
-from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.requests import HttpRequest, MetricEndpoint, NoAnswer
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.prometheus.faults import (
     Empty,
@@ -34,7 +30,7 @@ from rollouts.sim.network.prometheus.server import SimPrometheus
 from tests.sim.manifests import replica_set, service
 from tests.sim.measuring import DEADLINE_S, measure, value_of
 
-T = TypeVar("T")
+pytestmark = pytest.mark.virtual_time
 QUERY = "count(up)"
 ALWAYS = "result[0] >= 1"
 
@@ -63,87 +59,71 @@ FAULTS: list[tuple[PrometheusFault, AnalysisPhase, str]] = [
 ]
 
 
-def in_a_cluster(
-    scene: Callable[[SimulatedCluster, SimPrometheus], Awaitable[T]],
-    faults: Mapping[int, PrometheusFault] | None = None,
-) -> T:
-    """One pod behind a Service, which has been scraped."""
-
-    async def run() -> T:
-        async with SimulatedCluster(seed=2) as cluster:
-            cluster.apply(service("web"))
-            cluster.apply(replica_set("web", replicas=1))
-            server = cluster.prometheus(faults=faults)
-            await asyncio.sleep(40)
-            return await scene(cluster, server)
-
-    return run_virtual(run())
+@pytest.fixture
+async def server(cluster: SimulatedCluster) -> SimPrometheus:
+    """It has scraped one pod behind a Service."""
+    cluster.apply(service("web"))
+    cluster.apply(replica_set("web", replicas=1))
+    found = cluster.prometheus()
+    await asyncio.sleep(40)
+    return found
 
 
 @pytest.mark.parametrize(("fault", "phase", "why"), FAULTS, ids=lambda value: repr(value)[:60])
-def test_no_fault_is_taken_for_a_success(fault: PrometheusFault, phase: AnalysisPhase, why: str) -> None:
+async def test_no_fault_is_taken_for_a_success(
+    cluster: SimulatedCluster, server: SimPrometheus, fault: PrometheusFault, phase: AnalysisPhase, why: str
+) -> None:
     """The condition holds for every number of 1 and more: only the fault can be the reason."""
+    server.faults.begin(fault)
+    during = await measure(cluster, QUERY, ALWAYS)
+    server.faults.end()
 
-    async def scene(cluster: SimulatedCluster, server: SimPrometheus) -> tuple[Measurement, Measurement]:
-        server.faults.begin(fault)
-        during = await measure(cluster, QUERY, ALWAYS)
-        server.faults.end()
-        return during, await measure(cluster, QUERY, ALWAYS)
-
-    during, after = in_a_cluster(scene)
+    after = await measure(cluster, QUERY, ALWAYS)
 
     assert (during.phase, why in during.message) == (phase, True), during.message
     assert after.phase is AnalysisPhase.SUCCESSFUL
 
 
-def test_a_fault_has_a_begin_and_an_end() -> None:
+async def test_a_fault_has_a_begin_and_an_end(cluster: SimulatedCluster, server: SimPrometheus) -> None:
     """A Prometheus that flaps: up, down, up."""
-
-    async def scene(cluster: SimulatedCluster, server: SimPrometheus) -> list[AnalysisPhase]:
-        now_s = asyncio.get_running_loop().time()
-        server.faults.windows.append(FaultWindow(Unreachable(), now_s + 10, now_s + 30))
-        seen = []
-        for _ in range(5):
-            seen.append((await measure(cluster, QUERY, ALWAYS)).phase)
-            await asyncio.sleep(10)
-        return seen
+    now_s = asyncio.get_running_loop().time()
+    server.faults.windows.append(FaultWindow(Unreachable(), now_s + 10, now_s + 30))
+    seen = []
+    for _ in range(5):
+        seen.append((await measure(cluster, QUERY, ALWAYS)).phase)
+        await asyncio.sleep(10)
 
     good, bad = AnalysisPhase.SUCCESSFUL, AnalysisPhase.ERROR
-    assert in_a_cluster(scene) == [good, bad, bad, good, good]
+    assert seen == [good, bad, bad, good, good]
 
 
-def test_a_fault_can_be_that_of_one_question() -> None:
+async def test_a_fault_can_be_that_of_one_question(cluster: SimulatedCluster) -> None:
     """So every single fault at every single question can be tried."""
+    cluster.apply(service("web"))
+    cluster.apply(replica_set("web", replicas=1))
+    cluster.prometheus(faults={1: Empty()})
+    await asyncio.sleep(40)
 
-    async def scene(cluster: SimulatedCluster, server: SimPrometheus) -> list[list[float]]:
-        return [await value_of(cluster, QUERY) for _ in range(3)]
-
-    assert in_a_cluster(scene, {1: Empty()}) == [[1], [], [1]]
+    assert [await value_of(cluster, QUERY) for _ in range(3)] == [[1], [], [1]]
 
 
-def test_a_slow_answer_comes_when_there_is_time() -> None:
+async def test_a_slow_answer_comes_when_there_is_time(cluster: SimulatedCluster, server: SimPrometheus) -> None:
     """Slow is not wrong."""
+    server.faults.begin(SlowAnswer(3.0))
 
-    async def scene(cluster: SimulatedCluster, server: SimPrometheus) -> Measurement:
-        server.faults.begin(SlowAnswer(3.0))
-        return await measure(cluster, QUERY, ALWAYS)
-
-    found = in_a_cluster(scene)
+    found = await measure(cluster, QUERY, ALWAYS)
     assert found.phase is AnalysisPhase.SUCCESSFUL
     assert 3.0 < (found.finished_at_s or 0.0) - (found.started_at_s or 0.0) < 3.1
 
 
-def test_nobody_listens_where_no_server_is() -> None:
+async def test_nobody_listens_where_no_server_is(cluster: SimulatedCluster, server: SimPrometheus) -> None:
     """An address with a mistake in it, and a request that leads away from its endpoint."""
+    elsewhere = MetricEndpoint(url="http://prometheus.elsewhere:9090")
+    away = HttpRequest(url=f"{server.url}/api/v1/query?query=1", timeout_s=DEADLINE_S)
+    down = HttpRequest(url=f"{elsewhere.url}/api/v1/query?query=1", timeout_s=DEADLINE_S)
+    answers = [await cluster.metrics.ask(each, elsewhere, deadline_s=DEADLINE_S) for each in (away, down)]
 
-    async def scene(cluster: SimulatedCluster, server: SimPrometheus) -> list[str]:
-        elsewhere = MetricEndpoint(url="http://prometheus.elsewhere:9090")
-        away = HttpRequest(url=f"{server.url}/api/v1/query?query=1", timeout_s=DEADLINE_S)
-        down = HttpRequest(url=f"{elsewhere.url}/api/v1/query?query=1", timeout_s=DEADLINE_S)
-        answers = [await cluster.metrics.ask(each, elsewhere, deadline_s=DEADLINE_S) for each in (away, down)]
-        return [each.why for each in answers if isinstance(each, NoAnswer)]
-
-    assert in_a_cluster(scene) == [
+    assert [each.why for each in answers if isinstance(each, NoAnswer)] == [
         "the request does not go below its endpoint's URL",
         "http://prometheus.elsewhere:9090: connection refused",
     ]
@@ -152,11 +132,9 @@ def test_nobody_listens_where_no_server_is() -> None:
 @pytest.mark.parametrize(
     "query", ["topk(3, up)", "max_over_time(up[5m:1m])", "up @ end()", "sum by (le) up", "rate(up)"]
 )
-def test_what_it_does_not_understand_is_an_error(query: str) -> None:
+async def test_what_it_does_not_understand_is_an_error(
+    cluster: SimulatedCluster, server: SimPrometheus, query: str
+) -> None:
     """A simulation that guesses would let a test pass that means nothing."""
-
-    async def scene(cluster: SimulatedCluster, server: SimPrometheus) -> Measurement:
-        return await measure(cluster, query, ALWAYS)
-
-    found = in_a_cluster(scene)
+    found = await measure(cluster, query, ALWAYS)
     assert (found.phase, "bad_data" in found.message) == (AnalysisPhase.ERROR, True)

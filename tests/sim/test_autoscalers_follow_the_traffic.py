@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from rollouts.objects import REPLICA_SET
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.resource_metrics.faults import Down
 from rollouts.sim.storage.registry import AUTOSCALER
-from tests.sim.autoscalers import autoscaler, version
-from tests.sim.manifests import service
+from tests.sim.manifests import autoscaler, service, version
 
+pytestmark = pytest.mark.virtual_time
 BUSY = {"idle": "0", "request": "app=0.01"}
 QUICK = AutoscalerFlags(cpu_initialization_s=30.0, downscale_stabilization_s=60.0)
 
@@ -47,75 +49,60 @@ async def busy_shop(cluster: SimulatedCluster) -> None:
     await asyncio.sleep(5)
 
 
-def test_it_grows_to_what_the_traffic_needs_and_shrinks_after_the_window() -> None:
+async def test_it_grows_to_what_the_traffic_needs_and_shrinks_after_the_window(cluster: SimulatedCluster) -> None:
     """Six pods of 0.05 cores each; then the traffic ends, and one pod is enough, but not at once."""
+    await busy_shop(cluster)
+    clients = cluster.clients(namespace="default", service="web", rate_per_s=30)
+    await asyncio.sleep(300)
 
-    async def run() -> None:
-        async with SimulatedCluster(seed=2) as cluster:
-            await busy_shop(cluster)
-            clients = cluster.clients(namespace="default", service="web", rate_per_s=30)
-            await asyncio.sleep(300)
+    assert size(cluster) == 6
+    assert status(cluster)["desiredReplicas"] == 6
+    assert reasons(cluster)["ScalingActive"] == "True ValidMetricFound"
+    assert clients.tally.lost.total() == 0
 
-            assert size(cluster) == 6
-            assert status(cluster)["desiredReplicas"] == 6
-            assert reasons(cluster)["ScalingActive"] == "True ValidMetricFound"
-            assert clients.tally.lost.total() == 0
-
-            clients.stop()
-            await asyncio.sleep(45)
-            assert size(cluster) == 6
-            assert reasons(cluster)["AbleToScale"] == "True ScaleDownStabilized"
-            await asyncio.sleep(90)
-            assert size(cluster) == 1
-            assert reasons(cluster)["ScalingLimited"] == "True TooFewReplicas"
-
-    run_virtual(run())
+    clients.stop()
+    await asyncio.sleep(45)
+    assert size(cluster) == 6
+    assert reasons(cluster)["AbleToScale"] == "True ScaleDownStabilized"
+    await asyncio.sleep(90)
+    assert size(cluster) == 1
+    assert reasons(cluster)["ScalingLimited"] == "True TooFewReplicas"
 
 
-def test_without_metrics_nothing_is_scaled_and_the_reason_is_told() -> None:
+async def test_without_metrics_nothing_is_scaled_and_the_reason_is_told(cluster: SimulatedCluster) -> None:
     """Down for a while: the size stays, and the autoscaler goes on when the API is back."""
+    cluster.autoscalers(QUICK)
+    metrics = cluster.metrics_server()
+    metrics.faults.begin(Down(), for_s=200)
+    cluster.apply(version("web", replicas=2, use={"idle": "app=0.1"}))
+    cluster.apply(autoscaler("web", most=4))
+    await asyncio.sleep(190)
+    down = size(cluster), reasons(cluster)
+    await asyncio.sleep(60)
 
-    async def run() -> None:
-        async with SimulatedCluster(seed=2) as cluster:
-            cluster.autoscalers(QUICK)
-            metrics = cluster.metrics_server()
-            metrics.faults.begin(Down(), for_s=200)
-            cluster.apply(version("web", replicas=2, use={"idle": "app=0.1"}))
-            cluster.apply(autoscaler("web", most=4))
-            await asyncio.sleep(190)
-            down = size(cluster), reasons(cluster)
-            await asyncio.sleep(60)
-
-            assert down == (
-                2,
-                {"AbleToScale": "True SucceededGetScale", "ScalingActive": "False FailedGetContainerResourceMetric"},
-            )
-            assert size(cluster) == 4
-
-    run_virtual(run())
+    assert down == (
+        2,
+        {"AbleToScale": "True SucceededGetScale", "ScalingActive": "False FailedGetContainerResourceMetric"},
+    )
+    assert size(cluster) == 4
 
 
-def test_an_average_over_all_pods_hides_the_one_that_burns() -> None:
+async def test_an_average_over_all_pods_hides_the_one_that_burns(cluster: SimulatedCluster) -> None:
     """Why a gate judges each revision: an autoscaler selects by one selector, and sees one number."""
+    cluster.autoscalers(QUICK)
+    cluster.metrics_server()
+    cluster.apply(version("web", replicas=9, use={"idle": "app=0.02"}))
+    canary = version("canary", use={"idle": "app=0.25"}, app="web")
+    canary["spec"]["template"]["metadata"]["labels"]["set"] = "web"
+    canary["spec"]["selector"] = {"matchLabels": {"set": "web", "rollouts.dev/revision": "r2"}}
+    canary["spec"]["template"]["metadata"]["labels"]["rollouts.dev/revision"] = "r2"
+    cluster.apply(canary)
+    cluster.apply(autoscaler("web"))
+    await asyncio.sleep(120)
 
-    async def run() -> None:
-        async with SimulatedCluster(seed=2) as cluster:
-            cluster.autoscalers(QUICK)
-            cluster.metrics_server()
-            cluster.apply(version("web", replicas=9, use={"idle": "app=0.02"}))
-            canary = version("canary", use={"idle": "app=0.25"}, app="web")
-            canary["spec"]["template"]["metadata"]["labels"]["set"] = "web"
-            canary["spec"]["selector"] = {"matchLabels": {"set": "web", "rollouts.dev/revision": "r2"}}
-            canary["spec"]["template"]["metadata"]["labels"]["rollouts.dev/revision"] = "r2"
-            cluster.apply(canary)
-            cluster.apply(autoscaler("web"))
-            await asyncio.sleep(120)
-
-            (metric,) = status(cluster)["currentMetrics"]
-            assert metric["containerResource"]["current"] == {"averageUtilization": 43, "averageValue": "43m"}
-            assert size(cluster) == 9
-
-    run_virtual(run())
+    (metric,) = status(cluster)["currentMetrics"]
+    assert metric["containerResource"]["current"] == {"averageUtilization": 43, "averageValue": "43m"}
+    assert size(cluster) == 9
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
@@ -131,19 +118,14 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert run_virtual(run()) == run_virtual(run())
 
 
-def test_nobody_asks_for_metrics_without_an_autoscaler() -> None:
+async def test_nobody_asks_for_metrics_without_an_autoscaler(cluster: SimulatedCluster) -> None:
     """Other worlds pay nothing for the controller."""
+    cluster.autoscalers(QUICK)
+    metrics = cluster.metrics_server()
+    cluster.apply(version("web"))
+    await asyncio.sleep(120)
+    before = len(metrics.requests)
+    cluster.apply(autoscaler("web"))
+    await asyncio.sleep(61)
 
-    async def run() -> None:
-        async with SimulatedCluster(seed=2) as cluster:
-            cluster.autoscalers(QUICK)
-            metrics = cluster.metrics_server()
-            cluster.apply(version("web"))
-            await asyncio.sleep(120)
-            before = len(metrics.requests)
-            cluster.apply(autoscaler("web"))
-            await asyncio.sleep(61)
-
-            assert (before, len(metrics.requests)) == (0, 4)
-
-    run_virtual(run())
+    assert (before, len(metrics.requests)) == (0, 4)

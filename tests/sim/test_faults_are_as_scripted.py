@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,17 +13,16 @@ from rollouts.objects import CONFIG_MAP, REPLICA_SET
 from rollouts.ports import Request, Response
 from rollouts.sim import faults
 from rollouts.sim.apiserver.server import SimServer
-from rollouts.sim.clock import SimClock, VirtualTimeLoop
+from rollouts.sim.clock import SimClock
 
+pytestmark = pytest.mark.virtual_time
 PATH = CONFIG_MAP.path("default")
 
 
 @pytest.fixture
-def virtual() -> Iterator[VirtualTimeLoop]:
-    """A virtual loop of its own."""
-    loop = VirtualTimeLoop()
-    yield loop
-    loop.close()
+async def server() -> SimServer:
+    """Its timestamps are those of the loop."""
+    return SimServer(clock=SimClock(asyncio.get_running_loop()))
 
 
 def seeded(seed: int) -> random.Random:
@@ -37,28 +35,16 @@ def create(name: str) -> Request:
     return Request("POST", PATH, {}, json.dumps({"metadata": {"name": name}}).encode())
 
 
-def exists(server: SimServer, name: str) -> bool:
-    """Whether the write took effect."""
-    return server.history.get(CONFIG_MAP, "default", name) is not None
-
-
-def outcome(
-    loop: VirtualTimeLoop, fault: faults.Fault, *, at: int = 1
-) -> tuple[list[Response | type[BaseException]], list[bool]]:
-    """Answers to three writes under one fault, and which of them took effect."""
-
-    async def run() -> tuple[list[Response | type[BaseException]], list[bool]]:
-        server = SimServer(clock=SimClock(loop))
-        faulty = faults.Faulty(server, faults.FaultTape({at: fault}))
-        answers: list[Response | type[BaseException]] = []
-        for name in ("a", "b", "c"):
-            try:
-                answers.append(await faulty.request(create(name), deadline_s=5.0))
-            except (ApiUnavailable, faults.Crashed) as error:
-                answers.append(type(error))
-        return answers, [exists(server, name) for name in ("a", "b", "c")]
-
-    return loop.run_until_complete(run())
+async def outcome(server: SimServer, fault: faults.Fault) -> tuple[Response | type[BaseException], list[bool]]:
+    """The answer to the second of three writes, which has the fault, and which of them took effect."""
+    faulty = faults.Faulty(server, faults.FaultTape({1: fault}))
+    answers: list[Response | type[BaseException]] = []
+    for name in ("a", "b", "c"):
+        try:
+            answers.append(await faulty.request(create(name), deadline_s=5.0))
+        except (ApiUnavailable, faults.Crashed) as error:
+            answers.append(type(error))
+    return answers[1], [server.history.get(CONFIG_MAP, "default", name) is not None for name in ("a", "b", "c")]
 
 
 @pytest.mark.parametrize(
@@ -71,28 +57,25 @@ def outcome(
         (faults.Slow(9.0), ApiUnavailable, [True, True, True]),
     ],
 )
-def test_a_lost_answer_says_nothing_about_the_effect(
-    virtual: VirtualTimeLoop, fault: faults.Fault, error: type[BaseException], effects: list[bool]
+async def test_a_lost_answer_says_nothing_about_the_effect(
+    server: SimServer, fault: faults.Fault, error: type[BaseException], effects: list[bool]
 ) -> None:
     """The client sees one thing; what happened is another: that is what crash safety is about."""
-    answers, happened = outcome(virtual, fault)
-
-    assert answers[1] is error
-    assert happened == effects
+    assert await outcome(server, fault) == (error, effects)
 
 
 @pytest.mark.parametrize(
     ("fault", "status", "retry_after_s"),
     [(faults.Conflict(), 409, None), (faults.Throttle(2.0), 429, 2.0), (faults.Unavailable(500), 500, None)],
 )
-def test_a_refusal_has_no_effect(
-    virtual: VirtualTimeLoop, fault: faults.Fault, status: int, retry_after_s: float | None
+async def test_a_refusal_has_no_effect(
+    server: SimServer, fault: faults.Fault, status: int, retry_after_s: float | None
 ) -> None:
     """The second write is refused, the others land."""
-    answers, happened = outcome(virtual, fault)
+    answer, happened = await outcome(server, fault)
 
-    assert isinstance(answers[1], Response)
-    assert (answers[1].status, answers[1].retry_after_s) == (status, retry_after_s)
+    assert isinstance(answer, Response)
+    assert (answer.status, answer.retry_after_s) == (status, retry_after_s)
     assert happened == [True, False, True]
 
 
@@ -118,110 +101,90 @@ def test_a_drawn_tape_is_the_same_for_the_same_seed() -> None:
     assert not any(drawn[0][50:])
 
 
-def watched(loop: VirtualTimeLoop, how: faults.WatchFaults) -> tuple[list[str], float]:
-    """Types of the events of a watch during five changes of one object, and when the last came."""
-
-    async def run() -> tuple[list[str], float]:
-        server = SimServer(clock=SimClock(loop))
-        liar = faults.FaultyWatches(server, how, seeded(1))
-        stream = await liar.open_watch(Request("GET", PATH, {"timeoutSeconds": "60"}), deadline_s=1.0, silence_s=90.0)
-        server.answer(create("a"))
-        for number in range(4):
-            body = json.dumps({"data": {"x": str(number)}}).encode()
-            server.answer(Request("PATCH", f"{PATH}/a", {}, body, "application/merge-patch+json"))
-        seen: list[str] = []
-        last_s = 0.0
-        try:
-            while line := await stream.readline():
-                seen.append(json.loads(line)["type"])
-                last_s = loop.time()
-        except ApiUnavailable:
-            seen.append("BROKEN")
-        return seen, last_s
-
-    return loop.run_until_complete(run())
+async def watched(how: faults.WatchFaults) -> tuple[list[str], float]:
+    """Types of the events of a watch during five changes of one object, and after how many seconds the last came."""
+    loop = asyncio.get_running_loop()
+    server, began_s = SimServer(clock=SimClock(loop)), loop.time()
+    liar = faults.FaultyWatches(server, how, seeded(1))
+    stream = await liar.open_watch(Request("GET", PATH, {"timeoutSeconds": "60"}), deadline_s=1.0, silence_s=90.0)
+    server.answer(create("a"))
+    for number in range(4):
+        body = json.dumps({"data": {"x": str(number)}}).encode()
+        server.answer(Request("PATCH", f"{PATH}/a", {}, body, "application/merge-patch+json"))
+    seen: list[str] = []
+    took_s = 0.0
+    try:
+        while line := await stream.readline():
+            seen.append(json.loads(line)["type"])
+            took_s = loop.time() - began_s
+    except ApiUnavailable:
+        seen.append("BROKEN")
+    return seen, took_s
 
 
-def test_watches_lie_as_told(virtual: VirtualTimeLoop) -> None:
-    """Dropped, repeated, late and broken: each on its own."""
-    all_five = ["ADDED"] + ["MODIFIED"] * 4
-
-    events, last_s = watched(virtual, faults.WatchFaults())
-    assert events == all_five
-    assert last_s == pytest.approx(virtual.time() - 60, abs=60)
-    assert watched(virtual, faults.WatchFaults(drop=1.0))[0] == ["ADDED"]
-    assert watched(virtual, faults.WatchFaults(duplicate=1.0))[0] == [kind for kind in all_five for _ in range(2)]
-    assert watched(virtual, faults.WatchFaults(break_after=2))[0] == ["ADDED", "MODIFIED", "BROKEN"]
+ALL_FIVE = ["ADDED"] + ["MODIFIED"] * 4
 
 
-def test_delayed_events_come_late_and_in_order(virtual: VirtualTimeLoop) -> None:
-    """The store sees the past."""
-    seen, last_s = watched(virtual, faults.WatchFaults(delay_s=(2.0, 2.0)))
+@pytest.mark.parametrize(
+    ("how", "seen", "took_s"),
+    [
+        (faults.WatchFaults(), ALL_FIVE, 0.0),
+        (faults.WatchFaults(drop=1.0), ["ADDED"], 0.0),
+        (faults.WatchFaults(duplicate=1.0), [kind for kind in ALL_FIVE for _ in range(2)], 0.0),
+        (faults.WatchFaults(break_after=2), ["ADDED", "MODIFIED", "BROKEN"], 0.0),
+        (faults.WatchFaults(delay_s=(2.0, 2.0)), ALL_FIVE, 10.0),
+    ],
+    ids=["none", "dropped", "repeated", "broken", "late and in order"],
+)
+async def test_watches_lie_as_told(how: faults.WatchFaults, seen: list[str], took_s: float) -> None:
+    """Each on its own."""
+    assert await watched(how) == (seen, pytest.approx(took_s, abs=0.1))
 
-    assert seen == ["ADDED"] + ["MODIFIED"] * 4
-    assert last_s == pytest.approx(10.0)
 
-
-def test_a_stale_list_is_an_older_answer(virtual: VirtualTimeLoop) -> None:
+async def test_a_stale_list_is_an_older_answer(server: SimServer) -> None:
     """A frozen API server serves objects that are gone."""
+    liar = faults.FaultyWatches(server, faults.WatchFaults(stale_lists=1.0), seeded(1))
+    request = Request("GET", REPLICA_SET.path("default"))
 
-    async def run() -> tuple[int, int]:
-        server = SimServer(clock=SimClock(virtual))
-        liar = faults.FaultyWatches(server, faults.WatchFaults(stale_lists=1.0), seeded(1))
-        request = Request("GET", REPLICA_SET.path("default"))
-        first = json.loads((await liar.request(request, deadline_s=1.0)).body)
-        server.answer(create("a"))
-        second = json.loads((await liar.request(request, deadline_s=1.0)).body)
-        return int(first["metadata"]["resourceVersion"]), int(second["metadata"]["resourceVersion"])
+    first = json.loads((await liar.request(request, deadline_s=1.0)).body)
+    server.answer(create("a"))
+    second = json.loads((await liar.request(request, deadline_s=1.0)).body)
 
-    first, second = virtual.run_until_complete(run())
-    assert first == second
+    assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
 
 
-def test_a_watch_that_is_silent_is_given_up(virtual: VirtualTimeLoop) -> None:
+async def test_a_watch_that_is_silent_is_given_up(server: SimServer) -> None:
     """A half-open connection must not freeze the view for ever; a bookmark a minute keeps a good one alive."""
+    silent = await server.open_watch(Request("GET", PATH), deadline_s=1.0, silence_s=90.0)
+    with pytest.raises(ApiUnavailable):
+        await silent.readline()
 
-    async def run(**query: str) -> str:
-        server = SimServer(clock=SimClock(virtual))
-        stream = await server.open_watch(Request("GET", PATH, query), deadline_s=1.0, silence_s=90.0)
-        try:
-            return str(json.loads(await stream.readline())["type"])
-        except ApiUnavailable:
-            return "SILENT"
-
-    assert virtual.run_until_complete(run()) == "SILENT"
-    assert virtual.run_until_complete(run(allowWatchBookmarks="true")) == "BOOKMARK"
+    query = {"allowWatchBookmarks": "true"}
+    alive = await server.open_watch(Request("GET", PATH, query), deadline_s=1.0, silence_s=90.0)
+    assert json.loads(await alive.readline())["type"] == "BOOKMARK"
 
 
-def test_compaction_expires_watches_and_pages(virtual: VirtualTimeLoop) -> None:
+async def test_compaction_expires_watches_and_pages(server: SimServer) -> None:
     """410 in both places: list again from the start."""
+    for name in ("a", "b", "c"):
+        server.answer(create(name))
+    page = json.loads(server.answer(Request("GET", PATH, {"limit": "1"})).body)["metadata"]
+    server.compact()
 
-    async def run() -> tuple[str, int, int]:
-        server = SimServer(clock=SimClock(virtual))
-        for name in ("a", "b", "c"):
-            server.answer(create(name))
-        page = json.loads(server.answer(Request("GET", PATH, {"limit": "1"})).body)["metadata"]
-        server.compact()
-        query = {"resourceVersion": page["resourceVersion"]}
-        stream = await server.open_watch(Request("GET", PATH, query), deadline_s=1.0, silence_s=9.0)
-        event = json.loads(await stream.readline())
-        rest = server.answer(Request("GET", PATH, {"limit": "1", "continue": page["continue"]}))
-        return event["type"], event["object"]["code"], rest.status
+    query = {"resourceVersion": page["resourceVersion"]}
+    stream = await server.open_watch(Request("GET", PATH, query), deadline_s=1.0, silence_s=9.0)
+    event = json.loads(await stream.readline())
+    rest = server.answer(Request("GET", PATH, {"limit": "1", "continue": page["continue"]}))
 
-    assert virtual.run_until_complete(run()) == ("ERROR", 410, 410)
+    assert (event["type"], event["object"]["code"], rest.status) == ("ERROR", 410, 410)
 
 
-def test_a_restarting_server_ends_its_watches(virtual: VirtualTimeLoop) -> None:
+async def test_a_restarting_server_ends_its_watches(server: SimServer) -> None:
     """A clean end: what was sent can still be read."""
+    stream = await server.open_watch(Request("GET", PATH), deadline_s=1.0, silence_s=9.0)
+    server.answer(create("a"))
+    server.end_watches()
+    await asyncio.sleep(0)
 
-    async def run() -> tuple[bytes, bytes]:
-        server = SimServer(clock=SimClock(virtual))
-        stream = await server.open_watch(Request("GET", PATH), deadline_s=1.0, silence_s=9.0)
-        server.answer(create("a"))
-        server.end_watches()
-        await asyncio.sleep(0)
-        return await stream.readline(), await stream.readline()
-
-    first, second = virtual.run_until_complete(run())
-    assert first.startswith(b'{"type":"ADDED"')
-    assert second == b""
+    assert (await stream.readline()).startswith(b'{"type":"ADDED"')
+    assert await stream.readline() == b""

@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from rollouts.objects import POD, Manifest
 from rollouts.ports import Request
 from rollouts.sim.actors.jobs import index_ranges, indexes_of, rule_holds
+from rollouts.sim.actors.processes import EXIT_CODES, RUN_SECONDS
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.registry import JOB
-from tests.sim.jobs import indexed, job
+from tests.build import manifest
 
 FOREVER_S = 1e6
+pytestmark = pytest.mark.virtual_time
 
 
-def statuses(manifest: Manifest, *at_s: float) -> list[Manifest]:
+def job(*, run_s: float | str = 5.0, codes: str = "0", policy: str = "Never", **spec: Any) -> Manifest:
+    """A Job whose pods run for so long and end with these exit codes, by index or by attempt."""
+    metadata = {"annotations": {RUN_SECONDS: str(run_s), EXIT_CODES: codes}}
+    pod = {"restartPolicy": policy, "containers": [{"name": "main", "image": "test:1"}]}
+    return manifest(JOB, "smoke", "default", spec={"template": {"metadata": metadata, "spec": pod}, **spec})
+
+
+def indexed(*rules: Manifest, completions: int = 3, **options: Any) -> Manifest:
+    """An Indexed Job, all of whose pods may run at once, with rules of a successPolicy."""
+    policy: Manifest = {"successPolicy": {"rules": list(rules)}} if rules else {}
+    return job(completionMode="Indexed", completions=completions, parallelism=completions, **policy, **options)
+
+
+def statuses(asked: Manifest, *at_s: float) -> list[Manifest]:
     """The Job's status at some times after its creation."""
 
     async def run() -> list[Manifest]:
         async with SimulatedCluster(seed=4) as cluster:
-            cluster.apply(manifest)
+            cluster.apply(asked)
             seen, gone_s = [], 0.0
             for each in at_s:
                 await asyncio.sleep(each - gone_s)
                 gone_s = each
-                found = cluster.get(JOB, "default", manifest["metadata"]["name"])
+                found = cluster.get(JOB, "default", "smoke")
                 assert found is not None
                 seen.append(found["status"])
             return seen
@@ -127,72 +142,58 @@ def test_a_success_policy_ends_the_job_early(rules: list[Manifest], codes: str, 
     assert met(over)[-1] == end
 
 
-def test_pods_that_are_not_needed_any_more_are_deleted() -> None:
+async def test_pods_that_are_not_needed_any_more_are_deleted(cluster: SimulatedCluster) -> None:
     """By a success policy: the others still run when it holds."""
+    cluster.apply(indexed({"succeededIndexes": "0"}, run_s=f"1,{FOREVER_S}"))
+    await asyncio.sleep(10)
+    found = cluster.get(JOB, "default", "smoke")
+    assert found is not None
 
-    async def run() -> tuple[Sequence[Manifest], Manifest]:
-        async with SimulatedCluster(seed=4) as cluster:
-            cluster.apply(indexed({"succeededIndexes": "0"}, run_s=f"1,{FOREVER_S}"))
-            await asyncio.sleep(10)
-            found = cluster.get(JOB, "default", "smoke")
-            assert found is not None
-            return cluster.list(POD), found["status"]
-
-    pods, status = run_virtual(run())
+    pods, status = cluster.list(POD), found["status"]
     assert [each["status"]["phase"] for each in pods] == ["Succeeded"]
     assert (status["succeeded"], met(status)[-1]) == (1, ("Complete", "SuccessPolicy"))
 
 
-def test_a_suspended_job_runs_when_it_is_resumed() -> None:
+async def test_a_suspended_job_runs_when_it_is_resumed(cluster: SimulatedCluster) -> None:
     """And says so."""
+    cluster.apply(job(run_s=1, suspend=True))
+    seen = []
+    for suspend in (True, False):
+        cluster.apply(job(run_s=1, suspend=suspend))
+        await asyncio.sleep(10)
+        found = cluster.get(JOB, "default", "smoke")
+        assert found is not None
+        seen.append(met(found["status"]))
 
-    async def run() -> list[list[tuple[str, str]]]:
-        async with SimulatedCluster() as cluster:
-            cluster.apply(job(run_s=1, suspend=True))
-            seen = []
-            for suspend in (True, False):
-                cluster.apply(job(run_s=1, suspend=suspend))
-                await asyncio.sleep(10)
-                found = cluster.get(JOB, "default", "smoke")
-                assert found is not None
-                seen.append(met(found["status"]))
-            return seen
-
-    suspended, resumed = run_virtual(run())
+    suspended, resumed = seen
     assert suspended == [("Suspended", "JobSuspended")]
     assert resumed[-1] == ("Complete", "CompletionsReached")
 
 
-def test_a_finished_job_goes_after_its_time_to_live() -> None:
+async def test_a_finished_job_goes_after_its_time_to_live(cluster: SimulatedCluster) -> None:
     """With its pods."""
+    cluster.apply(job(run_s=1, ttlSecondsAfterFinished=30))
+    seen = []
+    for _ in range(2):
+        await asyncio.sleep(20)
+        seen.append((len(cluster.list(JOB)), len(cluster.list(POD))))
 
-    async def run() -> list[tuple[int, int]]:
-        async with SimulatedCluster() as cluster:
-            cluster.apply(job(run_s=1, ttlSecondsAfterFinished=30))
-            seen = []
-            for _ in range(2):
-                await asyncio.sleep(20)
-                seen.append((len(cluster.list(JOB)), len(cluster.list(POD))))
-            return seen
-
-    assert run_virtual(run()) == [(1, 1), (0, 0)]
+    assert seen == [(1, 1), (0, 0)]
 
 
 @pytest.mark.parametrize(("propagation", "left"), [("Background", 0), ("Foreground", 0), ("Orphan", 1), ("", 1)])
-def test_deleting_a_job_takes_its_pods_along_only_when_told(propagation: str, left: int) -> None:
+async def test_deleting_a_job_takes_its_pods_along_only_when_told(
+    cluster: SimulatedCluster, propagation: str, left: int
+) -> None:
     """Without propagationPolicy batch/v1 orphans them, unlike every other kind: they would run on for nobody."""
+    cluster.apply(job(run_s=FOREVER_S))
+    await asyncio.sleep(5)
+    query = {"propagationPolicy": propagation} if propagation else {}
+    assert cluster.api.answer(Request("DELETE", JOB.path("default", "smoke"), query)).status in (200, 202)
+    await asyncio.sleep(40)
+    assert cluster.list(JOB) == []
 
-    async def run() -> int:
-        async with SimulatedCluster() as cluster:
-            cluster.apply(job(run_s=FOREVER_S))
-            await asyncio.sleep(5)
-            query = {"propagationPolicy": propagation} if propagation else {}
-            assert cluster.api.answer(Request("DELETE", JOB.path("default", "smoke"), query)).status in (200, 202)
-            await asyncio.sleep(40)
-            assert cluster.list(JOB) == []
-            return len(cluster.list(POD))
-
-    assert run_virtual(run()) == left
+    assert len(cluster.list(POD)) == left
 
 
 def test_indexes_are_read_and_written() -> None:

@@ -15,6 +15,7 @@ from rollouts.sim.clock import EPOCH_S, run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from tests.sim.manifests import replica_set, service
 
+pytestmark = pytest.mark.virtual_time
 STARTUP_S = 1.0
 
 
@@ -83,46 +84,37 @@ def test_a_process_that_has_run_for_long_is_forgiven() -> None:
     assert "running" in status["state"]
 
 
-def test_a_test_may_end_a_process() -> None:
+async def test_a_test_may_end_a_process(cluster: SimulatedCluster) -> None:
     """Between two measurements; the pod stays, is not ready for a while, and the ReplicaSet and its Service see that."""
+    cluster.apply(service("web"))
+    cluster.apply(replica_set("web", replicas=1, startup_s=STARTUP_S))
+    await asyncio.sleep(10)
+    clients = cluster.clients(namespace="default", service="web", rate_per_s=50)
+    (pod,) = cluster.list(POD)
+    cluster.kubelets.crash(("default", pod["metadata"]["name"]), OUT_OF_MEMORY)
+    seen: list[tuple[int, int, int]] = []
+    for wait_s in (0.5, 5.0):
+        await asyncio.sleep(wait_s)
+        replicas = cluster.get(REPLICA_SET, "default", "web")
+        assert replicas is not None
+        ready = replicas["status"].get("readyReplicas", 0)
+        seen.append((ready, judged(cluster)[0]["restartCount"], clients.tally.lost.total()))
+    clients.stop()
 
-    async def run() -> list[tuple[int, int, int]]:
-        async with SimulatedCluster(seed=4) as cluster:
-            cluster.apply(service("web"))
-            cluster.apply(replica_set("web", replicas=1, startup_s=STARTUP_S))
-            await asyncio.sleep(10)
-            clients = cluster.clients(namespace="default", service="web", rate_per_s=50)
-            (pod,) = cluster.list(POD)
-            cluster.kubelets.crash(("default", pod["metadata"]["name"]), OUT_OF_MEMORY)
-            seen: list[tuple[int, int, int]] = []
-            for wait_s in (0.5, 5.0):
-                await asyncio.sleep(wait_s)
-                replicas = cluster.get(REPLICA_SET, "default", "web")
-                assert replicas is not None
-                ready = replicas["status"].get("readyReplicas", 0)
-                seen.append((ready, judged(cluster)[0]["restartCount"], clients.tally.lost.total()))
-            clients.stop()
-            return seen
-
-    (ready, restarts, lost), (ready_again, restarts_then, lost_then) = run_virtual(run())
+    (ready, restarts, lost), (ready_again, restarts_then, lost_then) = seen
     assert (ready, restarts) == (0, 0)
     assert (ready_again, restarts_then) == (1, 1)
     assert 0 < lost < lost_then < 200
 
 
-def test_only_what_runs_can_end() -> None:
+async def test_only_what_runs_can_end(cluster: SimulatedCluster) -> None:
     """A test that ends what does not run any more would test nothing."""
-
-    async def run() -> None:
-        async with SimulatedCluster(seed=4) as cluster:
-            cluster.apply(replica_set("web", replicas=1))
-            await asyncio.sleep(10)
-            (pod,) = cluster.list(POD)
-            key = ("default", pod["metadata"]["name"])
-            cluster.kubelets.crash(key)
-            with pytest.raises(KeyError):
-                cluster.kubelets.crash(key)
-            with pytest.raises(KeyError):
-                cluster.kubelets.crash(("default", "nobody"))
-
-    run_virtual(run())
+    cluster.apply(replica_set("web", replicas=1))
+    await asyncio.sleep(10)
+    (pod,) = cluster.list(POD)
+    key = ("default", pod["metadata"]["name"])
+    cluster.kubelets.crash(key)
+    with pytest.raises(KeyError):
+        cluster.kubelets.crash(key)
+    with pytest.raises(KeyError):
+        cluster.kubelets.crash(("default", "nobody"))

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import pytest
 
 from rollouts.objects import CONFIG_MAP, POD, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.actors.pod_configuration import PodConfiguration
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+from tests.build import config_map
 from tests.sim.manifests import replica_set
 
+pytestmark = pytest.mark.virtual_time
 SETTINGS = KubeletSettings(startup_s=(0.1, 0.2), mount_s=5.0, configured_again_s=2.0)
 
 
+@pytest.fixture
+async def cluster() -> AsyncIterator[SimulatedCluster]:
+    """Its kubelets are slow to mount and quick to look again."""
+    async with SimulatedCluster(kubelet=SETTINGS) as found:
+        yield found
+
+
 def _config_map(value: str, name: str = "conf") -> Manifest:
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": value}}
+    return config_map(name, "default", data={"key": value})
 
 
 def _pods(*, optional: bool = False) -> Manifest:
@@ -61,94 +69,67 @@ def _waiting(cluster: SimulatedCluster) -> Any:
     return pod["status"]["containerStatuses"][0]["state"].get("waiting")
 
 
-def _play(script: Callable[[SimulatedCluster], Any]) -> Any:
-    async def run() -> Any:
-        async with SimulatedCluster(kubelet=SETTINGS) as cluster:
-            return await script(cluster)
-
-    return run_virtual(run())
-
-
-def test_an_edit_reaches_volumes_late_and_nothing_else() -> None:
+async def test_an_edit_reaches_volumes_late_and_nothing_else(cluster: SimulatedCluster) -> None:
     """So pods of one revision disagree with each other, and with themselves, after an edit."""
-
-    async def script(cluster: SimulatedCluster) -> Any:
-        cluster.apply(_config_map("old"))
-        cluster.apply(_pods())
-        await asyncio.sleep(10)
-        _edit(cluster, "new")
-        await asyncio.sleep(4)
-        before = _read(cluster)
-        await asyncio.sleep(2)
-        return before, _read(cluster)
-
-    before, after = _play(script)
+    cluster.apply(_config_map("old"))
+    cluster.apply(_pods())
+    await asyncio.sleep(10)
+    _edit(cluster, "new")
+    await asyncio.sleep(4)
+    before = _read(cluster)
+    await asyncio.sleep(2)
 
     frozen = ({"ONE": "old", "ALL_key": "old"}, {"/etc/one": "old"})
     assert before == (frozen[0], {"files": {"key": "old"}, "both": {"a/b": "old"}}, frozen[1])
-    assert after == (frozen[0], {"files": {"key": "new"}, "both": {"a/b": "new"}}, frozen[1])
+    assert _read(cluster) == (frozen[0], {"files": {"key": "new"}, "both": {"a/b": "new"}}, frozen[1])
 
 
-def test_a_container_that_restarts_reads_everything_again() -> None:
+async def test_a_container_that_restarts_reads_everything_again(cluster: SimulatedCluster) -> None:
     """That is why a crash may bring an edit to one pod alone."""
+    cluster.apply(_config_map("old"))
+    cluster.apply(_pods())
+    await asyncio.sleep(10)
+    _edit(cluster, "new")
+    (pod,) = cluster.list(POD)
+    cluster.kubelets.crash(("default", pod["metadata"]["name"]))
+    await asyncio.sleep(3)
 
-    async def script(cluster: SimulatedCluster) -> Any:
-        cluster.apply(_config_map("old"))
-        cluster.apply(_pods())
-        await asyncio.sleep(10)
-        _edit(cluster, "new")
-        (pod,) = cluster.list(POD)
-        cluster.kubelets.crash(("default", pod["metadata"]["name"]))
-        await asyncio.sleep(3)
-        return _read(cluster)
-
-    variables, _, sub_paths = _play(script)
+    variables, _, sub_paths = _read(cluster)
 
     assert (variables["ONE"], sub_paths) == ("new", {"/etc/one": "new"})
 
 
-def test_a_pod_whose_config_map_is_missing_waits_for_it() -> None:
+async def test_a_pod_whose_config_map_is_missing_waits_for_it(cluster: SimulatedCluster) -> None:
     """And says which; it starts as soon as the ConfigMap is there."""
-
-    async def script(cluster: SimulatedCluster) -> Any:
-        cluster.apply(_pods())
-        await asyncio.sleep(5)
-        waiting = _waiting(cluster)
-        cluster.apply(_config_map("late"))
-        await asyncio.sleep(5)
-        return waiting, _waiting(cluster), _read(cluster)[0]["ONE"]
-
-    waiting, after, value = _play(script)
+    cluster.apply(_pods())
+    await asyncio.sleep(5)
+    waiting = _waiting(cluster)
+    cluster.apply(_config_map("late"))
+    await asyncio.sleep(5)
 
     assert waiting == {"reason": "ContainerCreating", "message": 'configmap "conf" not found'}
-    assert (after, value) == (None, "late")
+    assert (_waiting(cluster), _read(cluster)[0]["ONE"]) == (None, "late")
 
 
-def test_what_is_optional_is_left_out_while_it_is_missing() -> None:
+async def test_what_is_optional_is_left_out_while_it_is_missing(cluster: SimulatedCluster) -> None:
     """The container runs without it."""
+    cluster.apply(_pods(optional=True))
+    await asyncio.sleep(5)
 
-    async def script(cluster: SimulatedCluster) -> Any:
-        cluster.apply(_pods(optional=True))
-        await asyncio.sleep(5)
-        return _waiting(cluster), _read(cluster)
-
-    waiting, read = _play(script)
+    waiting, read = _waiting(cluster), _read(cluster)
 
     assert waiting is None
     assert read == ({}, {"files": {}, "both": {}}, {})
 
 
-def test_a_container_that_restarts_without_its_config_map_waits() -> None:
+async def test_a_container_that_restarts_without_its_config_map_waits(cluster: SimulatedCluster) -> None:
     """The pod ran; what it needs has gone meanwhile."""
+    cluster.apply(_config_map("old"))
+    cluster.apply(_pods())
+    await asyncio.sleep(10)
+    assert cluster.api.answer(Request("DELETE", CONFIG_MAP.path("default", "conf"))).status == 200
+    (pod,) = cluster.list(POD)
+    cluster.kubelets.crash(("default", pod["metadata"]["name"]))
+    await asyncio.sleep(20)
 
-    async def script(cluster: SimulatedCluster) -> Any:
-        cluster.apply(_config_map("old"))
-        cluster.apply(_pods())
-        await asyncio.sleep(10)
-        assert cluster.api.answer(Request("DELETE", CONFIG_MAP.path("default", "conf"))).status == 200
-        (pod,) = cluster.list(POD)
-        cluster.kubelets.crash(("default", pod["metadata"]["name"]))
-        await asyncio.sleep(20)
-        return cluster.kubelets.serves(pod["metadata"]["uid"])
-
-    assert _play(script) is False
+    assert cluster.kubelets.serves(pod["metadata"]["uid"]) is False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,36 +16,36 @@ from rollouts.sim.network.applications import ERROR_PERCENT, LATENCY_SECONDS, Be
 from rollouts.sim.network.gateway_types import gateway_crds
 from rollouts.sim.network.prometheus.faults import ScrapesStop
 from rollouts.sim.network.prometheus.scraping import ScrapeSettings
-from tests.sim.manifests import replica_set, service
+from tests.sim.manifests import GATEWAY_NAME, replica_set, service, split
 from tests.sim.measuring import good_share, measure, value_of
-from tests.sim.routes import GATEWAY_NAME, split
 
-T = TypeVar("T")
+pytestmark = pytest.mark.virtual_time
 P95 = 'histogram_quantile(0.95, sum by (le) (rate(http_request_duration_seconds_bucket{service="%s"}[1m])))'
 
 
-def in_a_shop(scene: Callable[[SimulatedCluster], Awaitable[T]], **canary: str) -> T:
+@asynccontextmanager
+async def a_shop(**canary: str) -> AsyncIterator[SimulatedCluster]:
     """Two versions with a Service each, one pod each; the canary's pods have these annotations. A Prometheus watches both."""
-
-    async def run() -> T:
-        async with SimulatedCluster(seed=5, crds=gateway_crds()) as cluster:
-            for name, revision in (("stable", "r1"), ("canary", "r2")):
-                cluster.apply(service(name))
-                annotations = canary if name == "canary" else {}
-                cluster.apply(
-                    replica_set(name, replicas=1, image=f"web:{revision}", revision=revision, annotations=annotations)
-                )
-            await asyncio.sleep(10)
-            cluster.prometheus()
-            return await scene(cluster)
-
-    return run_virtual(run())
+    async with SimulatedCluster(seed=5, crds=gateway_crds()) as cluster:
+        for name, revision, annotations in (("stable", "r1", {}), ("canary", "r2", canary)):
+            cluster.apply(service(name))
+            pods = {"image": f"web:{revision}", "revision": revision, "annotations": annotations}
+            cluster.apply(replica_set(name, replicas=1, **pods))
+        await asyncio.sleep(10)
+        cluster.prometheus()
+        yield cluster
 
 
-def test_errors_of_a_version_are_counted_and_no_request_is_lost() -> None:
+@pytest.fixture
+async def cluster() -> AsyncIterator[SimulatedCluster]:
+    """Both versions are good."""
+    async with a_shop() as found:
+        yield found
+
+
+async def test_errors_of_a_version_are_counted_and_no_request_is_lost() -> None:
     """5 % errors: the application fails, the network does not, and the other version is as good as ever."""
-
-    async def scene(cluster: SimulatedCluster) -> None:
+    async with a_shop(**{ERROR_PERCENT: "5"}) as cluster:
         canary = cluster.clients(namespace="default", service="canary", rate_per_s=50)
         stable = cluster.clients(namespace="default", service="stable", rate_per_s=50)
         await asyncio.sleep(300)
@@ -59,13 +59,10 @@ def test_errors_of_a_version_are_counted_and_no_request_is_lost() -> None:
         assert (good.phase, good.value) == (AnalysisPhase.SUCCESSFUL, "[1]")
         assert (canary.tally.lost.total(), stable.tally.failed.total()) == (0, 0)
 
-    in_a_shop(scene, **{ERROR_PERCENT: "5"})
 
-
-def test_every_answer_is_counted_once() -> None:
+async def test_every_answer_is_counted_once() -> None:
     """When clients have stopped, the last scrape says exactly what they saw, by status."""
-
-    async def scene(cluster: SimulatedCluster) -> None:
+    async with a_shop(**{ERROR_PERCENT: "10"}) as cluster:
         clients = cluster.clients(namespace="default", service="canary", rate_per_s=50)
         await asyncio.sleep(60)
         clients.stop()
@@ -77,13 +74,10 @@ def test_every_answer_is_counted_once() -> None:
         assert await value_of(cluster, "sum(http_request_duration_seconds_count)") == [sent]
         assert await value_of(cluster, 'http_request_duration_seconds_bucket{service="canary",le="+Inf"}') == [sent]
 
-    in_a_shop(scene, **{ERROR_PERCENT: "10"})
 
-
-def test_a_version_has_its_own_latency() -> None:
+async def test_a_version_has_its_own_latency() -> None:
     """Clients wait as long as the version takes, and its histogram says so."""
-
-    async def scene(cluster: SimulatedCluster) -> None:
+    async with a_shop(**{LATENCY_SECONDS: "0.3-0.4"}) as cluster:
         cluster.clients(namespace="default", service="canary", rate_per_s=20)
         cluster.clients(namespace="default", service="stable", rate_per_s=20)
         await asyncio.sleep(120)
@@ -99,31 +93,24 @@ def test_a_version_has_its_own_latency() -> None:
         assert quick <= 0.025
         assert 0.33 < mean < 0.37
 
-    in_a_shop(scene, **{LATENCY_SECONDS: "0.3-0.4"})
 
-
-def test_a_version_may_become_bad_while_it_runs() -> None:
+async def test_a_version_may_become_bad_while_it_runs(cluster: SimulatedCluster) -> None:
     """By image, by revision and by label; what was said last counts."""
+    clients = cluster.clients(namespace="default", service="canary", rate_per_s=20)
+    seen = []
+    for names in ({"image": "web:r1"}, {"image": "web:r2"}, {"revision": "r2"}, {"labels": {"set": "canary"}}):
+        ratio = 1.0 if names != {"revision": "r2"} else 0.0
+        cluster.applications.behave(Behaviour(error_ratio=ratio), **names)
+        before = clients.tally.failed.total()
+        await asyncio.sleep(10)
+        seen.append(clients.tally.failed.total() > before)
 
-    async def scene(cluster: SimulatedCluster) -> None:
-        clients = cluster.clients(namespace="default", service="canary", rate_per_s=20)
-        seen = []
-        for names in ({"image": "web:r1"}, {"image": "web:r2"}, {"revision": "r2"}, {"labels": {"set": "canary"}}):
-            ratio = 1.0 if names != {"revision": "r2"} else 0.0
-            cluster.applications.behave(Behaviour(error_ratio=ratio), **names)
-            before = clients.tally.failed.total()
-            await asyncio.sleep(10)
-            seen.append(clients.tally.failed.total() > before)
-
-        assert seen == [False, True, False, True]
-
-    in_a_shop(scene)
+    assert seen == [False, True, False, True]
 
 
-def test_requests_through_a_gateway_count_for_the_pod_that_answered() -> None:
+async def test_requests_through_a_gateway_count_for_the_pod_that_answered() -> None:
     """A canary with a quarter of the traffic has a quarter of the counted requests."""
-
-    async def scene(cluster: SimulatedCluster) -> None:
+    async with a_shop(**{ERROR_PERCENT: "100"}) as cluster:
         gateway = cluster.gateway(namespace="default", name=GATEWAY_NAME)
         cluster.apply(split(stable=75, canary=25))
         await asyncio.sleep(1)
@@ -138,127 +125,103 @@ def test_requests_through_a_gateway_count_for_the_pod_that_answered() -> None:
         assert canary / both == pytest.approx(0.25, abs=0.01)
         assert clients.tally.failed["r2"] == canary
 
-    in_a_shop(scene, **{ERROR_PERCENT: "100"})
 
-
-def test_a_target_is_scraped_once_in_each_interval() -> None:
+async def test_a_target_is_scraped_once_in_each_interval(cluster: SimulatedCluster) -> None:
     """Four samples in a minute, so a window shorter than two intervals has no rate: a mistake that people make."""
+    cluster.clients(namespace="default", service="canary", rate_per_s=5)
+    await asyncio.sleep(120)
+    counted = 'count_over_time(http_requests_total{service="canary"}[1m])'
 
-    async def scene(cluster: SimulatedCluster) -> None:
-        cluster.clients(namespace="default", service="canary", rate_per_s=5)
-        await asyncio.sleep(120)
-        counted = 'count_over_time(http_requests_total{service="canary"}[1m])'
-
-        assert await value_of(cluster, counted) == [4]
-        assert await value_of(cluster, 'rate(http_requests_total{service="canary"}[15s])') == []
-        assert await value_of(cluster, 'up{service="canary"}') == [1]
-
-    in_a_shop(scene)
+    assert await value_of(cluster, counted) == [4]
+    assert await value_of(cluster, 'rate(http_requests_total{service="canary"}[15s])') == []
+    assert await value_of(cluster, 'up{service="canary"}') == [1]
 
 
-def test_an_interval_can_be_chosen() -> None:
+async def test_an_interval_can_be_chosen() -> None:
     """A demo cannot wait a minute for a rate."""
+    async with SimulatedCluster(seed=1) as cluster:
+        cluster.apply(service("web"))
+        cluster.apply(replica_set("web", replicas=1))
+        cluster.prometheus(settings=ScrapeSettings(interval_s=1.0, discovery_s=0.1))
+        await asyncio.sleep(30)
 
-    async def run() -> list[float]:
-        async with SimulatedCluster(seed=1) as cluster:
-            cluster.apply(service("web"))
-            cluster.apply(replica_set("web", replicas=1))
-            cluster.prometheus(settings=ScrapeSettings(interval_s=1.0, discovery_s=0.1))
-            await asyncio.sleep(30)
-            return await value_of(cluster, "count_over_time(up[10s])")
-
-    assert run_virtual(run()) == [10]
+        assert await value_of(cluster, "count_over_time(up[10s])") == [10]
 
 
-def test_series_of_a_pod_that_has_gone_end() -> None:
+async def test_series_of_a_pod_that_has_gone_end(cluster: SimulatedCluster) -> None:
     """Not at once: it might come back. Then they are stale, five minutes before the lookback would forget them."""
+    clients = cluster.clients(namespace="default", service="canary", rate_per_s=5)
+    await asyncio.sleep(60)
+    clients.stop()
+    cluster.apply(replica_set("canary", replicas=0, image="web:r2", revision="r2"))
+    seen = []
+    for _ in range(5):
+        seen.append(len(await value_of(cluster, 'http_requests_total{service="canary"}')))
+        await asyncio.sleep(15)
 
-    async def scene(cluster: SimulatedCluster) -> None:
-        clients = cluster.clients(namespace="default", service="canary", rate_per_s=5)
-        await asyncio.sleep(60)
-        clients.stop()
-        cluster.apply(replica_set("canary", replicas=0, image="web:r2", revision="r2"))
-        seen = []
-        for _ in range(5):
-            seen.append(len(await value_of(cluster, 'http_requests_total{service="canary"}')))
-            await asyncio.sleep(15)
-
-        assert seen[0] == 1
-        assert seen[-1] == 0
-        assert len(await value_of(cluster, 'last_over_time(http_requests_total{service="canary"}[5m])')) == 1
-
-    in_a_shop(scene)
+    assert seen[0] == 1
+    assert seen[-1] == 0
+    assert len(await value_of(cluster, 'last_over_time(http_requests_total{service="canary"}[5m])')) == 1
 
 
-def test_a_pod_that_cannot_be_scraped_is_down_and_its_series_end_at_once() -> None:
+async def test_a_pod_that_cannot_be_scraped_is_down_and_its_series_end_at_once(cluster: SimulatedCluster) -> None:
     """A target that is still there and does not answer: `up` says 0."""
-
-    async def scene(cluster: SimulatedCluster) -> None:
-        cluster.clients(namespace="default", service="canary", rate_per_s=5)
-        await asyncio.sleep(60)
-        (pod,) = [each for each in cluster.list(POD) if each["metadata"]["labels"]["set"] == "canary"]
-        for wait_s in (5, 15, 16):  # the third time the kubelet waits for longer than a scrape's interval
-            cluster.kubelets.crash(("default", pod["metadata"]["name"]))
-            await asyncio.sleep(wait_s)
-
-        assert await value_of(cluster, 'up{service="canary"}') == [0]
-        assert await value_of(cluster, 'http_requests_total{service="canary"}') == []
-
-    in_a_shop(scene)
-
-
-def test_a_process_that_begins_again_counts_from_zero() -> None:
-    """A rate must not fall below 0 for it, and an increase must not jump."""
-
-    async def scene(cluster: SimulatedCluster) -> None:
-        clients = cluster.clients(namespace="default", service="canary", rate_per_s=10)
-        await asyncio.sleep(120)
-        (pod,) = [each for each in cluster.list(POD) if each["metadata"]["labels"]["set"] == "canary"]
-        (before,) = await value_of(cluster, 'sum(http_requests_total{service="canary"})')
+    cluster.clients(namespace="default", service="canary", rate_per_s=5)
+    await asyncio.sleep(60)
+    (pod,) = [each for each in cluster.list(POD) if each["metadata"]["labels"]["set"] == "canary"]
+    for wait_s in (5, 15, 16):  # the third time the kubelet waits for longer than a scrape's interval
         cluster.kubelets.crash(("default", pod["metadata"]["name"]))
-        await asyncio.sleep(40)
+        await asyncio.sleep(wait_s)
 
-        (after,) = await value_of(cluster, 'sum(http_requests_total{service="canary"})')
-        (rate,) = await value_of(cluster, 'sum(rate(http_requests_total{service="canary"}[2m]))')
-        assert after < before
-        assert 7 < rate <= 11
-        assert clients.tally.sent.total() > before
-
-    in_a_shop(scene)
+    assert await value_of(cluster, 'up{service="canary"}') == [0]
+    assert await value_of(cluster, 'http_requests_total{service="canary"}') == []
 
 
-def test_values_are_remembered_for_five_minutes_when_nothing_is_scraped() -> None:
+async def test_a_process_that_begins_again_counts_from_zero(cluster: SimulatedCluster) -> None:
+    """A rate must not fall below 0 for it, and an increase must not jump."""
+    clients = cluster.clients(namespace="default", service="canary", rate_per_s=10)
+    await asyncio.sleep(120)
+    (pod,) = [each for each in cluster.list(POD) if each["metadata"]["labels"]["set"] == "canary"]
+    (before,) = await value_of(cluster, 'sum(http_requests_total{service="canary"})')
+    cluster.kubelets.crash(("default", pod["metadata"]["name"]))
+    await asyncio.sleep(40)
+
+    (after,) = await value_of(cluster, 'sum(http_requests_total{service="canary"})')
+    (rate,) = await value_of(cluster, 'sum(rate(http_requests_total{service="canary"}[2m]))')
+    assert after < before
+    assert 7 < rate <= 11
+    assert clients.tally.sent.total() > before
+
+
+async def test_values_are_remembered_for_five_minutes_when_nothing_is_scraped(cluster: SimulatedCluster) -> None:
     """An instant query goes on to answer, with numbers of the past; a rate over a short window has none soon."""
+    cluster.clients(namespace="default", service="canary", rate_per_s=5)
+    (server,) = cluster.metrics.servers
+    await asyncio.sleep(60)
+    server.faults.begin(ScrapesStop())
+    await asyncio.sleep(61)
+    count = 'sum(http_requests_total{service="canary"})'
+    remembered, rate = await value_of(cluster, count), await value_of(cluster, good_share(service="canary"))
+    await asyncio.sleep(240)
 
-    async def scene(cluster: SimulatedCluster) -> None:
-        cluster.clients(namespace="default", service="canary", rate_per_s=5)
-        (server,) = cluster.metrics.servers
-        await asyncio.sleep(60)
-        server.faults.begin(ScrapesStop())
-        await asyncio.sleep(61)
-        count = 'sum(http_requests_total{service="canary"})'
-        remembered, rate = await value_of(cluster, count), await value_of(cluster, good_share(service="canary"))
-        await asyncio.sleep(240)
+    assert (len(remembered), rate) == (1, [])
+    assert await value_of(cluster, count) == []
 
-        assert (len(remembered), rate) == (1, [])
-        assert await value_of(cluster, count) == []
-
-        server.faults.end()
-        await asyncio.sleep(31)
-        assert len(await value_of(cluster, count)) == 1
-
-    in_a_shop(scene)
+    server.faults.end()
+    await asyncio.sleep(31)
+    assert len(await value_of(cluster, count)) == 1
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
     """A failure that was seen once must be seen again."""
 
-    async def scene(cluster: SimulatedCluster) -> list[float]:
-        cluster.clients(namespace="default", service="canary", rate_per_s=20)
-        await asyncio.sleep(90)
-        return await value_of(cluster, good_share(service="canary"))
+    async def measured() -> list[float]:
+        async with a_shop(**{ERROR_PERCENT: "30"}) as cluster:
+            cluster.clients(namespace="default", service="canary", rate_per_s=20)
+            await asyncio.sleep(90)
+            return await value_of(cluster, good_share(service="canary"))
 
-    first, second = (in_a_shop(scene, **{ERROR_PERCENT: "30"}) for _ in range(2))
+    first, second = (run_virtual(measured()) for _ in range(2))
 
     assert first == second
     assert 0.5 < first[0] < 0.9

@@ -6,7 +6,9 @@ import copy
 import re
 from typing import Any, NamedTuple
 
-from rollouts.objects import Manifest
+from rollouts.objects import SERVICE, Manifest
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from tests import build
 
 _PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 REMOVED = object()
@@ -15,92 +17,43 @@ POD = "spec.template.spec"
 STEPS = "spec.strategy.canary.steps"
 METRIC = "spec.metrics[0]"
 
+APP = {
+    "ports": [{"name": "http", "containerPort": 8080}],
+    "env": [{"name": "MODE", "value": "fast"}],
+    "readinessProbe": {"httpGet": {"port": "http", "path": "/"}},
+    "volumeMounts": [{"name": "config", "mountPath": "/etc/cart"}],
+}
+VOLUMES = [{"name": "config", "configMap": {"name": "cart"}}]
+ROUTED = {
+    "stableService": "cart",
+    "canaryService": "cart-canary",
+    "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
+    "steps": [{"setWeight": 20}, {"pause": {"duration": "1m"}}],
+}
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
+JOB = {"spec": {"template": {"spec": {"containers": [{"name": "smoke", "image": "smoke:1"}]}}}}
 GOOD: dict[str, Manifest] = {
-    "Rollout": {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": "cart", "namespace": "shop"},
-        "spec": {
-            "replicas": 3,
-            "selector": {"matchLabels": {"app": "cart"}},
-            "strategy": {
-                "canary": {
-                    "stableService": "cart",
-                    "canaryService": "cart-canary",
-                    "trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
-                    "steps": [{"setWeight": 20}, {"pause": {"duration": "1m"}}],
-                }
-            },
-            "template": {
-                "metadata": {"labels": {"app": "cart"}},
-                "spec": {
-                    "containers": [
-                        {
-                            "name": "app",
-                            "image": "cart:1",
-                            "ports": [{"name": "http", "containerPort": 8080}],
-                            "env": [{"name": "MODE", "value": "fast"}],
-                            "readinessProbe": {"httpGet": {"port": "http", "path": "/"}},
-                            "volumeMounts": [{"name": "config", "mountPath": "/etc/cart"}],
-                        }
-                    ],
-                    "volumes": [{"name": "config", "configMap": {"name": "cart"}}],
-                },
-            },
-        },
-    },
-    "Service": {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "cart", "namespace": "shop"},
-        "spec": {"selector": {"app": "cart"}, "ports": [{"port": 80, "targetPort": "http"}]},
-    },
-    "HorizontalPodAutoscaler": {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "cart", "namespace": "shop"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart"},
-            "minReplicas": 2,
-            "maxReplicas": 9,
-            "metrics": [
-                {
-                    "type": "Resource",
-                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}},
-                }
-            ],
-        },
-    },
-    "ConfigMap": {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "cart", "namespace": "shop"},
-        "data": {"mode": "fast"},
-    },
-    "HTTPRoute": {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "HTTPRoute",
-        "metadata": {"name": "cart", "namespace": "shop"},
-        "spec": {
-            "parentRefs": [{"name": "gateway"}],
-            "rules": [{"backendRefs": [{"name": "cart", "port": 80}]}],
-        },
-    },
-    "AnalysisTemplate": {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisTemplate",
-        "metadata": {"name": "smoke", "namespace": "shop"},
-        "spec": {
-            "metrics": [
-                {
-                    "name": "smoke",
-                    "provider": {
-                        "job": {"spec": {"template": {"spec": {"containers": [{"name": "smoke", "image": "smoke:1"}]}}}}
-                    },
-                }
-            ]
-        },
-    },
+    each["kind"]: each
+    for each in (
+        build.rollout(
+            {"canary": ROUTED},
+            "cart",
+            "shop",
+            template=build.pod_template("cart", image="cart:1", container=APP, volumes=VOLUMES),
+        ),
+        build.manifest(
+            SERVICE, "cart", "shop", spec={"selector": {"app": "cart"}, "ports": [{"port": 80, "targetPort": "http"}]}
+        ),
+        build.autoscaler("cart", "shop", CPU, most=9, minReplicas=2),
+        build.config_map("cart", "shop", data={"mode": "fast"}),
+        build.manifest(
+            HTTP_ROUTE,
+            "cart",
+            "shop",
+            spec={"parentRefs": [{"name": "gateway"}], "rules": [build.http_rule(build.backend("cart"))]},
+        ),
+        build.analysis_template({"name": "smoke", "provider": {"job": JOB}}, name="smoke", namespace="shop"),
+    )
 }
 """A file in which nothing is wrong."""
 

@@ -4,42 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import Manifest
+from rollouts.objects import Kind, Manifest
+from tests import build
 
 SUCCESS: Manifest = {"name": "request-success-rate", "thresholdRange": {"min": 99}, "interval": "1m"}
 DURATION: Manifest = {"name": "request-duration", "thresholdRange": {"max": 500}, "interval": "30s"}
-NOT_FOUND: Manifest = {
-    "name": "404s",
-    "templateRef": {"name": "not-found", "namespace": "flagger"},
-    "thresholdRange": {"max": 5},
-    "interval": "1m",
-}
+NOT_FOUND: Manifest = {**SUCCESS, "name": "404s", "thresholdRange": {"max": 5},
+                       "templateRef": {"name": "not-found", "namespace": "flagger"}}  # fmt: skip
 WEIGHTS: Manifest = {"interval": "1m", "threshold": 5, "maxWeight": 50, "stepWeight": 10}
 HEADERS: list[Manifest] = [{"headers": {"x-canary": {"exact": "insider"}}}]
 
-DEPLOYMENT: Manifest = {
-    "apiVersion": "apps/v1",
-    "kind": "Deployment",
-    "metadata": {"name": "podinfo", "namespace": "test"},
-    "spec": {
+APPS = Kind("apps", "v1", "Deployment", "deployments")
+PODS = [{"name": "podinfod", "image": "podinfo:6", "ports": [{"name": "http", "containerPort": 9898}]}]
+DEPLOYMENT = build.manifest(
+    APPS,
+    "podinfo",
+    "test",
+    spec={
         "replicas": 2,
         "selector": {"matchLabels": {"app": "podinfo"}},
-        "template": {
-            "metadata": {"labels": {"app": "podinfo"}},
-            "spec": {
-                "containers": [
-                    {"name": "podinfod", "image": "podinfo:6", "ports": [{"name": "http", "containerPort": 9898}]}
-                ]
-            },
-        },
+        "template": {"metadata": {"labels": {"app": "podinfo"}}, "spec": {"containers": PODS}},
     },
-}
-AUTOSCALER: Manifest = {
-    "apiVersion": "autoscaling/v2",
-    "kind": "HorizontalPodAutoscaler",
-    "metadata": {"name": "podinfo", "namespace": "test"},
-    "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"}, "maxReplicas": 4},
-}
+)
+AUTOSCALER = build.autoscaler("podinfo", "test", target=APPS, most=4)
 TEMPLATE: Manifest = {
     "apiVersion": "flagger.app/v1beta1",
     "kind": "MetricTemplate",

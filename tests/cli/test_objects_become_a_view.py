@@ -48,6 +48,11 @@ def replica_set(revision: str, number: int, *, replicas: int = 1, ready: int = 1
     }  # fmt: skip
 
 
+def seen(status: Any, *sets: Manifest, spec: Manifest | None = None) -> RolloutObjects:
+    """A Rollout with this status, and its ReplicaSets."""
+    return RolloutObjects(rollout=rollout(status, spec), replica_sets=sets)
+
+
 @pytest.mark.parametrize(
     ("step", "words"),
     [
@@ -72,7 +77,7 @@ def test_a_step_is_told_in_the_manifests_words(step: Manifest, words: str) -> No
 )
 def test_a_status_that_cannot_be_read_is_still_drawn(status: Any) -> None:
     """Anybody with edit rights may have written nonsense there."""
-    view = view_of(RolloutObjects(rollout=rollout(status)))
+    view = view_of(seen(status))
 
     assert (view.name, view.phase, view.desired, view.stale) == ("cart", "", 4, True)
 
@@ -80,9 +85,9 @@ def test_a_status_that_cannot_be_read_is_still_drawn(status: Any) -> None:
 def test_revisions_carry_their_roles_newest_first() -> None:
     """The canary is what is being watched, so it stands on top; scaled-down old ones are history."""
     status = {"currentRevision": "c", "stableRevision": "b", "observedGeneration": 3}
-    sets = (replica_set("a", 1, replicas=0, ready=0), replica_set("b", 2), replica_set("c", 3))
+    old = replica_set("a", 1, replicas=0, ready=0)
 
-    view = view_of(RolloutObjects(rollout=rollout(status), replica_sets=sets))
+    view = view_of(seen(status, old, replica_set("b", 2), replica_set("c", 3)))
 
     assert [(line.revision, line.roles, line.images) for line in view.revisions] == [
         ("c", ("canary",), ("cart:3",)),
@@ -95,7 +100,7 @@ def test_a_weight_is_shown_while_there_are_two_revisions(stable: str, weight_per
     """Once the new revision is the stable one, "100 % canary" would say the opposite of what is so."""
     status = {"currentRevision": "c", "stableRevision": stable, "observedGeneration": 3, "weight": 25}
 
-    assert view_of(RolloutObjects(rollout=rollout(status))).weight_percent == weight_percent
+    assert view_of(seen(status)).weight_percent == weight_percent
 
 
 def test_blue_green_has_active_and_preview() -> None:
@@ -104,9 +109,7 @@ def test_blue_green_has_active_and_preview() -> None:
               "blueGreen": {"activeRevision": "b", "previewRevision": "c"}}  # fmt: skip
     spec = {"strategy": {"blueGreen": {"activeService": "cart"}}}
 
-    view = view_of(
-        RolloutObjects(rollout=rollout(status, spec), replica_sets=(replica_set("b", 2), replica_set("c", 3)))
-    )
+    view = view_of(seen(status, replica_set("b", 2), replica_set("c", 3), spec=spec))
 
     assert [line.roles for line in view.revisions] == [("preview",), ("active",)]
     assert view.weight_percent is None
@@ -115,19 +118,15 @@ def test_blue_green_has_active_and_preview() -> None:
 
 def test_conditions_that_say_the_same_are_one_line() -> None:
     """An abort sets four conditions with one message; four equal lines hide the one that differs."""
-    status = {
-        "phase": "Aborted",
-        "observedGeneration": 3,
-        "conditions": [
-            condition("Ready", "False", "held back"),
-            condition("Stalled", "True", "held back"),
-            condition("Aborted", "True", "held back"),
-            condition("Available", "True", "fine"),
-            condition("InvalidCommand", "True", "promote: what?"),
-        ],
-    }
+    conditions = [
+        condition("Ready", "False", "held back"),
+        condition("Stalled", "True", "held back"),
+        condition("Aborted", "True", "held back"),
+        condition("Available", "True", "fine"),
+        condition("InvalidCommand", "True", "promote: what?"),
+    ]
 
-    view = view_of(RolloutObjects(rollout=rollout(status)))
+    view = view_of(seen({"phase": "Aborted", "observedGeneration": 3, "conditions": conditions}))
 
     assert [(line.type, line.message) for line in view.conditions] == [
         ("Ready, Stalled, Aborted", "held back"),
@@ -138,15 +137,14 @@ def test_conditions_that_say_the_same_are_one_line() -> None:
 @pytest.mark.parametrize("kind", ["DrainUnsafe", "DrainTimedOut", "ServiceUnsafe", "Paused"])
 def test_what_is_unsafe_is_shown_of_a_healthy_rollout(kind: str) -> None:
     """It is about the next update, so a healthy Rollout is where people have the time to mend it; True is the bad news."""
-    there = {
-        "phase": "Healthy",
-        "observedGeneration": 3,
-        "conditions": [condition(kind, "True", "need 6 s, have none")],
-    }
-    gone = {**there, "conditions": [condition(kind, "False", "")]}
+    there, gone = (condition(kind, status, "need 6 s, have none") for status in ("True", "False"))
+    status = {"phase": "Healthy", "observedGeneration": 3}
 
-    assert [line.type for line in view_of(RolloutObjects(rollout=rollout(there))).conditions] == [kind]
-    assert view_of(RolloutObjects(rollout=rollout(gone))).conditions == ()
+    assert [line.type for line in view_of(seen({**status, "conditions": [there]})).conditions] == [kind]
+    assert view_of(seen({**status, "conditions": [gone]})).conditions == ()
+
+
+BAD_SPEC = [condition("InvalidSpec", "True", "spec.x: bad")]
 
 
 @pytest.mark.parametrize(
@@ -159,21 +157,14 @@ def test_what_is_unsafe_is_shown_of_a_healthy_rollout(kind: str) -> None:
         ({"phase": "Degraded", "observedGeneration": 3}, 1),
         ({"phase": "Aborted", "observedGeneration": 3}, 1),
         ({"phase": "RolledBack", "observedGeneration": 3}, 1),
-        (
-            {
-                "phase": "Degraded",
-                "observedGeneration": 3,
-                "conditions": [condition("InvalidSpec", "True", "spec.x: bad")],
-            },
-            1,
-        ),
+        ({"phase": "Degraded", "observedGeneration": 3, "conditions": BAD_SPEC}, 1),
         ({"phase": "Degraded", "observedGeneration": 2}, 3),
         ({}, 3),
     ],
 )
 def test_the_exit_code_follows_the_phase_of_the_latest_spec(status: Manifest, code: int) -> None:
     """A phase of an older spec is no verdict on the one that was just applied (kubectl rollout status does the same)."""
-    assert verdict_of(view_of(RolloutObjects(rollout=rollout(status)))) == code
+    assert verdict_of(view_of(seen(status))) == code
 
 
 @pytest.mark.parametrize(
@@ -212,17 +203,9 @@ def test_events_and_replica_sets_of_a_namesake_are_not_ours() -> None:
 
 def test_events_are_in_the_order_of_their_time() -> None:
     """Names of Events say nothing about order; some carry only the older field for the time."""
-    lines = event_lines(
-        [
-            {"metadata": {}, "eventTime": "2026-11-21T10:00:02.000000Z", "reason": "B", "note": "second"},
-            {
-                "metadata": {"creationTimestamp": "2026-11-21T10:00:01Z"},
-                "reason": "A",
-                "note": "first",
-                "type": "Warning",
-            },
-        ]
-    )
+    second = {"metadata": {}, "eventTime": "2026-11-21T10:00:02.000000Z", "reason": "B", "note": "second"}
+    created = {"creationTimestamp": "2026-11-21T10:00:01Z"}
+    lines = event_lines([second, {"metadata": created, "reason": "A", "note": "first", "type": "Warning"}])
 
     assert [(line.reason, line.warning) for line in lines] == [("A", True), ("B", False)]
 
@@ -233,7 +216,7 @@ def test_history_joins_what_is_kept_with_what_is_told() -> None:
              "outcome": "Promoted"}  # fmt: skip
     status = {"currentRevision": "b", "stableRevision": "b", "history": [entry]}
 
-    rows = history_rows(RolloutObjects(rollout=rollout(status), replica_sets=(replica_set("b", 2),)))
+    rows = history_rows(seen(status, replica_set("b", 2)))
 
     assert [(row.number, row.revision, row.kept, row.outcome, row.took_s) for row in rows] == [
         (2, "b", True, "", None),
@@ -249,7 +232,7 @@ def test_history_says_who_gave_commands() -> None:
     now = {"command": "abort", "by": "kubectl-annotate", "byKind": "FieldManager"}
     status = {"currentRevision": "b", "stableRevision": "a", "history": [entry], "authors": [now]}
 
-    rows = history_rows(RolloutObjects(rollout=rollout(status), replica_sets=(replica_set("b", 2),)))
+    rows = history_rows(seen(status, replica_set("b", 2)))
 
     assert [row.commands for row in rows] == ["abort by field manager kubectl-annotate", "promote by alice"]
 
@@ -259,10 +242,7 @@ def test_history_says_who_gave_commands() -> None:
     [
         (None, ""),
         (Traffic(desired_percent=5), "5 % desired, nothing confirmed yet"),
-        (
-            Traffic(desired_percent=5, observed_percent=5, verified_by=VerifiedBy.CONFIG),
-            "5 % confirmed (Config)",
-        ),
+        (Traffic(desired_percent=5, observed_percent=5, verified_by=VerifiedBy.CONFIG), "5 % confirmed (Config)"),
         (
             Traffic(desired_percent=5, desired_routes=("beta",), observed_percent=1),
             "5 % and route beta desired, 1 % confirmed",

@@ -5,7 +5,6 @@ What it cannot turn into one is named with its path, and the exit code says so.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +12,14 @@ import yaml
 
 from rollouts.cli.migrate.migrated import migrated
 from rollouts.cli.migrate.outcome import Migration, Told
-from rollouts.objects import Manifest
+from rollouts.objects import SERVICE, Manifest
+from tests import build
 from tests.api.argo_examples import Example
 from tests.api.argo_provider_examples import ALL
 from tests.cli.command_line import CommandLine
 from tests.cli.flagger_canaries import AUTOSCALER, CANARIES, DEPLOYMENT, TEMPLATE, canary
 from tests.linted import lint_text
 
-EXPERIMENT = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Experiment", "metadata": {"name": "e"}}
 LEFT_OUT = {"kubernetes": 0, "what has no equal": 4, "apisix": 2, "gloo": 2, "skipper": 2, "no provider": 2}
 
 
@@ -49,9 +48,8 @@ def test_a_canary_of_flagger_becomes_a_rollout_that_lints_clean(name: str) -> No
     assert problems(outcome) == []
     assert rollout["spec"]["template"] == DEPLOYMENT["spec"]["template"]
     assert len(of_kind(outcome, "Service")) == 2
-    assert [each["spec"]["scaleTargetRef"]["kind"] for each in of_kind(outcome, "HorizontalPodAutoscaler")] == [
-        "Rollout"
-    ]
+    (autoscaler,) = of_kind(outcome, "HorizontalPodAutoscaler")
+    assert autoscaler["spec"]["scaleTargetRef"]["kind"] == "Rollout"
     assert any("delete the Canary last" in each for each in told(outcome, Told.TO_DO))
     assert len(told(outcome, Told.LEFT_OUT)) == LEFT_OUT.get(name, 0), told(outcome, Told.LEFT_OUT)
 
@@ -72,14 +70,10 @@ def test_metrics_become_analyses() -> None:
     (template,) = of_kind(migrated([CANARIES["a metric of one's own"], DEPLOYMENT, TEMPLATE]), "AnalysisTemplate")
     (metric,) = template["spec"]["metrics"]
 
-    assert [each["templateName"] for each in analysis["templates"]] == [
-        "rollouts-success-rate-istio",
-        "rollouts-latency-istio",
-    ]
-    assert analysis["args"] == [
-        {"name": "min-success-rate", "value": "0.99"},
-        {"name": "max-latency-ms", "value": "500"},
-    ]
+    names = [each["templateName"] for each in analysis["templates"]]
+    assert names == ["rollouts-success-rate-istio", "rollouts-latency-istio"]
+    limits = {each["name"]: each["value"] for each in analysis["args"]}
+    assert limits == {"min-success-rate": "0.99", "max-latency-ms": "500"}
     assert (metric["successCondition"], metric["failureLimit"]) == ("result[0] <= 5", 5)
     assert 'job="podinfo",namespace="test"' in metric["provider"]["prometheus"]["query"]
 
@@ -89,24 +83,18 @@ def test_without_the_deployment_nothing_comes_out_but_the_reason() -> None:
     outcome = migrated([canary()])
 
     assert outcome.objects == []
-    assert told(outcome, Told.LEFT_OUT) == [
-        "left out: Canary podinfo spec.targetRef: Deployment podinfo: give its file too"
-    ]
+    (left_out,) = told(outcome, Told.LEFT_OUT)
+    assert left_out == "left out: Canary podinfo spec.targetRef: Deployment podinfo: give its file too"
 
 
-def _argo(example: Example) -> Manifest:
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": example.kind,
-        "metadata": {"name": "cart"},
-        "spec": example.spec,
-    }
+def _argo(kind: str, spec: Any, name: str = "cart") -> Manifest:
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 @pytest.mark.parametrize("example", ALL, ids=lambda each: each.where)
 def test_an_example_of_argo_lints_as_its_page_says(example: Example) -> None:
     """What is refused is refused by name (docs/argo-compatibility.md); everything else passes."""
-    outcome = migrated([_argo(example)])
+    outcome = migrated([_argo(example.kind, example.spec)])
 
     (one,) = outcome.objects
     assert (one["apiVersion"], one["kind"]) == ("rollouts.dev/v1alpha1", example.kind)
@@ -117,19 +105,11 @@ def test_an_example_of_argo_lints_as_its_page_says(example: Example) -> None:
 def test_a_deployment_becomes_a_canary_with_the_same_limits() -> None:
     """Nothing that a server wrote comes along."""
     limits = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}
-    written = {
-        "uid": "1",
-        "resourceVersion": "2",
-        "annotations": {"deployment.kubernetes.io/revision": "3", "team": "a"},
-    }
-    deployment = {
-        **DEPLOYMENT,
-        "metadata": {**DEPLOYMENT["metadata"], **written},
-        "spec": {**DEPLOYMENT["spec"], "strategy": limits},
-        "status": {"replicas": 2},
-    }
+    annotations = {"deployment.kubernetes.io/revision": "3", "team": "a"}
+    metadata = {**DEPLOYMENT["metadata"], "uid": "1", "resourceVersion": "2", "annotations": annotations}
+    spec = {**DEPLOYMENT["spec"], "strategy": limits}
 
-    outcome = migrated([deployment])
+    outcome = migrated([{**DEPLOYMENT, "metadata": metadata, "spec": spec, "status": {"replicas": 2}}])
 
     (rollout,) = outcome.objects
     assert problems(outcome) == []
@@ -145,9 +125,8 @@ def test_a_workload_reference_takes_the_template_over() -> None:
         "workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"},
         "strategy": {"canary": {}},
     }
-    rollout = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "web"}, "spec": spec}
 
-    outcome = migrated([rollout, DEPLOYMENT, AUTOSCALER])
+    outcome = migrated([_argo("Rollout", spec, "web"), DEPLOYMENT, AUTOSCALER])
 
     assert problems(outcome) == []
     assert of_kind(outcome, "Rollout")[0]["spec"]["template"] == DEPLOYMENT["spec"]["template"]
@@ -157,43 +136,27 @@ def test_a_workload_reference_takes_the_template_over() -> None:
 def test_a_service_loses_argos_key() -> None:
     """With it, it would go on selecting Argo's pods alone."""
     selector = {"app": "cart", "rollouts-pod-template-hash": "abc"}
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "cart"},
-        "spec": {"selector": selector, "ports": [{"port": 80}]},
-    }
 
-    outcome = migrated([service])
+    outcome = migrated([build.manifest(SERVICE, "cart", spec={"selector": selector, "ports": [{"port": 80}]})])
 
     assert [each["spec"]["selector"] for each in outcome.objects] == [{"app": "cart"}]
     assert len(told(outcome, Told.TO_DO)) == 1
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "words"),
+    ("file", "code", "words"),
     [
-        (yaml.safe_dump(DEPLOYMENT), 0, "to do: Deployment podinfo"),
-        (
-            yaml.safe_dump_all([CANARIES["what has no equal"], DEPLOYMENT]),
-            1,
-            "left out: Canary podinfo spec.analysis.webhooks[0]",
-        ),
-        (
-            yaml.safe_dump({"apiVersion": "argoproj.io/v1alpha1", "kind": "Experiment", "metadata": {"name": "e"}}),
-            1,
-            "has no equal",
-        ),
-        ("", 1, "nothing came out"),
-        ("a: [", 1, "expected"),
+        ([DEPLOYMENT], 0, "to do: Deployment podinfo"),
+        ([CANARIES["what has no equal"], DEPLOYMENT], 1, "left out: Canary podinfo spec.analysis.webhooks[0]"),
+        ([_argo("Experiment", {})], 1, "has no equal"),
+        ([""], 1, "nothing came out"),
+        (["a: ["], 1, "expected"),
     ],
 )
-def test_the_command_says_what_it_did(text: str, code: int, words: str, tmp_path: Path, typed: CommandLine) -> None:
+def test_the_command_says_what_it_did(file: list[Manifest | str], code: int, words: str, typed: CommandLine) -> None:
     """Objects to stdout, for `kubectl apply -f -`; notes to stderr."""
-    file = tmp_path / "in.yaml"
-    file.write_text(text)
+    printed = typed("migrate", "-f", typed.file(*file), code=code)
 
-    printed = typed("migrate", "-f", str(file), code=code)
     assert words in printed.err
     assert all(isinstance(each, dict) for each in yaml.safe_load_all(printed.out))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,15 +80,10 @@ def test_a_role_may_get_these_secrets_and_nothing_else() -> None:
     """No list, no watch, no other name; bound to the one account."""
     role, binding = roles({RoleKey("shop", "of-t"): ("a", "b")}, Account("rollouts-system", "rollouts"))
 
-    assert role["rules"] == [
-        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]}
-    ]
+    secrets = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]}
+    assert role["rules"] == [secrets]
     assert role["metadata"] == binding["metadata"] == {"name": "of-t", "namespace": "shop"}
-    assert binding["roleRef"] == {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": "Role",
-        "name": role["metadata"]["name"],
-    }
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "of-t"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "rollouts", "namespace": "rollouts-system"}]
 
 
@@ -101,14 +95,12 @@ def test_an_account_is_namespace_and_name() -> None:
             parse_account(wrong)
 
 
-def test_the_command_prints_yaml_that_kubectl_takes(tmp_path: Path, typed: CommandLine) -> None:
+def test_the_command_prints_yaml_that_kubectl_takes(typed: CommandLine) -> None:
     """`rollouts rbac -f templates.yaml | kubectl apply -f -`."""
-    file = tmp_path / "templates.yaml"
-    file.write_text(yaml.safe_dump_all([template("a"), template("b", namespace="")]))
+    file = typed.file(template("a"), template("b", namespace=""))
 
-    made = list(yaml.safe_load_all(typed("rbac", "-f", str(file), "--service-account", "r/c", "-n", "cart").out))
+    made = list(yaml.safe_load_all(typed("rbac", "-f", file, "--service-account", "r/c", "-n", "cart").out))
     role = "rollouts-analysis-secrets-analysistemplate-t"
     assert made == roles({RoleKey("cart", role): ("b",), RoleKey("shop", role): ("a",)}, Account("r", "c"))
-    assert "has no namespace" in typed("rbac", "-f", str(file), code=Exit.USAGE).err
-    file.write_text(yaml.safe_dump(template()))
-    assert "names a Secret" in typed("rbac", "-f", str(file)).err
+    assert "has no namespace" in typed("rbac", "-f", file, code=Exit.USAGE).err
+    assert "names a Secret" in typed("rbac", "-f", typed.file(template())).err

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
-from rollouts.cli.picture import NOW_S, example
-from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
+from rollouts.cli.picture import NOW_S
+from rollouts.cli.terminal.table import HistoryRow, history_table
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import seconds_of, short
 from rollouts.core.model.frozen import replace
@@ -51,33 +51,6 @@ def test_a_count_agrees_with_its_noun(count: int, text: str) -> None:
     assert count_of(count, "pod") == text
 
 
-def test_the_list_looks_like_kubectls() -> None:
-    """One line a Rollout, and why it does not go on."""
-    row = RolloutRow(view=example(), created_at_s=NOW_S - 7_200, revision="f7w2k9xq4c", stable="b8n5t6zr2d")
-
-    header, cart = drawn(rollout_table([row], now_s=NOW_S, wide=False, all_namespaces=True))
-
-    assert header == ["NAMESPACE", "NAME", "PHASE", "STEP", "WEIGHT", "READY", "AGE", "WAITING", "FOR"]
-    assert cart == ["shop", "cart", "Paused", "1/4", "25%", "4/4", "2h", "PromotionNeeded,", "for", "1m35s"]
-
-
-def test_the_wide_list_names_revisions_and_images() -> None:
-    """`-o wide` answers which build is where."""
-    row = RolloutRow(view=example(), created_at_s=NOW_S, revision="f7w2k9xq4c", stable="b8n5t6zr2d")
-
-    _, cart = drawn(rollout_table([row], now_s=NOW_S, wide=True, all_namespaces=False))
-
-    assert cart[6:12] == [
-        "1",
-        "4",
-        "Canary",
-        "f7w2k9xq4c",
-        "b8n5t6zr2d",
-        "ghcr.io/acme/cart:1.5.0,ghcr.io/acme/cart:1.4.2",
-    ]
-    assert "(PromotionNeeded)," in cart
-
-
 def test_history_says_where_a_rollback_can_go() -> None:
     """A revision whose ReplicaSet is gone cannot be gone back to, nor can the one that serves."""
     rows = [
@@ -99,17 +72,3 @@ def test_history_says_where_a_rollback_can_go() -> None:
     header, third, second, _ = drawn(history_table(rows, now_s=NOW_S))
     assert header[-2:] == ["COMMANDS", "IMAGES"]
     assert (third[-2:], second[-4:]) == (["-", "app:3"], ["abort", "by", "alice", "app:2"])
-
-
-def test_the_demos_table_adds_up_and_names_what_broke() -> None:
-    """The last thing people see: sums over the acts, and the broken promise in place of the outcome."""
-    rows = [
-        ActRow(title="canary", sent=100, lost=0, steps=4, seconds=9.5, writes=20, outcome="Healthy"),
-        ActRow(title="abort", sent=50, lost=2, steps=0, seconds=3.0, writes=8, outcome="", problem="lost 2 requests"),
-    ]
-
-    _, _, canary, abort, total = drawn(act_table(rows))
-
-    assert canary == ["canary", "100", "0", "4", "9.5", "20", "Healthy"]
-    assert abort == ["abort", "50", "2", "0", "3.0", "8", "lost", "2", "requests"]
-    assert total == ["all", "150", "2", "4", "12.5", "28"]

@@ -7,7 +7,6 @@ from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.cli.view.scaling import scaling_text, use_text
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import Manifest
-from tests.cli.drawn_screens import screen
 
 T0, T1 = "2026-11-21T10:00:00Z", "2026-11-21T10:05:00Z"
 NOW_S = parse_time("2026-11-21T10:05:30Z")
@@ -65,11 +64,3 @@ def test_a_status_without_it_shows_nothing_of_it() -> None:
 
         assert view.scaling == ()
         assert [each.use for each in view.revisions] == [None, None]
-
-
-def test_the_screen_has_both() -> None:
-    """On a terminal of 80 columns, as everything else."""
-    shown = screen("get-scaled", 80)
-
-    assert "  Scaling  autoscaler cart wants 4 of 5 pods: headroom 20 %" in shown
-    assert "canary  1/1 ready  app cpu 173 % 12s ago" in shown

@@ -49,9 +49,21 @@ def seen(
     )
 
 
-def promote(status: Manifest, *, full: bool = False, step: int | None = None, spec: Manifest | None = None) -> Any:
+def promote(status: Manifest, *, spec: Manifest | None = None, **options: Any) -> Any:
     """The promotion that is planned for a status."""
-    return verb_plans.plan_promote(seen(status, spec=spec), full=full, step=step)
+    return verb_plans.plan_promote(seen(status, spec=spec), **options)
+
+
+def written(planned: CommandWrite | Nothing) -> CommandWrite:
+    """What a verb writes."""
+    assert isinstance(planned, CommandWrite), planned
+    return planned
+
+
+def refused(planned: CommandWrite | Nothing) -> Nothing:
+    """Why it writes nothing."""
+    assert isinstance(planned, Nothing), planned
+    return planned
 
 
 def record(kind: str, phase: str, **fields: Any) -> Manifest:
@@ -59,6 +71,7 @@ def record(kind: str, phase: str, **fields: Any) -> Manifest:
     return {"kind": kind, "number": 1, "run": "cart-run", "phase": phase, "at": "2026-11-21T10:00:00Z", **fields}
 
 
+PAUSED = {"rollouts.dev/pause": "true"}
 ANALYSED = {"strategy": {"canary": {"steps": [{"setWeight": 25}, {"analysis": {"templates": [{"templateName": "rate"}]}},
             {"pause": {}}]}}}  # fmt: skip
 BACKGROUND = record("background", "Inconclusive")
@@ -94,10 +107,7 @@ def test_a_promotion_passes_the_verdict_that_holds_the_update(
     status: Manifest, options: dict[str, Any], value: str
 ) -> None:
     """Each gate has a name: who passes a verdict passes no pause with it, and no verdict that nobody saw."""
-    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
-
-    assert isinstance(planned, CommandWrite), planned
-    assert planned.annotations == {"rollouts.dev/promote": value}
+    assert written(promote(status, spec=ANALYSED, **options)).annotations == {"rollouts.dev/promote": value}
 
 
 @pytest.mark.parametrize(
@@ -111,35 +121,32 @@ def test_a_promotion_passes_the_verdict_that_holds_the_update(
 )
 def test_a_verdict_that_is_not_there_cannot_be_passed(status: Manifest, options: dict[str, Any], words: str) -> None:
     """Whatever it turns out to be: a promotion is a judgement of what was seen."""
-    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), **{"full": False, "step": None, **options})
+    planned = refused(promote(status, spec=ANALYSED, **options))
 
-    assert isinstance(planned, Nothing)
     assert planned.code is Exit.BAD and words in planned.why
+
+
+SKIPS = (
+    "pass its analysis of step 1 without a verdict; it stops next at step 2 (pause until promoted); "
+    "the background analysis goes on"
+)
 
 
 @pytest.mark.parametrize(
     ("status", "value", "words"),
     [
-        (
-            held(record("step", "Pending", step=1), record("background", "Pending")),
-            "newrev@skip-1",
-            (
-                "pass its analysis of step 1 without a verdict; it stops next at step 2 (pause until promoted); "
-                "the background analysis goes on"
-            ),
-        ),
-        (held(record("pre-promotion", "Pending")), "newrev@skip-pre-promotion", "without a verdict"),
-        (held(record("post-promotion", "Pending")), "newrev@skip-post-promotion", "without a verdict"),
+        (held(record("step", "Pending", step=1), record("background", "Pending")), "skip-1", SKIPS),
+        (held(record("pre-promotion", "Pending")), "skip-pre-promotion", "without a verdict"),
+        (held(record("post-promotion", "Pending")), "skip-post-promotion", "without a verdict"),
     ],
 )
 def test_an_analysis_that_measures_is_skipped_by_its_name_and_says_what_is_lost(
     status: Manifest, value: str, words: str
 ) -> None:
     """A person is asked with these words before anything is written: it is a promotion without evidence."""
-    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), skip_analysis=True)
+    planned = written(promote(status, spec=ANALYSED, skip_analysis=True))
 
-    assert isinstance(planned, CommandWrite), planned
-    assert planned.annotations == {"rollouts.dev/promote": value}
+    assert planned.annotations == {"rollouts.dev/promote": f"newrev@{value}"}
     assert words in planned.meaning
     assert planned.loses == "lost: what AnalysisRun cart-run has measured; it is ended, and nothing that it says counts"
 
@@ -158,18 +165,15 @@ def test_an_analysis_that_measures_is_skipped_by_its_name_and_says_what_is_lost(
 )
 def test_nothing_is_skipped_that_does_not_measure(status: Manifest, words: str) -> None:
     """A verdict that is there is passed by a promotion that shows it; the analysis beside the steps holds nobody up."""
-    planned = verb_plans.plan_promote(seen(status, spec=ANALYSED), skip_analysis=True)
+    planned = refused(promote(status, spec=ANALYSED, skip_analysis=True))
 
-    assert isinstance(planned, Nothing)
     assert planned.code is Exit.BAD and words in planned.why
 
 
 def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
     """The line that is printed is what a person stands for."""
-    planned = verb_plans.plan_promote(seen(held(BACKGROUND), spec=ANALYSED), full=False, step=None)
-    before = verb_plans.plan_promote(seen(held(at=0), spec=ANALYSED), full=False, step=None)
+    planned, before = (written(promote(each, spec=ANALYSED)) for each in (held(BACKGROUND), held(at=0)))
 
-    assert isinstance(planned, CommandWrite) and isinstance(before, CommandWrite)
     assert planned.meaning == "lets revision newrev pass the verdict of its background analysis, which is Inconclusive"
     assert before.meaning.endswith("it stops next at step 1 (analysis rate)")
 
@@ -177,9 +181,8 @@ def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
 def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
     """Neither needs an abort first, and neither uses the verdict again."""
     back = seen(held(record("step", "Failed", step=1, backToWeight=0), at=0), spec=ANALYSED)
-    forward, again = verb_plans.plan_promote(back, full=False, step=None), verb_plans.plan_retry(back)
+    forward, again = written(verb_plans.plan_promote(back)), written(verb_plans.plan_retry(back))
 
-    assert isinstance(forward, CommandWrite) and isinstance(again, CommandWrite)
     assert forward.meaning == "lets revision newrev go forward again, and its analysis of step 1 measure again"
     assert again.annotations["rollouts.dev/retry"] == "newrev@1"
 
@@ -194,10 +197,7 @@ def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
         (verb_plans.plan_abort(seen(AT_THE_GATE)), {"rollouts.dev/abort": "newrev"}),
         (verb_plans.plan_retry(seen(ABORTED)), {"rollouts.dev/retry": "newrev@3", "rollouts.dev/abort": None}),
         (verb_plans.plan_pause(seen(AT_THE_GATE)), {"rollouts.dev/pause": "true"}),
-        (
-            verb_plans.plan_resume(seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"})),
-            {"rollouts.dev/pause": None},
-        ),
+        (verb_plans.plan_resume(seen(AT_THE_GATE, annotations=PAUSED)), {"rollouts.dev/pause": None}),
         (verb_plans.plan_rollback(seen(DONE), to=None), {"rollouts.dev/rollback": "previous@newrev"}),
         (verb_plans.plan_rollback(seen(DONE), to="oldrev"), {"rollouts.dev/rollback": "oldrev"}),
         (verb_plans.plan_rollback(seen(DONE), to="#1"), {"rollouts.dev/rollback": "oldrev"}),
@@ -206,8 +206,7 @@ def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
 )
 def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annotations: dict[str, str | None]) -> None:
     """`true` would mean whatever is there when the controller looks; a name means what the person saw."""
-    assert isinstance(planned, CommandWrite)
-    assert planned.annotations == annotations
+    assert written(planned).annotations == annotations
 
 
 @pytest.mark.parametrize(
@@ -234,8 +233,7 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
 )
 def test_a_verb_that_fits_nothing_is_not_written(planned: CommandWrite | Nothing, code: Exit, words: str) -> None:
     """An answer with a reason and the right exit code, instead of an annotation that the controller would have to refuse."""
-    assert isinstance(planned, Nothing)
-    assert (planned.code, words in planned.why) == (code, True), planned.why
+    assert (refused(planned).code, words in refused(planned).why) == (code, True), planned
 
 
 def _rollback(revision: str, target: str, **changes: object) -> Manifest:
@@ -252,8 +250,7 @@ def test_a_rollback_leaves_the_present_template() -> None:
     """One that was given for an earlier template stays on record with its annotation, and is none of the present one."""
     planned = verb_plans.plan_rollback(seen(AFTER), to=None)
 
-    assert isinstance(planned, CommandWrite)
-    assert planned.annotations == {"rollouts.dev/rollback": "previous@newrev"}
+    assert written(planned).annotations == {"rollouts.dev/rollback": "previous@newrev"}
 
 
 @pytest.mark.parametrize("to", [None, STABLE])
@@ -267,9 +264,8 @@ def test_what_is_rolled_back_already_is_told(to: str | None) -> None:
 
 def test_a_rollback_to_the_templates_own_revision_goes_forward() -> None:
     """It ends the rollback that holds; where none does there is nothing to write."""
-    planned = verb_plans.plan_rollback(seen(BACK), to=NEW)
+    planned = written(verb_plans.plan_rollback(seen(BACK), to=NEW))
 
-    assert isinstance(planned, CommandWrite)
     assert (planned.annotations, "forward" in planned.meaning) == ({"rollouts.dev/rollback": NEW}, True)
     assert isinstance(verb_plans.plan_rollback(seen(AT_THE_GATE), to=NEW), Nothing)
 
@@ -288,10 +284,7 @@ def test_a_promotion_says_where_it_stops_next() -> None:
 
 def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:
     """It is recorded, and nothing moves."""
-    planned = verb_plans.plan_promote(
-        seen(AT_THE_GATE, annotations={"rollouts.dev/pause": "true"}), full=False, step=None
-    )
-    assert isinstance(planned, CommandWrite)
+    planned = written(verb_plans.plan_promote(seen(AT_THE_GATE, annotations=PAUSED)))
     assert planned.meaning.endswith("it stays paused until `kubectl rollouts resume cart`")
 
     spec = {"paused": True, "strategy": {"canary": {"steps": STEPS}}}
@@ -323,17 +316,15 @@ class MovesOnce:
 async def put_status(api: SimServer, status: Manifest) -> None:
     """What a controller would write."""
     path = ROLLOUT.path("default", "shop", "status")
-    answer = await api.request(
-        Request("PATCH", path, {}, json.dumps({"status": status}).encode(), MERGE_PATCH), deadline_s=1.0
-    )
+    body = json.dumps({"status": status}).encode()
+    answer = await api.request(Request("PATCH", path, {}, body, MERGE_PATCH), deadline_s=1.0)
     assert answer.status == 200, answer.body
 
 
 async def cluster(status: Manifest) -> SimServer:
     """An API server with one Rollout and nobody who looks after it."""
     api = SimServer(clock=SystemClock(), crds=crd_manifests())
-    session = on(api)
-    await session.client.create(ROLLOUT, "default", canary_app("default")[1])
+    await on(api).client.create(ROLLOUT, "default", canary_app("default")[1])
     await put_status(api, status)
     return api
 
@@ -349,36 +340,25 @@ async def annotations_of(api: SimServer) -> dict[str, str]:
     return dict(rollout["metadata"].get("annotations") or {})
 
 
+async def carried_out(api: ApiServer, plan: Any = verb_plans.plan_promote, *, wait: bool = False, **how: Any) -> Exit:
+    """The exit code of a verb about the Rollout."""
+    return await verbs.carry_out_on(on(api), "shop", plan, wait=wait, console=Console(quiet=True), **how)
+
+
 async def test_a_verb_outlives_a_status_that_changed_nothing_of_it() -> None:
     """The controller counts pods all the time; that must not make people type twice."""
     api = await cluster(AT_THE_GATE)
-    session = on(MovesOnce(api, {"readyReplicas": 3}))
 
-    code = await verbs.carry_out_on(
-        session,
-        "shop",
-        lambda now: verb_plans.plan_promote(now, full=False, step=None),
-        wait=False,
-        console=Console(quiet=True),
-    )
-
-    assert code is Exit.OK
+    assert await carried_out(MovesOnce(api, {"readyReplicas": 3})) is Exit.OK
     assert await annotations_of(api) == {"rollouts.dev/promote": "newrev@1"}
 
 
 async def test_a_verb_is_not_written_when_another_revision_took_over() -> None:
     """Between look and Enter a newer revision came: promoting that one is not what was meant."""
     api = await cluster(AT_THE_GATE)
-    session = on(MovesOnce(api, {"currentRevision": "newest"}))
 
     with pytest.raises(ApiConflict, match="changed while the command was prepared; nothing was written"):
-        await verbs.carry_out_on(
-            session,
-            "shop",
-            lambda now: verb_plans.plan_promote(now, full=False, step=None),
-            wait=False,
-            console=Console(quiet=True),
-        )
+        await carried_out(MovesOnce(api, {"currentRevision": "newest"}))
 
     assert await annotations_of(api) == {}
 
@@ -397,8 +377,7 @@ def test_an_abort_says_beforehand_what_the_stable_revision_lacks(ready: int, wor
     stable = {**there.replica_sets[0], "spec": {"replicas": 4}, "status": {"replicas": 4, "readyReplicas": ready}}
     planned = verb_plans.plan_abort(RolloutObjects(rollout=there.rollout, replica_sets=(stable, there.replica_sets[1])))
 
-    assert isinstance(planned, CommandWrite)
-    assert planned.meaning.endswith(words)
+    assert written(planned).meaning.endswith(words)
 
 
 async def test_saying_no_leaves_everything_as_it_is() -> None:
@@ -410,11 +389,7 @@ async def test_saying_no_leaves_everything_as_it_is() -> None:
         asked.append(meaning)
         return False
 
-    code = await verbs.carry_out_on(
-        on(api), "shop", verb_plans.plan_abort, wait=False, console=Console(quiet=True), confirm=no
-    )
-
-    assert code is Exit.BAD
+    assert await carried_out(api, verb_plans.plan_abort, confirm=no) is Exit.BAD
     assert asked[0].splitlines() == [
         "default/shop: aborts revision newrev; revision oldrev gets all traffic",
         "lost: step 1 of 4, 0 pods of revision newrev; a retry begins again at its first step",
@@ -429,9 +404,7 @@ async def test_without_a_controller_the_command_says_so(
     monkeypatch.setattr(verbs, "RECORDED_WITHIN_S", 0.2)
     api = await cluster(AT_THE_GATE)
 
-    code = await verbs.carry_out_on(on(api), "shop", verb_plans.plan_abort, wait=True, console=Console(quiet=True))
-
-    assert code is Exit.UNFINISHED
+    assert await carried_out(api, verb_plans.plan_abort, wait=True) is Exit.UNFINISHED
     assert "no controller has recorded the command within 0.2 s" in capsys.readouterr().err
     assert await annotations_of(api) == {"rollouts.dev/abort": "newrev"}
 
@@ -440,9 +413,8 @@ async def test_a_value_that_is_spent_is_taken_off_and_set_again() -> None:
     """Promoted, then the steps were edited: the same name for the new list would be no change of the object."""
     given = {"verb": "promote", "value": "newrev@1", "revision": NEW, "at": "2026-11-21T10:00:00Z", "step": 1}
     api = await cluster({**AT_THE_GATE, "commands": [{**given, "outcome": "Over"}]})
-    session = on(api)
     annotated = {"metadata": {"annotations": {"rollouts.dev/promote": "newrev@1"}}}
-    await session.client.patch(ROLLOUT, "default", "shop", annotated, MERGE_PATCH)
+    await on(api).client.patch(ROLLOUT, "default", "shop", annotated, MERGE_PATCH)
     seen_values: list[str | None] = []
 
     async def controller() -> None:
@@ -457,13 +429,7 @@ async def test_a_value_that_is_spent_is_taken_off_and_set_again() -> None:
             await asyncio.sleep(0)
 
     working = asyncio.create_task(controller())
-    code = await verbs.carry_out_on(
-        session,
-        "shop",
-        lambda now: verb_plans.plan_promote(now, full=False, step=None),
-        wait=True,
-        console=Console(quiet=True),
-    )
+    code = await carried_out(api, wait=True)
     working.cancel()
 
     assert (code, seen_values) == (Exit.OK, ["newrev@1", None, "newrev@1"])
@@ -476,7 +442,5 @@ async def test_a_refusal_is_told_in_the_controllers_words(capsys: pytest.Capture
     refusal = {"outcome": "Refused", "reason": "CommandInvalid", "message": "it has moved on"}
     await put_status(api, {"commands": [record | refusal]})
 
-    code = await verbs.carry_out_on(on(api), "shop", verb_plans.plan_abort, wait=True, console=Console(quiet=True))
-
-    assert code is Exit.BAD
+    assert await carried_out(api, verb_plans.plan_abort, wait=True) is Exit.BAD
     assert "the controller refused the command: it has moved on" in capsys.readouterr().err

@@ -19,7 +19,6 @@ from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.status import Cutover, Idle, RolloutStatus
 from tests.architecture.tracked import ROOT
 from tests.cli.test_an_analysis_can_be_tried_before_it_counts import vector
-from tests.cli.test_the_tree_shows_what_a_person_needs import EXPECTED
 from tests.pages.blocks import Block, all_blocks, run_by
 from tests.probes.servers import ok, serving
 
@@ -34,17 +33,17 @@ def block(page: str, start: str) -> Block:
     return found
 
 
-def test_the_list_is_one_that_is_drawn() -> None:
-    """Lines of a list that is kept as a test."""
-    drawn = (ROOT / "tests" / "cli" / "screens" / "list-pipe.txt").read_text().splitlines()
+def drawn(name: str) -> str:
+    """A screen that is kept as a test."""
+    return (ROOT / "tests" / "cli" / "screens" / f"{name}.txt").read_text(encoding="utf-8")
 
+
+def test_the_list_and_the_tree_are_of_those_that_are_drawn() -> None:
+    """Lines of the list, and the head of the tree."""
     shown = block("docs/cli.md", "NAME ").text.splitlines()
-    assert [line for line in shown if line not in [each.rstrip() for each in drawn]] == []
 
-
-def test_the_tree_is_the_head_of_one_that_is_drawn() -> None:
-    """The whole tree is kept as a test too."""
-    assert EXPECTED.startswith(block("docs/cli.md", "cart  shop").text)
+    assert [line for line in shown if line not in [each.rstrip() for each in drawn("list-pipe").splitlines()]] == []
+    assert drawn("get-paused-120").startswith(block("docs/cli.md", "cart  shop").text)
 
 
 def test_the_drain_report_is_the_one_of_such_a_cutover() -> None:
@@ -78,13 +77,8 @@ def test_a_shell_takes_the_completion() -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
     lines = block("docs/cli.md", "source <(").text.splitlines()
 
-    done = subprocess.run(
-        ["bash", "-euc", f"{lines[0]}; complete -p rollouts"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["bash", "-euc", f"{lines[0]}; complete -p rollouts"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     for shell in ("zsh", "fish"):
         assert any(f"rollouts completion {shell}" in line for line in lines)

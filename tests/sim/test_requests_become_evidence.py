@@ -29,8 +29,8 @@ async def a_shop(**canary: str) -> AsyncIterator[SimulatedCluster]:
     async with SimulatedCluster(seed=5, crds=gateway_crds()) as cluster:
         for name, revision, annotations in (("stable", "r1", {}), ("canary", "r2", canary)):
             cluster.apply(service(name))
-            pods = {"image": f"web:{revision}", "revision": revision, "annotations": annotations}
-            cluster.apply(replica_set(name, replicas=1, **pods))
+            image = f"web:{revision}"
+            cluster.apply(replica_set(name, replicas=1, image=image, revision=revision, annotations=annotations))
         await asyncio.sleep(10)
         cluster.prometheus()
         yield cluster

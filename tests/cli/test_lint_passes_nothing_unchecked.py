@@ -81,12 +81,9 @@ def test_weights_that_fall_are_told() -> None:
     ("target", "words"),
     [
         (DEPLOYMENT, f"spec.scaleTargetRef.kind: scales Deployment cart, not the Rollout of that name; {ROLLOUT_KIND}"),
-        (
-            Kind("x.io", "v1", "Rollout", ""),
-            "spec.scaleTargetRef.apiVersion: must be rollouts.dev/v1alpha1, not x.io/v1",
-        ),
+        (Kind("x.io", "v1", "Rollout", ""), "spec.scaleTargetRef.apiVersion: must be rollouts.dev/v1alpha1, not x.io/v1"),
     ],
-)
+)  # fmt: skip
 def test_an_autoscaler_in_the_file_scales_the_rollout(target: Kind, words: str) -> None:
     """An autoscaler that moved over from a Deployment scales what is no longer there."""
     assert problems(cart(), build.autoscaler("cart", target=target)) == [words]

@@ -173,11 +173,8 @@ EXCESS = Excess(
             False,
             "step 3 needs limits.memory 7680Mi; quota team allows 6Gi: 2 pods would wait",
         ),
-        (
-            replace(EXCESS, kind=LimitKind.AUTOSCALER, name="cart"),
-            False,
-            "step 3 has 14 pods; autoscaler cart has maxReplicas 12, which bounds spec.replicas and not these",
-        ),
+        (replace(EXCESS, kind=LimitKind.AUTOSCALER, name="cart"), False,
+         "step 3 has 14 pods; autoscaler cart has maxReplicas 12, which bounds spec.replicas and not these"),
     ],
 )  # fmt: skip
 def test_a_limit_is_told_in_one_line(excess: Excess, several: bool, line: str) -> None:

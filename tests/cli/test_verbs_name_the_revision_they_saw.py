@@ -155,14 +155,11 @@ def test_an_analysis_that_measures_is_skipped_by_its_name_and_says_what_is_lost(
     ("status", "words"),
     [
         (held(), "no analysis that the update waits for measures now"),
-        (
-            held(record("background", "Pending")),
-            "to end the one beside the steps: rollouts analysis terminate cart-run",
-        ),
+        (held(record("background", "Pending")), "to end the one beside the steps: rollouts analysis terminate cart-run"),
         (held(record("step", "Failed", step=1)), "its analysis of step 1 has a verdict, which is Failed"),
         (held(record("step", "Pending", step=1, passed=True), at=2), "no analysis that the update waits for"),
     ],
-)
+)  # fmt: skip
 def test_nothing_is_skipped_that_does_not_measure(status: Manifest, words: str) -> None:
     """A verdict that is there is passed by a promotion that shows it; the analysis beside the steps holds nobody up."""
     planned = refused(promote(status, spec=ANALYSED, skip_analysis=True))
@@ -223,14 +220,10 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
         (verb_plans.plan_resume(seen(DONE, spec={"paused": True})), Exit.BAD, "spec.paused"),
         (verb_plans.plan_pause(seen(DONE, spec={"paused": True})), Exit.OK, "already"),
         (verb_plans.plan_rollback(seen(DONE), to="7"), Exit.BAD, "#1 oldrev, #2 newrev"),
-        (
-            verb_plans.plan_rollback(seen({**DONE, "history": []}), to=None),
-            Exit.BAD,
-            "no revision before newrev is kept",
-        ),
+        (verb_plans.plan_rollback(seen({**DONE, "history": []}), to=None), Exit.BAD, "no revision before newrev is kept"),
         (verb_plans.plan_rollback(seen(DONE), to="newrev"), Exit.OK, "is stable already"),
     ],
-)
+)  # fmt: skip
 def test_a_verb_that_fits_nothing_is_not_written(planned: CommandWrite | Nothing, code: Exit, words: str) -> None:
     """An answer with a reason and the right exit code, instead of an annotation that the controller would have to refuse."""
     assert (refused(planned).code, words in refused(planned).why) == (code, True), planned

@@ -80,37 +80,23 @@ async def test_a_behavior_is_filled(api: Conversation, given: Manifest, filled: 
         ({"scaleTargetRef": {**TARGET, "name": ""}}, ("FieldValueRequired", "spec.scaleTargetRef.name")),
         ({"metrics": [{"type": "Guess"}]}, ("FieldValueNotSupported", "spec.metrics[0].type")),
         ({"metrics": [{"type": "Resource"}]}, ("FieldValueRequired", "spec.metrics[0].resource")),
-        (
-            {"metrics": [container(target={"type": "Utilization", "averageUtilization": 0})]},
-            ("FieldValueInvalid", "spec.metrics[0].containerResource.target.averageUtilization"),
-        ),
-        (
-            {"metrics": [container(target=UTILIZATION, container="")]},
-            ("FieldValueRequired", "spec.metrics[0].containerResource.container"),
-        ),
-        (
-            {"metrics": [container(target={**UTILIZATION, "averageValue": "1"})]},
-            ("FieldValueForbidden", "spec.metrics[0].containerResource.target.averageValue"),
-        ),
-        (
-            {"behavior": {"scaleUp": {"stabilizationWindowSeconds": 3601}}},
-            ("FieldValueInvalid", "spec.behavior.scaleUp.stabilizationWindowSeconds"),
-        ),
-        (
-            {"behavior": {"scaleDown": {"selectPolicy": "Any"}}},
-            ("FieldValueNotSupported", "spec.behavior.scaleDown.selectPolicy"),
-        ),
-        (
-            {"behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 60}]}}},
-            ("FieldValueInvalid", "spec.behavior.scaleDown.policies[0].value"),
-        ),
-        (
-            {"behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}}},
-            ("FieldValueInvalid", "spec.behavior.scaleDown.policies[0].periodSeconds"),
-        ),
+        ({"metrics": [container(target={"type": "Utilization", "averageUtilization": 0})]},
+         ("FieldValueInvalid", "spec.metrics[0].containerResource.target.averageUtilization")),
+        ({"metrics": [container(target=UTILIZATION, container="")]},
+         ("FieldValueRequired", "spec.metrics[0].containerResource.container")),
+        ({"metrics": [container(target={**UTILIZATION, "averageValue": "1"})]},
+         ("FieldValueForbidden", "spec.metrics[0].containerResource.target.averageValue")),
+        ({"behavior": {"scaleUp": {"stabilizationWindowSeconds": 3601}}},
+         ("FieldValueInvalid", "spec.behavior.scaleUp.stabilizationWindowSeconds")),
+        ({"behavior": {"scaleDown": {"selectPolicy": "Any"}}},
+         ("FieldValueNotSupported", "spec.behavior.scaleDown.selectPolicy")),
+        ({"behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 60}]}}},
+         ("FieldValueInvalid", "spec.behavior.scaleDown.policies[0].value")),
+        ({"behavior": {"scaleDown": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}}},
+         ("FieldValueInvalid", "spec.behavior.scaleDown.policies[0].periodSeconds")),
     ],
     ids=lambda value: str(value)[:60],
-)
+)  # fmt: skip
 async def test_an_autoscaler_of_the_wrong_shape_is_refused(
     api: Conversation, spec: Manifest, cause: tuple[str, str]
 ) -> None:

@@ -14,50 +14,24 @@ from tests.contract.conversation import WIDGET, Conversation, config_map, replic
 @pytest.mark.parametrize(
     ("spec", "cause", "message"),
     [
-        (
-            {"replicas": "three"},
-            ("FieldValueTypeInvalid", "spec.replicas"),
-            'Invalid value: "string": spec.replicas in body must be of type integer: "string"',
-        ),
+        ({"replicas": "three"}, ("FieldValueTypeInvalid", "spec.replicas"),
+         'Invalid value: "string": spec.replicas in body must be of type integer: "string"'),
         ({"note": "x"}, ("FieldValueRequired", "spec.replicas"), "Required value"),
-        (
-            {"replicas": 1, "mode": "Medium"},
-            ("FieldValueNotSupported", "spec.mode"),
-            'Unsupported value: "Medium": supported values: "Fast", "Slow"',
-        ),
-        (
-            {"replicas": -1},
-            ("FieldValueInvalid", "spec.replicas"),
-            "Invalid value: -1: spec.replicas in body should be greater than or equal to 0",
-        ),
-        (
-            {"replicas": 101},
-            ("FieldValueInvalid", "spec.replicas"),
-            "Invalid value: 101: spec.replicas in body should be less than or equal to 100",
-        ),
-        (
-            {"replicas": 1, "note": "UPPER"},
-            ("FieldValueInvalid", "spec.note"),
-            "Invalid value: \"UPPER\": spec.note in body should match '^[a-z]*$'",
-        ),
-        (
-            {"replicas": 1, "note": "x" * 21},
-            ("FieldValueTooLong", "spec.note"),
-            "Too long: may not be more than 20 bytes",
-        ),
-        (
-            {"replicas": 1, "steps": [{}] * 4},
-            ("FieldValueTooMany", "spec.steps"),
-            "Too many: 4: must have at most 3 items",
-        ),
-        (
-            {"replicas": 1, "items": [{"name": "x"}, {"name": "x"}]},
-            ("FieldValueDuplicate", "spec.items[1]"),
-            'Duplicate value: {"name":"x"}',
-        ),
+        ({"replicas": 1, "mode": "Medium"}, ("FieldValueNotSupported", "spec.mode"),
+         'Unsupported value: "Medium": supported values: "Fast", "Slow"'),
+        ({"replicas": -1}, ("FieldValueInvalid", "spec.replicas"),
+         "Invalid value: -1: spec.replicas in body should be greater than or equal to 0"),
+        ({"replicas": 101}, ("FieldValueInvalid", "spec.replicas"),
+         "Invalid value: 101: spec.replicas in body should be less than or equal to 100"),
+        ({"replicas": 1, "note": "UPPER"}, ("FieldValueInvalid", "spec.note"),
+         "Invalid value: \"UPPER\": spec.note in body should match '^[a-z]*$'"),
+        ({"replicas": 1, "note": "x" * 21}, ("FieldValueTooLong", "spec.note"), "Too long: may not be more than 20 bytes"),
+        ({"replicas": 1, "steps": [{}] * 4}, ("FieldValueTooMany", "spec.steps"), "Too many: 4: must have at most 3 items"),
+        ({"replicas": 1, "items": [{"name": "x"}, {"name": "x"}]}, ("FieldValueDuplicate", "spec.items[1]"),
+         'Duplicate value: {"name":"x"}'),
         ({"replicas": 1, "items": [{"value": "x"}]}, ("FieldValueRequired", "spec.items[0].name"), "Required value"),
     ],
-)
+)  # fmt: skip
 async def test_a_schema_is_enforced(
     api: Conversation, spec: dict[str, Any], cause: tuple[str, str], message: str
 ) -> None:

@@ -167,18 +167,15 @@ async def test_a_class_never_changes_its_controller(routes: Conversation) -> Non
 @pytest.mark.parametrize(
     ("kind", "spec", "path"),
     [
-        (
-            TRAEFIK_SERVICE,
-            {"weighted": {"services": [{"name": "stable", "port": 80, "weight": 1}]}},
-            "/spec/weighted/services/0/weight",
-        ),
+        (TRAEFIK_SERVICE, {"weighted": {"services": [{"name": "stable", "port": 80, "weight": 1}]}},
+         "/spec/weighted/services/0/weight"),
         (
             HTTP_PROXY,
             {"virtualhost": {"fqdn": "x.io"}, "routes": [{"services": [{"name": "stable", "port": 80, "weight": 1}]}]},
             "/spec/routes/0/services/0/weight",
         ),
     ],
-)
+)  # fmt: skip
 async def test_other_routers_weights_are_patched_in_place(
     routes: Conversation, kind: Kind, spec: Any, path: str
 ) -> None:

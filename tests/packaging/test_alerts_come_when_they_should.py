@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 import yaml
 
-from tests.lab.binaries import LabUnavailable
-from tests.lab.prometheus_history import prometheus_with
+from tests.packaging.scraped import Scraped, scraped
 from tests.packaging.test_the_chart_can_be_adapted import ALERTS
 
 LENGTH_S = 1_200
-STEP_S = 15
 RULES: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]
 
 # What a controller tells: the series, and its value as (at the start, growth a second). A release is told by its namespace.
@@ -46,42 +40,26 @@ def _of_release(series: str, release: str) -> str:
     return f'{name}{{exported_job="JOB",namespace="{release}",{labels}'
 
 
-def _exposition(now_s: float) -> str:
-    samples = [
-        f"{_of_release(series, release)} {start + grows * at_s:g} {int((now_s - LENGTH_S + at_s) * 1000)}\n"
-        for release, told in (("ill", ILL), ("well", WELL))
-        for series, (start, grows) in told.items()
-        for at_s in range(0, LENGTH_S + 1, STEP_S)
-    ]
-    return "".join([*samples, f"last_sample 1 {int(now_s * 1000)}\n"])
-
-
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, float]]:
-    """The URL of a Prometheus that has scraped both releases, and the time of the last sample."""
-    now_s = time.time()
-    try:
-        with prometheus_with(_exposition(now_s), tmp_path_factory.mktemp("prometheus"), last="last_sample") as url:
-            yield url, now_s
-    except LabUnavailable as reason:
-        pytest.skip(f"no real Prometheus: {reason}")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    """It has scraped both releases."""
+    series = (
+        (_of_release(each, release), start, grows)
+        for release, told in (("ill", ILL), ("well", WELL))
+        for each, (start, grows) in told.items()
+    )
+    with scraped(tmp_path_factory.mktemp("prometheus"), series, length_s=LENGTH_S) as found:
+        yield found
 
 
-def _raised(prometheus: tuple[str, float], expression: str, release: str) -> list[dict[str, str]]:
+def _raised(prometheus: Scraped, expression: str, release: str) -> list[dict[str, str]]:
     """The labels of what the expression finds; the history's job is `exported_job`, as a scrape gives its own."""
-    url, now_s = prometheus
     query = expression.replace('job="JOB"', 'exported_job="JOB"').replace("NAMESPACE", release)
-    asked = f"{url}/api/v1/query?{urlencode({'query': query, 'time': now_s})}"
-    with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310 - the loopback
-        body = json.load(answer)
-    assert body["status"] == "success"
-    return [each["metric"] for each in body["data"]["result"]]
+    return [each["metric"] for each in prometheus.found(query)]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
-def test_an_alert_is_raised_by_what_it_tells_of_and_by_nothing_else(
-    prometheus: tuple[str, float], rule: dict[str, Any]
-) -> None:
+def test_an_alert_is_raised_by_what_it_tells_of_and_by_nothing_else(prometheus: Scraped, rule: dict[str, Any]) -> None:
     """One that never comes is worse than none; one that comes on a healthy cluster is switched off."""
     raised = _raised(prometheus, rule["expr"], "ill")
 

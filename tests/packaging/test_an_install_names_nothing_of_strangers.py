@@ -95,12 +95,9 @@ def test_without_a_builder_it_is_said_what_is_missing(programs: Path) -> None:
     ("image", "told"),
     [
         ("localhost/rollouts:1", "kind load image-archive"),
-        (
-            "registry.example:5000/team/rollouts:1",
-            "--set image.repository=registry.example:5000/team/rollouts,image.tag=1",
-        ),
+        ("registry.example:5000/team/rollouts:1", "--set image.repository=registry.example:5000/team/rollouts,image.tag=1"),
     ],
-)
+)  # fmt: skip
 def test_the_first_builder_that_answers_builds_it_and_the_next_command_is_told(
     programs: Path, tmp_path: Path, image: str, told: str
 ) -> None:

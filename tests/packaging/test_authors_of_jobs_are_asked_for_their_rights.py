@@ -6,7 +6,7 @@ The controller makes the Job, with its own right. Without the policy a role that
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ import httpx
 import pytest
 
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
+from tests.build import manifest
 from tests.lab.chart import CONTROLLER_USER, RBAC_GROUP, as_user, render
 from tests.lab.control_plane import ControlPlane
+from tests.packaging.rendered import named
 
 pytestmark = pytest.mark.controlplane
 
@@ -29,13 +31,7 @@ TEMPLATES = ["analysistemplates", "clusteranalysistemplates", "analysisruns"]
 
 def templates(kind: Kind, provider: dict[str, Any]) -> dict[str, Any]:
     """One with one metric."""
-    metric = {"name": "check", "interval": "10m", "provider": provider}
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {"name": "check"},
-        "spec": {"metrics": [metric]},
-    }
+    return manifest(kind, "check", spec={"metrics": [{"name": "check", "interval": "10m", "provider": provider}]})
 
 
 def _granted(user: str, rules: list[dict[str, Any]], namespace: str) -> list[dict[str, Any]]:
@@ -49,30 +45,31 @@ def _granted(user: str, rules: list[dict[str, Any]], namespace: str) -> list[dic
 
 
 @pytest.fixture
-def home(control_plane: ControlPlane, controller_kubeconfig: Path, namespace: str) -> Iterator[str]:
+def home(control_plane: ControlPlane, controller_kubeconfig: Path, namespace: str) -> str:
     """A namespace with the policy, in which the author may write templates, and the deployer Jobs too."""
     rendered = render(
         Path(control_plane.programs, "helm"),
         *("--set", f"analysis.jobs.enabled=true,watchNamespaces={{{namespace}}},fullnameOverride={namespace}"),
         *("--set", "serviceAccount.name=rollouts"),
     )
-    policy = [one for one in rendered if one["metadata"]["name"].endswith(".job-authors")]
+    policy = named(rendered, ".job-authors")
     assert len(policy) == 2
     writes = {"apiGroups": ["rollouts.dev"], "resources": TEMPLATES, "verbs": ["create", "patch"]}
     makes = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
-    grants = [
-        *_granted(AUTHOR, [writes], namespace),
-        *_granted(DEPLOYER, [writes, makes], namespace),
-    ]
+    grants = [*_granted(AUTHOR, [writes], namespace), *_granted(DEPLOYER, [writes, makes], namespace)]
     control_plane.apply(*policy, *grants)
+    refused = "may not create jobs.batch"
+    _wait(lambda: refused in made(control_plane, AUTHOR, namespace, ANALYSIS_TEMPLATE, A_JOB).text)
+    _wait(lambda: made(control_plane, DEPLOYER, namespace, ANALYSIS_TEMPLATE, NO_JOB).is_success)
+    return namespace
+
+
+def _wait(holds: Callable[[], bool]) -> None:
+    """Until a policy or a right has its effect, of which nothing tells."""
     deadline = time.monotonic() + ASKED_WITHIN_S
-    while "may not create jobs.batch" not in made(control_plane, AUTHOR, namespace, ANALYSIS_TEMPLATE, A_JOB).text:
-        assert time.monotonic() < deadline, "the policy has no effect"
+    while not holds():
+        assert time.monotonic() < deadline, "it has no effect"
         time.sleep(0.1)
-    while not made(control_plane, DEPLOYER, namespace, ANALYSIS_TEMPLATE, NO_JOB).is_success:
-        assert time.monotonic() < deadline, "the right has no effect"
-        time.sleep(0.1)
-    yield namespace
 
 
 def made(plane: ControlPlane, user: str, namespace: str, kind: Kind, provider: dict[str, Any]) -> httpx.Response:
@@ -90,12 +87,8 @@ def test_a_job_is_for_those_who_may_create_jobs(control_plane: ControlPlane, hom
         for what, provider in (("a Job", A_JOB), ("no Job", NO_JOB))
     }
 
-    assert answers == {
-        (AUTHOR, "a Job"): 403,
-        (AUTHOR, "no Job"): 201,
-        (DEPLOYER, "a Job"): 201,
-        (DEPLOYER, "no Job"): 201,
-    }
+    assert answers.pop((AUTHOR, "a Job")) == 403
+    assert set(answers.values()) == {201}
 
 
 def test_a_job_cannot_be_slipped_in_later(control_plane: ControlPlane, home: str) -> None:
@@ -136,10 +129,7 @@ def test_a_template_of_the_cluster_needs_the_right_in_all_namespaces(control_pla
         "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": DEPLOYER}],
     }
     control_plane.apply(role, {name: part for name, part in binding.items() if name != "rules"})
-    deadline = time.monotonic() + ASKED_WITHIN_S
-    while not made(control_plane, DEPLOYER, "", CLUSTER_ANALYSIS_TEMPLATE, NO_JOB).is_success:
-        assert time.monotonic() < deadline, "the right has no effect"
-        time.sleep(0.1)
+    _wait(lambda: made(control_plane, DEPLOYER, "", CLUSTER_ANALYSIS_TEMPLATE, NO_JOB).is_success)
 
     answer = made(control_plane, DEPLOYER, "", CLUSTER_ANALYSIS_TEMPLATE, A_JOB)
 
@@ -147,16 +137,9 @@ def test_a_template_of_the_cluster_needs_the_right_in_all_namespaces(control_pla
     assert f"{DEPLOYER} may not create jobs.batch in all namespaces" in answer.text
 
 
-def test_without_jobs_there_is_no_such_policy(lab_programs: Path) -> None:
+def test_without_jobs_there_is_no_such_policy(helm: Path) -> None:
     """And with them an administrator may do without."""
-    helm = lab_programs / "helm"
-    on, off, default = (
-        [one for one in render(helm, *words) if one["metadata"]["name"].endswith(".job-authors")]
-        for words in (
-            ("--set", "analysis.jobs.enabled=true"),
-            ("--set", "analysis.jobs.enabled=true,admission.jobAuthors=false"),
-            (),
-        )
-    )
+    on, off = (f"analysis.jobs.enabled=true,admission.jobAuthors={each}" for each in ("true", "false"))
 
-    assert (len(on), off, default) == (2, [], [])
+    assert len(named(render(helm, "--set", on), ".job-authors")) == 2
+    assert named(render(helm, "--set", off), ".job-authors") == named(render(helm), ".job-authors") == []

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from typing import NamedTuple
 
 import pytest
 
-from tests.lab.binaries import LabUnavailable
-from tests.lab.prometheus_history import prometheus_with
 from tests.packaging.built_in_templates import query_of
+from tests.packaging.scraped import Scraped, scraped
 
-LENGTH_S, STEP_S = 240, 15
+LENGTH_S = 240
 RECORDED = Path(__file__).parents[1] / "probes" / "recorded"
 ARGUMENTS = {"route": "web", "ingress": "web", "canary-service": "web-canary"}
 P95_MS = 487.5
 """Of answers that all took between a quarter and half a second, as `histogram_quantile` takes them to be spread."""
-
-Series = tuple[str, float]
-"""A series as the exposition has it, and how much it grows in a second."""
 
 
 class Told(NamedTuple):
@@ -105,47 +98,31 @@ NAMESPACES = {
 """Requests a second that are answered well, and with 500."""
 
 
-def _series() -> Iterator[Series]:
+def _series() -> Iterator[tuple[str, float, float]]:
     """A code that was never answered has no series."""
     for number, (_, told_in) in enumerate(PRODUCTS.values()):
         for kind, sides in NAMESPACES.items():
             for side, (good, bad) in sides.items():
                 told = told_in(f"{kind}{number}", side)
-                yield from ((told.requests % code, each) for code, each in ((told.good, good), (told.bad, bad)) if each)
+                yield from (
+                    (told.requests % code, 0.0, each) for code, each in ((told.good, good), (told.bad, bad)) if each
+                )
                 if side == "canary" and good + bad:
                     for limit_ms, grows in ((0, 0.0), (250, 0.0), (500, good + bad)):
-                        yield told.durations % f"{limit_ms / told.unit_ms:g}", grows
-                    yield told.durations % "+Inf", good + bad
-
-
-def _exposition(now_s: float) -> str:
-    samples = [
-        f"{series} {grows * at_s:g} {int((now_s - LENGTH_S + at_s) * 1000)}\n"
-        for series, grows in _series()
-        for at_s in range(0, LENGTH_S + 1, STEP_S)
-    ]
-    return "".join([*samples, f"last_sample 1 {int(now_s * 1000)}\n"])
+                        yield told.durations % f"{limit_ms / told.unit_ms:g}", 0.0, grows
+                    yield told.durations % "+Inf", 0.0, good + bad
 
 
 @pytest.fixture(scope="module")
-def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, float]]:
-    """The URL of a Prometheus that has scraped them all, and the time of the last sample."""
-    now_s = time.time()
-    try:
-        with prometheus_with(_exposition(now_s), tmp_path_factory.mktemp("prometheus"), last="last_sample") as url:
-            yield url, now_s
-    except LabUnavailable as reason:
-        pytest.skip(f"no real Prometheus: {reason}")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    """It has scraped them all."""
+    with scraped(tmp_path_factory.mktemp("prometheus"), _series(), length_s=LENGTH_S) as found:
+        yield found
 
 
-def _value(answered: tuple[str, float], query: str) -> float | None:
+def _value(prometheus: Scraped, query: str) -> float | None:
     """The one number of a query; None for none, or one that is not a number."""
-    url, now_s = answered
-    asked = f"{url}/api/v1/query?{urlencode({'query': query, 'time': now_s})}"
-    with urllib.request.urlopen(asked, timeout=10) as answer:  # noqa: S310 - the loopback
-        body: Mapping[str, Any] = json.load(answer)
-    assert body["status"] == "success"
-    values = [each["value"][1] for each in body["data"]["result"]]
+    values = [each["value"][1] for each in prometheus.found(query)]
     assert len(values) <= 1
     return float(values[0]) if values and values[0] != "NaN" else None
 
@@ -155,7 +132,7 @@ def _value(answered: tuple[str, float], query: str) -> float | None:
 )
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_template_measures_the_canary_alone(
-    answered: tuple[str, float], name: str, kind: str, rate: float | None, latency: float | None
+    prometheus: Scraped, name: str, kind: str, rate: float | None, latency: float | None
 ) -> None:
     """One that answers nothing but errors has no series of successes: its rate is 0, not unknown. Unasked it is unknown.
 
@@ -164,8 +141,8 @@ def test_a_template_measures_the_canary_alone(
     arguments = {**ARGUMENTS, "namespace": f"{kind}{list(PRODUCTS).index(name)}"}
     product = PRODUCTS[name][0]
 
-    found_rate = _value(answered, query_of(f"rollouts-success-rate-{product}", arguments))
-    found_latency = _value(answered, query_of(f"rollouts-latency-{product}", arguments))
+    found_rate = _value(prometheus, query_of(f"rollouts-success-rate-{product}", arguments))
+    found_latency = _value(prometheus, query_of(f"rollouts-latency-{product}", arguments))
 
     assert found_rate == (rate if rate is None else pytest.approx(rate, abs=1e-6))
     assert found_latency == (latency if latency is None else pytest.approx(latency))

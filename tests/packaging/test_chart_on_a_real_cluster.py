@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +19,7 @@ from rollouts.traffic.registry import registry
 from tests.lab.chart import CONTROLLER_USER, RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
 from tests.packaging.built_in_templates import TEMPLATES
+from tests.packaging.rendered import container, only, rules
 
 pytestmark = pytest.mark.controlplane
 
@@ -105,20 +105,10 @@ IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", 
 
 
 @pytest.fixture
-def helm(lab_programs: Path) -> Path:
-    """Helm 3, built from its Go module."""
-    return lab_programs / "helm"
-
-
-@pytest.fixture
 def restricted_namespace(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
     """A namespace whose pods must meet the strictest Pod Security Standard."""
     control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     yield namespace
-
-
-def _rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [rule for one in documents if one["kind"] in {"Role", "ClusterRole"} for rule in one["rules"]]
 
 
 def _granted(plane: ControlPlane, kubeconfig: Path, namespace: str) -> dict[tuple[str, str], set[str]]:
@@ -128,9 +118,8 @@ def _granted(plane: ControlPlane, kubeconfig: Path, namespace: str) -> dict[tupl
         "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": namespace},
     }
-    answer = plane.kubectl(
-        "create", "--validate=false", "-f", "-", "-o", "json", input=json.dumps(review), kubeconfig=kubeconfig
-    )
+    words = ("create", "--validate=false", "-f", "-", "-o", "json")
+    answer = plane.kubectl(*words, input=json.dumps(review), kubeconfig=kubeconfig)
     granted: dict[tuple[str, str], set[str]] = {}
     for rule in json.loads(answer.stdout)["status"]["resourceRules"]:
         for group in rule["apiGroups"]:
@@ -167,7 +156,7 @@ def test_the_api_server_accepts_every_object(
 @pytest.mark.parametrize("arguments", VARIANTS.values(), ids=VARIANTS)
 def test_no_rule_grants_everything_or_any_secret(helm: Path, arguments: list[str]) -> None:
     """A controller that can be read out through its token must not be a way to the cluster's Secrets."""
-    for rule in _rules(render(helm, *arguments)):
+    for rule in rules(render(helm, *arguments)):
         words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
         if rule.get("resourceNames") == ["prom", "other"]:
             # What the administrator names for MetricProviders, and nothing else.
@@ -179,12 +168,12 @@ def test_no_rule_grants_everything_or_any_secret(helm: Path, arguments: list[str
 def test_metrics_of_analyses_open_only_what_is_named(helm: Path) -> None:
     """Credentials and Jobs need a value of the chart each; without one the controller has neither a right nor a flag for them."""
     closed, opened = (render(helm, *VARIANTS[each]) for each in ("defaults", "metrics of analyses"))
-    flags = {each: _arguments(documents) for each, documents in (("closed", closed), ("opened", opened))}
+    flags = {each: container(documents)["args"] for each, documents in (("closed", closed), ("opened", opened))}
 
-    assert [rule for rule in _rules(closed) if {"secrets", "jobs"} & {*rule["resources"]}] == []
+    assert [rule for rule in rules(closed) if {"secrets", "jobs"} & {*rule["resources"]}] == []
     adapted = {
         group: (rule["resources"], rule["verbs"])
-        for rule in _rules(opened)
+        for rule in rules(opened)
         for group in rule["apiGroups"]
         if group.endswith(".metrics.k8s.io")
     }
@@ -192,18 +181,12 @@ def test_metrics_of_analyses_open_only_what_is_named(helm: Path) -> None:
         "custom.metrics.k8s.io": (["pods/http_requests", "ingresses.networking.k8s.io/hits"], ["get"]),
         "external.metrics.k8s.io": (["s0-queue"], ["get", "list"]),
     }
-    assert not any("custom.metrics" in str(rule) or "external.metrics" in str(rule) for rule in _rules(closed))
-    assert [rule["verbs"] for rule in _rules(opened) if "jobs" in rule["resources"]] == [["get", "create", "delete"]]
-    assert [each for each in flags["closed"] if "metrics-" in each or "tenant" in each or "job" in each] == [
-        "--metrics-address=:8080"
-    ]
-    for flag in (
-        "--job-metrics",
-        "--tenant-metrics=*.example",
-        "--tenant-metrics-http",
-        "--metrics-ca=/etc/rollouts/metrics-ca/ca.crt",
-    ):
-        assert flag in flags["opened"]
+    assert not any("custom.metrics" in str(rule) or "external.metrics" in str(rule) for rule in rules(closed))
+    assert [rule["verbs"] for rule in rules(opened) if "jobs" in rule["resources"]] == [["get", "create", "delete"]]
+    about = ("metrics-", "tenant", "job")
+    assert [each for each in flags["closed"] if any(word in each for word in about)] == ["--metrics-address=:8080"]
+    more = {"--job-metrics", "--tenant-metrics=*.example", "--tenant-metrics-http"}
+    assert more | {"--metrics-ca=/etc/rollouts/metrics-ca/ca.crt"} <= set(flags["opened"])
     assert _settings(flags["opened"][1:]).metrics.jobs
 
 
@@ -218,17 +201,11 @@ def test_templates_of_analyses_come_where_the_controller_may_read_them(helm: Pat
     }
 
     assert found == {"defaults": found["defaults"], "some namespaces": {}, "switched off": {}}
-    assert _rules(variants["defaults"]) == _rules(variants["switched off"])
+    assert rules(variants["defaults"]) == rules(variants["switched off"])
     assert set(found["defaults"]) == set(TEMPLATES)
     for name, one in found["defaults"].items():
         assert one["metadata"].pop("labels")["app.kubernetes.io/managed-by"] == "Helm"
         assert one == TEMPLATES[name]
-
-
-def _arguments(documents: list[dict[str, Any]]) -> list[str]:
-    (deployment,) = [each for each in documents if each["kind"] == "Deployment"]
-    arguments: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    return arguments
 
 
 def test_the_controller_may_do_exactly_what_the_table_says(
@@ -247,8 +224,8 @@ def test_each_router_may_change_its_own_routes_and_no_other(helm: Path, router: 
     versions = module.KINDS.values() if isinstance(module.KINDS, Mapping) else (module.KINDS,)
     kinds = {(kind.group, kind.plural) for each in versions for kind in each}
 
-    with_it = _rules(render(helm, "--set", f"routers={{{router}}}"))
-    without = _rules(render(helm, "--set-json", "routers=[]"))
+    with_it = rules(render(helm, "--set", f"routers={{{router}}}"))
+    without = rules(render(helm, "--set-json", "routers=[]"))
 
     more = [rule for rule in with_it if rule not in without and "patch" in rule["verbs"]]
     assert {(group, plural) for rule in more for group in rule["apiGroups"] for plural in rule["resources"]} == kinds
@@ -276,7 +253,7 @@ def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(h
 def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_them(helm: Path) -> None:
     """Whoever may write a Rollout could else take a host name through the controller."""
     creates = [
-        {group for rule in _rules(documents) if "create" in rule["verbs"] for group in rule["apiGroups"]}
+        {group for rule in rules(documents) if "create" in rule["verbs"] for group in rule["apiGroups"]}
         for documents in (
             render(helm, "--set-json", 'routers=["gatewayAPI","traefik"]', *more)
             for more in ([], VARIANTS["routes of our own"])
@@ -290,16 +267,15 @@ def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_the
 def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments: list[str]) -> None:
     """Otherwise it would find a fault that no value of the chart repairs; and of the rights that matter most it misses none."""
     documents = render(helm, *arguments)
-    (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
     granted = {
         (group, resource, verb)
-        for rule in _rules(documents)
+        for rule in rules(documents)
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
 
-    asked = {(right.group, right.resource, right.verb) for right in needed(Installed(deployment))}
+    asked = {(right.group, right.resource, right.verb) for right in needed(Installed(only(documents, "Deployment")))}
 
     assert asked <= granted
     writes = {each for each in granted if each[2] in {"patch", "create"} and each[0] in {"rollouts.dev", "apps", ""}}
@@ -314,9 +290,9 @@ def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments
 
 def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path) -> None:
     """In the same namespace other controllers have theirs: to change one of those is to make two of them lead."""
-    rules = [rule for rule in _rules(render(helm)) if "leases" in rule["resources"]]
-    unnamed = {verb for rule in rules if not rule.get("resourceNames") for verb in rule["verbs"]}
-    named = {verb for rule in rules if rule.get("resourceNames") == [DEFAULT_LEASE_NAME] for verb in rule["verbs"]}
+    leases = [rule for rule in rules(render(helm)) if "leases" in rule["resources"]]
+    unnamed = {verb for rule in leases if not rule.get("resourceNames") for verb in rule["verbs"]}
+    named = {verb for rule in leases if rule.get("resourceNames") == [DEFAULT_LEASE_NAME] for verb in rule["verbs"]}
 
     assert unnamed == {"create"}  # its path has no name
     assert named == {"get", "update"}
@@ -325,7 +301,7 @@ def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path) -> None:
 def test_pods_are_changed_only_where_the_administrator_lets_their_metadata_follow_their_role(helm: Path) -> None:
     """The labels of any pod decide which Services and NetworkPolicies it is behind; without canaryMetadata nobody needs that."""
     verbs = [
-        {verb for rule in _rules(render(helm, *more)) if "pods" in rule["resources"] for verb in rule["verbs"]}
+        {verb for rule in rules(render(helm, *more)) if "pods" in rule["resources"] for verb in rule["verbs"]}
         for more in ([], ["--set", "podMetadata=false"])
     ]
 
@@ -335,18 +311,18 @@ def test_pods_are_changed_only_where_the_administrator_lets_their_metadata_follo
 def test_without_versions_of_configmaps_it_may_read_four_objects_of_kube_system(helm: Path) -> None:
     """By name: the ConfigMaps of kube-system hold more than proxy modes. A mode that is named by hand asks for nothing there."""
     off = ("--set", "configVersioning=false")
-    rules = _rules(render(helm, *off))
-    asked = [rule for rule in rules if rule["resources"] != ["leases"]]
+    found = rules(render(helm, *off))
+    asked = [rule for rule in found if rule["resources"] != ["leases"]]
     by_name = {name for rule in asked for name in rule.get("resourceNames", [])}
     unnamed = [
-        rule for rule in rules if {"configmaps", "daemonsets"} & {*rule["resources"]} and "resourceNames" not in rule
+        rule for rule in found if {"configmaps", "daemonsets"} & {*rule["resources"]} and "resourceNames" not in rule
     ]
 
     assert by_name == {"kube-proxy", "kube-proxy-config", "cilium-config"}
     assert unnamed == []
     declared = render(helm, *off, "--set", "proxyMode=nftables")
     assert {one["metadata"].get("namespace") for one in declared} <= {None, RELEASE_NAMESPACE}
-    assert not any("nodes" in rule["resources"] for rule in _rules(declared))
+    assert not any("nodes" in rule["resources"] for rule in rules(declared))
 
 
 def test_with_named_namespaces_it_may_do_nothing_elsewhere(
@@ -379,7 +355,7 @@ def test_no_role_of_users_writes_a_status(helm: Path) -> None:
     users = [one for one in roles if any("aggregate-to" in label for label in one["metadata"]["labels"])]
 
     assert {one["metadata"]["name"] for one in users} == {"rollouts-view", "rollouts-edit"}
-    for rule in _rules(users):
+    for rule in rules(users):
         of_status = [each for each in rule["resources"] if each.endswith("/status") or "*" in each]
         assert not of_status or set(rule["verbs"]) <= {"get", "list", "watch"}, rule
 
@@ -437,25 +413,18 @@ def test_each_kind_that_the_controller_may_write_has_a_fence(helm: Path, argumen
 
 def test_the_controller_understands_the_flags_that_the_deployment_passes(helm: Path) -> None:
     """A chart and a program of one version that do not fit would crash-loop on the first install."""
-    documents = render(helm, "--set", "watchNamespaces={shop}")
-    documents += render(helm, "--set", "leaderElection=false,replicas=1")
-    documents += render(helm, "--set", "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090")
-    documents += render(
-        helm,
-        "--set",
+    variants = (
+        "watchNamespaces={shop}",
+        "leaderElection=false,replicas=1",
+        "dataPlanes[0]=edge/public=envoy:http://a:1,prometheusUrl=http://p:9090",
         "dataPlanes[0]=istio=prometheus:istio,settleTimes[0]=alb=120,dataPlaneCa.secret=ca",
     )
-    deployments = [one for one in documents if one["kind"] == "Deployment"]
-    arguments = [word for one in deployments for word in one["spec"]["template"]["spec"]["containers"][0]["args"]]
+    arguments = [word for values in variants for word in container(render(helm, "--set", values))["args"]]
     flags = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    command = [sys.executable, "-m", "rollouts", "controller", "--help"]
+    environment = {"COLUMNS": "250", "TERM": "dumb"}
 
-    help_text = subprocess.run(
-        [sys.executable, "-m", "rollouts", "controller", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"COLUMNS": "250", "TERM": "dumb"},
-    ).stdout
+    help_text = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
     assert flags >= {"--namespace", "--leader-elect", "--no-leader-elect", "--metrics-address", "--health-address"}
     assert flags >= {"--data-plane", "--prometheus-url", "--data-plane-ca", "--settle-time"}
@@ -466,11 +435,10 @@ def test_who_steers_an_alb_may_read_which_target_groups_aws_is_asked_about(helm:
     """Nothing of it is changed; and the flag itself is one that the chart lets through."""
     asked = ("--set", "routers={alb}", "--set", "dataPlanes[0]=alb=aws:eu-west-1")
     documents = render(helm, *asked)
-    found = [rule for rule in _rules(documents) if "elbv2.k8s.aws" in rule["apiGroups"]]
-    (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
+    found = [rule for rule in rules(documents) if "elbv2.k8s.aws" in rule["apiGroups"]]
 
     assert [(rule["resources"], rule["verbs"]) for rule in found] == [(["targetgroupbindings"], ["get", "list"])]
-    assert "--data-plane=alb=aws:eu-west-1" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--data-plane=alb=aws:eu-west-1" in container(documents)["args"]
 
 
 def test_a_misspelt_value_is_refused(helm: Path) -> None:

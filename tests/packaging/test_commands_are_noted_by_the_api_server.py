@@ -11,9 +11,11 @@ import httpx
 import pytest
 
 from rollouts.objects import ROLLOUT
+from tests import build
 from tests.lab import supervisor
 from tests.lab.chart import as_user, install_crds, render
 from tests.lab.control_plane import ControlPlane
+from tests.packaging.rendered import container, named
 from tests.packaging.test_chart_on_a_real_cluster import VARIANTS
 
 pytestmark = pytest.mark.controlplane
@@ -22,7 +24,6 @@ NOTED_WITHIN_S = 30
 ALICE, BOB = "alice@example.com", "bob"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
-TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "web:1"}]}}
 KINDS = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
 
 
@@ -36,17 +37,9 @@ class Commands:
 
     def manifest(self, annotations: Mapping[str, str]) -> dict[str, Any]:
         """The whole Rollout."""
-        return {
-            "apiVersion": ROLLOUT.api_version,
-            "kind": ROLLOUT.kind,
-            "metadata": {"name": self._name, "annotations": _named(annotations)},
-            "spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": {"app": "web"}},
-                "template": TEMPLATE,
-                "strategy": {"canary": {"steps": [{"setWeight": 50}]}},
-            },
-        }
+        strategy = {"canary": {"steps": [{"setWeight": 50}]}}
+        metadata = {"name": self._name, "annotations": _named(annotations)}
+        return build.rollout(strategy, "web", metadata=metadata, replicas=0)
 
     def create(self, user: str, **annotations: str) -> dict[str, str]:
         """Makes it as that user; returns the annotations that it has then."""
@@ -185,10 +178,8 @@ def test_a_name_is_bounded(commands: Commands) -> None:
 def test_where_the_note_fails_no_other_name_passes(lab_programs: Path, tmp_path: Path) -> None:
     """The policy that writes notes may be skipped. A second one lets only true ones pass, and stops no command."""
     rendered = render(lab_programs / "helm")
-    guard = [
-        one for one in rendered if one["metadata"]["name"].endswith(".command-notes") and "Validating" in one["kind"]
-    ]
-    crds = [one for one in rendered if one["metadata"]["name"] == "rollouts.rollouts.dev"]
+    guard = [one for one in named(rendered, ".command-notes") if "Validating" in one["kind"]]
+    crds = named(rendered, "rollouts.rollouts.dev")
     with supervisor.own(tmp_path) as plane:
         install_crds(plane, *crds)
         plane.apply(*guard)
@@ -218,9 +209,8 @@ def test_the_flag_comes_with_the_policies(control_plane: ControlPlane) -> None:
         "an older server": render(helm, *older, served=()),
         "some namespaces": render(helm, *VARIANTS["some namespaces"]),
     }.items():
-        (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
-        flag = "--command-notes" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-        policies = [one for one in documents if one["metadata"]["name"].endswith(".command-notes")]
+        flag = "--command-notes" in container(documents)["args"]
+        policies = named(documents, ".command-notes")
         found[name] = (flag, sorted({one["kind"] for one in policies if one["kind"] in KINDS}))
         if name == "some namespaces":
             where = [one["spec"]["matchResources"]["namespaceSelector"] for one in policies if "Binding" in one["kind"]]

@@ -7,32 +7,16 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from rollouts.telemetry import Telemetry
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, render
+from tests.packaging.rendered import container, only
 
 ALERTS = CHART / "files" / "alerts.yaml"
 DASHBOARD = CHART / "files" / "dashboard.json"
-
-
-@pytest.fixture
-def helm(lab_programs: Path) -> Path:
-    """Helm 3, built from its Go module."""
-    return lab_programs / "helm"
-
-
-def _one(documents: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    (found,) = [one for one in documents if one["kind"] == kind]
-    return found
-
-
-def _container(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    container: dict[str, Any] = _one(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
-    return container
 
 
 def test_all_names_begin_with_the_name_that_was_chosen(helm: Path) -> None:
@@ -41,20 +25,20 @@ def test_all_names_begin_with_the_name_that_was_chosen(helm: Path) -> None:
     named = [one for one in documents if one["kind"] not in {"CustomResourceDefinition", "ClusterAnalysisTemplate"}]
 
     assert {re.split("[-.]", one["metadata"]["name"])[0] for one in named} == {"delivery"}
-    assert _one(documents, "ClusterRoleBinding")["roleRef"]["name"] == "delivery"
+    assert only(documents, "ClusterRoleBinding")["roleRef"]["name"] == "delivery"
 
 
 def test_the_kubelet_asks_a_port_that_no_pod_may_reach(helm: Path) -> None:
     """The NetworkPolicy is on by default and opens the metrics alone; a node always reaches its own pods."""
     documents = render(helm)
-    container = _container(documents)
-    policy = _one(documents, "NetworkPolicy")["spec"]
+    of_controller = container(documents)
+    policy = only(documents, "NetworkPolicy")["spec"]
 
-    probes = {container[f"{each}Probe"]["httpGet"]["port"] for each in ("liveness", "readiness", "startup")}
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    probes = {of_controller[f"{each}Probe"]["httpGet"]["port"] for each in ("liveness", "readiness", "startup")}
+    ports = {each["name"]: each["containerPort"] for each in of_controller["ports"]}
     assert probes == {"health"}
-    assert f"--health-address=:{ports['health']}" in container["args"]
-    assert f"--metrics-address=:{ports['metrics']}" in container["args"]
+    assert f"--health-address=:{ports['health']}" in of_controller["args"]
+    assert f"--metrics-address=:{ports['metrics']}" in of_controller["args"]
     assert policy["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]
     assert policy["policyTypes"] == ["Ingress"]
 
@@ -63,7 +47,7 @@ def test_metrics_can_be_opened_for_prometheus_alone(helm: Path) -> None:
     """They name every Rollout by namespace, and need no credentials."""
     chosen = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring"
 
-    policy = _one(render(helm, "--set", chosen), "NetworkPolicy")["spec"]
+    policy = only(render(helm, "--set", chosen), "NetworkPolicy")["spec"]
 
     assert policy["ingress"][0]["from"] == [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
 
@@ -72,13 +56,13 @@ def test_who_is_asked_can_be_limited_to_what_was_named(helm: Path) -> None:
     """Off by default: no chart knows the API server's address. With rules, they and names are all that is left."""
     rule = {"to": [{"ipBlock": {"cidr": "10.0.0.10/32"}}], "ports": [{"port": 6443, "protocol": "TCP"}]}
 
-    policy = _one(render(helm, "--set-json", f"networkPolicy.egress={json.dumps([rule])}"), "NetworkPolicy")["spec"]
+    policy = only(render(helm, "--set-json", f"networkPolicy.egress={json.dumps([rule])}"), "NetworkPolicy")["spec"]
 
     names, *others = policy["egress"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
     assert others == [rule]
-    assert "egress" not in _one(render(helm), "NetworkPolicy")["spec"]
+    assert "egress" not in only(render(helm), "NetworkPolicy")["spec"]
 
 
 def _notes(helm: Path, home: Path, *arguments: str) -> str:
@@ -88,14 +72,14 @@ def _notes(helm: Path, home: Path, *arguments: str) -> str:
     lines = (chart / "templates" / "NOTES.txt").read_text().splitlines()
     (chart / "templates" / "notes.yaml").write_text("\n".join(["text: |", *(f"  {line}" for line in lines)]))
     words = ["template", RELEASE, str(chart), "--namespace", RELEASE_NAMESPACE, "--show-only", "templates/notes.yaml"]
-    done = subprocess.run(
-        [str(helm), *words, *arguments],
-        env={"HOME": str(home), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = _template(helm, home, *words, *arguments)
+    assert done.returncode == 0, done.stderr
     return str(yaml.safe_load(done.stdout)["text"])
+
+
+def _template(helm: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+    return subprocess.run([str(helm), *words], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_notes_end_in_commands_of_getting_started(helm: Path, tmp_path: Path) -> None:
@@ -141,10 +125,10 @@ def test_environment_and_volumes_are_added_to_the_charts_own(helm: Path, tmp_pat
 
     documents = render(helm, "--values", str(tmp_path / "values.yaml"))
 
-    pod = _one(documents, "Deployment")["spec"]["template"]["spec"]
-    assert _container(documents)["env"] == chosen["env"]
+    pod = only(documents, "Deployment")["spec"]["template"]["spec"]
+    assert container(documents)["env"] == chosen["env"]
     assert [each["name"] for each in pod["volumes"]] == ["credentials-prom", "more"]
-    assert [each["name"] for each in _container(documents)["volumeMounts"]] == ["credentials-prom", "more"]
+    assert [each["name"] for each in container(documents)["volumeMounts"]] == ["credentials-prom", "more"]
 
 
 @pytest.mark.parametrize(("keep", "policy"), [("true", "keep"), ("false", None)])
@@ -162,11 +146,11 @@ def test_crds_are_kept_by_default(helm: Path, keep: str, policy: str | None) -> 
 def test_alerts_ask_for_the_controllers_own_targets(helm: Path) -> None:
     """A rule without the job would sum up two releases; `up` without one would never be absent."""
     documents = render(helm, "--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=prom")
-    rule = _one(documents, "PrometheusRule")
+    rule = only(documents, "PrometheusRule")
     alerts = [each for group in rule["spec"]["groups"] for each in group["rules"]]
 
     assert rule["metadata"]["labels"]["release"] == "prom"
-    service = _one(documents, "Service")["metadata"]["name"]
+    service = only(documents, "Service")["metadata"]["name"]
     assert service == f"{RELEASE}-metrics"
     for alert in alerts:
         assert f'job="{service}", namespace="{RELEASE_NAMESPACE}"' in alert["expr"], alert["alert"]
@@ -189,7 +173,7 @@ def test_rules_and_panels_ask_for_metrics_that_the_controller_has(file: Path) ->
 
 def test_the_dashboard_is_one_that_grafanas_sidecar_finds(helm: Path) -> None:
     """The ConfigMap carries the label that kube-prometheus-stack looks for, and the file as it is."""
-    config_map = _one(render(helm, "--set", "metrics.dashboard.enabled=true"), "ConfigMap")
+    config_map = only(render(helm, "--set", "metrics.dashboard.enabled=true"), "ConfigMap")
 
     dashboard = json.loads(config_map["data"]["rollouts.json"])
     places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in dashboard["panels"]]
@@ -201,15 +185,9 @@ def test_the_dashboard_is_one_that_grafanas_sidecar_finds(helm: Path) -> None:
 
 def test_without_a_lease_two_controllers_never_run(helm: Path, tmp_path: Path) -> None:
     """`leaderElection: false` alone left two replicas, and an upgrade ran two: both would write."""
-    refused = subprocess.run(
-        [str(helm), "template", RELEASE, str(CHART), "--set", "leaderElection=false"],
-        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    refused = _template(helm, tmp_path, "template", RELEASE, str(CHART), "--set", "leaderElection=false")
     assert refused.returncode != 0 and "replicas is 2: set replicas to 1 too" in refused.stderr
 
-    spec = _one(render(helm, "--set", "leaderElection=false,replicas=1"), "Deployment")["spec"]
+    spec = only(render(helm, "--set", "leaderElection=false,replicas=1"), "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    assert "strategy" not in _one(render(helm), "Deployment")["spec"]
+    assert "strategy" not in only(render(helm), "Deployment")["spec"]

@@ -1,0 +1,29 @@
+"""Parts of what Helm renders of the chart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Documents = list[dict[str, Any]]
+
+
+def only(documents: Documents, kind: str) -> dict[str, Any]:
+    """The one object of a kind."""
+    (found,) = [one for one in documents if one["kind"] == kind]
+    return found
+
+
+def container(documents: Documents) -> dict[str, Any]:
+    """The controller's."""
+    found: dict[str, Any] = only(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def rules(documents: Documents) -> Documents:
+    """All rules of Roles and ClusterRoles."""
+    return [rule for one in documents if one["kind"] in {"Role", "ClusterRole"} for rule in one["rules"]]
+
+
+def named(documents: Documents, ending: str) -> Documents:
+    """Those whose names end so."""
+    return [one for one in documents if one["metadata"]["name"].endswith(ending)]

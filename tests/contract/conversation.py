@@ -11,6 +11,7 @@ from typing import Any
 
 from rollouts.objects import Kind, Manifest
 from rollouts.ports import APPLY_PATCH, JSON, ApiServer, Request, WatchStream
+from tests import build
 
 DEADLINE_S = 15.0
 
@@ -190,17 +191,7 @@ async def until_widgets_are_served(api: ApiServer) -> None:
 
 def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Manifest:
     """The smallest object there is."""
-    metadata: Manifest = {"name": name, **({"labels": labels} if labels else {})}
-    return {"metadata": metadata, **({"data": data} if data else {})}
-
-
-def replica_set(name: str, *, replicas: int = 0, image: str = "app:1") -> Manifest:
-    """A ReplicaSet that starts no pods."""
-    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "app", "image": image}]}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
-    }
+    return build.config_map(name, metadata={"labels": labels} if labels else {}, **({"data": data} if data else {}))
 
 
 def widget(name: str, **spec: Any) -> Manifest:

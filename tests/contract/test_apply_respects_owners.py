@@ -6,7 +6,8 @@ from typing import Any
 
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, Manifest
 from rollouts.ports import MERGE_PATCH
-from tests.contract.conversation import WIDGET, Answer, Conversation, replica_set, widget
+from tests.build import replica_set
+from tests.contract.conversation import WIDGET, Answer, Conversation, widget
 
 
 def owners(answer: Answer) -> list[tuple[str, str, str]]:

@@ -215,33 +215,3 @@ async def test_a_secret_that_is_no_base64_is_no_secret(api: Conversation) -> Non
     answer = await api.create(SECRET, named(data={"a": "not!"}))
 
     assert (answer.status, answer.reason) == (400, "BadRequest")
-
-
-@pytest.mark.parametrize("precondition", ["uid", "resourceVersion"])
-async def test_a_config_map_is_deleted_only_as_it_was_seen(api: Conversation, precondition: str) -> None:
-    """A copy that another revision has begun to use, or that somebody made again, is not collected by an old view."""
-    made = await api.made(CONFIG_MAP, named(data={"x": "1"}, immutable=True))
-    labelled = await api.patch(CONFIG_MAP, "a", {"metadata": {"labels": {"x": "y"}}}, MERGE_PATCH)
-    old = {"uid": "1", "resourceVersion": made["metadata"]["resourceVersion"]}
-
-    refused = await api.delete(CONFIG_MAP, "a", {"preconditions": {precondition: old[precondition]}})
-    facts = {name: labelled.metadata[name] for name in ("uid", "resourceVersion")}
-    deleted = await api.delete(CONFIG_MAP, "a", {"preconditions": facts})
-
-    assert (refused.status, refused.reason) == (409, "Conflict")
-    assert "in the precondition" in refused.message
-    assert (deleted.status, (await api.get(CONFIG_MAP, "a")).status) == (200, 404)
-
-
-async def test_an_immutable_config_map_follows_its_owner(api: Conversation) -> None:
-    """Deleting a Rollout removes its copies; a copy without an owner reference stays."""
-    owner = await api.made(CONFIG_MAP, config_map("owner"))
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-    metadata = {"name": "copy", "ownerReferences": [{**reference, "controller": True}]}
-    await api.made(CONFIG_MAP, {"metadata": metadata, "data": {"x": "1"}, "immutable": True})
-    await api.made(CONFIG_MAP, {**config_map("retained", x="1"), "immutable": True})
-
-    await api.delete(CONFIG_MAP, "owner", {"propagationPolicy": "Background"})
-
-    await api.until(lambda answer: answer.status == 404, CONFIG_MAP, "copy")
-    assert (await api.get(CONFIG_MAP, "retained")).status == 200

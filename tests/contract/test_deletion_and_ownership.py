@@ -8,7 +8,8 @@ import pytest
 
 from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, Manifest
 from rollouts.ports import MERGE_PATCH
-from tests.contract.conversation import WIDGET, Conversation, config_map, replica_set, widget
+from tests.build import replica_set
+from tests.contract.conversation import WIDGET, Conversation, config_map, widget
 
 FINALIZER = "contract.rollouts.dev/wait"
 

@@ -6,7 +6,8 @@ import pytest
 
 from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, SERVICE
 from rollouts.ports import Request
-from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, replica_set, widget
+from tests.build import replica_set
+from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, widget
 
 
 async def test_a_created_object_gets_what_only_the_server_can_give(api: Conversation) -> None:

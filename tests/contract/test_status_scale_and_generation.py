@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rollouts.objects import CONFIG_MAP, REPLICA_SET
 from rollouts.ports import JSON_PATCH, MERGE_PATCH, Request
-from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, replica_set, widget
+from tests.build import replica_set
+from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, widget
 
 
 async def test_a_status_in_a_created_object_is_dropped(api: Conversation) -> None:

@@ -42,29 +42,19 @@ async def until_after(api: Conversation, time: str) -> None:
             await asyncio.sleep(1.0 - clock() % 1.0)
 
 
-@pytest.mark.parametrize(
-    ("change", "moves"),
-    [
-        (patched({"data": {"k": "2"}}), True),
-        (patched({"data": {"new": "1"}}), True),
-        (patched({"data": {"k": "2"}}, by="bob"), True),
-        (patched({"data": {"k": "1"}}, by="bob"), False),
-        (patched({"metadata": {"labels": {"a": "b"}}}), True),
-        (patched({"data": {"k": None, "l": "2"}}), True),
-        (patched({"data": {"k": None}}), False),
-        (patched({"data": {"k": None}}, by="bob"), False),
-    ],
-    ids=[
-        "value",
-        "new key",
-        "by another",
-        "nothing",
-        "label",
-        "one gone, one changed",
-        "key gone",
-        "key gone by another",
-    ],
-)
+UPDATES = {
+    "value": (patched({"data": {"k": "2"}}), True),
+    "new key": (patched({"data": {"new": "1"}}), True),
+    "by another": (patched({"data": {"k": "2"}}, by="bob"), True),
+    "nothing": (patched({"data": {"k": "1"}}, by="bob"), False),
+    "label": (patched({"metadata": {"labels": {"a": "b"}}}), True),
+    "one gone, one changed": (patched({"data": {"k": None, "l": "2"}}), True),
+    "key gone": (patched({"data": {"k": None}}), False),
+    "key gone by another": (patched({"data": {"k": None}}, by="bob"), False),
+}
+
+
+@pytest.mark.parametrize(("change", "moves"), UPDATES.values(), ids=UPDATES)
 async def test_an_update_moves_the_time_of_its_manager(api: Conversation, change: Change, moves: bool) -> None:
     """If it sets something: a field that only goes has no owner afterwards, whose time could say so."""
     await api.made(CONFIG_MAP, config_map("a", k="1", l="1", m="1"))

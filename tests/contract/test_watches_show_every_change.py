@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET
 from rollouts.ports import MERGE_PATCH
-from tests.contract.conversation import WIDGET, Conversation, replica_set, widget
+from tests.build import replica_set
+from tests.contract.conversation import WIDGET, Conversation, widget
 
 INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 

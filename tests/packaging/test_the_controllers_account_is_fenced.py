@@ -16,8 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from rollouts.objects import ANALYSIS_RUN, ROLLOUT
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Kind
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
+from tests import build
 from tests.lab.chart import CONTROLLER_USER, FENCED, RBAC_GROUP, as_user, every_right, install_crds, wait_until_fenced
 from tests.lab.control_plane import ControlPlane
 
@@ -50,32 +51,22 @@ def service(**spec: Any) -> Object:
     }
 
 
-ROUTE: Object = {
-    "apiVersion": HTTP_ROUTE.api_version,
-    "kind": HTTP_ROUTE.kind,
-    "spec": {
-        "parentRefs": [{"name": "public"}],
-        "hostnames": ["shop.example"],
-        "rules": [{"backendRefs": [{"name": "web", "port": 80}]}],
-    },
-}
-A_ROLLOUT: Object = {
-    "apiVersion": ROLLOUT.api_version,
-    "kind": ROLLOUT.kind,
-    "metadata": {"annotations": {"rollouts.dev/pause": "true"}},
-    "spec": {
-        "replicas": 0,
-        "selector": {"matchLabels": {"app": "web"}},
-        "template": TEMPLATE,
-        "strategy": {"canary": {"steps": [{"setWeight": 50}]}},
-    },
-}
+def of_kind(kind: Kind, spec: Object, metadata: Object | None = None) -> Object:
+    """One without a name."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata or {}, "spec": spec}
+
+
+RULES = [build.http_rule(build.backend("web"))]
+ROUTE = of_kind(HTTP_ROUTE, {"parentRefs": [{"name": "public"}], "hostnames": ["shop.example"], "rules": RULES})
+WORKLOAD: Object = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+PAUSED = {"annotations": {"rollouts.dev/pause": "true"}}
+A_ROLLOUT = of_kind(ROLLOUT, {**WORKLOAD, "strategy": {"canary": {"steps": [{"setWeight": 50}]}}}, PAUSED)
 COPY_LABELS = {"rollouts.dev/config-copy": "true", "rollouts.dev/name": "web"}
-RUN: Object = {
-    "apiVersion": ANALYSIS_RUN.api_version,
-    "kind": ANALYSIS_RUN.kind,
-    "spec": {"metrics": [{"name": "pods", "interval": "10m", "provider": {"kubernetes": {}}}]},
-}
+A_COPY: Object = {"metadata": {"labels": COPY_LABELS}}
+RUN = of_kind(ANALYSIS_RUN, {"metrics": [{"name": "pods", "interval": "10m", "provider": {"kubernetes": {}}}]})
+A_POD: Object = {"metadata": {"labels": MARKS}, "spec": TEMPLATE["spec"]}
+EVIL: Object = {"spec": {"containers": [{"name": "app", "image": "evil"}]}}
+EVIL_TEMPLATE: Object = {"spec": {"template": EVIL}}
 
 
 @dataclass(frozen=True)
@@ -100,28 +91,23 @@ def _changed(group: str, path: str, there: Object, patch: Object) -> Forged:
     return Forged(group, path, there=there, patch=patch)
 
 
+OF_A_POD = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}
+OF_A_DEPLOYMENT = {**OWNED, "kind": "Deployment", "apiVersion": "apps/v1"}
+TOKEN: Object = {
+    "immutable": True,
+    "type": "kubernetes.io/service-account-token",
+    "metadata": {"labels": COPY_LABELS, "annotations": {"kubernetes.io/service-account.name": "default"}},
+}
+A_RIGHT = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 FORGED = {
     "a ConfigMap that is no copy": Forged(CORE, "configmaps", made={"immutable": True, "data": {"a": "b"}}),
-    "a copy that can be changed": Forged(CORE, "configmaps", made={"metadata": {"labels": COPY_LABELS}}),
+    "a copy that can be changed": Forged(CORE, "configmaps", made=A_COPY),
     "a foreign ConfigMap's data": _changed(CORE, "configmaps", {"data": {"a": "b"}}, {"data": {"a": "c"}}),
     "a foreign ConfigMap's label": _changed(CORE, "configmaps", {}, {"metadata": {"labels": COPY_LABELS}}),
     "a foreign ConfigMap deleted": Forged(CORE, "configmaps", there={"data": {"a": "b"}}),
-    "a copy's owner": _changed(
-        CORE,
-        "configmaps",
-        {"metadata": {"labels": COPY_LABELS}},
-        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u"}]}},
-    ),
+    "a copy's owner": _changed(CORE, "configmaps", A_COPY, {"metadata": {"ownerReferences": [OF_A_POD]}}),
     "a Secret": Forged(CORE, "secrets", made={"immutable": True, "stringData": {"a": "b"}}),
-    "a token": Forged(
-        CORE,
-        "secrets",
-        made={
-            "immutable": True,
-            "type": "kubernetes.io/service-account-token",
-            "metadata": {"labels": COPY_LABELS, "annotations": {"kubernetes.io/service-account.name": "default"}},
-        },
-    ),
+    "a token": Forged(CORE, "secrets", made=TOKEN),
     "a foreign Secret": _changed(CORE, "secrets", {"stringData": {"a": "b"}}, {"stringData": {"a": "c"}}),
     "a foreign Secret deleted": Forged(CORE, "secrets", there={"stringData": {"a": "b"}}),
     "a Service": Forged(CORE, "services", made=service()),
@@ -144,52 +130,22 @@ FORGED = {
     "a ReplicaSet of nobody": Forged(APPS, "replicasets", made=replica_set()),
     "a foreign ReplicaSet's size": _changed(APPS, "replicasets", replica_set(labels={}), {"spec": {"replicas": 1}}),
     "a ReplicaSet of a Deployment": _changed(
-        APPS,
-        "replicasets",
-        replica_set(owners=({**OWNED, "kind": "Deployment", "apiVersion": "apps/v1"},)),
-        {"spec": {"replicas": 1}},
+        APPS, "replicasets", replica_set(owners=(OF_A_DEPLOYMENT,)), {"spec": {"replicas": 1}}
     ),
     "a foreign ReplicaSet taken": _changed(
         APPS, "replicasets", replica_set(labels={}), {"metadata": {"labels": MARKS, "ownerReferences": [OWNED]}}
     ),
     "a foreign ReplicaSet deleted": Forged(APPS, "replicasets", there=replica_set(labels={})),
-    "the image of a ReplicaSet": _changed(
-        APPS,
-        "replicasets",
-        replica_set(owners=(OWNED,)),
-        {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "evil"}]}}}},
-    ),
-    "a Deployment": Forged(
-        APPS, "deployments", made={"spec": {"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}}
-    ),
-    "a Deployment's image": _changed(
-        APPS,
-        "deployments",
-        {"spec": {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}},
-        {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "evil"}]}}}},
-    ),
-    "a pod": Forged(CORE, "pods", made={"metadata": {"labels": MARKS}, "spec": TEMPLATE["spec"]}),
-    "a pod's image": _changed(
-        CORE,
-        "pods",
-        {"metadata": {"labels": MARKS}, "spec": TEMPLATE["spec"]},
-        {"spec": {"containers": [{"name": "app", "image": "evil"}]}},
-    ),
+    "the image of a ReplicaSet": _changed(APPS, "replicasets", replica_set(owners=(OWNED,)), EVIL_TEMPLATE),
+    "a Deployment": Forged(APPS, "deployments", made={"spec": WORKLOAD}),
+    "a Deployment's image": _changed(APPS, "deployments", {"spec": WORKLOAD}, EVIL_TEMPLATE),
+    "a pod": Forged(CORE, "pods", made=A_POD),
+    "a pod's image": _changed(CORE, "pods", A_POD, EVIL),
     "a foreign pod's label": _changed(CORE, "pods", {"spec": TEMPLATE["spec"]}, {"metadata": {"labels": {"a": "b"}}}),
-    "a pod's revision": _changed(
-        CORE,
-        "pods",
-        {"metadata": {"labels": MARKS}, "spec": TEMPLATE["spec"]},
-        {"metadata": {"labels": {"rollouts.dev/revision": "evil"}}},
-    ),
-    "a pod deleted": Forged(CORE, "pods", there={"metadata": {"labels": MARKS}, "spec": TEMPLATE["spec"]}),
+    "a pod's revision": _changed(CORE, "pods", A_POD, {"metadata": {"labels": {"rollouts.dev/revision": "evil"}}}),
+    "a pod deleted": Forged(CORE, "pods", there=A_POD),
     "a Rollout": Forged(ROLLOUTS, "rollouts", made=A_ROLLOUT),
-    "a Rollout's template": _changed(
-        ROLLOUTS,
-        "rollouts",
-        A_ROLLOUT,
-        {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "evil"}]}}}},
-    ),
+    "a Rollout's template": _changed(ROLLOUTS, "rollouts", A_ROLLOUT, EVIL_TEMPLATE),
     "a command": _changed(
         ROLLOUTS, "rollouts", A_ROLLOUT, {"metadata": {"annotations": {"rollouts.dev/promote": "true"}}}
     ),
@@ -198,11 +154,7 @@ FORGED = {
     "an AnalysisRun of nobody": Forged(ROLLOUTS, "analysisruns", made=RUN),
     "a run of a user ended": _changed(ROLLOUTS, "analysisruns", RUN, {"spec": {"terminate": True}}),
     "a run of a user deleted": Forged(ROLLOUTS, "analysisruns", there=RUN),
-    "a right": Forged(
-        f"/apis/{RBAC_GROUP}/v1",
-        "roles",
-        made={"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
-    ),
+    "a right": Forged(f"/apis/{RBAC_GROUP}/v1", "roles", made={"rules": [A_RIGHT]}),
     "a token of an account": Forged(
         CORE, "serviceaccounts/default/token", made={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     ),

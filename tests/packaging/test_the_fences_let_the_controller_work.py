@@ -43,6 +43,7 @@ from rollouts.manifests.service import mark_service, release_service, switch_ser
 from rollouts.manifests.workload import replica_set, replica_set_patch
 from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, JOB, POD, REPLICA_SET, ROLLOUT, SECRET, SERVICE, Kind, Manifest
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
+from tests import build
 from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, every_right, install_crds, wait_until_fenced
 from tests.lab.control_plane import ControlPlane
 
@@ -51,16 +52,8 @@ pytestmark = pytest.mark.controlplane
 ACCOUNT = "works"
 VALUES = "analysis.jobs.enabled=true,ownRoutes=true,watchNamespaces={{{}}}"
 """Only in its own namespace: the policy for authors of Jobs asks everybody but this account, controllers of tests too."""
-TEMPLATE: Manifest = {
-    "metadata": {"labels": {"app": "web"}},
-    "spec": {"containers": [{"name": "app", "image": "web:1"}]},
-}
-SPEC: Manifest = {
-    "replicas": 0,
-    "selector": {"matchLabels": {"app": "web"}},
-    "template": TEMPLATE,
-    "strategy": {"canary": {}},
-}
+TEMPLATE = build.pod_template("web", image="web:1")
+SPEC = build.rollout({"canary": {}}, replicas=0)["spec"]
 FLAGS = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="flags", content="h", copy="flags-h")
 ROLE = PodMetadata(labels={"role": "canary"}, annotations={"why": "new"})
 STAYS = "example.com/stays"
@@ -138,7 +131,7 @@ def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[
         another_account(control_plane, ACCOUNT, "--set", VALUES.format(namespace))
         control_plane.apply(every_right(user, namespace))
         wait_until_fenced(account, namespace)
-        web = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "metadata": {"name": "web"}, "spec": SPEC}
+        web = build.manifest(ROLLOUT, "web", spec=SPEC)
         made = control_plane.api.post(ROLLOUT.path(namespace), json=web).raise_for_status().json()
         yield Bench(control_plane, account, namespace, uid=made["metadata"]["uid"])
 
@@ -193,9 +186,8 @@ def test_a_copy_of_a_config_map_is_made_adopted_released_and_deleted(bench: Benc
         path = CONFIG_MAP.path(bench.namespace, use.copy)
         theirs = {"metadata": {"ownerReferences": [owner], "finalizers": [STAYS]}}
         merge = {"Content-Type": "application/merge-patch+json"}
-        made = (
-            bench.plane.api.patch(path, content=json.dumps(theirs), headers=merge).raise_for_status().json()["metadata"]
-        )
+        patched = bench.plane.api.patch(path, content=json.dumps(theirs), headers=merge).raise_for_status()
+        made = patched.json()["metadata"]
     version = made["resourceVersion"]
     adopt = adoption_patch(bench.rollout, uid=made["uid"], resource_version=version, has_owners=owner is not None)
     adopted = bench.patches(CONFIG_MAP, use.copy, adopt)["metadata"]
@@ -262,14 +254,8 @@ def test_a_measurement_makes_its_job_and_deletes_it(bench: Bench) -> None:
     """Under the account of Jobs, and owned by its run."""
     metrics = {"metrics": [{"name": "smoke", "provider": {"job": {"spec": {"template": {"spec": TEMPLATE["spec"]}}}}}]}
     run = bench.there(ANALYSIS_RUN, {"spec": metrics}, name="run")["metadata"]
-    job = MeasuringJob(
-        namespace=bench.namespace,
-        run="run",
-        uid=run["uid"],
-        metric="smoke",
-        number=1,
-        service_account="rollouts-job-metrics",
-    )
+    job = MeasuringJob(namespace=bench.namespace, run="run", uid=run["uid"], metric="smoke", number=1,
+                       service_account="rollouts-job-metrics")  # fmt: skip
     metric = JobMetric(spec={"template": {"spec": TEMPLATE["spec"]}}, metadata={"labels": {"team": "web"}})
 
     bench.creates(JOB, job_manifest(job, metric))
@@ -278,23 +264,16 @@ def test_a_measurement_makes_its_job_and_deletes_it(bench: Bench) -> None:
 
 def test_a_route_that_a_rollout_brings_is_made_and_written_again(bench: Bench) -> None:
     """Its hosts are the Rollout's to change, as the manifest in the spec is."""
-    manifest: Manifest = {
-        "apiVersion": HTTP_ROUTE.api_version,
-        "kind": HTTP_ROUTE.kind,
-        "metadata": {"name": "own", "labels": {"team": "web"}},
-        "spec": {"hostnames": ["a.example"], "rules": [{"backendRefs": [{"name": "web", "port": 80}]}]},
-    }
+    spec = {"hostnames": ["a.example"], "rules": [build.http_rule(build.backend("web"))]}
+    manifest = build.manifest(HTTP_ROUTE, "own", metadata={"labels": {"team": "web"}}, spec=spec)
     bench.creates(HTTP_ROUTE, marked(made_route(manifest, bench.rollout), Marks("web", "gatewayAPI")))
     seen = bench.plane.api.get(HTTP_ROUTE.path(bench.namespace, "own")).raise_for_status().json()
 
     again = {**manifest, "metadata": {"name": "own"}, "spec": {**manifest["spec"], "hostnames": ["b.example"]}}
     new = made_anew(seen, again, without="")
-    operations = [
-        {"op": "replace", "path": "/spec", "value": new["spec"]},
-        {"op": "replace", "path": "/metadata/labels", "value": new["metadata"]["labels"]},
-        {"op": "replace", "path": "/metadata/annotations", "value": new["metadata"]["annotations"]},
-    ]
-    bench.patches(HTTP_ROUTE, "own", operations)
+    metadata = {f"/metadata/{part}": new["metadata"][part] for part in ("labels", "annotations")}
+    values = {"/spec": new["spec"], **metadata}
+    bench.patches(HTTP_ROUTE, "own", [{"op": "replace", "path": path, "value": each} for path, each in values.items()])
 
 
 def test_a_spent_command_is_taken_off_with_its_note(bench: Bench) -> None:

@@ -1,4 +1,7 @@
-"""Promise: `rollouts lint` refuses what the controller cannot carry out, in the spec and in the Services of the same file."""
+"""Promise: `rollouts lint` refuses what the controller cannot carry out, in a spec and in the Services and routes of its files.
+
+And it says which workloads of the files find each other's pods.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import yaml
 
 from rollouts.cli.commands.lint import LintReport
 from rollouts.core.advice.findings import Rule, Severity
-from rollouts.objects import SERVICE, Manifest
+from rollouts.objects import SERVICE, Kind, Manifest
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests import build
 from tests.cli.command_line import CommandLine
 from tests.linted import lint_text
@@ -165,3 +169,65 @@ def test_a_weight_that_no_client_of_the_stable_service_gets_is_told(
 
     assert [each.severity for each in found if each.rule is Rule.WEIGHT_WITHOUT_EFFECT] == [severity]
     assert not [each for each in lint(rollout({"pause": {}})).advice if each.rule is Rule.WEIGHT_WITHOUT_EFFECT]
+
+
+def _workload(kind: str, namespace: str = "shop", **labels: str) -> Manifest:
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": build.pod_template("", image="cart:1", metadata={"labels": labels}),
+    }
+    return build.manifest(Kind("apps", "v1", kind, ""), "old-cart", namespace, spec=spec)
+
+
+def _shared(*documents: Manifest) -> list[str]:
+    return [each.message for each in lint(*documents).advice if each.rule == "SelectorShared"]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Rollout"])
+@pytest.mark.parametrize("labels", [{"app": "cart"}, {"app": "cart", "tier": "web"}, {"app": "cart", "tier": "other"}])
+def test_a_workload_with_the_same_pods_is_named(kind: str, labels: dict[str, str]) -> None:
+    """The usual way to get there is a Deployment that was not taken away after a migration."""
+    (message,) = _shared(rollout({"setWeight": 50}), _workload(kind, **labels))
+
+    assert f"{kind} old-cart and this Rollout find each other's pods" in message
+    assert "spec.selector" in message
+
+
+@pytest.mark.parametrize(
+    "other",
+    [_workload("Deployment", app="other"), _workload("Deployment", "elsewhere", app="cart"), _workload("Deployment")],
+    ids=["other labels", "another namespace", "no selector"],
+)
+def test_other_workloads_are_none_of_it(other: Manifest) -> None:
+    """Nor is the Rollout itself."""
+    assert _shared(rollout({"setWeight": 50}), other) == []
+
+
+def _said(steps: list[Manifest], *weights: tuple[str, int], **rule: Any) -> list[str]:
+    routing = {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}, "managedRoutes": [{"name": "beta"}]}
+    strategy = build.canary(*steps, stableService="cart", canaryService="cart-canary", trafficRouting=routing)
+    rules = [build.http_rule(*(build.backend(*each) for each in weights), **rule)]
+    route = build.manifest(HTTP_ROUTE, "cart", "shop", spec={"parentRefs": [{"name": "web"}], "rules": rules})
+    report = lint_text(yaml.safe_dump_all([build.rollout(strategy, "cart", "shop", replicas=4), route]))
+    return [each.message for each in report.problems if "with it" in each.message]
+
+
+@pytest.mark.parametrize(
+    ("other", "percents", "steps"),
+    [(45, [20, 50], [1]), (45, [20, 40], []), (0, [25, 33], []), (45, [50, 20, 50], [0])],
+)
+def test_a_weight_for_which_a_fixed_total_has_no_numbers(other: int, percents: list[int], steps: list[int]) -> None:
+    """A third backend with a weight keeps its part, so the total of the pair is fixed: 5 cannot be halved."""
+    found = _said([{"setWeight": each} for each in percents], ("cart", 5), ("cart-canary", 0), ("other", other))
+
+    assert [f"its step {each} " in message for each, message in zip(steps, found, strict=True)] == [True] * len(steps)
+
+
+def test_a_header_route_that_none_of_its_rules_can_hold() -> None:
+    """A rule for POST alone has no requests that a step for GET could choose."""
+    header = {"setHeaderRoute": {"name": "beta", "match": [{"method": {"exact": "GET"}}]}}
+
+    (found,) = _said([header], ("cart", 1), ("cart-canary", 0), matches=[{"method": "POST"}])
+
+    words = "spec: Rollout cart cannot take its step 0 with it: none of its rules is for requests that beta"
+    assert found.startswith(words)

@@ -23,13 +23,13 @@ from rollouts.cli.view.config import (
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.frozen import replace
-from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SECRET
+from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SECRET, Manifest
 from rollouts.ports import Request
 from tests.cli.configured import MAP, SECRET_KIND, config_map, install, noted, secret, use
 from tests.cli.runs import OWNER, Served, replica_set, rollout
 from tests.cli.test_the_tree_shows_what_a_person_needs import picture
 
-Printed = pytest.CaptureFixture[str]
+Sources = tuple[Manifest, ...]
 OLD = config_map(
     "app", {"LEVEL": "info", "GONE": "x", "nginx.conf": "worker 1;\nlisten 80;\n"}, {"logo.png": b"\x89PNG"}
 )
@@ -152,17 +152,21 @@ def test_sizes_are_short(size: int, text: str) -> None:
     assert size_text(size) == text
 
 
+async def difference(there: Served, before: Sources, after: Sources, *words: str) -> str:
+    """What `config diff` prints of two revisions that differ."""
+    await install(there, before, after)
+    return (await there.run("config", "diff", *(words or ("1", "2")), code=1)).out
+
+
 async def test_two_revisions_are_compared_key_by_key(there: Served) -> None:
     """As `diff` shows files: what is gone, what is new, and lines of what changed; 1 for a difference."""
-    await install(there, (OLD, SAME, SECRETS[0]), (NEW, SAME, FLAGS, SECRETS[1]))
-
-    shown = (await there.run("config", "diff", "stable", "canary", code=1)).out.splitlines()
+    sources = (OLD, SAME, SECRETS[0]), (NEW, SAME, FLAGS, SECRETS[1])
+    shown = (await difference(there, *sources, "stable", "canary")).splitlines()
 
     assert shown[0] == "#1 oldrev (stable) → #2 newrev (canary)"
     assert f"ConfigMap app: {use(OLD).copy} → {use(NEW).copy}" in shown
-    assert {"-GONE: x", "+MORE: 1", "-LEVEL: info", "+LEVEL: debug", "-worker 1;", "+worker 2;", " listen 80;"} <= set(
-        shown
-    )
+    lines = {"-GONE: x", "+MORE: 1", "-LEVEL: info", "+LEVEL: debug", "-worker 1;", "+worker 2;", " listen 80;"}
+    assert lines <= set(shown)
     assert "  logo.png: binary, 4 bytes → 2 KiB" in shown
     assert "ConfigMap flags: only in #2" in shown and "+on: yes" in shown
     assert "  password: changed" in shown
@@ -237,13 +241,10 @@ async def test_long_values_are_cut_where_they_differ(there: Served) -> None:
 
 async def test_a_file_of_many_lines_is_told_by_its_first_difference(there: Served) -> None:
     """The time that a comparison of lines takes grows with their square, and nobody reads a hundred thousand of them."""
-    before, after = (
-        config_map("app", {"f": "\n".join([*["0"] * 9_000, end, *["1"] * 3_000])}) for end in ("a", "b\nc")
-    )
-    await install(there, (before,), (after,))
+    files = (config_map("app", {"f": "\n".join([*["0"] * 9_000, end, *["1"] * 3_000])}) for end in ("a", "b\nc"))
 
-    said = await there.run("config", "diff", "1", "2", code=1)
-    assert "12001 → 12002 lines; the first difference is in line 9001" in said.out
+    shown = await difference(there, *((each,) for each in files))
+    assert "12001 → 12002 lines; the first difference is in line 9001" in shown
 
 
 @pytest.mark.parametrize(
@@ -264,9 +265,8 @@ async def test_a_newline_at_the_end_is_a_difference(there: Served, old: str, new
 async def test_values_cannot_steer_the_terminal(there: Served) -> None:
     """Whoever may write a ConfigMap must not clear the screen of whoever compares it (CWE-150)."""
     evil = "\x1b[2J\x07[bold]x[/bold]"
-    await install(there, (config_map("app", {"a": "x"}),), (config_map("app", {"a": evil, "b": f"{evil}\n{evil}\n"}),))
-
-    shown = (await there.run("config", "diff", "1", "2", code=1)).out
+    values = {"a": evil, "b": f"{evil}\n{evil}\n"}
+    shown = await difference(there, (config_map("app", {"a": "x"}),), (config_map("app", values),))
 
     assert "\x1b" not in shown and "\x07" not in shown
     assert shown.count("[bold]x[/bold]") == 3

@@ -2,115 +2,82 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 
 from rollouts.cli.kubernetes.pods import template_problems
 from rollouts.objects import Manifest
+from tests import build
 from tests.cli.broken_manifests import GOOD, IN_TEMPLATE, Broken
 from tests.lab.control_plane import ControlPlane
 from tests.lab.kubernetes_schema import FILE, published
 
 pytestmark = pytest.mark.controlplane
 
-APP: Manifest = {"name": "app", "image": "cart:1"}
-ODD: dict[str, Manifest] = {
-    "quantities": {
-        "containers": [
-            {**APP, "resources": {"requests": {"cpu": 0.5, "memory": "1e3"}, "limits": {"cpu": "1500m", "memory": 2e9}}}
-        ]
-    },
-    "a device": {
-        "containers": [{**APP, "resources": {"limits": {"cpu": 1, "example.com/gpu": 1, "hugepages-2Mi": "4Mi"}}}]
-    },
-    "a sidecar": {
-        "containers": [APP],
-        "initContainers": [
-            {"name": "log", "image": "l", "restartPolicy": "Always", "startupProbe": {"exec": {"command": ["true"]}}}
-        ],
-    },
-    "resize": {"containers": [{**APP, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}]},
-    "probes": {
-        "containers": [
-            {
-                **APP,
-                "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 80, "protocol": "UDP"}],
-                "livenessProbe": {"grpc": {"port": 90}, "terminationGracePeriodSeconds": 5},
-                "readinessProbe": {"httpGet": {"port": 80, "httpHeaders": [{"name": "a"}]}, "successThreshold": 3},
-                "startupProbe": {"tcpSocket": {"port": "http"}, "failureThreshold": 100},
-            }
-        ]
-    },
-    "projected": {
-        "containers": [
-            {**APP, "volumeMounts": [{"name": "all", "mountPath": "/a"}, {"name": "all", "mountPath": "/b"}]}
-        ],
-        "volumes": [
-            {
-                "name": "all",
-                "projected": {
-                    "defaultMode": 0o440,
-                    "sources": [
-                        {"configMap": {"name": "a", "optional": True}},
-                        {"serviceAccountToken": {"path": "token"}},
-                        {"downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
-                    ],
-                },
-            }
-        ],
-    },
-    "hooks": {
-        "terminationGracePeriodSeconds": 0,
-        "containers": [
-            {**APP, "lifecycle": {"preStop": {"sleep": {"seconds": 0}}, "postStart": {"exec": {"command": ["a"]}}}}
-        ],
-    },
-    "placement": {
-        "containers": [APP],
-        "nodeSelector": {"kubernetes.io/arch": "amd64", "empty": ""},
-        "tolerations": [
-            {"operator": "Exists"},
-            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0},
-        ],
-        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
-        "affinity": {
-            "podAntiAffinity": {
-                "preferredDuringSchedulingIgnoredDuringExecution": [
-                    {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}
-                ]
-            }
-        },
-    },
-    "environment": {
-        "containers": [
-            {
-                **APP,
-                "env": [
-                    {"name": "A"},
-                    {"name": "B", "value": ""},
-                    {"name": "c.d-e", "value": "$(A)"},
-                    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}, "value": ""},
-                    {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
-                ],
-                "envFrom": [{"configMapRef": {"name": "a"}, "prefix": "X_"}],
-            }
-        ]
-    },
-    "absent parts": {"containers": [{**APP, "args": None, "resources": {}, "securityContext": {}}], "volumes": None},
-    "the host": {
-        "hostNetwork": True,
-        "containers": [{**APP, "ports": [{"containerPort": 80, "hostPort": 80}], "securityContext": {"runAsUser": 0}}],
-        "dnsPolicy": "None",
-        "dnsConfig": {"nameservers": ["10.0.0.1"], "options": [{"name": "ndots", "value": "2"}]},
-    },
-    "another image": {
-        "containers": [{"name": "a", "image": " "}],
-        "imagePullSecrets": [{"name": "a"}],
-        "hostUsers": False,
-    },
+LIMITS = {"requests": {"cpu": 0.5, "memory": "1e3"}, "limits": {"cpu": "1500m", "memory": 2e9}}
+DEVICE = {"limits": {"cpu": 1, "example.com/gpu": 1, "hugepages-2Mi": "4Mi"}}
+STARTED = {"exec": {"command": ["true"]}}
+PROBES = {
+    "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 80, "protocol": "UDP"}],
+    "livenessProbe": {"grpc": {"port": 90}, "terminationGracePeriodSeconds": 5},
+    "readinessProbe": {"httpGet": {"port": 80, "httpHeaders": [{"name": "a"}]}, "successThreshold": 3},
+    "startupProbe": {"tcpSocket": {"port": "http"}, "failureThreshold": 100},
 }
+LABELS = {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.labels"}}]}
+SOURCES = [
+    {"configMap": {"name": "a", "optional": True}},
+    {"serviceAccountToken": {"path": "token"}},
+    {"downwardAPI": LABELS},
+]
+TOLERATED = {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
+APART = [{"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]
+ENV = [
+    {"name": "A"},
+    {"name": "B", "value": ""},
+    {"name": "c.d-e", "value": "$(A)"},
+    {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}, "value": ""},
+    {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+]
+ODD: dict[str, tuple[Manifest, Manifest]] = {
+    "quantities": ({"resources": LIMITS}, {}),
+    "a device": ({"resources": DEVICE}, {}),
+    "a sidecar": (
+        {},
+        {"initContainers": [{"name": "log", "image": "l", "restartPolicy": "Always", "startupProbe": STARTED}]},
+    ),
+    "resize": ({"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}, {}),
+    "probes": (PROBES, {}),
+    "projected": (
+        {"volumeMounts": [{"name": "all", "mountPath": "/a"}, {"name": "all", "mountPath": "/b"}]},
+        {"volumes": [{"name": "all", "projected": {"defaultMode": 0o440, "sources": SOURCES}}]},
+    ),
+    "hooks": (
+        {"lifecycle": {"preStop": {"sleep": {"seconds": 0}}, "postStart": {"exec": {"command": ["a"]}}}},
+        {"terminationGracePeriodSeconds": 0},
+    ),
+    "placement": (
+        {},
+        {
+            "nodeSelector": {"kubernetes.io/arch": "amd64", "empty": ""},
+            "tolerations": [{"operator": "Exists"}, TOLERATED],
+            "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+            "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": APART}},
+        },
+    ),
+    "environment": ({"env": ENV, "envFrom": [{"configMapRef": {"name": "a"}, "prefix": "X_"}]}, {}),
+    "absent parts": ({"args": None, "resources": {}, "securityContext": {}}, {"volumes": None}),
+    "the host": (
+        {"ports": [{"containerPort": 80, "hostPort": 80}], "securityContext": {"runAsUser": 0}},
+        {
+            "hostNetwork": True,
+            "dnsPolicy": "None",
+            "dnsConfig": {"nameservers": ["10.0.0.1"], "options": [{"name": "ndots", "value": "2"}]},
+        },
+    ),
+    "another image": ({"image": " "}, {"imagePullSecrets": [{"name": "a"}], "hostUsers": False}),
+}
+"""Fields of the container, and of the pod."""
 
 
 def refused(plane: ControlPlane, namespace: str, template: Any) -> str:
@@ -135,7 +102,8 @@ def test_the_api_server_refuses_what_lint_calls_a_fault(
 @pytest.mark.parametrize("name", ODD)
 def test_lint_takes_what_the_api_server_takes(name: str, control_plane: ControlPlane, namespace: str) -> None:
     """Odd and right: numbers as quantities, sidecars, every probe, projected volumes, parts that are null."""
-    template = {"metadata": {"labels": {"app": "cart"}}, "spec": copy.deepcopy(ODD[name])}
+    container, pod = ODD[name]
+    template = build.pod_template("cart", image="cart:1", container=container, **pod)
 
     assert refused(control_plane, namespace, template) == ""
     assert list(template_problems(template, "spec.template")) == []

@@ -1,6 +1,6 @@
 """Promise: what a pod takes of its namespace is worked out as Kubernetes does, for quotas with scopes and for LimitRanges.
 
-tests/e2e/test_quotas_count_pods_as_the_plan_does.py holds the same numbers to a real API server.
+tests/cli/test_limits_are_those_of_the_api_server.py holds the same numbers to a real API server.
 """
 
 from __future__ import annotations
@@ -40,49 +40,21 @@ def limit_range(**item: Any) -> Manifest:
     return {"metadata": {"name": "team"}, "spec": {"limits": [{"type": "Container", **item}]}}
 
 
+ONE, A_PART = (container(requests=cpu(each)) for each in ("1", "200m"))
+INIT, MESH = container("init", requests=cpu("2")), container("mesh", sidecar=True, requests=cpu("300m"))
 REQUESTS: dict[str, tuple[Spec, str]] = {
-    "containers are added up": (
-        {"containers": [container("a", requests=cpu("200m")), container("b", requests=cpu("1"))]},
-        "1200m",
-    ),
-    "one that starts first and takes more counts alone": (
-        {"initContainers": [container("init", requests=cpu("3"))], "containers": [container(requests=cpu("1"))]},
-        "3",
-    ),
+    "containers are added up": ({"containers": [A_PART, {**ONE, "name": "b"}]}, "1200m"),
+    "one that starts first and takes more counts alone": ({"initContainers": [INIT], "containers": [ONE]}, "2"),
     "one that starts first and takes less does not count": (
-        {"initContainers": [container("init", requests=cpu("500m"))], "containers": [container(requests=cpu("1"))]},
+        {"initContainers": [container("init", requests=cpu("500m"))], "containers": [ONE]},
         "1",
     ),
-    "a sidecar counts beside the containers": (
-        {
-            "initContainers": [container("mesh", sidecar=True, requests=cpu("300m"))],
-            "containers": [container(requests=cpu("1"))],
-        },
-        "1300m",
-    ),
-    "one that starts after a sidecar counts with it": (
-        {
-            "initContainers": [
-                container("mesh", sidecar=True, requests=cpu("300m")),
-                container("init", requests=cpu("2")),
-            ],
-            "containers": [container(requests=cpu("1"))],
-        },
-        "2300m",
-    ),
-    "one that starts before a sidecar counts without it": (
-        {
-            "initContainers": [
-                container("init", requests=cpu("2")),
-                container("mesh", sidecar=True, requests=cpu("300m")),
-            ],
-            "containers": [container(requests=cpu("1"))],
-        },
-        "2",
-    ),
-    "overhead comes on top": ({"containers": [container(requests=cpu("1"))], "overhead": {"cpu": "250m"}}, "1250m"),
+    "a sidecar counts beside the containers": ({"initContainers": [MESH], "containers": [ONE]}, "1300m"),
+    "one that starts after a sidecar counts with it": ({"initContainers": [MESH, INIT], "containers": [ONE]}, "2300m"),
+    "one that starts before a sidecar counts without it": ({"initContainers": [INIT, MESH], "containers": [ONE]}, "2"),
+    "overhead comes on top": ({"containers": [ONE], "overhead": {"cpu": "250m"}}, "1250m"),
     "the pod's own request counts in place of its containers'": (
-        {"containers": [container(requests=cpu("1"))], "resources": {"requests": {"cpu": "4"}}},
+        {"containers": [ONE], "resources": {"requests": {"cpu": "4"}}},
         "4",
     ),
     "a limit is the request where none is stated": ({"containers": [container(limits={"cpu": "2"})]}, "2"),
@@ -91,7 +63,7 @@ REQUESTS: dict[str, tuple[Spec, str]] = {
         "2",
     ),
     "its containers' requests are the pod's where only a limit is stated": (
-        {"containers": [container(requests=cpu("1"))], "resources": {"limits": {"cpu": "2"}}},
+        {"containers": [ONE], "resources": {"limits": {"cpu": "2"}}},
         "1",
     ),
 }
@@ -100,10 +72,9 @@ REQUESTS: dict[str, tuple[Spec, str]] = {
 @pytest.mark.parametrize(("pod", "wanted"), REQUESTS.values(), ids=REQUESTS)
 def test_a_pod_requests_what_kubernetes_says(pod: Spec, wanted: str) -> None:
     """docs: kubernetes.io, "Resource sharing within containers" of init containers and of sidecars."""
-    assert (
-        charge(as_created(pod, {}))["requests.cpu"]
-        == charge({"containers": [container(requests=cpu(wanted))]})["requests.cpu"]
-    )
+    plain = {"containers": [container(requests=cpu(wanted))]}
+
+    assert charge(as_created(pod, {}))["requests.cpu"] == charge(plain)["requests.cpu"]
 
 
 def test_overhead_counts_in_limits_that_are_there_only() -> None:
@@ -131,14 +102,8 @@ BARE: Spec = {"containers": [container()]}
 BUSY: Spec = {"containers": [container(requests=cpu("1"))]}
 NAMED: Spec = {**BARE, "priorityClassName": "high"}
 NONE: Spec = {**BARE, "priorityClassName": ""}
-ELSEWHERE: Spec = {
-    **BARE,
-    "affinity": {
-        "podAntiAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": {"namespaceSelector": {}}}]
-        }
-    },
-}
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": {"namespaceSelector": {}}}]}
+ELSEWHERE: Spec = {**BARE, "affinity": {"podAntiAffinity": PREFERRED}}
 
 
 @pytest.mark.parametrize(
@@ -178,19 +143,10 @@ def test_every_scope_must_hold() -> None:
 
 def test_a_quota_is_read_from_its_status() -> None:
     """The API server enforces the status; the spec may be newer."""
-    quota = quota_of(
-        {
-            "metadata": {"name": "team"},
-            "spec": {
-                "hard": {"pods": "99"},
-                "scopes": ["NotTerminating"],
-                "scopeSelector": {
-                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]
-                },
-            },
-            "status": {"hard": {"pods": "4", "requests.cpu": "1500m"}, "used": {"pods": "3"}},
-        }
-    )
+    of_a_class = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]}
+    spec = {"hard": {"pods": "99"}, "scopes": ["NotTerminating"], "scopeSelector": of_a_class}
+    status = {"hard": {"pods": "4", "requests.cpu": "1500m"}, "used": {"pods": "3"}}
+    quota = quota_of({"metadata": {"name": "team"}, "spec": spec, "status": status})
 
     assert quota == Quota(
         name="team",
@@ -203,11 +159,8 @@ def test_a_quota_is_read_from_its_status() -> None:
 
 def test_a_container_must_state_what_a_quota_counts() -> None:
     """CPU and memory only: Kubernetes calls that a mistake that it does not repeat."""
-    quota = Quota(
-        name="team",
-        hard=dict.fromkeys(("pods", "cpu", "limits.memory", "requests.example.com/gpu"), Fraction(1)),
-        used={},
-    )
+    hard = dict.fromkeys(("pods", "cpu", "limits.memory", "requests.example.com/gpu"), Fraction(1))
+    quota = Quota(name="team", hard=hard, used={})
 
     assert list(unstated(quota, BUSY)) == ["container app has no limits.memory"]
     assert list(unstated(quota, BARE)) == ["container app has no requests.cpu", "container app has no limits.memory"]
@@ -216,9 +169,8 @@ def test_a_container_must_state_what_a_quota_counts() -> None:
 
 def test_a_limit_range_fills_in_what_is_not_stated() -> None:
     """A limit of the container's own is its request already, before the defaults come."""
-    defaults = defaults_of(
-        [limit_range(default={"cpu": "2", "memory": "1Gi"}, defaultRequest={"cpu": "500m", "memory": "1Gi"})]
-    )
+    filled = limit_range(default={"cpu": "2", "memory": "1Gi"}, defaultRequest={"cpu": "500m", "memory": "1Gi"})
+    defaults = defaults_of([filled])
     pod = as_created({"containers": [container(limits={"cpu": "1"})], "initContainers": [container("init")]}, defaults)
 
     assert pod["containers"][0]["resources"] == {

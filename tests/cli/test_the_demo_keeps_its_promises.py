@@ -23,7 +23,7 @@ from rollouts.cli.demo.stage import GATEWAY, NAMESPACE, DemoStage, NotAsPromised
 from rollouts.cli.exits import Exit
 from rollouts.cli.picture import NOW_S, example
 from rollouts.cli.terminal.tree import fitting
-from rollouts.cli.view.objects import status_of
+from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.cli.view.session import Options
 from rollouts.core.model.status import Phase
 from rollouts.objects import POD
@@ -66,24 +66,44 @@ async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path)
     assert json.loads(kubeconfig.read_text())["current-context"] == "simulated"
 
 
+async def played(monkeypatch: pytest.MonkeyPatch, *acts: Act, where: Where = SIMULATED) -> tuple[Exit, str]:
+    """The exit code of a demo of these acts, and what it has printed."""
+    monkeypatch.setattr(demo_module, "ACTS", acts)
+    console = Console(file=io.StringIO(), width=200)
+    return await demo(where, console=console, lines=True), shown(console)
+
+
+def shown(console: Console) -> str:
+    """Everything that was written to the console."""
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+async def healthy(stage: DemoStage, gateway: str = "") -> RolloutObjects:
+    """Installs the canary and waits for it."""
+    await stage.install(canary_app(stage.namespace, gateway=gateway))
+
+    def holds(seen: RolloutObjects) -> bool:
+        return status_of(seen.rollout).phase is Phase.HEALTHY
+
+    return await stage.until(CANARY_APP, holds, deadline_s=20, what="healthy")
+
+
 async def test_an_analysis_that_finds_nothing_wrong_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """The act must be able to fail: without errors in the new version nothing aborts it."""
     monkeypatch.setattr(acts_module, "ERROR_PERCENT", 0)
     monkeypatch.setattr(acts_module, "ABORTED_WITHIN_S", 8.0)
-    monkeypatch.setattr(demo_module, "ACTS", tuple(each for each in ACTS if each.play in (install, measured)))
-    console = Console(file=io.StringIO(), width=200)
 
-    assert await demo(SIMULATED, console=console, lines=True) is Exit.BAD
-    assert "expected within 8 s that the analysis has aborted the update" in shown(console)
+    code, text = await played(monkeypatch, *(each for each in ACTS if each.play in (install, measured)))
+
+    assert code is Exit.BAD
+    assert "expected within 8 s that the analysis has aborted the update" in text
 
 
 async def kills_pods(stage: DemoStage, say: Say) -> tuple[int, str]:
     """An act that takes pods away without warning, as nothing of ours may."""
     say("install, then kill")
-    await stage.install(canary_app(stage.namespace))
-    await stage.until(
-        CANARY_APP, lambda seen: status_of(seen.rollout).phase is Phase.HEALTHY, deadline_s=20, what="healthy"
-    )  # fmt: skip
+    await healthy(stage)
     stage.send_requests(CANARY_APP)
     await asyncio.sleep(0.2)
     assert stage.sim is not None
@@ -98,62 +118,39 @@ async def breaks(stage: DemoStage, say: Say) -> tuple[int, str]:
     raise NotAsPromised("the moon is not full")
 
 
-def shown(console: Console) -> str:
-    """Everything that was written to the console."""
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
 async def never(stage: DemoStage, say: Say) -> tuple[int, str]:
     """An act that must not be played any more."""
     raise AssertionError("played after a broken promise")
 
 
-async def test_lost_requests_fail_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The count of lost requests can count: pods that die under traffic show in the table and in the exit code."""
-    monkeypatch.setattr(demo_module, "ACTS", (Act("killing", kills_pods),))
-    console = Console(file=io.StringIO(), width=200)
+async def overstates(stage: DemoStage, say: Say) -> tuple[int, str]:
+    """An act that promises the share that a revision has, and then one that it has not."""
+    say("install, then count")
+    seen = await healthy(stage, GATEWAY)
+    stage.send_requests(CANARY_APP)
+    await asyncio.sleep(1.2)
+    promise_share(stage, status_of(seen.rollout).current_revision, 100)
+    promise_share(stage, status_of(seen.rollout).current_revision, 25)
+    return 0, "counted"
 
-    code = await demo(SIMULATED, console=console, lines=True)
 
-    text = shown(console)
+@pytest.mark.parametrize(
+    ("acts", "words"),
+    [
+        ((Act("killing", kills_pods),), "killing: lost "),
+        ((Act("moon", breaks), Act("after", never)), "moon: the moon is not full"),
+        ((Act("counting", overstates),), "counting: the canary got 100 % of the requests instead of 25 %"),
+    ],
+    ids=["lost requests", "another promise", "a share that is not the step's"],
+)
+async def test_a_broken_promise_ends_the_demo_and_is_named(
+    monkeypatch: pytest.MonkeyPatch, acts: tuple[Act, ...], words: str
+) -> None:
+    """Exit code 1 with the name of the act and what was not so. What is counted can count, and is not believed."""
+    code, text = await played(monkeypatch, *acts)
+
     assert code is Exit.BAD, text
-    assert "NOT as promised: killing: lost " in text
-
-
-async def test_a_broken_promise_ends_the_demo_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 1 with the name of the act and what was not so; later acts would only blur it."""
-    monkeypatch.setattr(demo_module, "ACTS", (Act("moon", breaks), Act("after", never)))
-    console = Console(file=io.StringIO(), width=200)
-
-    code = await demo(SIMULATED, console=console, lines=True)
-
-    assert code is Exit.BAD
-    assert "NOT as promised: moon: the moon is not full" in shown(console)
-
-
-async def test_a_share_that_is_not_the_steps_fails_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The 25 % of the canary are counted, not believed: the same promise about a revision that gets everything is not kept."""
-
-    async def overstates(stage: DemoStage, say: Say) -> tuple[int, str]:
-        say("install, then count")
-        await stage.install(canary_app(stage.namespace, gateway=GATEWAY))
-        seen = await stage.until(
-            CANARY_APP, lambda seen: status_of(seen.rollout).phase is Phase.HEALTHY, deadline_s=20, what="healthy"
-        )
-        stage.send_requests(CANARY_APP)
-        await asyncio.sleep(1.2)
-        promise_share(stage, status_of(seen.rollout).current_revision, 100)
-        promise_share(stage, status_of(seen.rollout).current_revision, 25)
-        return 0, "counted"
-
-    monkeypatch.setattr(demo_module, "ACTS", (Act("counting", overstates),))
-    console = Console(file=io.StringIO(), width=200)
-
-    code = await demo(SIMULATED, console=console, lines=True)
-
-    assert code is Exit.BAD
-    assert "NOT as promised: counting: the canary got 100 % of the requests instead of 25 %" in shown(console)
+    assert f"NOT as promised: {words}" in text
 
 
 async def test_a_terminal_sees_one_live_picture_with_progress_and_clients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,8 +192,7 @@ async def test_ctrl_c_gives_the_screen_back_and_says_how_far_it_came(monkeypatch
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    assert isinstance(console.file, io.StringIO)
-    picture, left, after = console.file.getvalue().partition("\x1b[?1049l")
+    picture, left, after = shown(console).partition("\x1b[?1049l")
     assert picture.count("\x1b[?1049h") == 1 and left, "another screen, and back"
     assert "Stopped in `waiting` after" in after and "1 of 2 acts finished" in after
     assert after.rstrip().splitlines()[-2].startswith("next: ")
@@ -217,32 +213,24 @@ async def test_on_a_cluster_of_somebody_elses_it_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`--cluster` works in a namespace of its own, brings a controller where none answers, and deletes the namespace."""
-    played: list[str] = []
+    taken: list[str] = []
 
     async def installs(stage: DemoStage, say: Say) -> tuple[int, str]:
-        played.append(stage.namespace)
+        taken.append(stage.namespace)
         assert stage.controller is not None, "no controller looks after that namespace"
-        await stage.install(canary_app(stage.namespace))
-        await stage.until(
-            CANARY_APP,
-            lambda seen: status_of(seen.rollout).phase is Phase.HEALTHY,
-            deadline_s=20,
-            what="healthy",
-        )
+        await healthy(stage)
         return 0, "installed"
 
-    monkeypatch.setattr(demo_module, "ACTS", (Act("installing", installs),))
-    console = Console(file=io.StringIO(), width=200)
     kubeconfig = tmp_path / "kubeconfig"
     async with simulated_stage(serve=kubeconfig, seed=1) as elsewhere:
         there = Where(cluster=True, serve=None, options=Options(kubeconfig=kubeconfig))
 
-        code = await demo(there, console=console, lines=True)
+        code, text = await played(monkeypatch, Act("installing", installs), where=there)
 
-        assert code is Exit.OK, shown(console)
-        assert "requests were not counted on a real cluster" in shown(console)
-        row = next(line.split() for line in shown(console).splitlines() if line.split()[:1] == ["installing"])
+        assert code is Exit.OK, text
+        assert "requests were not counted on a real cluster" in text
+        row = next(line.split() for line in text.splitlines() if line.split()[:1] == ["installing"])
         assert row[1:3] == ["-", "-"], "what was not counted is not 0"
         assert elsewhere.sim is not None
-        namespace = elsewhere.sim.get(NAMESPACE, "", played[0])
+        namespace = elsewhere.sim.get(NAMESPACE, "", taken[0])
         assert namespace is None or "deletionTimestamp" in namespace["metadata"]

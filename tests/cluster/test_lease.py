@@ -251,6 +251,7 @@ def test_a_leader_that_was_paused_past_its_lease_finds_the_fence_closed() -> Non
         assert not one.elector.holds()
         await asyncio.wait_for(one.run, 5)
         assert one.ended_s is not None
+        assert server.holder == "one"  # to give back what is not held would be a write behind the fence
 
     run(main())
 

@@ -143,12 +143,14 @@ def test_a_pass_may_tell_that_the_watch_has_failed_for_long() -> None:
 
 def test_a_history_that_was_turned_back_opens_the_barrier() -> None:
     """After a restore of etcd versions begin again below those of our writes, which nobody will show."""
-    store, table = empty()
-    table.replace("", [], "9")
-    store.wrote(REPLICA_SET, "shop", "cart", "12", "u1")
+    store, table = empty(namespaces=("shop", "bank"))
+    for namespace in ("shop", "bank"):
+        table.replace(namespace, [], "9")
+        store.wrote(REPLICA_SET, namespace, "cart", "12", "u1")
     assert store.is_behind(REPLICA_SET, "shop", "cart")
-    table.replace("", [], "3")
+    table.replace("shop", [], "3")
     assert not store.is_behind(REPLICA_SET, "shop", "cart")
+    assert store.is_behind(REPLICA_SET, "bank", "cart")  # its own list has not said so yet
 
 
 def test_writes_to_kinds_that_are_not_watched_are_not_waited_for() -> None:

@@ -120,6 +120,16 @@ def test_an_object_that_left_the_filter_may_return() -> None:
     assert table.put("", replica_set(10)) is not None
 
 
+def test_a_deletion_after_the_moment_that_etcd_was_restored_to_has_not_happened() -> None:
+    """The object is there again, and so are its next events, at versions below that of its deletion."""
+    _, table = empty()
+    table.put("", replica_set(5))
+    table.remove("", replica_set(9))
+    table.replace("", [replica_set(2)], "3")
+
+    assert table.put("", replica_set(4)) is not None
+
+
 def test_remembered_deletions_are_bounded() -> None:
     """Years of deletions must not be kept in memory."""
     _, table = empty()

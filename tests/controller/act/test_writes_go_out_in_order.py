@@ -57,6 +57,7 @@ MAKE = Create(
     revision="v2",
 )
 ADOPT = Adopt(GROW)
+OF_V2 = {"rollouts.dev/revision": "v2"}
 STATUS = WriteStatus(patch={"phase": "Healthy"})
 
 
@@ -146,7 +147,7 @@ def test_a_replica_set_that_is_ours_already_is_as_good_as_made() -> None:
 
         assert world.store.is_behind(REPLICA_SET, "shop", "cart-v2")
 
-    ours = ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v2"})
+    ours = ok(5, ownerReferences=owned(), labels=OF_V2)
     api = run(scenario, says(error(409, "AlreadyExists")), says(ours)).api
 
     assert [request.method for request in api.requests] == ["POST", "GET", "PATCH"]
@@ -155,11 +156,11 @@ def test_a_replica_set_that_is_ours_already_is_as_good_as_made() -> None:
 @pytest.mark.parametrize(
     "foreign",
     [
-        ok(5, labels={"rollouts.dev/revision": "v2"}),
-        ok(5, ownerReferences=owned(uid="an older cart"), labels={"rollouts.dev/revision": "v2"}),
+        ok(5, labels=OF_V2),
+        ok(5, ownerReferences=owned(uid="an older cart"), labels=OF_V2),
         ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v1"}),
-        ok(5, ownerReferences=owned(name="till"), labels={"rollouts.dev/revision": "v2"}),
-        ok(5, ownerReferences=[{**owned()[0], "kind": "Job"}], labels={"rollouts.dev/revision": "v2"}),
+        ok(5, ownerReferences=owned(name="till"), labels=OF_V2),
+        ok(5, ownerReferences=[{**owned()[0], "kind": "Job"}], labels=OF_V2),
     ],
 )
 def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response) -> None:
@@ -170,6 +171,23 @@ def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response) ->
             await performer.perform(world.target(), [MAKE, STATUS])
 
     run(scenario, says(error(409, "AlreadyExists")), says(foreign))
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (ok(5, ownerReferences=owned(), labels=OF_V2, deletionTimestamp="2026-01-01T00:00:00Z"), "is being deleted"),
+        (error(404, "NotFound"), "was deleted while"),
+    ],
+)
+def test_a_replica_set_of_ours_that_goes_is_not_as_good_as_made(found: Response, why: str) -> None:
+    """Its pods go with it: the next pass makes another one, once the name is free."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        with pytest.raises(ApiConflict, match=why):
+            await performer.perform(world.target(), [MAKE, STATUS])
+
+    run(scenario, says(error(409, "AlreadyExists")), says(found))
 
 
 @pytest.mark.parametrize("call", [GROW, MAKE, STATUS])
@@ -239,6 +257,21 @@ def test_a_view_that_was_refused_is_not_decided_on_again() -> None:
 
         assert world.barrier.holds_back(CART)
         world.rollouts.put("", rollout(version=8))
+        assert not world.barrier.holds_back(CART)
+
+    run(scenario, says(error(409, "Conflict")))
+
+
+def test_a_refusal_that_no_newer_version_follows_holds_its_key_for_thirty_seconds() -> None:
+    """A webhook may say Conflict of a Rollout that nobody has changed: its watch has nothing more to show."""
+
+    async def scenario(world: World, performer: Performer) -> None:
+        world.rollouts.put("", rollout(version=7))
+        with pytest.raises(ApiConflict):
+            await performer.perform(world.target("7"), [STATUS])
+        await asyncio.sleep(29)
+        assert world.barrier.holds_back(CART)
+        await asyncio.sleep(2)
         assert not world.barrier.holds_back(CART)
 
     run(scenario, says(error(409, "Conflict")))

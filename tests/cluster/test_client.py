@@ -26,7 +26,9 @@ from rollouts.errors import (
 from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, ROLLOUT
 from rollouts.ports import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, METADATA, METADATA_LIST, Request, Response
 from rollouts.sim.clock import SimClock
-from tests.cluster.stand_ins import NoServer, run
+from tests.cluster.stand_ins import NoServer
+
+pytestmark = pytest.mark.virtual_time(limit_s=7200)
 
 OK = Response(200, b'{"metadata":{"resourceVersion":"7"}}')
 THROTTLED = Response(429, b'{"reason":"TooManyRequests"}', 2.0)
@@ -78,223 +80,165 @@ def refusal(status: int, reason: str = "", **fields: Any) -> Response:
         (Response(302, b""), ApiUnavailable),
     ],
 )
-def test_an_error_is_named_by_its_remedy(answer: Response, error: type[RolloutsError]) -> None:
+async def test_an_error_is_named_by_its_remedy(answer: Response, error: type[RolloutsError]) -> None:
     """Whether to wait, to look again or to ask a person is decided by the error's class alone."""
-
-    async def main() -> None:
-        with pytest.raises(error):
-            await client(Script(answer)).patch(REPLICA_SET, "shop", "cart", {"spec": {}}, MERGE_PATCH)
-
-    run(main())
+    with pytest.raises(error):
+        await client(Script(answer)).patch(REPLICA_SET, "shop", "cart", {"spec": {}}, MERGE_PATCH)
 
 
 @pytest.mark.parametrize(("details", "error"), [({}, ApiConflict), ({"kind": "Service"}, ApiInvalid)])
-def test_a_json_patch_that_does_not_fit_is_a_conflict(details: dict[str, Any], error: type[RolloutsError]) -> None:
+async def test_a_json_patch_that_does_not_fit_is_a_conflict(
+    details: dict[str, Any], error: type[RolloutsError]
+) -> None:
     """kube-apiserver answers 422 to a `test` that failed, too; only a refused object names its kind (tried on 1.36)."""
-
-    async def main() -> None:
-        api = Script(refusal(422, "Invalid", details=details))
-        with pytest.raises(error):
-            await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
-
-    run(main())
+    api = Script(refusal(422, "Invalid", details=details))
+    with pytest.raises(error):
+        await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
 
 
-def test_a_webhook_that_denies_a_json_patch_is_no_conflict() -> None:
+async def test_a_webhook_that_denies_a_json_patch_is_no_conflict() -> None:
     """It chooses its code, and its answer names no kind: for a conflict the patch was sent again without end or a word."""
-
-    async def main() -> None:
-        api = Script(refusal(422, message='admission webhook "routes.example.com" denied the request: not on Fridays'))
-        with pytest.raises(ApiInvalid, match="not on Fridays"):
-            await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
-
-    run(main())
+    api = Script(refusal(422, message='admission webhook "routes.example.com" denied the request: not on Fridays'))
+    with pytest.raises(ApiInvalid, match="not on Fridays"):
+        await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
 
 
-def test_a_read_is_repeated_after_a_broken_connection() -> None:
+async def test_a_read_is_repeated_after_a_broken_connection() -> None:
     """A read has no effect, so one lost connection must not cost a pass."""
-
-    async def main() -> None:
-        api = Script(ApiUnavailable("reset"), refusal(503))
-        assert await client(api).get(ROLLOUT, "shop", "cart") == OK.body
-        assert len(api.requests) == 3
-
-    run(main())
+    api = Script(ApiUnavailable("reset"), refusal(503))
+    assert await client(api).get(ROLLOUT, "shop", "cart") == OK.body
+    assert len(api.requests) == 3
 
 
-def test_a_write_is_never_repeated_after_a_broken_connection() -> None:
+async def test_a_write_is_never_repeated_after_a_broken_connection() -> None:
     """It may have taken effect; only a new observation can tell."""
-
-    async def main() -> None:
-        api = Script(ApiUnavailable("reset"))
-        with pytest.raises(ApiUnavailable):
-            await client(api).create(REPLICA_SET, "shop", {"metadata": {"name": "cart"}})
-        assert len(api.requests) == 1
-
-    run(main())
+    api = Script(ApiUnavailable("reset"))
+    with pytest.raises(ApiUnavailable):
+        await client(api).create(REPLICA_SET, "shop", {"metadata": {"name": "cart"}})
+    assert len(api.requests) == 1
 
 
-def test_a_throttled_write_waits_as_long_as_it_was_asked_to() -> None:
+async def test_a_throttled_write_waits_as_long_as_it_was_asked_to() -> None:
     """Priority and fairness names a time; coming back earlier makes the overload worse."""
-
-    async def main() -> None:
-        api = Script(THROTTLED)
-        began_s = asyncio.get_running_loop().time()
-        await client(api).create(REPLICA_SET, "shop", {})
-        assert 2.0 <= asyncio.get_running_loop().time() - began_s < 3.0
-        assert len(api.requests) == 2
-
-    run(main())
+    api = Script(THROTTLED)
+    began_s = asyncio.get_running_loop().time()
+    await client(api).create(REPLICA_SET, "shop", {})
+    assert 2.0 <= asyncio.get_running_loop().time() - began_s < 3.0
+    assert len(api.requests) == 2
 
 
-def test_patience_ends_with_the_deadline() -> None:
+async def test_patience_ends_with_the_deadline() -> None:
     """All retries together have one deadline, and the error says how long the server wanted us to wait."""
-
-    async def main() -> None:
-        api = Script(*[THROTTLED] * 50)
-        began_s = asyncio.get_running_loop().time()
-        with pytest.raises(ApiThrottled) as caught:
-            await client(api).get(ROLLOUT, "shop", "cart")
-        assert asyncio.get_running_loop().time() - began_s <= 10
-        assert caught.value.retry_after_s == 2.0
-        assert api.deadlines_s == sorted(api.deadlines_s, reverse=True)
-
-    run(main())
+    api = Script(*[THROTTLED] * 50)
+    began_s = asyncio.get_running_loop().time()
+    with pytest.raises(ApiThrottled) as caught:
+        await client(api).get(ROLLOUT, "shop", "cart")
+    assert asyncio.get_running_loop().time() - began_s <= 10
+    assert caught.value.retry_after_s == 2.0
+    assert api.deadlines_s == sorted(api.deadlines_s, reverse=True)
 
 
-def test_a_429_without_a_time_counts_as_one_second() -> None:
+async def test_a_429_without_a_time_counts_as_one_second() -> None:
     """client-go's assumption, too."""
-
-    async def main() -> None:
-        with pytest.raises(ApiThrottled) as caught:
-            await client(Script(refusal(429))).evict("shop", "cart-1", "u1")
-        assert caught.value.retry_after_s == 1.0
-
-    run(main())
+    with pytest.raises(ApiThrottled) as caught:
+        await client(Script(refusal(429))).evict("shop", "cart-1", "u1")
+    assert caught.value.retry_after_s == 1.0
 
 
-def test_a_blocked_eviction_comes_back_at_once() -> None:
+async def test_a_blocked_eviction_comes_back_at_once() -> None:
     """A disruption budget is not open again within seconds; the pass has other things to do."""
-
-    async def main() -> None:
-        api = Script(THROTTLED)
-        with pytest.raises(ApiThrottled):
-            await client(api).evict("shop", "cart-1", "u1")
-        (request,) = api.requests
-        assert request.path == POD.path("shop", "cart-1", "eviction")
-        assert json.loads(request.body)["deleteOptions"] == {"preconditions": {"uid": "u1"}}
-
-    run(main())
+    api = Script(THROTTLED)
+    with pytest.raises(ApiThrottled):
+        await client(api).evict("shop", "cart-1", "u1")
+    (request,) = api.requests
+    assert request.path == POD.path("shop", "cart-1", "eviction")
+    assert json.loads(request.body)["deleteOptions"] == {"preconditions": {"uid": "u1"}}
 
 
-def test_no_write_leaves_without_the_lease() -> None:
+async def test_no_write_leaves_without_the_lease() -> None:
     """A leader that was paused may wake in the middle of a pass: the fence is its last gate."""
-
-    async def main() -> None:
-        api = Script()
-        fenced = client(api, may_write=lambda: False)
-        writes: tuple[Callable[[], Awaitable[object]], ...] = (
-            lambda: fenced.create(REPLICA_SET, "shop", {}),
-            lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, MERGE_PATCH),
-            lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, APPLY_PATCH, dry_run=True),
-            lambda: fenced.delete(REPLICA_SET, "shop", "cart"),
-            lambda: fenced.evict("shop", "cart-1", "u1"),
-        )
-        for write in writes:
-            with pytest.raises(NotLeader):
-                await write()
-        assert api.requests == []
-        assert await fenced.get(ROLLOUT, "shop", "cart") == OK.body
-
-    run(main())
-
-
-def test_the_fence_is_asked_again_before_a_retry() -> None:
-    """The lease may be lost while a throttled write waits."""
-
-    async def main() -> None:
-        api = Script(THROTTLED)
+    api = Script()
+    fenced = client(api, may_write=lambda: False)
+    writes: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: fenced.create(REPLICA_SET, "shop", {}),
+        lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, MERGE_PATCH),
+        lambda: fenced.patch(REPLICA_SET, "shop", "cart", {}, APPLY_PATCH, dry_run=True),
+        lambda: fenced.delete(REPLICA_SET, "shop", "cart"),
+        lambda: fenced.evict("shop", "cart-1", "u1"),
+    )
+    for write in writes:
         with pytest.raises(NotLeader):
-            await client(api, may_write=lambda: not api.requests).create(REPLICA_SET, "shop", {})
-        assert len(api.requests) == 1
+            await write()
+    assert api.requests == []
+    assert await fenced.get(ROLLOUT, "shop", "cart") == OK.body
 
-    run(main())
+
+async def test_the_fence_is_asked_again_before_a_retry() -> None:
+    """The lease may be lost while a throttled write waits."""
+    api = Script(THROTTLED)
+    with pytest.raises(NotLeader):
+        await client(api, may_write=lambda: not api.requests).create(REPLICA_SET, "shop", {})
+    assert len(api.requests) == 1
 
 
-def test_a_patch_says_who_how_and_whether_for_real() -> None:
+async def test_a_patch_says_who_how_and_whether_for_real() -> None:
     """Field manager, force and dry run are query parameters; force belongs to server-side apply only."""
-
-    async def main() -> None:
-        api = Script()
-        ours = client(api)
-        await ours.patch(
-            ROLLOUT,
-            "shop",
-            "cart",
-            {},
-            APPLY_PATCH,
-            subresource="status",
-            field_manager="rollouts",
-            force=True,
-            dry_run=True,
-        )
-        await ours.patch(ROLLOUT, "shop", "cart", b"{}", MERGE_PATCH, force=True)
-        first, second = api.requests
-        assert first.path == "/apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts/cart/status"
-        assert first.query == {"fieldManager": "rollouts", "force": "true", "dryRun": "All"}
-        assert first.content_type == APPLY_PATCH
-        assert (second.query, second.body, second.content_type) == ({}, b"{}", MERGE_PATCH)
-
-    run(main())
+    api = Script()
+    ours = client(api)
+    await ours.patch(
+        ROLLOUT,
+        "shop",
+        "cart",
+        {},
+        APPLY_PATCH,
+        subresource="status",
+        field_manager="rollouts",
+        force=True,
+        dry_run=True,
+    )
+    await ours.patch(ROLLOUT, "shop", "cart", b"{}", MERGE_PATCH, force=True)
+    first, second = api.requests
+    assert first.path == "/apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts/cart/status"
+    assert first.query == {"fieldManager": "rollouts", "force": "true", "dryRun": "All"}
+    assert first.content_type == APPLY_PATCH
+    assert (second.query, second.body, second.content_type) == ({}, b"{}", MERGE_PATCH)
 
 
-def test_a_deletion_carries_what_it_was_decided_on() -> None:
+async def test_a_deletion_carries_what_it_was_decided_on() -> None:
     """Without the uid a deletion may hit an object of the same name that was made since."""
-
-    async def main() -> None:
-        api = Script()
-        await client(api).delete(REPLICA_SET, "shop", "cart", uid="u1", resource_version="7")
-        await client(api).delete(REPLICA_SET, "shop", "cart")
-        first, second = (json.loads(request.body) for request in api.requests)
-        assert first["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
-        assert "preconditions" not in second
-
-    run(main())
+    api = Script()
+    await client(api).delete(REPLICA_SET, "shop", "cart", uid="u1", resource_version="7")
+    await client(api).delete(REPLICA_SET, "shop", "cart")
+    first, second = (json.loads(request.body) for request in api.requests)
+    assert first["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
+    assert "preconditions" not in second
 
 
-def test_metadata_is_asked_for_where_nothing_else_is_needed() -> None:
+async def test_metadata_is_asked_for_where_nothing_else_is_needed() -> None:
     """A list of ConfigMaps with their data may be gigabytes."""
-
-    async def main() -> None:
-        api = Script()
-        ours = client(api)
-        await ours.get(CONFIG_MAP, "shop", "settings", metadata_only=True)
-        await ours.list_page(CONFIG_MAP, "shop", metadata_only=True)
-        await ours.get(CONFIG_MAP, "shop", "settings")
-        await ours.list_page(CONFIG_MAP, "shop")
-        assert [request.accept for request in api.requests] == [METADATA, METADATA_LIST, JSON, JSON]
-
-    run(main())
+    api = Script()
+    ours = client(api)
+    await ours.get(CONFIG_MAP, "shop", "settings", metadata_only=True)
+    await ours.list_page(CONFIG_MAP, "shop", metadata_only=True)
+    await ours.get(CONFIG_MAP, "shop", "settings")
+    await ours.list_page(CONFIG_MAP, "shop")
+    assert [request.accept for request in api.requests] == [METADATA, METADATA_LIST, JSON, JSON]
 
 
-def test_every_attempt_is_counted() -> None:
+async def test_every_attempt_is_counted() -> None:
     """The promise to ask for nothing unneeded is measured here, lost answers included."""
-
-    async def main() -> None:
-        seen: list[tuple[str, str, int]] = []
-        api = Script(ApiUnavailable("reset"), refusal(429))
-        counted = client(api, on_request=lambda *attempt: seen.append(attempt[:3]))
-        await counted.get(ROLLOUT, "shop", "cart")
-        await counted.list_page(ROLLOUT, None, label_selector="a=b", continue_token="c")
-        assert seen == [
-            ("get", "rollouts", 0),
-            ("get", "rollouts", 429),
-            ("get", "rollouts", 200),
-            ("list", "rollouts", 200),
-        ]
-        assert api.requests[-1].query == {"limit": "500", "labelSelector": "a=b", "continue": "c"}
-
-    run(main())
+    seen: list[tuple[str, str, int]] = []
+    api = Script(ApiUnavailable("reset"), refusal(429))
+    counted = client(api, on_request=lambda *attempt: seen.append(attempt[:3]))
+    await counted.get(ROLLOUT, "shop", "cart")
+    await counted.list_page(ROLLOUT, None, label_selector="a=b", continue_token="c")
+    assert seen == [
+        ("get", "rollouts", 0),
+        ("get", "rollouts", 429),
+        ("get", "rollouts", 200),
+        ("list", "rollouts", 200),
+    ]
+    assert api.requests[-1].query == {"limit": "500", "labelSelector": "a=b", "continue": "c"}
 
 
 @pytest.mark.parametrize("asked_s", [61.0, 86_400.0, float("9" * 400)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import closing
 from typing import Any
 
@@ -13,7 +14,9 @@ from rollouts.cluster.lease import Elector
 from rollouts.errors import ApiUnavailable, NotLeader, SettingsInvalid
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import SimClock
-from tests.cluster.stand_ins import NoServer, run
+from tests.cluster.stand_ins import NoServer
+
+pytestmark = pytest.mark.virtual_time(limit_s=7200)
 
 
 class LeaseServer(NoServer):
@@ -85,10 +88,10 @@ class PausableClock(SimClock):
 class Candidate:
     """A process that takes part: its clock, its elector, and the work it does while it leads."""
 
-    def __init__(self, server: LeaseServer, identity: str, *, stubborn: bool = False) -> None:
+    def __init__(self, server: LeaseServer, identity: str) -> None:
         self.clock = PausableClock(asyncio.get_running_loop())
         self.elector = Elector(server, namespace="shop", name="rollouts", identity=identity, clock=self.clock)
-        self.stubborn = stubborn
+        self.stubborn = False
         self.began_s: float | None = None
         self.ended_s: float | None = None
         self.run = asyncio.ensure_future(self.elector.run(self.lead))
@@ -108,250 +111,182 @@ class Candidate:
         await asyncio.wait({self.run})
 
 
-def test_one_candidate_leads_and_the_other_waits() -> None:
+@pytest.fixture
+async def server() -> LeaseServer:
+    """The API server."""
+    return LeaseServer()
+
+
+@pytest.fixture
+async def one(server: LeaseServer) -> AsyncIterator[Candidate]:
+    """The first candidate."""
+    candidate = Candidate(server, "one")
+    yield candidate
+    await candidate.stop()
+
+
+async def test_one_candidate_leads_and_the_other_waits(server: LeaseServer, one: Candidate) -> None:
     """Two controllers started at once: one acts."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one, two = Candidate(server, "one"), Candidate(server, "two")
-        await asyncio.sleep(60)
-        assert sorted((one.elector.holds(), two.elector.holds())) == [False, True]
-        assert (one.began_s is None) != (two.began_s is None)
-        await one.stop()
-        await two.stop()
-
-    run(main())
+    two = Candidate(server, "two")
+    await asyncio.sleep(60)
+    assert sorted((one.elector.holds(), two.elector.holds())) == [False, True]
+    assert (one.began_s is None) != (two.began_s is None)
+    await two.stop()
 
 
-def test_a_renewal_is_one_request() -> None:
+@pytest.mark.usefixtures("one")
+async def test_a_renewal_is_one_request(server: LeaseServer) -> None:
     """An idle controller asks for nothing but its Lease: a write every two seconds and no read."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(5)
-        server.requests.clear()
-        await asyncio.sleep(30)
-        assert set(server.requests) == {"PUT"}
-        assert 14 <= len(server.requests) <= 16
-        await one.stop()
-
-    run(main())
+    await asyncio.sleep(5)
+    server.requests.clear()
+    await asyncio.sleep(30)
+    assert set(server.requests) == {"PUT"}
+    assert 14 <= len(server.requests) <= 16
 
 
-def test_a_leader_that_stops_in_order_hands_over_at_once() -> None:
+async def test_a_leader_that_stops_in_order_hands_over_at_once(server: LeaseServer, one: Candidate) -> None:
     """A rolling update of the controller must not cost 15 s without anybody leading."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(1)
-        two = Candidate(server, "two")
-        await asyncio.sleep(5)
-        await one.stop()
-        assert one.run.cancelled()
-        assert one.ended_s is not None
-        assert server.holder == ""
-        stopped_s = asyncio.get_running_loop().time()
-        await asyncio.sleep(3)
-        assert two.began_s is not None
-        assert two.began_s - stopped_s < 2.5
-        await two.stop()
-
-    run(main())
+    await asyncio.sleep(1)
+    two = Candidate(server, "two")
+    await asyncio.sleep(5)
+    await one.stop()
+    assert one.run.cancelled()
+    assert one.ended_s is not None
+    assert server.holder == ""
+    stopped_s = asyncio.get_running_loop().time()
+    await asyncio.sleep(3)
+    assert two.began_s is not None
+    assert two.began_s - stopped_s < 2.5
+    await two.stop()
 
 
 @pytest.mark.parametrize("mode", ["refuse", "black hole", "lose answers"])
-def test_a_leader_that_cannot_renew_stops_before_another_may_begin(mode: str) -> None:
+async def test_a_leader_that_cannot_renew_stops_before_another_may_begin(
+    mode: str, server: LeaseServer, one: Candidate
+) -> None:
     """The fence closes 10 s after the start of the last good renewal; others wait 15 s."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(7)
-        server.mode = mode
-        broken_s = asyncio.get_running_loop().time()
-        await asyncio.wait_for(one.run, 30)
-        assert one.ended_s is not None
-        assert 7.5 <= one.ended_s - broken_s <= 10.0
-        assert not one.elector.holds()
-
-    run(main())
+    await asyncio.sleep(7)
+    server.mode = mode
+    broken_s = asyncio.get_running_loop().time()
+    await asyncio.wait_for(one.run, 30)
+    assert one.ended_s is not None
+    assert 7.5 <= one.ended_s - broken_s <= 10.0
+    assert not one.elector.holds()
 
 
-def test_the_fence_counts_from_before_a_renewal_was_sent() -> None:
+async def test_the_fence_counts_from_before_a_renewal_was_sent(server: LeaseServer, one: Candidate) -> None:
     """Others saw the renewal when the server had it, not when its slow answer came to us."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(3)
-        server.mode = "slow"
-        await server.slow_answer.wait()
-        server.mode = "refuse"
-        await asyncio.wait_for(one.run, 30)
-        assert one.ended_s is not None
-        assert one.ended_s - server.renewed_at_s <= 10.0
-
-    run(main())
+    await asyncio.sleep(3)
+    server.mode = "slow"
+    await server.slow_answer.wait()
+    server.mode = "refuse"
+    await asyncio.wait_for(one.run, 30)
+    assert one.ended_s is not None
+    assert one.ended_s - server.renewed_at_s <= 10.0
 
 
-def test_a_short_outage_costs_no_leadership() -> None:
+async def test_a_short_outage_costs_no_leadership(server: LeaseServer, one: Candidate) -> None:
     """The API server restarts in a few seconds; the work goes on."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(7)
-        server.mode = "lose answers"
-        await asyncio.sleep(6)
-        server.mode = "well"
-        await asyncio.sleep(60)
-        assert one.elector.holds()
-        assert one.ended_s is None
-        await one.stop()
-
-    run(main())
+    await asyncio.sleep(7)
+    server.mode = "lose answers"
+    await asyncio.sleep(6)
+    server.mode = "well"
+    await asyncio.sleep(60)
+    assert one.elector.holds()
+    assert one.ended_s is None
 
 
-def test_a_standby_takes_over_when_the_leader_is_dead() -> None:
+async def test_a_standby_takes_over_when_the_leader_is_dead(server: LeaseServer, one: Candidate) -> None:
     """Counted on the standby's own clock from when it last saw a renewal."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(1)
-        two = Candidate(server, "two")
-        two.clock.wall_error_s = -86_400.0  # nobody's wall clock matters
-        await asyncio.sleep(20)
-        one.run.cancel()
-        server.mode = "refuse"  # so that the dead leader gives nothing back
-        await asyncio.wait({one.run})
-        server.mode = "well"
-        died_s = asyncio.get_running_loop().time()
-        await asyncio.sleep(30)
-        assert two.began_s is not None
-        assert 12 <= two.began_s - died_s <= 18
-        assert server.lease is not None
-        assert server.lease["spec"]["leaseTransitions"] == 1
-        await two.stop()
-
-    run(main())
+    await asyncio.sleep(1)
+    two = Candidate(server, "two")
+    two.clock.wall_error_s = -86_400.0  # nobody's wall clock matters
+    await asyncio.sleep(20)
+    one.run.cancel()
+    server.mode = "refuse"  # so that the dead leader gives nothing back
+    await asyncio.wait({one.run})
+    server.mode = "well"
+    died_s = asyncio.get_running_loop().time()
+    await asyncio.sleep(30)
+    assert two.began_s is not None
+    assert 12 <= two.began_s - died_s <= 18
+    assert server.lease is not None
+    assert server.lease["spec"]["leaseTransitions"] == 1
+    await two.stop()
 
 
-def test_a_leader_that_was_paused_past_its_lease_finds_the_fence_closed() -> None:
+async def test_a_leader_that_was_paused_past_its_lease_finds_the_fence_closed(
+    server: LeaseServer, one: Candidate
+) -> None:
     """SIGSTOP, then SIGCONT: the first thing that it may try is a write, before any timer has fired."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(5)
-        assert one.elector.holds()
-        one.clock.paused_s = 20.0
-        assert not one.elector.holds()
-        await asyncio.wait_for(one.run, 5)
-        assert one.ended_s is not None
-        assert server.holder == "one"  # to give back what is not held would be a write behind the fence
-
-    run(main())
+    await asyncio.sleep(5)
+    assert one.elector.holds()
+    one.clock.paused_s = 20.0
+    assert not one.elector.holds()
+    await asyncio.wait_for(one.run, 5)
+    assert one.ended_s is not None
+    assert server.holder == "one"  # to give back what is not held would be a write behind the fence
 
 
-def test_a_stolen_lease_ends_the_work_within_a_renewal() -> None:
+async def test_a_stolen_lease_ends_the_work_within_a_renewal(server: LeaseServer, one: Candidate) -> None:
     """Somebody edited the Lease: whoever it names leads now."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(5)
-        assert server.lease is not None
-        server.store(server.lease | {"spec": server.lease["spec"] | {"holderIdentity": "thief"}})
-        await asyncio.wait_for(one.run, 3)
-        assert not one.elector.holds()
-        assert server.holder == "thief"
-
-    run(main())
+    await asyncio.sleep(5)
+    assert server.lease is not None
+    server.store(server.lease | {"spec": server.lease["spec"] | {"holderIdentity": "thief"}})
+    await asyncio.wait_for(one.run, 3)
+    assert not one.elector.holds()
+    assert server.holder == "thief"
 
 
-def test_an_edit_of_somebody_elses_is_kept_and_costs_nothing() -> None:
+async def test_an_edit_of_somebody_elses_is_kept_and_costs_nothing(server: LeaseServer, one: Candidate) -> None:
     """An annotation changes the resourceVersion; the next renewal looks again and goes on."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(5)
-        assert server.lease is not None
-        server.store(server.lease | {"metadata": server.lease["metadata"] | {"annotations": {"a": "b"}}})
-        await asyncio.sleep(30)
-        assert one.elector.holds()
-        assert server.lease["metadata"]["annotations"] == {"a": "b"}
-        await one.stop()
-
-    run(main())
+    await asyncio.sleep(5)
+    assert server.lease is not None
+    server.store(server.lease | {"metadata": server.lease["metadata"] | {"annotations": {"a": "b"}}})
+    await asyncio.sleep(30)
+    assert one.elector.holds()
+    assert server.lease["metadata"]["annotations"] == {"a": "b"}
 
 
-def test_a_deleted_lease_is_made_again() -> None:
+async def test_a_deleted_lease_is_made_again(server: LeaseServer, one: Candidate) -> None:
     """Nobody else has it, so the leader goes on."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(5)
-        server.lease = None
-        await asyncio.sleep(5)
-        assert one.elector.holds()
-        assert server.holder == "one"
-        await one.stop()
-
-    run(main())
+    await asyncio.sleep(5)
+    server.lease = None
+    await asyncio.sleep(5)
+    assert one.elector.holds()
+    assert server.holder == "one"
 
 
-def test_work_that_will_not_end_is_reported() -> None:
+async def test_work_that_will_not_end_is_reported(server: LeaseServer, one: Candidate) -> None:
     """The process must then exit: the fence is closed, but requests on their way are not."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one", stubborn=True)
-        await asyncio.sleep(5)
-        server.mode = "refuse"
-        with pytest.raises(NotLeader, match="exit at once"):
-            await one.run
-        await asyncio.sleep(120)
-
-    run(main())
+    one.stubborn = True
+    await asyncio.sleep(5)
+    server.mode = "refuse"
+    with pytest.raises(NotLeader, match="exit at once"):
+        await one.run
+    await asyncio.sleep(120)
 
 
-def test_work_that_fails_ends_the_run_with_its_error_and_frees_the_lease() -> None:
+async def test_work_that_fails_ends_the_run_with_its_error_and_frees_the_lease(server: LeaseServer) -> None:
     """A bug must crash the process, and the standby need not wait for it."""
+    clock = SimClock(asyncio.get_running_loop())
+    elector = Elector(server, namespace="shop", name="rollouts", identity="one", clock=clock)
 
-    async def main() -> None:
-        server = LeaseServer()
-        elector = Elector(
-            server, namespace="shop", name="rollouts", identity="one", clock=SimClock(asyncio.get_running_loop())
-        )
+    async def lead() -> None:
+        raise KeyError("a bug")
 
-        async def lead() -> None:
-            raise KeyError("a bug")
-
-        with pytest.raises(KeyError):
-            await elector.run(lead)
-        assert server.holder == ""
-
-    run(main())
+    with pytest.raises(KeyError):
+        await elector.run(lead)
+    assert server.holder == ""
 
 
-def test_times_in_the_lease_are_utc_with_microseconds() -> None:
+@pytest.mark.usefixtures("one")
+async def test_times_in_the_lease_are_utc_with_microseconds(server: LeaseServer) -> None:
     """`kubectl describe lease` shows them; local time written as Z would be hours off."""
-
-    async def main() -> None:
-        server = LeaseServer()
-        one = Candidate(server, "one")
-        await asyncio.sleep(0.5)
-        assert server.lease is not None
-        assert server.lease["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
-        assert server.lease["spec"]["leaseDurationSeconds"] == 15
-        await one.stop()
-
-    run(main())
+    await asyncio.sleep(0.5)
+    assert server.lease is not None
+    assert server.lease["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
+    assert server.lease["spec"]["leaseDurationSeconds"] == 15
 
 
 def test_numbers_that_leave_no_room_are_refused() -> None:

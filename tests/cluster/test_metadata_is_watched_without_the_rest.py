@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,10 +17,13 @@ from rollouts.cluster.watch import reflect
 from rollouts.errors import ApiForbidden, RolloutsError
 from rollouts.objects import CONFIG_MAP, Manifest
 from rollouts.ports import METADATA, METADATA_LIST, ApiServer, Request, Response, WatchStream
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import FaultyWatches, WatchFaults
+from tests import build
 from tests.cluster.stand_ins import NoServer
+
+pytestmark = pytest.mark.virtual_time(limit_s=600)
 
 SECRETIVE = "nobody-should-read-this"
 LABEL = "rollouts.dev/name"
@@ -67,91 +71,88 @@ class Overheard:
 
 def config_map(name: str, **metadata: Any) -> Manifest:
     """A ConfigMap with data that must not come here."""
-    metadata = {"name": name, "namespace": "default", **metadata}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": SECRETIVE}}
+    return build.config_map(name, "default", metadata=metadata, data={"key": SECRETIVE})
 
 
-def watching(
-    scenario: Callable[[SimulatedCluster, Table[ConfigMapObject], list[Any]], Awaitable[None]],
-    *,
-    faults: WatchFaults | None = None,
-) -> Listener:
-    """Plays a scenario beside a watch of all ConfigMaps; what the watch asked for and was answered."""
-    listeners: list[Listener] = []
+@dataclass
+class Watched:
+    """A watch of all ConfigMaps of a cluster: what it asked for and was answered, and what it shows."""
 
-    async def main() -> None:
-        async with SimulatedCluster(seed=5) as cluster:
-            for number in range(3):
-                cluster.apply(config_map(f"old-{number}"))
-            api: ApiServer = cluster.api
-            if faults is not None:
-                api = FaultyWatches(api, faults, random.Random(1))  # noqa: S311 - a simulation's
-            listener = Listener(api)
-            listeners.append(listener)
-            store = Store(clock=cluster.clock)
-            table = store.add(CONFIG_MAP, ConfigMapObject, labels=(LABEL,), optional=True, metadata_only=True)
-            changes: list[Any] = []
-            task = asyncio.ensure_future(
-                reflect(
-                    listener,
-                    table,
-                    on_change=lambda _, before, after: changes.append((before, after)),
-                    rng=random.Random(1),  # noqa: S311 - jitter
-                )
-            )
-            try:
-                await asyncio.sleep(5)
-                await scenario(cluster, table, changes)
-            finally:
-                task.cancel()
-                await asyncio.wait({task})
-
-    run_virtual(main(), limit_s=600)
-    return listeners[0]
+    cluster: SimulatedCluster
+    listener: Listener
+    table: Table[ConfigMapObject]
+    changes: list[Any]
 
 
-@pytest.mark.parametrize("streaming", [True, False], ids=["streaming list", "pages"])
-def test_the_table_shows_every_change_and_no_content(streaming: bool) -> None:
+@pytest.fixture
+def faults() -> WatchFaults | None:
+    """None, unless a test says more."""
+    return None
+
+
+@pytest.fixture
+async def watched(faults: WatchFaults | None) -> AsyncIterator[Watched]:
+    """A watch that has been there for five seconds, of three ConfigMaps and that of kube-proxy."""
+    async with SimulatedCluster(seed=5) as cluster:
+        for number in range(3):
+            cluster.apply(config_map(f"old-{number}"))
+        rng = random.Random(1)  # noqa: S311 - a simulation's
+        listener = Listener(cluster.api if faults is None else FaultyWatches(cluster.api, faults, rng))
+        store = Store(clock=cluster.clock)
+        table = store.add(CONFIG_MAP, ConfigMapObject, labels=(LABEL,), optional=True, metadata_only=True)
+        found = Watched(cluster, listener, table, [])
+        task = asyncio.ensure_future(
+            reflect(listener, table, on_change=lambda *change: found.changes.append(change), rng=rng)
+        )
+        await asyncio.sleep(5)
+        yield found
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.mark.parametrize(
+    ("faults", "asked"),
+    [
+        (None, [("watch", METADATA)]),
+        (
+            WatchFaults(streaming_lists=False),
+            [("watch", METADATA), ("list", METADATA_LIST), ("watch", METADATA)],
+        ),
+    ],
+    ids=["streaming list", "pages"],
+)
+async def test_the_table_shows_every_change_and_no_content(watched: Watched, asked: list[tuple[str, str]]) -> None:
     """A change of the content is a new resourceVersion; a copy is found by its label."""
+    table = watched.table
+    assert {each.metadata.name for each in table.all()} == {"kube-proxy", "old-0", "old-1", "old-2"}
+    first = table.get("default", "old-1")
+    watched.cluster.apply({**config_map("old-1"), "data": {"key": f"{SECRETIVE}-any-more"}})
+    watched.cluster.apply(config_map("copy", labels={LABEL: "cart"}))
+    await asyncio.sleep(1)
 
-    async def scenario(cluster: SimulatedCluster, table: Table[ConfigMapObject], changes: list[Any]) -> None:
-        assert {each.metadata.name for each in table.all()} == {"kube-proxy", "old-0", "old-1", "old-2"}
-        (first,) = (each for each in table.all() if each.metadata.name == "old-1")
-        cluster.apply({**config_map("old-1"), "data": {"key": f"{SECRETIVE}-any-more"}})
-        cluster.apply(config_map("copy", labels={LABEL: "cart"}))
-        await asyncio.sleep(1)
-
-        second = table.get("default", "old-1")
-        assert second is not None
-        assert second.metadata.version > first.metadata.version
-        (copy,) = table.labelled(LABEL, "default", "cart")
-        assert copy.metadata.name == "copy"
-        assert len(changes) == 6
-
-    faults = None if streaming else WatchFaults(streaming_lists=False)
-    listener = watching(scenario, faults=faults)
-
-    kinds = [("watch", METADATA)] if streaming else [("watch", METADATA), ("list", METADATA_LIST), ("watch", METADATA)]
-    assert listener.asked == kinds
-    assert SECRETIVE not in b"".join(listener.said).decode()
+    second = table.get("default", "old-1")
+    assert first is not None
+    assert second is not None
+    assert second.metadata.version > first.metadata.version
+    (copy,) = table.labelled(LABEL, "default", "cart")
+    assert copy.metadata.name == "copy"
+    assert len(watched.changes) == 6
+    assert watched.listener.asked == asked
+    assert SECRETIVE not in b"".join(watched.listener.said).decode()
 
 
-def test_the_time_of_the_last_change_moves_with_the_content() -> None:
+async def test_the_time_of_the_last_change_moves_with_the_content(watched: Watched) -> None:
     """A simulated cluster keeps the times of field owners as the real one does."""
+    before = watched.table.get("default", "old-1")
+    await asyncio.sleep(100)
+    watched.cluster.apply({**config_map("old-1"), "data": {"key": "new"}})
+    await asyncio.sleep(1)
+    after = watched.table.get("default", "old-1")
 
-    async def scenario(cluster: SimulatedCluster, table: Table[ConfigMapObject], _changes: list[Any]) -> None:
-        before = table.get("default", "old-1")
-        await asyncio.sleep(100)
-        cluster.apply({**config_map("old-1"), "data": {"key": "new"}})
-        await asyncio.sleep(1)
-        after = table.get("default", "old-1")
-
-        assert before is not None
-        assert after is not None
-        assert before.metadata.changed_at == before.metadata.creation_timestamp == after.metadata.creation_timestamp
-        assert (after.metadata.changed_at or "") > (before.metadata.changed_at or "")
-
-    watching(scenario)
+    assert before is not None
+    assert after is not None
+    assert before.metadata.changed_at == before.metadata.creation_timestamp == after.metadata.creation_timestamp
+    assert (after.metadata.changed_at or "") > (before.metadata.changed_at or "")
 
 
 class Indented(NoServer):
@@ -174,26 +175,23 @@ class Indented(NoServer):
         return self.lines.pop(0)
 
 
-def test_a_refusal_of_several_lines_is_read_to_its_end() -> None:
+async def test_a_refusal_of_several_lines_is_read_to_its_end() -> None:
     """Otherwise people would read `{` where the reason should be; and the connection may stay open behind it."""
     problems: list[RolloutsError] = []
-
-    async def main() -> None:
-        table = Store(clock=SimClock(asyncio.get_running_loop())).add(CONFIG_MAP, ConfigMapObject, metadata_only=True)
-        task = asyncio.ensure_future(
-            reflect(
-                Indented(),
-                table,
-                on_change=lambda *_: None,
-                on_problem=lambda _, problem: problems.append(problem),
-                rng=random.Random(1),  # noqa: S311 - jitter
-            )
+    table = Store(clock=SimClock(asyncio.get_running_loop())).add(CONFIG_MAP, ConfigMapObject, metadata_only=True)
+    task = asyncio.ensure_future(
+        reflect(
+            Indented(),
+            table,
+            on_change=lambda *_: None,
+            on_problem=lambda _, problem: problems.append(problem),
+            rng=random.Random(1),  # noqa: S311 - jitter
         )
-        await asyncio.sleep(0.5)
-        task.cancel()
-        await asyncio.wait({task})
+    )
+    await asyncio.sleep(0.5)
+    task.cancel()
+    await asyncio.wait({task})
 
-    run_virtual(main(), limit_s=100)
     (problem,) = problems
     assert isinstance(problem, ApiForbidden)
     assert "403 Forbidden configmaps is forbidden" in str(problem)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from rollouts.cluster.store import Store, Table
 from rollouts.cluster.structs import ServiceObject
@@ -17,7 +19,9 @@ from rollouts.errors import AnswerTooLarge, ApiUnavailable, RolloutsError
 from rollouts.objects import SERVICE
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import SimClock
-from tests.cluster.stand_ins import NoServer, run
+from tests.cluster.stand_ins import NoServer
+
+pytestmark = pytest.mark.virtual_time(limit_s=7200)
 
 SILENCE_S = 90.0
 
@@ -121,9 +125,13 @@ async def reflecting(api: Streams, **options: Any) -> AsyncIterator[Seen]:
     """A reflector that runs while the block does."""
     table = Store(clock=SimClock(asyncio.get_running_loop())).add(SERVICE, ServiceObject)
     seen = Seen(table)
-    given: dict[str, Any] = {"silence_s": SILENCE_S, "on_problem": lambda _, problem: seen.problems.append(problem)}
+    given: dict[str, Any] = {
+        "silence_s": SILENCE_S,
+        "on_change": seen.change,
+        "on_problem": lambda _, problem: seen.problems.append(problem),
+    }
     rng = random.Random(7)  # noqa: S311 - the same jitter in every run
-    task = asyncio.ensure_future(reflect(api, table, on_change=seen.change, rng=rng, **(given | options)))
+    task = asyncio.ensure_future(reflect(api, table, rng=rng, **(given | options)))
     try:
         yield seen
         assert not task.done(), task
@@ -132,203 +140,154 @@ async def reflecting(api: Streams, **options: Any) -> AsyncIterator[Seen]:
         await asyncio.wait({task})
 
 
-def check(api: Streams, after_s: float, verify: Callable[[Seen], None], **options: Any) -> None:
-    """Lets a reflector run for so many virtual seconds, then looks."""
-
-    async def main() -> None:
-        async with reflecting(api, **options) as seen:
-            await asyncio.sleep(after_s)
-            verify(seen)
-
-    run(main())
+async def watched(api: Streams, for_s: float, **options: Any) -> Seen:
+    """What a reflector has shown after so many seconds."""
+    async with reflecting(api, **options) as seen:
+        await asyncio.sleep(for_s)
+        return seen
 
 
-def nothing_more(seen: Seen) -> None:
-    """For tests that look at what the API server was asked for."""
-    assert len(seen.table) <= 2
-
-
-def test_a_streaming_list_becomes_the_watch() -> None:
+async def test_a_streaming_list_becomes_the_watch() -> None:
     """One connection lists and goes on: no gap, and no second request."""
     listed = [event("ADDED", "a", 3), event("ADDED", "b", 2), bookmark(5, end=True)]
     api = Streams(Stream(*listed, event("MODIFIED", "a", 6), event("DELETED", "b", 7)))
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == ["a"]
-        assert seen.changes == [(None, 3), (None, 2), (3, 6), (2, None)]
-        (request,) = (request for _, request in api.watches)
-        assert request.query["sendInitialEvents"] == "true"
-        assert request.query["resourceVersionMatch"] == "NotOlderThan"
-        assert "resourceVersion" not in request.query  # consistent: never from an old cache
-        assert 300 <= int(request.query["timeoutSeconds"]) <= 600
-        assert request.query["labelSelector"] == "x=y"
-
-    check(api, 1, verify, label_selector="x=y")
+    seen = await watched(api, 1, label_selector="x=y")
+    assert seen.names() == ["a"]
+    assert seen.changes == [(None, 3), (None, 2), (3, 6), (2, None)]
+    (request,) = (request for _, request in api.watches)
+    assert request.query["sendInitialEvents"] == "true"
+    assert request.query["resourceVersionMatch"] == "NotOlderThan"
+    assert "resourceVersion" not in request.query  # consistent: never from an old cache
+    assert 300 <= int(request.query["timeoutSeconds"]) <= 600
+    assert request.query["labelSelector"] == "x=y"
 
 
-def test_nothing_is_shown_before_the_list_is_whole() -> None:
+async def test_nothing_is_shown_before_the_list_is_whole() -> None:
     """Half a list looks like mass deletion of the other half."""
     api = Streams(Stream(event("ADDED", "a", 3)))
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == []
-        assert not seen.table.synced.is_set()
-
-    check(api, 1, verify)
+    seen = await watched(api, 1)
+    assert seen.names() == []
+    assert not seen.table.synced.is_set()
 
 
-def test_a_server_without_streaming_lists_is_listed_in_pages() -> None:
+async def test_a_server_without_streaming_lists_is_listed_in_pages() -> None:
     """1.31 and older, or the gate turned off: 422 says so, and it is not asked again."""
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
     second = {"metadata": {"resourceVersion": "9"}, "items": [service("b", 4)]}
     pages = tuple(Response(200, json.dumps(page).encode()) for page in (first, second))
     api = Streams(Stream(NO_STREAMING_LISTS, status=422), Stream(event("ADDED", "c", 10)), pages=pages)
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == ["a", "b", "c"]
-        assert seen.table.synced.is_set()
-        assert [request.query for request in api.lists] == [{"limit": "500"}, {"limit": "500", "continue": "more"}]
-        assert api.versions() == [None, "9"]
-
-    check(api, 1, verify)
+    seen = await watched(api, 1)
+    assert seen.names() == ["a", "b", "c"]
+    assert seen.table.synced.is_set()
+    assert [request.query for request in api.lists] == [{"limit": "500"}, {"limit": "500", "continue": "more"}]
+    assert api.versions() == [None, "9"]
 
 
-def test_expired_pages_are_asked_for_in_one() -> None:
+async def test_expired_pages_are_asked_for_in_one() -> None:
     """With a slow client the server may forget the list's revision between two pages."""
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("gone", 3)]}
     whole = {"metadata": {"resourceVersion": "12"}, "items": [service("a", 11)]}
     pages = (Response(200, json.dumps(first).encode()), Response(410, b"{}"), Response(200, json.dumps(whole).encode()))
     api = Streams(Stream(b"{}", status=400), pages=pages)
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == ["a"]
-        assert api.lists[-1].query == {}
-
-    check(api, 1, verify)
+    seen = await watched(api, 1)
+    assert seen.names() == ["a"]
+    assert api.lists[-1].query == {}
 
 
-def test_a_clean_end_goes_on_at_once_from_the_last_bookmark() -> None:
+async def test_a_clean_end_goes_on_at_once_from_the_last_bookmark() -> None:
     """Watches end by themselves every few minutes; a new list each time would cost the server everything again."""
     api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 6), bookmark(40), then="end"), Stream())
-
-    def verify(seen: Seen) -> None:
-        assert api.versions() == [None, "40"]
-        assert api.watches[1][0] == 0.0
-        assert seen.problems == []
-
-    check(api, 1, verify)
+    seen = await watched(api, 1)
+    assert api.versions() == [None, "40"]
+    assert api.watches[1][0] == 0.0
+    assert seen.problems == []
 
 
-def test_a_watch_that_keeps_ending_at_once_is_not_a_busy_loop() -> None:
+async def test_a_watch_that_keeps_ending_at_once_is_not_a_busy_loop() -> None:
     """A broken proxy ends every watch cleanly and immediately."""
     api = Streams(Stream(bookmark(5, end=True), then="end"), *[Stream(then="end") for _ in range(40)])
-
-    check(api, 60, nothing_more)
-
+    await watched(api, 60)
     assert len(api.watches) < 10
 
 
-def test_trouble_is_answered_by_growing_pauses_between_watches() -> None:
+async def test_trouble_is_answered_by_growing_pauses_between_watches() -> None:
     """All controllers reconnecting at once keep a starting API server down: 0.8 s to 30 s, with jitter."""
     api = Streams(Stream(bookmark(5, end=True), then="break"), *[ApiUnavailable("refused")] * 12)
-
-    def verify(seen: Seen) -> None:
-        times = [at_s for at_s, _ in api.watches]
-        pauses = [later - earlier for earlier, later in pairwise(times)]
-        assert 0.8 <= pauses[0] <= 1.6
-        assert all(0.8 <= pause <= 60 for pause in pauses)
-        assert max(pauses) >= 30
-        assert set(api.versions()[1:]) == {"5"}  # refused connections are no reason to list again
-        assert seen.names() == []
-
-    check(api, 600, verify)
+    seen = await watched(api, 600)
+    times = [at_s for at_s, _ in api.watches]
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert 0.8 <= pauses[0] <= 1.6
+    assert all(0.8 <= pause <= 60 for pause in pauses)
+    assert max(pauses) >= 30
+    assert set(api.versions()[1:]) == {"5"}  # refused connections are no reason to list again
+    assert seen.names() == []
 
 
-def test_a_good_spell_ends_the_back_off() -> None:
+async def test_a_good_spell_ends_the_back_off() -> None:
     """A blip a day must not be answered by the pause of yesterday's outage."""
     good = Stream(bookmark(6), then="silence")
     api = Streams(Stream(bookmark(5, end=True), then="break"), *[ApiUnavailable("refused")] * 8, good, Stream())
-
-    def verify(seen: Seen) -> None:
-        (ended_s, _), (again_s, _) = api.watches[-2:]
-        assert 0.8 <= again_s - ended_s - SILENCE_S <= 1.6
-
-    check(api, 1000, verify)
+    await watched(api, 1000)
+    (ended_s, _), (again_s, _) = api.watches[-2:]
+    assert 0.8 <= again_s - ended_s - SILENCE_S <= 1.6
 
 
-def test_an_expired_version_lists_again_and_reports_what_went() -> None:
+async def test_an_expired_version_lists_again_and_reports_what_went() -> None:
     """410 may come as a status or inside the stream; what was deleted meanwhile shows only by its absence."""
     expired = json.dumps({"kind": "Status", "code": 410, "reason": "Expired"}).encode()
     relist = [event("ADDED", "b", 4), event("ADDED", "c", 20), bookmark(30, end=True)]
     for gone in (Stream(error(410)), Stream(expired, status=410)):
         first = Stream(event("ADDED", "a", 3), event("ADDED", "b", 4), bookmark(5, end=True), bookmark(6), then="end")
         api = Streams(first, gone, Stream(*relist))
-
-        def verify(seen: Seen, api: Streams = api) -> None:
-            assert seen.names() == ["b", "c"]
-            assert seen.changes[2:] == [(3, None), (None, 20)]
-            assert api.versions() == [None, "6", None]
-
-        check(api, 5, verify)
+        seen = await watched(api, 5)
+        assert seen.names() == ["b", "c"]
+        assert seen.changes[2:] == [(3, None), (None, 20)]
+        assert api.versions() == [None, "6", None]
 
 
-def test_repeated_and_late_events_change_nothing() -> None:
+async def test_repeated_and_late_events_change_nothing() -> None:
     """etcd and its caches have sent both."""
     late = [event("MODIFIED", "a", 8), event("MODIFIED", "a", 8), event("MODIFIED", "a", 7), event("ADDED", "b", 6)]
     api = Streams(Stream(event("ADDED", "a", 3), bookmark(5, end=True), *late))
-
-    def verify(seen: Seen) -> None:
-        assert seen.changes == [(None, 3), (3, 8), (None, 6)]
-        newest = seen.table.get("shop", "a")
-        assert newest is not None
-        assert newest.metadata.version == 8
-
-    check(api, 1, verify)
+    seen = await watched(api, 1)
+    assert seen.changes == [(None, 3), (3, 8), (None, 6)]
+    newest = seen.table.get("shop", "a")
+    assert newest is not None
+    assert newest.metadata.version == 8
 
 
-def test_a_late_event_does_not_turn_the_watch_back() -> None:
+async def test_a_late_event_does_not_turn_the_watch_back() -> None:
     """The next watch begins at the newest that was seen, or everything since would come twice."""
     api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 8), event("ADDED", "b", 6), then="end"))
-
-    check(api, 1, nothing_more)
-
+    await watched(api, 1)
     assert api.versions() == [None, "8"]
 
 
-def test_a_silent_connection_is_a_dead_peer() -> None:
+async def test_a_silent_connection_is_a_dead_peer() -> None:
     """A half-open connection says nothing for ever; bookmarks come about once a minute from a live one."""
     api = Streams(Stream(bookmark(5, end=True), bookmark(6), then="silence"), Stream(event("ADDED", "a", 9)))
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == ["a"]
-        assert api.versions() == [None, "6"]
-
-    check(api, SILENCE_S + 3, verify)
+    seen = await watched(api, SILENCE_S + 3)
+    assert seen.names() == ["a"]
+    assert api.versions() == [None, "6"]
 
 
-def test_a_watch_without_even_a_bookmark_lists_again() -> None:
+async def test_a_watch_without_even_a_bookmark_lists_again() -> None:
     """After a restored backup the server waits silently for a resourceVersion from its lost future (tried on 1.36)."""
     api = Streams(Stream(bookmark(5, end=True), then="end"), Stream(then="silence"), Stream(bookmark(6, end=True)))
-
-    check(api, 3 * SILENCE_S, nothing_more)
-
+    await watched(api, 3 * SILENCE_S)
     assert api.versions()[-1] is None
 
 
-def test_a_list_from_the_past_is_refused_until_it_must_be_believed() -> None:
+async def test_a_list_from_the_past_is_refused_until_it_must_be_believed() -> None:
     """An old cache shows deleted objects, so it is refused; after a restored backup the past is the present."""
     past = [Stream(event("ADDED", "old", 3), bookmark(4, end=True)) for _ in range(6)]
     api = Streams(Stream(event("ADDED", "a", 9), bookmark(9, end=True), error(410)), *past)
-
-    async def main() -> None:
-        async with reflecting(api) as seen:
-            await asyncio.sleep(10)
-            assert seen.names() == ["a"]
-            assert any("older than the last" in str(problem) for problem in seen.problems)
-            await asyncio.sleep(200)
-            assert seen.names() == ["old"]
-
-    run(main())
+    async with reflecting(api) as seen:
+        await asyncio.sleep(10)
+        assert seen.names() == ["a"]
+        assert any("older than the last" in str(problem) for problem in seen.problems)
+        await asyncio.sleep(200)
+        assert seen.names() == ["old"]
 
 
 def paged(version: int, *items: Any) -> Response:
@@ -336,7 +295,7 @@ def paged(version: int, *items: Any) -> Response:
     return Response(200, json.dumps({"metadata": {"resourceVersion": str(version)}, "items": items}).encode())
 
 
-def test_a_second_list_is_asked_for_nothing_older_than_was_seen() -> None:
+async def test_a_second_list_is_asked_for_nothing_older_than_was_seen() -> None:
     """Servers behind one address may lag behind each other, and a list from a lagging one brings the deleted back."""
     api = Streams(
         Stream(NO_STREAMING_LISTS, status=422),
@@ -344,14 +303,12 @@ def test_a_second_list_is_asked_for_nothing_older_than_was_seen() -> None:
         Stream(),
         pages=(paged(9, service("a", 3)), paged(12)),
     )
-
-    check(api, 10, nothing_more)
-
+    await watched(api, 10)
     assert [request.query.get("resourceVersion") for request in api.lists] == [None, "9"]
     assert api.lists[1].query["resourceVersionMatch"] == "NotOlderThan"
 
 
-def test_a_restored_server_is_asked_for_what_it_has() -> None:
+async def test_a_restored_server_is_asked_for_what_it_has() -> None:
     """It has never been where we have been, so asking for that would be refused for ever."""
     message = "Timeout: Too large resource version: 9, current: 4"
     refused = Response(
@@ -359,44 +316,34 @@ def test_a_restored_server_is_asked_for_what_it_has() -> None:
     )
     rounds = (refused, paged(4, service("old", 3))) * 6
     api = Streams(Stream(NO_STREAMING_LISTS, status=422), Stream(error(410)), Stream(), pages=(paged(9), *rounds))
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == ["old"]
-
-    check(api, 300, verify)
+    seen = await watched(api, 300)
+    assert seen.names() == ["old"]
 
 
-def test_a_list_that_breaks_off_is_forgotten() -> None:
+async def test_a_list_that_breaks_off_is_forgotten() -> None:
     """A cut connection in the middle of a list must not look like the end of the list."""
     cut = Stream(event("ADDED", "a", 3), then="end")
     garbled = Stream(event("ADDED", "a", 3), b'{"type":"ADDED","object":{"meta')
     api = Streams(cut, garbled, Stream(event("ADDED", "b", 4), bookmark(5, end=True)))
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == ["b"]
-        assert len(seen.problems) == 2
-        assert cut.closed
-        assert garbled.closed
-
-    check(api, 30, verify)
+    seen = await watched(api, 30)
+    assert seen.names() == ["b"]
+    assert len(seen.problems) == 2
+    assert cut.closed
+    assert garbled.closed
 
 
-def test_a_version_that_the_server_keeps_refusing_is_given_up() -> None:
+async def test_a_version_that_the_server_keeps_refusing_is_given_up() -> None:
     """`Too large resource version` is 504 for ever on a server that was restored; a list ends it."""
     refused = [Stream(error(504)) for _ in range(3)]
     api = Streams(Stream(bookmark(5, end=True), then="end"), *refused, Stream(bookmark(6, end=True)))
-
-    check(api, 60, nothing_more)
-
+    await watched(api, 60)
     assert api.versions() == [None, "5", "5", "5", None]
 
 
-def test_a_cancelled_watch_closes_its_connection() -> None:
+async def test_a_cancelled_watch_closes_its_connection() -> None:
     """A pod that shuts down must not leave watches open at the API server."""
     stream = Stream(bookmark(5, end=True))
-
-    check(Streams(stream), 1, nothing_more)
-
+    await watched(Streams(stream), 1)
     assert stream.closed
 
 
@@ -410,50 +357,28 @@ class LargePages(Streams):
         return await super().request(request, deadline_s=deadline_s)
 
 
-def test_pages_that_are_too_large_are_asked_for_in_smaller_ones() -> None:
+async def test_pages_that_are_too_large_are_asked_for_in_smaller_ones() -> None:
     """A tenant's many large objects would else keep every controller from listing, and so from starting."""
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
     pages = (Response(200, json.dumps(first).encode()), paged(9, service("b", 4)))
     api = LargePages(Stream(NO_STREAMING_LISTS, status=422), Stream(), pages=pages)
-
-    def verify(seen: Seen) -> None:
-        assert seen.names() == ["a", "b"]
-        assert [request.query["limit"] for request in api.lists] == ["500", "50", "5", "5"]
-        assert api.lists[-1].query["continue"] == "more"
-        assert seen.problems == []
-
-    check(api, 1, verify)
+    seen = await watched(api, 1)
+    assert seen.names() == ["a", "b"]
+    assert [request.query["limit"] for request in api.lists] == ["500", "50", "5", "5"]
+    assert api.lists[-1].query["continue"] == "more"
+    assert seen.problems == []
 
 
-def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watch_goes_on() -> None:
+async def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watch_goes_on() -> None:
     """A bug that one object's content brings out must not cost the others their controller."""
     api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 6), event("ADDED", "b", 7)))
     told: list[str] = []
 
-    async def main() -> None:
-        table = Store(clock=SimClock(asyncio.get_running_loop())).add(SERVICE, ServiceObject)
+    def follow(_kind: Any, _before: Any, after: ServiceObject) -> None:
+        if after.metadata.name == "a":
+            raise RuntimeError("a bug")
 
-        def follow(_kind: Any, _before: Any, after: ServiceObject) -> None:
-            if after.metadata.name == "a":
-                raise RuntimeError("a bug")
-
-        reflecting = asyncio.ensure_future(
-            reflect(
-                api,
-                table,
-                on_change=follow,
-                on_unreadable=lambda _, each: told.append(each.why),
-                rng=random.Random(7),  # noqa: S311 - jitter
-                silence_s=SILENCE_S,
-            )
-        )
-        await asyncio.sleep(1)
-        assert not reflecting.done()
-        assert set(table.unreadable) == {("shop", "a")}
-        assert table.get("shop", "b") is not None
-        reflecting.cancel()
-        await asyncio.wait({reflecting})
-
-    run(main())
-
+    seen = await watched(api, 1, on_change=follow, on_unreadable=lambda _, each: told.append(each.why))
+    assert set(seen.table.unreadable) == {("shop", "a")}
+    assert seen.table.get("shop", "b") is not None
     assert told == ["it makes the controller fail (RuntimeError), which is a bug in the controller"]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RolloutObject, RouteObject
-from rollouts.controller.observe.observer import Observer, Seen
+from rollouts.controller.act.orphans import Orphans
+from rollouts.controller.observe.observer import Seen
 from rollouts.controller.observe.routes import RouteReader
-from rollouts.controller.workqueue.managed import ManagedRouteObjects, ManagedServices
-from rollouts.core.model.traffic import Pace, RouteName
+from rollouts.controller.workqueue.managed import ManagedRouteObjects
+from rollouts.core.model.snapshot import DrainSeen
+from rollouts.core.model.traffic import LiveSeen, Pace, RouteName, VerifiedBy
 from rollouts.objects import Kind, Manifest
-from rollouts.ports import DataPlanes
+from rollouts.ports import DataPlanes, DrainQuestion, LiveQuestion
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
-from tests.controller.world import CART, World, metadata, rollout
+from tests.controller.world import CART, World, metadata, rollout, spec_of
 
 BETA = Kind(HTTP_ROUTE.group, "v1beta1", HTTP_ROUTE.kind, HTTP_ROUTE.plural)
 ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "cart")
@@ -55,23 +58,42 @@ def routed(
     **more: Any,
 ) -> RolloutObject:
     """A Rollout that manages HTTPRoute cart."""
-    spec = {
-        "replicas": 2,
-        "selector": {"matchLabels": {"app": "cart"}},
-        "strategy": {
-            "canary": {
-                "stableService": stable,
-                "canaryService": canary,
-                "steps": [{"setWeight": 50}],
-                "trafficRouting": trafficRouting or {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}},
-            }
-        },
-        "template": {
-            "metadata": {"labels": {"app": "cart"}},
-            "spec": {"containers": [{"name": "app", "image": "app:1"}]},
-        },
-    }
+    routing = trafficRouting or {"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}
+    spec = spec_of({"setWeight": 50}, stableService=stable, canaryService=canary, trafficRouting=routing)
     return rollout(spec=spec, **more)
+
+
+class Planes:
+    """Data planes that can tell about routes with gateways.
+
+    Args:
+        by: how; None for not at all.
+        live: what they answer about a route; without it they must not be asked.
+        drained: what they answer about a revision; without it they must not be asked.
+    """
+
+    def __init__(
+        self,
+        by: VerifiedBy | None = VerifiedBy.CONFIG,
+        *,
+        live: Callable[[LiveQuestion], Awaitable[LiveSeen]] | None = None,
+        drained: Callable[[DrainQuestion], DrainSeen] | None = None,
+    ) -> None:
+        self._by, self._live, self._drained = by, live, drained
+
+    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
+        """See `DataPlanes`."""
+        return self._by if route.kind == ROUTE.kind and gateways else None
+
+    async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
+        """See `DataPlanes`."""
+        assert self._live is not None and deadline_s > 0, question
+        return await self._live(question)
+
+    async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
+        """See `DataPlanes`."""
+        assert self._drained is not None and deadline_s > 0, question
+        return self._drained(question)
 
 
 class Reading:
@@ -92,13 +114,7 @@ class Reading:
             providers=registry(),
             planes=planes,
         )
-        self.observer = Observer(
-            store=world.store,
-            inbox=world.inbox,
-            managed=ManagedServices(),
-            clock=world.clock,
-            routes=self.reader,
-        )
+        self.observer = world.observer(self.reader)
         if found:
             world.kinds.learn((HTTP_ROUTE, BETA), HTTP_ROUTE)
             self.table = world.store.add(HTTP_ROUTE, RouteObject)
@@ -114,3 +130,18 @@ class Reading:
         observed = self.observer.observe(CART)
         assert isinstance(observed, Seen), observed
         return observed
+
+
+async def release(reading: Reading) -> None:
+    """What is done about the routes of Rollout cart, which is not there."""
+    world = reading.world
+    world.rollouts.replace("", [], "5")
+    world.services.replace("", [], "5")
+    orphans = Orphans(
+        client=world.client,
+        store=world.store,
+        barrier=world.barrier,
+        managed=world.managed,
+        routes=reading.reader,
+    )
+    await orphans.release(CART)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from rollouts.api.spec.parse import parse_rollout, parse_spec
 from rollouts.cluster.client import Client
 from rollouts.cluster.decoding import decode
 from rollouts.cluster.store import Store
@@ -23,18 +24,28 @@ from rollouts.cluster.structs import (
     ServiceObject,
 )
 from rollouts.controller.act.answers import Answers
+from rollouts.controller.act.calls import Ask, Write
 from rollouts.controller.act.performer import Performer, RolloutVersion
+from rollouts.controller.act.render import render
 from rollouts.controller.act.sources import Sources
 from rollouts.controller.facts.cluster_metrics import ClusterMetrics
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds
 from rollouts.controller.observe.analyses import Analyses
+from rollouts.controller.observe.observer import Observer
+from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.barrier import Barrier
 from rollouts.controller.workqueue.contents import Contents
 from rollouts.controller.workqueue.inbox import Inbox
+from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.controller.workqueue.triggers import Triggers
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Intent
+from rollouts.core.model.rollout import Rollout
+from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import RolloutStatus
 from rollouts.manifests.ownership import NAME
 from rollouts.objects import (
     ANALYSIS_RUN,
@@ -47,9 +58,11 @@ from rollouts.objects import (
     SERVICE,
     Key,
     Kind,
+    Manifest,
 )
 from rollouts.ports import DataPlanes, Request, Response, WatchStream
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
+from tests import build
 
 CART = Key("shop", "cart")
 CART_UID = "cart-uid"
@@ -71,22 +84,43 @@ def obj(kind: Kind, manifest: dict[str, Any]) -> Any:
     return decode(kind, msgspec.json.encode(manifest))
 
 
+def spec_of(*steps: Manifest, name: str = "cart", image: str = "app:1", **fields: Any) -> Manifest:
+    """A spec that can be carried out; `fields` are those of its canary."""
+    spec: Manifest = build.rollout(build.canary(*steps, **fields), name, image=image)["spec"]
+    return spec
+
+
 def rollout(
     name: str = "cart", *, version: int = 1, status: Any = None, spec: Any = None, **more: Any
 ) -> RolloutObject:
     """A Rollout with a spec that can be carried out."""
-    wanted = {
-        "replicas": 2,
-        "selector": {"matchLabels": {"app": name}},
-        "strategy": {"canary": {"steps": [{"setWeight": 50}]}},
-        "template": {
-            "metadata": {"labels": {"app": name}},
-            "spec": {"containers": [{"name": "app", "image": "app:1"}]},
-        },
+    manifest = {
+        "metadata": metadata(name, version=version, **more),
+        "spec": spec or spec_of({"setWeight": 50}, name=name),
+        "status": status or {},
     }
-    manifest = {"metadata": metadata(name, version=version, **more), "spec": spec or wanted, "status": status or {}}
     found: RolloutObject = obj(ROLLOUT, manifest)
     return found
+
+
+def parsed(**changes: Any) -> Rollout:
+    """Rollout cart as the core sees it; `changes` are fields of its spec."""
+    return parse_rollout(
+        namespace="shop",
+        name="cart",
+        uid=CART_UID,
+        resource_version="7",
+        generation=1,
+        created_at_s=0.0,
+        annotations={},
+        spec=replace(parse_spec(bytes(rollout().spec)), **changes),
+        deleting=False,
+    )
+
+
+def rendered(intent: Intent) -> Sequence[Write | Ask]:
+    """The calls of an intent for Rollout cart."""
+    return render(Snapshot(now_s=0.0, rollout=parsed(), status=RolloutStatus()), intent)
 
 
 def owned(name: str = "cart", uid: str = CART_UID) -> list[dict[str, Any]]:
@@ -202,9 +236,10 @@ def says(response: Response) -> Answer:
 class World:
     """Store, queue, inbox, barrier and performer over one scripted API server; make it inside a running loop."""
 
-    def __init__(self, *answers: Answer, may_write: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, *answers: Answer) -> None:
         self.clock = SimClock(asyncio.get_running_loop())
         self.api = ScriptedApi(list(answers))
+        self.leads = True
         self.store = Store(clock=self.clock)
         self.rollouts = self.store.add(ROLLOUT, RolloutObject)
         self.replica_sets = self.store.add(REPLICA_SET, ReplicaSetObject, by_owner=True, orphans_by=NAME)
@@ -222,10 +257,22 @@ class World:
         rng = random.Random(1)  # noqa: S311 - jitter
         self.queue = WorkQueue(clock=self.clock, rng=rng, workers=32)
         self.inbox = Inbox(clock=self.clock)
+        self.managed = ManagedServices()
         self.barrier = Barrier(store=self.store, queue=self.queue, clock=self.clock)
         self.kinds = RouteKinds(api=self.api, on_found=self.found_kinds.append)
-        self.client = Client(self.api, clock=self.clock, may_write=may_write, request_deadline_s=5.0, rng=rng)
+        self.client = Client(self.api, clock=self.clock, may_write=lambda: self.leads, request_deadline_s=5.0, rng=rng)
         self.load = ClusterMetrics(self.client, self.clock)
+
+    def observer(self, routes: RouteReader | None = None) -> Observer:
+        """What reads it into core values."""
+        return Observer(
+            store=self.store,
+            inbox=self.inbox,
+            managed=self.managed,
+            clock=self.clock,
+            analyses=self.analyses,
+            routes=routes,
+        )
 
     def triggers(self) -> Triggers:
         """Whom a change concerns."""
@@ -279,18 +326,7 @@ class World:
         return RolloutVersion(key=CART, uid=CART_UID, resource_version=version)
 
 
-Scenario = Callable[[World, Performer], Awaitable[None]]
-
-
-def run(scenario: Scenario, *answers: Answer, may_write: Callable[[], bool] = lambda: True) -> World:
-    """Plays a scenario on virtual time; all questions are answered when it returns."""
-    worlds: list[World] = []
-
-    async def main() -> None:
-        world = World(*answers, may_write=may_write)
-        worlds.append(world)
-        async with asyncio.TaskGroup() as questions:
-            await scenario(world, world.performer(questions))
-
-    run_virtual(main())
-    return worlds[0]
+async def answered() -> None:
+    """Returns when all questions have their answers; those that failed have been asked again by then."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)

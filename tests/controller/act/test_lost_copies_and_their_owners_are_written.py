@@ -6,19 +6,17 @@ import json
 
 import pytest
 
-from rollouts.api.spec.parse import parse_rollout, parse_spec
-from rollouts.controller.act.calls import Adopt, Ask, Patch, TrySecretCopy, Write
+from rollouts.controller.act.calls import Adopt, Patch, TrySecretCopy
 from rollouts.controller.act.performer import Performer
-from rollouts.controller.act.render import render
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AdoptConfigCopy, AskSecretCopy, Intent, ReleaseConfigCopy
-from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.intents import AdoptConfigCopy, AskSecretCopy, ReleaseConfigCopy
 from rollouts.objects import CONFIG_MAP, SECRET
 from rollouts.ports import Response
 from rollouts.sim.storage.patches import json_patch
 from rollouts.sim.storage.refusals import Refused
-from tests.controller.world import CART, CART_UID, World, error, ok, owned, rollout, run, says
+from tests.controller.world import CART, CART_UID, World, answered, error, ok, owned, rendered, says
+
+pytestmark = pytest.mark.virtual_time
 
 OTHERS = {"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "theirs"}
 SEEN = {"metadata": {"name": "c", "uid": "u", "resourceVersion": "4", "ownerReferences": [OTHERS, *owned()]}}
@@ -26,25 +24,9 @@ RELEASE = ReleaseConfigCopy(name="c", uid="u", resource_version="4", owner_index
 TRY = TrySecretCopy("cart", "token-x")
 
 
-def _rendered(intent: Intent) -> Write | Ask:
-    cart = parse_rollout(
-        namespace="shop",
-        name="cart",
-        uid=CART_UID,
-        resource_version="7",
-        generation=1,
-        created_at_s=0.0,
-        annotations={},
-        spec=parse_spec(bytes(rollout().spec)),
-        deleting=False,
-    )
-    (call,) = render(Snapshot(now_s=0.0, rollout=cart, status=RolloutStatus()), intent)
-    return call
-
-
 def test_a_copy_that_is_released_keeps_its_other_owners() -> None:
     """Only the Rollout goes, from its place in the version that was seen."""
-    call = _rendered(RELEASE)
+    (call,) = rendered(RELEASE)
 
     assert isinstance(call, Patch)
     assert (call.kind, call.name, call.uid) == (CONFIG_MAP, "c", "u")
@@ -53,7 +35,7 @@ def test_a_copy_that_is_released_keeps_its_other_owners() -> None:
 
 def test_a_release_is_refused_when_somebody_else_has_that_place() -> None:
     """Beside the version, which the API server compares."""
-    call = _rendered(replace(RELEASE, owner_index=0))
+    (call,) = rendered(replace(RELEASE, owner_index=0))
 
     assert isinstance(call, Patch)
     with pytest.raises(Refused):
@@ -63,7 +45,7 @@ def test_a_release_is_refused_when_somebody_else_has_that_place() -> None:
 @pytest.mark.parametrize("has_owners", [True, False])
 def test_a_copy_is_adopted_after_a_look_at_the_rollout(has_owners: bool) -> None:
     """One that is adopted for a Rollout in deletion would be deleted with it."""
-    call = _rendered(AdoptConfigCopy(name="c", uid="u", resource_version="4", has_owners=has_owners))
+    (call,) = rendered(AdoptConfigCopy(name="c", uid="u", resource_version="4", has_owners=has_owners))
     before = {"metadata": {"uid": "u", "resourceVersion": "4"} | ({"ownerReferences": [OTHERS]} if has_owners else {})}
 
     assert isinstance(call, Adopt)
@@ -81,15 +63,13 @@ def test_a_copy_is_adopted_after_a_look_at_the_rollout(has_owners: bool) -> None
         (error(400, "BadRequest", "admission webhook does not support dry run"), None),
     ],
 )
-def test_whether_a_copy_of_a_secret_is_there_is_what_a_creation_would_meet(
-    answer: Response, there: bool | None
+async def test_whether_a_copy_of_a_secret_is_there_is_what_a_creation_would_meet(
+    answer: Response, there: bool | None, world: World, performer: Performer
 ) -> None:
     """What else refuses it says nothing about the copy. Nothing of a Secret is in the question."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        assert await performer.perform(world.target(), [_rendered(AskSecretCopy("token-x"))]) == 0
-
-    world = run(scenario, says(answer))
+    world.api.answers = [says(answer)]
+    assert await performer.perform(world.target(), rendered(AskSecretCopy("token-x"))) == 0
+    await answered()
 
     (request,) = world.api.requests
     assert (request.method, request.path, request.query["dryRun"]) == ("POST", SECRET.path("shop"), "All")
@@ -100,24 +80,22 @@ def test_whether_a_copy_of_a_secret_is_there_is_what_a_creation_would_meet(
     assert len(world.queue) == 1
 
 
-def test_a_question_that_fails_leaves_what_was_known_and_is_asked_again() -> None:
+async def test_a_question_that_fails_leaves_what_was_known_and_is_asked_again(
+    world: World, performer: Performer
+) -> None:
     """An error is never read as absence."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [TRY])
-
-    world = run(scenario, says(error(500, "InternalError")))
-
+    world.api.answers = [says(error(500, "InternalError"))]
+    await performer.perform(world.target(), [TRY])
+    await answered()
     assert world.inbox.copies(CART) == {}
 
 
-def test_answers_about_copies_that_nobody_asks_for_any_more_are_forgotten() -> None:
+async def test_answers_about_copies_that_nobody_asks_for_any_more_are_forgotten(
+    world: World, performer: Performer
+) -> None:
     """Each rotation makes a copy of another name."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        for number in range(150):
-            await performer.perform(world.target(), [TrySecretCopy("cart", f"token-{number}")])
-
-    world = run(scenario, says(ok(9)))
-
+    world.api.answers = [says(ok(9))]
+    for number in range(150):
+        await performer.perform(world.target(), [TrySecretCopy("cart", f"token-{number}")])
+    await answered()
     assert len(world.inbox.copies(CART)) == 100

@@ -9,19 +9,30 @@ from typing import Any
 
 import pytest
 
-from rollouts.api.spec.parse import parse_rollout, parse_spec
 from rollouts.controller.act.calls import CreateCopy, ReadConfig, WriteStatus
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.source_reads import read_source
 from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
 from rollouts.core.config.content import content_hash
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
-from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import Rollout
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable
 from rollouts.objects import CONFIG_MAP
 from rollouts.ports import Response
-from tests.controller.world import CART, CART_UID, Answer, World, error, metadata, obj, owned, rollout, run, says
+from tests.controller.world import (
+    CART,
+    CART_UID,
+    Answer,
+    World,
+    answered,
+    error,
+    metadata,
+    obj,
+    owned,
+    parsed,
+    says,
+)
+
+pytestmark = pytest.mark.virtual_time
 
 MAP = ConfigKind.CONFIG_MAP
 SOURCE = (MAP, "shop", "app-config")
@@ -33,24 +44,8 @@ USE = ConfigUse(
 COPY_LABELS = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
 
 
-def cart(**versioning: Any) -> Rollout:
-    """Rollout cart."""
-    spec = replace(parse_spec(bytes(rollout().spec)), config_versioning=ConfigVersioning(**versioning))
-    return parse_rollout(
-        namespace="shop",
-        name="cart",
-        uid=CART_UID,
-        resource_version="7",
-        generation=1,
-        created_at_s=0.0,
-        annotations={},
-        spec=spec,
-        deleting=False,
-    )
-
-
-COPY = CreateCopy(rollout=cart(), use=USE)
-RETAINED = CreateCopy(rollout=cart(retain=True), use=USE)
+COPY = CreateCopy(rollout=parsed(), use=USE)
+RETAINED = CreateCopy(rollout=parsed(config_versioning=ConfigVersioning(retain=True)), use=USE)
 STATUS = WriteStatus(patch={"phase": "Healthy"})
 
 
@@ -83,21 +78,21 @@ def paths(world: World) -> list[str]:
     return [f"{each.method} {each.path.rpartition('/')[2]}" for each in world.api.requests]
 
 
-def test_the_hash_of_a_read_is_kept_and_everybody_who_names_the_source_is_woken() -> None:
+async def test_the_hash_of_a_read_is_kept_and_everybody_who_names_the_source_is_woken(
+    world: World, performer: Performer
+) -> None:
     """The next pass of each finds it; the content itself is gone."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        await asked(world, performer)
-        assert len(world.queue) == 0
-
-    world = run(scenario, whole(immutable=True))
+    world.api.answers = [whole(immutable=True)]
+    await asked(world, performer)
+    assert len(world.queue) == 0
+    await answered()
 
     expected = ContentRead(uid="app-config-uid", resource_version="7", content=BLUE, immutable=True)
     assert world.contents.get(SOURCE) == expected
     assert len(world.queue) == 1
 
 
-def test_others_go_on_while_a_large_content_is_hashed() -> None:
+async def test_others_go_on_while_a_large_content_is_hashed(world: World) -> None:
     """A ConfigMap of 1 MiB with many keys takes a fifth of a second, and everybody's passes share one loop."""
     others = 0
 
@@ -107,23 +102,20 @@ def test_others_go_on_while_a_large_content_is_hashed() -> None:
             others += 1
             await asyncio.sleep(0)
 
-    async def scenario(world: World, _performer: Performer) -> None:
-        beside = asyncio.create_task(turns())
-        await read_source(world.client, MAP, "shop", "app-config")
-        beside.cancel()
-
-    run(scenario, whole(color="x" * 2**20))
+    world.api.answers = [whole(color="x" * 2**20)]
+    beside = asyncio.create_task(turns())
+    await read_source(world.client, MAP, "shop", "app-config")
+    beside.cancel()
     assert others > 30
 
 
-def test_many_rollouts_share_one_read() -> None:
+async def test_many_rollouts_share_one_read(world: World, performer: Performer) -> None:
     """Each asks in its own pass, within one millisecond."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        for _ in range(5):
-            await asked(world, performer)
-
-    assert paths(run(scenario, whole())) == ["GET app-config"]
+    world.api.answers = [whole()]
+    for _ in range(5):
+        await asked(world, performer)
+    await answered()
+    assert paths(world) == ["GET app-config"]
 
 
 @pytest.mark.parametrize(
@@ -135,82 +127,70 @@ def test_many_rollouts_share_one_read() -> None:
         (Response(200, b'{"metadata":{"resourceVersion":"7"},"data":[1]}'), 1.0, "the data of ConfigMap", False),
     ],
 )
-def test_a_failed_read_is_told_and_repeated_until_it_is_answered(
-    failure: Response, after_s: float, message: str, needs_a_person: bool
+async def test_a_failed_read_is_told_and_repeated_until_it_is_answered(
+    failure: Response, after_s: float, message: str, needs_a_person: bool, world: World, performer: Performer
 ) -> None:
     """A pass that begins forgets when it wanted to ask again, so the question remembers it."""
-    told: list[object] = []
+    world.api.answers = [says(failure), whole()]
+    began_s = world.clock.monotonic_s()
+    await asked(world, performer)
+    await asyncio.sleep(0.5)
+    failed = world.contents.get(SOURCE)
+    assert len(world.queue) == 1
+    await asyncio.sleep(after_s)
+    assert isinstance(world.contents.get(SOURCE), ContentRead)
+    await answered()
+    assert world.clock.monotonic_s() - began_s < after_s + 1
 
-    async def scenario(world: World, performer: Performer) -> None:
-        began_s = world.clock.monotonic_s()
-        await asked(world, performer)
-        await asyncio.sleep(0.5)
-        told.append(world.contents.get(SOURCE))
-        assert len(world.queue) == 1
-        await asyncio.sleep(after_s)
-        assert isinstance(world.contents.get(SOURCE), ContentRead)
-        assert world.clock.monotonic_s() - began_s < after_s + 1
-
-    world = run(scenario, says(failure), whole())
-
-    (failed,) = told
     assert isinstance(failed, ReadFailed)
     assert failed.needs_a_person is needs_a_person
     assert re.search(message, failed.message)
     assert len(world.api.requests) == 2
 
 
-def test_a_read_of_an_older_version_than_the_watch_shows_says_nothing() -> None:
+async def test_a_read_of_an_older_version_than_the_watch_shows_says_nothing(world: World, performer: Performer) -> None:
     """An API server may answer from the past; its hash would start a rollout back."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        shown(world, version=9)
-        await performer.perform(world.target(), [READ])
-        await asyncio.sleep(0.5)
-        assert isinstance(world.contents.get(SOURCE), ReadFailed)
-
-    world = run(scenario, whole(version=7), whole(version=9))
-
+    world.api.answers = [whole(version=7), whole(version=9)]
+    shown(world, version=9)
+    await performer.perform(world.target(), [READ])
+    await asyncio.sleep(0.5)
+    assert isinstance(world.contents.get(SOURCE), ReadFailed)
+    await answered()
     assert isinstance(read := world.contents.get(SOURCE), ContentRead)
     assert read.resource_version == "9"
 
 
-def test_what_a_read_does_not_find_is_not_absent_before_the_watch_says_so() -> None:
+async def test_what_a_read_does_not_find_is_not_absent_before_the_watch_says_so(
+    world: World, performer: Performer
+) -> None:
     """It was deleted and made again, or a cache lies: the question is asked again."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        await asked(world, performer)
-        await asyncio.sleep(0.5)
-        assert world.contents.get(SOURCE) is None
-
-    world = run(scenario, says(error(404, "NotFound")), whole())
-
+    world.api.answers = [says(error(404, "NotFound")), whole()]
+    await asked(world, performer)
+    await asyncio.sleep(0.5)
+    assert world.contents.get(SOURCE) is None
+    await answered()
     assert isinstance(world.contents.get(SOURCE), ContentRead)
 
 
 @pytest.mark.parametrize("why", ["nobody names it", "it is gone"])
-def test_a_read_that_nobody_needs_any_more_is_not_repeated(why: str) -> None:
+async def test_a_read_that_nobody_needs_any_more_is_not_repeated(why: str, world: World, performer: Performer) -> None:
     """A controller runs for months, and Rollouts come and go."""
+    world.api.answers = [says(error(403, "Forbidden"))]
+    await asked(world, performer)
+    await asyncio.sleep(0.5)
+    if why == "nobody names it":
+        world.contents.askers.rests(CART)
+    else:
+        world.config_maps.replace("", (), "20")
+    await answered()
+    assert paths(world) == ["GET app-config"]
 
-    async def scenario(world: World, performer: Performer) -> None:
-        await asked(world, performer)
-        await asyncio.sleep(0.5)
-        if why == "nobody names it":
-            world.contents.askers.rests(CART)
-        else:
-            world.config_maps.replace("", (), "20")
 
-    assert paths(run(scenario, says(error(403, "Forbidden")))) == ["GET app-config"]
-
-
-def test_a_copy_is_made_of_what_the_source_is_now() -> None:
+async def test_a_copy_is_made_of_what_the_source_is_now(world: World, performer: Performer) -> None:
     """The content passes through; the pass that names the copy waits until the watch shows it."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        assert await performer.perform(world.target(), [COPY]) == 1
-        assert world.store.is_behind(CONFIG_MAP, "shop", "app-config-x")
-
-    world = run(scenario, whole())
+    world.api.answers = [whole()]
+    assert await performer.perform(world.target(), [COPY]) == 1
+    assert world.store.is_behind(CONFIG_MAP, "shop", "app-config-x")
 
     made = world.api.body(1)
     assert paths(world) == ["GET app-config", "POST configmaps"]
@@ -218,17 +198,15 @@ def test_a_copy_is_made_of_what_the_source_is_now() -> None:
     assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == [CART_UID]
 
 
-def test_a_source_that_has_changed_meanwhile_is_not_copied() -> None:
+async def test_a_source_that_has_changed_meanwhile_is_not_copied(world: World, performer: Performer) -> None:
     """A copy's name says what is in it."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        shown(world)
-        with pytest.raises(ApiConflict, match="another content"):
-            await performer.perform(world.target(), [COPY])
-        assert isinstance(read := world.contents.get(SOURCE), ContentRead)
-        assert read.resource_version == "8"
-
-    assert paths(run(scenario, whole(version=8, color="green"))) == ["GET app-config"]
+    world.api.answers = [whole(version=8, color="green")]
+    shown(world)
+    with pytest.raises(ApiConflict, match="another content"):
+        await performer.perform(world.target(), [COPY])
+    assert isinstance(read := world.contents.get(SOURCE), ContentRead)
+    assert read.resource_version == "8"
+    assert paths(world) == ["GET app-config"]
 
 
 @pytest.mark.parametrize(
@@ -242,15 +220,15 @@ def test_a_source_that_has_changed_meanwhile_is_not_copied() -> None:
         ),
     ],
 )
-def test_a_source_that_cannot_be_read_is_not_copied(source: Answer, failure: type[Exception], remedy: str) -> None:
+async def test_a_source_that_cannot_be_read_is_not_copied(
+    source: Answer, failure: type[Exception], remedy: str, world: World, performer: Performer
+) -> None:
     """A ReplicaSet that names a copy comes after the copy, so it does not come."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises((CreationWriteRefused, failure), match=remedy) as refused:
-            await performer.perform(world.target(), [COPY, STATUS])
-        assert isinstance(getattr(refused.value, "cause", refused.value), failure)
-
-    assert paths(run(scenario, source)) == ["GET app-config"]
+    world.api.answers = [source]
+    with pytest.raises((CreationWriteRefused, failure), match=remedy) as refused:
+        await performer.perform(world.target(), [COPY, STATUS])
+    assert isinstance(getattr(refused.value, "cause", refused.value), failure)
+    assert paths(world) == ["GET app-config"]
 
 
 RBAC_SAYS = 'configmaps is forbidden: User "rollouts" cannot create resource "configmaps" in API group ""'
@@ -271,15 +249,14 @@ POLICY_SAYS = "ValidatingAdmissionPolicy 'team' with binding 'team' denied reque
         (error(422, "Invalid", "too long"), ApiInvalid, "too long$"),
     ],
 )
-def test_a_copy_that_is_refused_is_told(refused: Response, failure: type[Exception], remedy: str) -> None:
+async def test_a_copy_that_is_refused_is_told(
+    refused: Response, failure: type[Exception], remedy: str, world: World, performer: Performer
+) -> None:
     """Somebody reads it in the Rollout's condition, and does what it says: a right helps against no quota and no webhook."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises((CreationWriteRefused, failure), match=remedy) as told:
-            await performer.perform(world.target(), [COPY])
-        assert isinstance(getattr(told.value, "cause", told.value), failure)
-
-    run(scenario, whole(), says(refused))
+    world.api.answers = [whole(), says(refused)]
+    with pytest.raises((CreationWriteRefused, failure), match=remedy) as told:
+        await performer.perform(world.target(), [COPY])
+    assert isinstance(getattr(told.value, "cause", told.value), failure)
 
 
 EXISTS = says(error(409, "AlreadyExists"))
@@ -288,27 +265,29 @@ EXISTS = says(error(409, "AlreadyExists"))
 @pytest.mark.parametrize(
     ("call", "metadata"), [(COPY, {}), (RETAINED, {"ownerReferences": None})], ids=["owned", "retained"]
 )
-def test_an_existing_copy_is_as_good(call: CreateCopy, metadata: dict[str, Any]) -> None:
+async def test_an_existing_copy_is_as_good(
+    call: CreateCopy, metadata: dict[str, Any], world: World, performer: Performer
+) -> None:
     """The answer to its creation was lost, or a revert finds it again."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        assert await performer.perform(world.target(), [call]) == 1
-        assert world.store.is_behind(CONFIG_MAP, "shop", "app-config-x")
-
-    world = run(scenario, whole(), EXISTS, copy(metadata=metadata))
+    world.api.answers = [whole(), EXISTS, copy(metadata=metadata)]
+    assert await performer.perform(world.target(), [call]) == 1
+    assert world.store.is_behind(CONFIG_MAP, "shop", "app-config-x")
 
     assert paths(world) == ["GET app-config", "POST configmaps", "GET app-config-x"]
 
 
 @pytest.mark.parametrize("others", [None, [{"apiVersion": "v1", "kind": "Node", "name": "a", "uid": "n"}]])
-def test_a_copy_that_nobody_controls_is_adopted_for_a_rollout_that_lives(others: list[dict[str, Any]] | None) -> None:
+async def test_a_copy_that_nobody_controls_is_adopted_for_a_rollout_that_lives(
+    others: list[dict[str, Any]] | None, world: World, performer: Performer
+) -> None:
     """Else it would stay behind; for a Rollout in deletion it would go although somebody kept it."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [COPY])
-
-    answers = [whole(), EXISTS, copy(metadata={"ownerReferences": others}), whole("cart", metadata={"uid": CART_UID})]
-    world = run(scenario, *answers)
+    world.api.answers = [
+        whole(),
+        EXISTS,
+        copy(metadata={"ownerReferences": others}),
+        whole("cart", metadata={"uid": CART_UID}),
+    ]
+    await performer.perform(world.target(), [COPY])
 
     assert paths(world)[3:] == ["GET cart", "PATCH app-config-x"]
     *guards, added = world.api.body(4)
@@ -333,28 +312,26 @@ def test_a_copy_that_nobody_controls_is_adopted_for_a_rollout_that_lives(others:
         (copy(binaryData={"more": "AAE="}), ApiExists, "it has another content; delete it"),
     ],
 )
-def test_what_has_the_name_of_a_copy_and_is_none_is_neither_used_nor_changed(
-    found: Answer, failure: type[Exception], told: str
+async def test_what_has_the_name_of_a_copy_and_is_none_is_neither_used_nor_changed(
+    found: Answer, failure: type[Exception], told: str, world: World, performer: Performer
 ) -> None:
     """Its annotations may say anything: what counts is its data."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(failure, match=told):
-            await performer.perform(world.target(), [COPY])
-
-    assert len(run(scenario, whole(), EXISTS, found).api.requests) == 3
+    world.api.answers = [whole(), EXISTS, found]
+    with pytest.raises(failure, match=told):
+        await performer.perform(world.target(), [COPY])
+    assert len(world.api.requests) == 3
 
 
-def test_nothing_that_was_read_is_shown() -> None:
+async def test_nothing_that_was_read_is_shown(world: World) -> None:
     """A ConfigMap often has what should have been a Secret."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        read = await read_source(world.client, MAP, "shop", "app-config")
-        assert read.data == {"color": "hunter2"}
-        assert "hunter2" not in repr(read)
-        with pytest.raises(ApiUnavailable) as unreadable:
-            await read_source(world.client, MAP, "shop", "app-config")
-        assert "hunter2" not in repr(unreadable.value)
-        assert unreadable.value.__cause__ is None
-
-    run(scenario, whole(color="hunter2"), says(Response(200, b'{"metadata":{"resourceVersion":"1"},"data":"hunter2"}')))
+    world.api.answers = [
+        whole(color="hunter2"),
+        says(Response(200, b'{"metadata":{"resourceVersion":"1"},"data":"hunter2"}')),
+    ]
+    read = await read_source(world.client, MAP, "shop", "app-config")
+    assert read.data == {"color": "hunter2"}
+    assert "hunter2" not in repr(read)
+    with pytest.raises(ApiUnavailable) as unreadable:
+        await read_source(world.client, MAP, "shop", "app-config")
+    assert "hunter2" not in repr(unreadable.value)
+    assert unreadable.value.__cause__ is None

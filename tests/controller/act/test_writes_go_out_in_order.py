@@ -34,17 +34,19 @@ from tests.controller.world import (
     CART,
     CART_UID,
     World,
+    answered,
     error,
     ok,
     owned,
     replica_set,
     rollout,
-    run,
     says,
     service,
 )
 from tests.core.model import snapshot
 from tests.core.worlds import running
+
+pytestmark = pytest.mark.virtual_time
 
 GROW = Patch(
     kind=REPLICA_SET, name="cart-v1", uid="cart-v1-uid", body={"spec": {"replicas": 3}}, content_type=MERGE_PATCH
@@ -61,96 +63,81 @@ OF_V2 = {"rollouts.dev/revision": "v2"}
 STATUS = WriteStatus(patch={"phase": "Healthy"})
 
 
-def test_status_is_written_last_and_against_the_version_that_was_decided_on() -> None:
+async def test_status_is_written_last_and_against_the_version_that_was_decided_on(
+    world: World, performer: Performer
+) -> None:
     """A stale plan gets a 409 rather than overwriting what somebody else has decided since."""
+    assert await performer.perform(world.target("7"), [GROW, STATUS]) == 2
 
-    async def scenario(world: World, performer: Performer) -> None:
-        assert await performer.perform(world.target("7"), [GROW, STATUS]) == 2
-
-    api = run(scenario).api
-
-    assert [request.path.rsplit("/", 2)[-1] for request in api.requests] == ["cart-v1", "status"]
-    assert api.body(1) == {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Healthy"}}
+    assert [request.path.rsplit("/", 2)[-1] for request in world.api.requests] == ["cart-v1", "status"]
+    assert world.api.body(1) == {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Healthy"}}
 
 
-def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made() -> None:
+async def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made(
+    world: World, performer: Performer
+) -> None:
     """Two writes to one object in a pass must not conflict with each other."""
+    world.api.answers = [says(ok(8)), says(ok(9))]
+    verb = RemoveRolloutAnnotation(annotation="rollouts.dev/promote", value="true")
+    await performer.perform(world.target("7"), [verb, STATUS])
 
-    async def scenario(world: World, performer: Performer) -> None:
-        verb = RemoveRolloutAnnotation(annotation="rollouts.dev/promote", value="true")
-        await performer.perform(world.target("7"), [verb, STATUS])
-
-    api = run(scenario, says(ok(8)), says(ok(9))).api
-
-    assert api.body(0) == [
+    assert world.api.body(0) == [
         {"op": "test", "path": "/metadata/annotations/rollouts.dev~1promote", "value": "true"},
         {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
         {"op": "remove", "path": "/metadata/annotations/rollouts.dev~1promote"},
     ]
-    assert api.body(1)["metadata"] == {"resourceVersion": "8"}
+    assert world.api.body(1)["metadata"] == {"resourceVersion": "8"}
 
 
-def test_a_command_that_is_taken_off_takes_the_note_of_who_gave_it_along() -> None:
+async def test_a_command_that_is_taken_off_takes_the_note_of_who_gave_it_along(
+    world: World, performer: Performer
+) -> None:
     """Also where no policy removes it: a note without its command would stand beside the next one."""
+    world.api.answers = [says(ok(8))]
+    noted = {"promote": "true", "promote-by": "alice"}
+    seen = snapshot(running(Canary()))
+    seen = replace(seen, rollout=replace(seen.rollout, annotations=noted))
+    await performer.perform(world.target("7"), render(seen, RemoveAnnotation(verb=Verb.PROMOTE, value="true")))
 
-    async def scenario(world: World, performer: Performer) -> None:
-        noted = {"promote": "true", "promote-by": "alice"}
-        seen = snapshot(running(Canary()))
-        seen = replace(seen, rollout=replace(seen.rollout, annotations=noted))
-        await performer.perform(world.target("7"), render(seen, RemoveAnnotation(verb=Verb.PROMOTE, value="true")))
-
-    api = run(scenario, says(ok(8))).api
-
-    removed = [each["path"].rpartition("~1")[2] for each in api.body(0) if each["op"] == "remove"]
+    removed = [each["path"].rpartition("~1")[2] for each in world.api.body(0) if each["op"] == "remove"]
     assert removed == ["promote", "promote-by"]
 
 
-def test_the_first_failure_stops_the_rest() -> None:
+async def test_the_first_failure_stops_the_rest(world: World, performer: Performer) -> None:
     """Any prefix of a decision is safe; a decision with a hole in it is not."""
+    world.api.answers = [says(ok(8)), says(error(403, "Forbidden"))]
+    with pytest.raises(CreationWriteRefused, match="403 Forbidden"):
+        await performer.perform(world.target(), [GROW, MAKE, STATUS])
 
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(CreationWriteRefused, match="403 Forbidden"):
-            await performer.perform(world.target(), [GROW, MAKE, STATUS])
-
-    api = run(scenario, says(ok(8)), says(error(403, "Forbidden"))).api
-
-    assert [request.method for request in api.requests] == ["PATCH", "POST"]
+    assert [request.method for request in world.api.requests] == ["PATCH", "POST"]
 
 
-def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do() -> None:
+async def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do(world: World, performer: Performer) -> None:
     """The right to change every pod is the chart's to leave out; a Rollout that needs it must not wait for a riddle's answer."""
     metadata = Patch(kind=POD, name="a", uid="a-uid", body={"metadata": {}}, content_type=MERGE_PATCH)
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(ApiForbidden, match="set the chart's podMetadata, or remove canaryMetadata") as refused:
-            await performer.perform(world.target(), [metadata])
-        assert 'cannot patch resource "pods"' in str(refused.value)
-
-    run(scenario, says(error(403, "Forbidden", 'User "rollouts" cannot patch resource "pods"')))
+    world.api.answers = [says(error(403, "Forbidden", 'User "rollouts" cannot patch resource "pods"'))]
+    with pytest.raises(ApiForbidden, match="set the chart's podMetadata, or remove canaryMetadata") as refused:
+        await performer.perform(world.target(), [metadata])
+    assert 'cannot patch resource "pods"' in str(refused.value)
 
 
-def test_no_write_leaves_without_the_lease() -> None:
+async def test_no_write_leaves_without_the_lease(world: World, performer: Performer) -> None:
     """A leader that was paused past its lease may wake up anywhere in a pass."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(NotLeader):
-            await performer.perform(world.target(), [GROW])
-
-    assert run(scenario, may_write=lambda: False).api.requests == []
+    world.leads = False
+    with pytest.raises(NotLeader):
+        await performer.perform(world.target(), [GROW])
+    assert world.api.requests == []
 
 
-def test_a_replica_set_that_is_ours_already_is_as_good_as_made() -> None:
+async def test_a_replica_set_that_is_ours_already_is_as_good_as_made(world: World, performer: Performer) -> None:
     """The answer to the first attempt may have been lost on its way."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [MAKE, STATUS])
-
-        assert world.store.is_behind(REPLICA_SET, "shop", "cart-v2")
-
     ours = ok(5, ownerReferences=owned(), labels=OF_V2)
-    api = run(scenario, says(error(409, "AlreadyExists")), says(ours)).api
+    world.api.answers = [says(error(409, "AlreadyExists")), says(ours)]
+    await performer.perform(world.target(), [MAKE, STATUS])
 
-    assert [request.method for request in api.requests] == ["POST", "GET", "PATCH"]
+    assert world.store.is_behind(REPLICA_SET, "shop", "cart-v2")
+
+    assert [request.method for request in world.api.requests] == ["POST", "GET", "PATCH"]
 
 
 @pytest.mark.parametrize(
@@ -163,14 +150,13 @@ def test_a_replica_set_that_is_ours_already_is_as_good_as_made() -> None:
         ok(5, ownerReferences=[{**owned()[0], "kind": "Job"}], labels=OF_V2),
     ],
 )
-def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response) -> None:
+async def test_a_name_that_another_owner_has_is_never_taken_over(
+    foreign: Response, world: World, performer: Performer
+) -> None:
     """Adopting somebody's pods would roll out what nobody asked for."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(ApiExists):
-            await performer.perform(world.target(), [MAKE, STATUS])
-
-    run(scenario, says(error(409, "AlreadyExists")), says(foreign))
+    world.api.answers = [says(error(409, "AlreadyExists")), says(foreign)]
+    with pytest.raises(ApiExists):
+        await performer.perform(world.target(), [MAKE, STATUS])
 
 
 @pytest.mark.parametrize(
@@ -180,37 +166,32 @@ def test_a_name_that_another_owner_has_is_never_taken_over(foreign: Response) ->
         (error(404, "NotFound"), "was deleted while"),
     ],
 )
-def test_a_replica_set_of_ours_that_goes_is_not_as_good_as_made(found: Response, why: str) -> None:
+async def test_a_replica_set_of_ours_that_goes_is_not_as_good_as_made(
+    found: Response, why: str, world: World, performer: Performer
+) -> None:
     """Its pods go with it: the next pass makes another one, once the name is free."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(ApiConflict, match=why):
-            await performer.perform(world.target(), [MAKE, STATUS])
-
-    run(scenario, says(error(409, "AlreadyExists")), says(found))
+    world.api.answers = [says(error(409, "AlreadyExists")), says(found)]
+    with pytest.raises(ApiConflict, match=why):
+        await performer.perform(world.target(), [MAKE, STATUS])
 
 
 @pytest.mark.parametrize("call", [GROW, MAKE, STATUS])
-def test_an_object_that_is_gone_means_that_our_view_is_old(call: Patch | Create | WriteStatus) -> None:
+async def test_an_object_that_is_gone_means_that_our_view_is_old(
+    call: Patch | Create | WriteStatus, world: World, performer: Performer
+) -> None:
     """404 on a write is no verdict about the spec: observe again."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(ApiConflict):
-            await performer.perform(world.target(), [call])
-
-    run(scenario, says(error(404, "NotFound")))
+    world.api.answers = [says(error(404, "NotFound"))]
+    with pytest.raises(ApiConflict):
+        await performer.perform(world.target(), [call])
 
 
-def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout() -> None:
+async def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout(world: World, performer: Performer) -> None:
     """The watch may lag: what is adopted for a Rollout that is going would be collected with it."""
+    world.api.answers = [says(ok(7, uid=CART_UID)), says(ok(8))]
+    assert await performer.perform(world.target("7"), [ADOPT]) == 1
 
-    async def scenario(world: World, performer: Performer) -> None:
-        assert await performer.perform(world.target("7"), [ADOPT]) == 1
-
-    api = run(scenario, says(ok(7, uid=CART_UID)), says(ok(8))).api
-
-    assert [request.method for request in api.requests] == ["GET", "PATCH"]
-    assert [request.path.rsplit("/", 1)[-1] for request in api.requests] == ["cart", "cart-v1"]
+    assert [request.method for request in world.api.requests] == ["GET", "PATCH"]
+    assert [request.path.rsplit("/", 1)[-1] for request in world.api.requests] == ["cart", "cart-v1"]
 
 
 @pytest.mark.parametrize(
@@ -222,191 +203,165 @@ def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout() -> None:
     ],
     ids=["another", "going", "gone"],
 )
-def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(live: Response) -> None:
+async def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(
+    live: Response, world: World, performer: Performer
+) -> None:
     """Its pods would go with it, or to a Rollout that somebody else has applied."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        with pytest.raises(ApiConflict):
-            await performer.perform(world.target("7"), [ADOPT])
-
-    assert [request.method for request in run(scenario, says(live)).api.requests] == ["GET"]
+    world.api.answers = [says(live)]
+    with pytest.raises(ApiConflict):
+        await performer.perform(world.target("7"), [ADOPT])
+    assert [request.method for request in world.api.requests] == ["GET"]
 
 
-def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so() -> None:
+async def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so(world: World, performer: Performer) -> None:
     """Or each pass makes a ReplicaSet, the garbage collector takes it, and its end brings the next pass."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        world.rollouts.put("", rollout())
-        with pytest.raises(ApiConflict):
-            await performer.perform(world.target(), [STATUS])
-
-        assert world.barrier.holds_back(CART)
-        world.rollouts.remove("", rollout(version=9))
-        assert not world.barrier.holds_back(CART)
-
-    run(scenario, says(error(404, "NotFound")))
-
-
-def test_a_view_that_was_refused_is_not_decided_on_again() -> None:
-    """The same decision would be refused the same way, however many events of other objects ask for a pass."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        world.rollouts.put("", rollout(version=7))
-        with pytest.raises(ApiConflict):
-            await performer.perform(world.target("7"), [STATUS])
-
-        assert world.barrier.holds_back(CART)
-        world.rollouts.put("", rollout(version=8))
-        assert not world.barrier.holds_back(CART)
-
-    run(scenario, says(error(409, "Conflict")))
-
-
-def test_a_refusal_that_no_newer_version_follows_holds_its_key_for_thirty_seconds() -> None:
-    """A webhook may say Conflict of a Rollout that nobody has changed: its watch has nothing more to show."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        world.rollouts.put("", rollout(version=7))
-        with pytest.raises(ApiConflict):
-            await performer.perform(world.target("7"), [STATUS])
-        await asyncio.sleep(29)
-        assert world.barrier.holds_back(CART)
-        await asyncio.sleep(2)
-        assert not world.barrier.holds_back(CART)
-
-    run(scenario, says(error(409, "Conflict")))
-
-
-def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else() -> None:
-    """Destructive writes carry uid and resourceVersion: a namesake is left alone."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        call = Delete(kind=REPLICA_SET, name="cart-v0", uid="v0-uid", resource_version="3")
-        assert await performer.perform(world.target(), [call]) == 1
-
-    api = run(scenario, says(error(404, "NotFound"))).api
-
-    assert api.body(0)["preconditions"] == {"uid": "v0-uid", "resourceVersion": "3"}
-
-
-def test_a_refused_eviction_is_an_answer_not_a_failure() -> None:
-    """A PodDisruptionBudget says "not now"; the rest of the pass goes on and the next one knows."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u"), STATUS])
-
-        refusal = world.inbox.refusal(CART)
-        assert refusal is not None
-        assert refusal.pod == "cart-v1-abcde"
-        assert await world.queue.take() == CART
-
-    api = run(scenario, says(error(429, "TooManyRequests", "needs 2 healthy pods"))).api
-
-    assert api.requests[-1].path.endswith("/status")
-
-
-def test_an_eviction_without_an_answer_makes_the_list_of_pods_old() -> None:
-    """The pod may have been evicted, and the list still shows it as one that stays."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        world.inbox.put_pods(CART, PodsSeen(0.0, ()))
-        with pytest.raises(ApiUnavailable):
-            await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u")])
-
-        assert world.inbox.pods(CART) is None
-
-    run(scenario, says(error(500, "InternalError")))
-
-
-def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes() -> None:
-    """Deciding on a view from before our own write would repeat it, or undo it."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        world.replica_sets.put("", replica_set(version=4))
-        await performer.perform(world.target(), [GROW])
-
-        assert world.barrier.holds_back(CART)
-
-        world.replica_sets.put("", replica_set(version=6))
-        world.barrier.shown(REPLICA_SET, "shop", "cart-v1")
-
-        assert world.barrier.holds_back(CART)
-
-        world.replica_sets.put("", replica_set(version=8))
-        world.barrier.shown(REPLICA_SET, "shop", "cart-v1")
-
-        assert await world.queue.take() == CART
-        assert not world.barrier.holds_back(CART)
-
-    run(scenario, says(ok(8)))
-
-
-def test_a_write_that_is_never_shown_holds_its_key_until_the_watch_has_passed_it_by() -> None:
-    """A lost event must not wedge a Rollout for ever, and a watch that is behind shows what is known to be old."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        world.rollouts.put("", rollout(version=7))
+    world.api.answers = [says(error(404, "NotFound"))]
+    world.rollouts.put("", rollout())
+    with pytest.raises(ApiConflict):
         await performer.perform(world.target(), [STATUS])
 
-        assert world.barrier.holds_back(CART)
-        assert await world.queue.take() == CART
-        assert asyncio.get_running_loop().time() == pytest.approx(30.0, abs=0.1)
-        assert world.barrier.holds_back(CART)
-        world.rollouts.bookmark("", "8")
-        assert not world.barrier.holds_back(CART)
-
-    run(scenario, says(ok(8)))
+    assert world.barrier.holds_back(CART)
+    world.rollouts.remove("", rollout(version=9))
+    assert not world.barrier.holds_back(CART)
 
 
-def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back() -> None:
+async def test_a_view_that_was_refused_is_not_decided_on_again(world: World, performer: Performer) -> None:
+    """The same decision would be refused the same way, however many events of other objects ask for a pass."""
+    world.api.answers = [says(error(409, "Conflict"))]
+    world.rollouts.put("", rollout(version=7))
+    with pytest.raises(ApiConflict):
+        await performer.perform(world.target("7"), [STATUS])
+
+    assert world.barrier.holds_back(CART)
+    world.rollouts.put("", rollout(version=8))
+    assert not world.barrier.holds_back(CART)
+
+
+async def test_a_refusal_that_no_newer_version_follows_holds_its_key_for_thirty_seconds(
+    world: World, performer: Performer
+) -> None:
+    """A webhook may say Conflict of a Rollout that nobody has changed: its watch has nothing more to show."""
+    world.api.answers = [says(error(409, "Conflict"))]
+    world.rollouts.put("", rollout(version=7))
+    with pytest.raises(ApiConflict):
+        await performer.perform(world.target("7"), [STATUS])
+    await asyncio.sleep(29)
+    assert world.barrier.holds_back(CART)
+    await asyncio.sleep(2)
+    assert not world.barrier.holds_back(CART)
+
+
+async def test_deleting_what_is_gone_succeeds_and_deletes_nothing_else(world: World, performer: Performer) -> None:
+    """Destructive writes carry uid and resourceVersion: a namesake is left alone."""
+    world.api.answers = [says(error(404, "NotFound"))]
+    call = Delete(kind=REPLICA_SET, name="cart-v0", uid="v0-uid", resource_version="3")
+    assert await performer.perform(world.target(), [call]) == 1
+
+    assert world.api.body(0)["preconditions"] == {"uid": "v0-uid", "resourceVersion": "3"}
+
+
+async def test_a_refused_eviction_is_an_answer_not_a_failure(world: World, performer: Performer) -> None:
+    """A PodDisruptionBudget says "not now"; the rest of the pass goes on and the next one knows."""
+    world.api.answers = [says(error(429, "TooManyRequests", "needs 2 healthy pods"))]
+    await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u"), STATUS])
+
+    refusal = world.inbox.refusal(CART)
+    assert refusal is not None
+    assert refusal.pod == "cart-v1-abcde"
+    assert await world.queue.take() == CART
+
+    assert world.api.requests[-1].path.endswith("/status")
+
+
+async def test_an_eviction_without_an_answer_makes_the_list_of_pods_old(world: World, performer: Performer) -> None:
+    """The pod may have been evicted, and the list still shows it as one that stays."""
+    world.api.answers = [says(error(500, "InternalError"))]
+    world.inbox.put_pods(CART, PodsSeen(0.0, ()))
+    with pytest.raises(ApiUnavailable):
+        await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u")])
+
+    assert world.inbox.pods(CART) is None
+
+
+async def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes(world: World, performer: Performer) -> None:
+    """Deciding on a view from before our own write would repeat it, or undo it."""
+    world.api.answers = [says(ok(8))]
+    world.replica_sets.put("", replica_set(version=4))
+    await performer.perform(world.target(), [GROW])
+
+    assert world.barrier.holds_back(CART)
+
+    world.replica_sets.put("", replica_set(version=6))
+    world.barrier.shown(REPLICA_SET, "shop", "cart-v1")
+
+    assert world.barrier.holds_back(CART)
+
+    world.replica_sets.put("", replica_set(version=8))
+    world.barrier.shown(REPLICA_SET, "shop", "cart-v1")
+
+    assert await world.queue.take() == CART
+    assert not world.barrier.holds_back(CART)
+
+
+async def test_a_write_that_is_never_shown_holds_its_key_until_the_watch_has_passed_it_by(
+    world: World, performer: Performer
+) -> None:
+    """A lost event must not wedge a Rollout for ever, and a watch that is behind shows what is known to be old."""
+    world.api.answers = [says(ok(8))]
+    world.rollouts.put("", rollout(version=7))
+    await performer.perform(world.target(), [STATUS])
+
+    assert world.barrier.holds_back(CART)
+    assert await world.queue.take() == CART
+    assert asyncio.get_running_loop().time() == pytest.approx(30.0, abs=0.1)
+    assert world.barrier.holds_back(CART)
+    world.rollouts.bookmark("", "8")
+    assert not world.barrier.holds_back(CART)
+
+
+async def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back(world: World, performer: Performer) -> None:
     """A Service that our label-filtered watch never had will not be shown by it either."""
+    release = Patch(kind=SERVICE, name="web", uid="w", body={}, content_type=MERGE_PATCH, leaves_watch=True)
+    await performer.perform(world.target(), [release])
 
-    async def scenario(world: World, performer: Performer) -> None:
-        release = Patch(kind=SERVICE, name="web", uid="w", body={}, content_type=MERGE_PATCH, leaves_watch=True)
-        await performer.perform(world.target(), [release])
-
-        assert not world.barrier.holds_back(CART)
-
-    run(scenario)
+    assert not world.barrier.holds_back(CART)
 
 
-def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key() -> None:
+async def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key(
+    world: World, performer: Performer
+) -> None:
     """A slow answer must never delay a reconcile."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        assert await performer.perform(world.target(), [ReadService("web"), ReadService("web"), STATUS]) == 1
-        assert world.api.requests[0].path.endswith("/status")
-        assert world.inbox.service(CART, "web") is None
-
-        assert await world.queue.take() == CART
-        answer = world.inbox.service(CART, "web")
-        assert answer is not None
-        assert answer.service is not None
 
     def reply(request: Request) -> Response:
         return Response(200, msgspec.json.encode(service("web"))) if "services" in request.path else ok(8)
 
-    api = run(scenario, reply, reply, reply).api
+    world.api.answers = [reply, reply, reply]
+    assert await performer.perform(world.target(), [ReadService("web"), ReadService("web"), STATUS]) == 1
+    assert world.api.requests[0].path.endswith("/status")
+    assert world.inbox.service(CART, "web") is None
 
-    assert len(api.requests) == 2  # the same question is asked once at a time
+    assert await world.queue.take() == CART
+    answer = world.inbox.service(CART, "web")
+    assert answer is not None
+    assert answer.service is not None
+
+    await answered()
+    assert len(world.api.requests) == 2  # the same question is asked once at a time
 
 
-def test_an_absent_service_is_an_answer_and_an_error_is_none() -> None:
+async def test_an_absent_service_is_an_answer_and_an_error_is_none(world: World, performer: Performer) -> None:
     """An API error is never read as "absent"."""
+    world.api.answers = [says(error(404, "NotFound")), says(error(403, "Forbidden"))]
+    await performer.perform(world.target(), [ReadService("gone"), ReadService("secret")])
+    assert await world.queue.take() == CART
 
-    async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [ReadService("gone"), ReadService("secret")])
-        assert await world.queue.take() == CART
-
-        answer = world.inbox.service(CART, "gone")
-        assert answer is not None
-        assert answer.service is None
-        assert world.inbox.service(CART, "secret") is None
-
-    run(scenario, says(error(404, "NotFound")), says(error(403, "Forbidden")))
+    answer = world.inbox.service(CART, "gone")
+    assert answer is not None
+    assert answer.service is None
+    assert world.inbox.service(CART, "secret") is None
 
 
-def test_only_pods_of_our_replica_sets_are_seen() -> None:
+async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: Performer) -> None:
     """A stray pod with our labels is not evicted, relabelled or counted, whatever it says of its owner."""
 
     def pod(name: str, /, **owner: object) -> dict[str, object]:
@@ -425,17 +380,6 @@ def test_only_pods_of_our_replica_sets_are_seen() -> None:
             "status": {"phase": "Pending", "containerStatuses": [waiting]},
         }
 
-    async def scenario(world: World, performer: Performer) -> None:
-        world.replica_sets.put("", replica_set())
-        await performer.perform(world.target(), [ListPods("rollouts.dev/name=cart")])
-        await world.queue.take()
-
-        seen = world.inbox.pods(CART)
-        assert seen is not None
-        assert [(each.name, each.revision, each.problem) for each in seen.pods] == [
-            ("a", "v1", "ImagePullBackOff: no such image")
-        ]
-
     lies: tuple[dict[str, Any], ...] = (
         {"uid": "someone's"},
         {"name": "other"},
@@ -445,48 +389,53 @@ def test_only_pods_of_our_replica_sets_are_seen() -> None:
     )
     items = [pod("a"), *(pod(f"b{at}", **lie) for at, lie in enumerate(lies))]
     listed = {"metadata": {"resourceVersion": "9"}, "items": items}
-    run(scenario, says(Response(200, msgspec.json.encode(listed))))
+    world.api.answers = [says(Response(200, msgspec.json.encode(listed)))]
+    world.replica_sets.put("", replica_set())
+    await performer.perform(world.target(), [ListPods("rollouts.dev/name=cart")])
+    await world.queue.take()
+
+    seen = world.inbox.pods(CART)
+    assert seen is not None
+    assert [(each.name, each.revision, each.problem) for each in seen.pods] == [
+        ("a", "v1", "ImagePullBackOff: no such image")
+    ]
 
 
-def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it() -> None:
+async def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it(
+    world: World, performer: Performer
+) -> None:
     """The Service is not watched: an old answer may name a resourceVersion that is long gone."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        ask = [ReadService("web")]
-        await performer.perform(world.target(), ask)
-        await world.queue.take()
-        world.queue.done(CART)
-
-        assert world.inbox.service(CART, "web") is not None
-
-        point = Patch(kind=SERVICE, name="web", uid="web-uid", body={}, content_type=MERGE_PATCH)
-        await performer.perform(world.target(), [point])
-
-        assert world.inbox.service(CART, "web") is None
-
-        await performer.perform(world.target(), ask)
-        await world.queue.take()
-        await asyncio.sleep(10.5)  # virtual
-
-        assert world.inbox.service(CART, "web") is None
-
     reply = says(Response(200, msgspec.json.encode(service("web"))))
-    run(scenario, reply, says(ok(3)), reply)
+    world.api.answers = [reply, says(ok(3)), reply]
+    ask = [ReadService("web")]
+    await performer.perform(world.target(), ask)
+    await world.queue.take()
+    world.queue.done(CART)
+
+    assert world.inbox.service(CART, "web") is not None
+
+    point = Patch(kind=SERVICE, name="web", uid="web-uid", body={}, content_type=MERGE_PATCH)
+    await performer.perform(world.target(), [point])
+
+    assert world.inbox.service(CART, "web") is None
+
+    await performer.perform(world.target(), ask)
+    await world.queue.take()
+    await asyncio.sleep(10.5)  # virtual
+
+    assert world.inbox.service(CART, "web") is None
 
 
-def test_what_the_inbox_knows_of_a_rollout_goes_with_it() -> None:
+async def test_what_the_inbox_knows_of_a_rollout_goes_with_it(world: World, performer: Performer) -> None:
     """Memory must not grow with Rollouts that come and go."""
+    world.api.answers = [says(error(429, "TooManyRequests")), says(error(404, "NotFound"))]
+    await performer.perform(world.target(), [ReadService("web"), Evict(pod="p", uid="u")])
+    await world.queue.take()
+    world.inbox.forget(CART)
 
-    async def scenario(world: World, performer: Performer) -> None:
-        await performer.perform(world.target(), [ReadService("web"), Evict(pod="p", uid="u")])
-        await world.queue.take()
-        world.inbox.forget(CART)
-
-        assert world.inbox.service(CART, "web") is None
-        assert world.inbox.refusal(CART) is None
-        assert world.inbox.askers("shop", "web") == frozenset()
-
-    run(scenario, says(error(429, "TooManyRequests")), says(error(404, "NotFound")))
+    assert world.inbox.service(CART, "web") is None
+    assert world.inbox.refusal(CART) is None
+    assert world.inbox.askers("shop", "web") == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -500,34 +449,29 @@ def test_what_the_inbox_knows_of_a_rollout_goes_with_it() -> None:
     ],
     ids=["deep", "no version", "endless", "no text", "deep error"],
 )
-def test_an_answer_that_cannot_be_read_ends_no_other_question(answer: Response) -> None:
+async def test_an_answer_that_cannot_be_read_ends_no_other_question(
+    answer: Response, world: World, performer: Performer
+) -> None:
     """One hostile object that a Rollout names ended the questions of all, and with them the leader."""
-
-    async def scenario(world: World, performer: Performer) -> None:
-        world.api.answers = [lambda _request: answer]
-        await performer.perform(world.target(), [ReadService(name="web")])
-        await asyncio.sleep(1)
-        world.api.answers = [lambda _request: ok(4)]
-        await performer.perform(world.target(), [ReadService(name="other")])
-        await asyncio.sleep(1)
-        assert world.inbox.service(CART, "web") is None
-        assert world.inbox.service(CART, "other") is not None
-
-    run(scenario)
+    world.api.answers = [lambda _request: answer]
+    await performer.perform(world.target(), [ReadService(name="web")])
+    await asyncio.sleep(1)
+    world.api.answers = [lambda _request: ok(4)]
+    await performer.perform(world.target(), [ReadService(name="other")])
+    await asyncio.sleep(1)
+    assert world.inbox.service(CART, "web") is None
+    assert world.inbox.service(CART, "other") is not None
 
 
-def test_a_bug_in_a_question_is_its_rollouts_trouble_alone() -> None:
+async def test_a_bug_in_a_question_is_its_rollouts_trouble_alone(world: World, performer: Performer) -> None:
     """Whatever an answer brings out: the key comes again later, and the group of questions lives."""
 
     def fails(_request: Request) -> Response:
         raise RuntimeError("a bug")
 
-    async def scenario(world: World, performer: Performer) -> None:
-        world.api.answers = [fails]
-        began_s = asyncio.get_running_loop().time()
-        await performer.perform(world.target(), [ReadService(name="web")])
+    world.api.answers = [fails]
+    began_s = asyncio.get_running_loop().time()
+    await performer.perform(world.target(), [ReadService(name="web")])
 
-        assert await world.queue.take() == CART
-        assert asyncio.get_running_loop().time() - began_s == pytest.approx(ASK_AGAIN_CRASHED_S, abs=0.1)
-
-    run(scenario)
+    assert await world.queue.take() == CART
+    assert asyncio.get_running_loop().time() - began_s == pytest.approx(ASK_AGAIN_CRASHED_S, abs=0.1)

@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from rollouts.controller.facts.settle_times import SettleTimes, parse_settle_times, settle_s
-from rollouts.core.model.snapshot import DrainSeen
-from rollouts.core.model.traffic import SETTLE_S, LiveSeen, RouteName, RouteSeen, VerifiedBy
+from rollouts.core.model.traffic import SETTLE_S, RouteSeen, VerifiedBy
 from rollouts.errors import SettingsInvalid
-from rollouts.ports import DrainQuestion, LiveQuestion
-from rollouts.sim.clock import run_virtual
 from rollouts.traffic.codec import Target
 from rollouts.traffic.registry import registry
-from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
+from tests.controller.routes import MARKS, ROUTE, Planes, Reading, route, routed
 from tests.controller.world import World
+
+pytestmark = pytest.mark.virtual_time
 
 ROUTERS = registry()
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -106,42 +105,18 @@ def test_a_name_has_one_time() -> None:
         parse_settle_times(["alb=5", "alb=6"])
 
 
-class DataPlanes:
-    """Data planes that can tell in one way, and are never asked here."""
-
-    def __init__(self, by: VerifiedBy | None) -> None:
-        self.by = by
-
-    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
-        """For HTTPRoute cart, whose Gateway is `public` in its own namespace."""
-        assert (route, gateways) == (ROUTE, ("shop/public",))
-        return self.by
-
-    async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """Not asked."""
-        raise AssertionError(question, deadline_s)
-
-    async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
-        """Not asked."""
-        raise AssertionError(question, deadline_s)
-
-
 @pytest.mark.parametrize(
     ("by", "asked", "counted"),
     [(None, False, False), (VerifiedBy.CONFIG, True, False), (VerifiedBy.COUNTERS, True, True)],
 )
-def test_a_route_is_seen_with_how_it_can_be_verified(by: VerifiedBy | None, asked: bool, counted: bool) -> None:
+async def test_a_route_is_seen_with_how_it_can_be_verified(
+    by: VerifiedBy | None, asked: bool, counted: bool, world: World
+) -> None:
     """What core decides by: it knows no gateway and no flag."""
-    found: list[Any] = []
-
-    async def main() -> None:
-        reading = Reading(World(), planes=DataPlanes(by))
-        reading.reader.settle_times = parse_settle_times(["shop/public=7"])
-        reading.world.rollouts.put("", routed())
-        reading.shown(route(**MARKS))
-        found.append(reading.seen().snapshot.routes[ROUTE])
-
-    run_virtual(main())
-    (seen,) = found
+    reading = Reading(world, planes=Planes(by))
+    reading.reader.settle_times = parse_settle_times(["shop/public=7"])
+    reading.world.rollouts.put("", routed())
+    reading.shown(route(**MARKS))
+    seen = reading.seen().snapshot.routes[ROUTE]
     assert isinstance(seen, RouteSeen)
     assert (seen.can_be_asked, seen.counted, seen.settle_s) == (asked, counted, 7.0)

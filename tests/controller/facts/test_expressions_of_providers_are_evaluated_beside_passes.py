@@ -22,7 +22,7 @@ from rollouts.controller.facts.off_loop import ENDED_AGAIN_S, NotWorkedOut, OffL
 from rollouts.core.model.traffic import Answer, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
 from rollouts.errors import CallEnded, Unroutable
 from rollouts.ports import BoundedCalls
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
 from rollouts.traffic.codec import Objects
 from rollouts.traffic.declared.codec import Declared, declared
 from rollouts.traffic.declared.probe import read_probe
@@ -116,7 +116,8 @@ def test_a_provider_without_expressions_answers_at_once() -> None:
     assert off_loop(plain, WorkedOut(Here(), clock=SystemClock())) is plain
 
 
-def test_one_that_takes_too_long_is_told_and_tried_again_later() -> None:
+@pytest.mark.virtual_time
+async def test_one_that_takes_too_long_is_told_and_tried_again_later() -> None:
     """The route cannot be used meanwhile, and nothing is promoted on it."""
 
     class Busy:
@@ -131,23 +132,20 @@ def test_one_that_takes_too_long_is_told_and_tried_again_later() -> None:
                 raise CallEnded("it took more than 100 ms")
             return function(*arguments)
 
-    async def main() -> None:
-        busy = Busy()
-        provider: Declared = off_loop(
-            declared(IN_CEL), WorkedOut(cast(BoundedCalls, busy), clock=SimClock(asyncio.get_running_loop()))
-        )
-        (target,) = provider.targets({"name": "cart"}, namespace=NAMESPACE)
-        objects = Objects(route("cart", "cart-canary"))
-        with pytest.raises(
-            Unroutable, match="expressions of its TrafficProvider cannot be used for it: it took more than 100 ms"
-        ):
-            await answer_of(lambda: provider.read(objects, target, CONTEXT))
-        accepted, _ = await answer_of(lambda: provider.accepted(objects, target))
-        assert accepted.answer is Answer.UNKNOWN
-        busy.busy = False
-        with pytest.raises(Unroutable):
-            await answer_of(lambda: provider.read(objects, target, CONTEXT))
-        await asyncio.sleep(ENDED_AGAIN_S + 1)
-        assert await answer_of(lambda: provider.read(objects, target, CONTEXT)) == (Split(Fraction(0)), 1)
-
-    run_virtual(main())
+    busy = Busy()
+    provider: Declared = off_loop(
+        declared(IN_CEL), WorkedOut(cast(BoundedCalls, busy), clock=SimClock(asyncio.get_running_loop()))
+    )
+    (target,) = provider.targets({"name": "cart"}, namespace=NAMESPACE)
+    objects = Objects(route("cart", "cart-canary"))
+    with pytest.raises(
+        Unroutable, match="expressions of its TrafficProvider cannot be used for it: it took more than 100 ms"
+    ):
+        await answer_of(lambda: provider.read(objects, target, CONTEXT))
+    accepted, _ = await answer_of(lambda: provider.accepted(objects, target))
+    assert accepted.answer is Answer.UNKNOWN
+    busy.busy = False
+    with pytest.raises(Unroutable):
+        await answer_of(lambda: provider.read(objects, target, CONTEXT))
+    await asyncio.sleep(ENDED_AGAIN_S + 1)
+    assert await answer_of(lambda: provider.read(objects, target, CONTEXT)) == (Split(Fraction(0)), 1)

@@ -14,26 +14,15 @@ from rollouts.controller.wiring import run_controller
 from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.settings import ProxyModeSetting, Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+from tests import build
 
-CART: Manifest = {
-    "apiVersion": "rollouts.dev/v1alpha1",
-    "kind": "Rollout",
-    "metadata": {"name": "cart", "namespace": "default"},
-    "spec": {
-        "replicas": 2,
-        "selector": {"matchLabels": {"app": "cart"}},
-        "strategy": {"canary": {}},
-        "template": {
-            "metadata": {"labels": {"app": "cart"}},
-            "spec": {"containers": [{"name": "app", "image": "cart:1"}]},
-        },
-    },
-}
+pytestmark = pytest.mark.virtual_time
+
+CART = build.rollout({"canary": {}}, "cart", "default")
 
 
-def _rolled_out(
+async def _rolled_out(
     *,
     kube_proxy: str,
     kernel: str = "6.1.0",
@@ -47,50 +36,38 @@ def _rolled_out(
         later_s: so long the controller goes on after the Rollout is Healthy.
         later_mode: kube-proxy's ConfigMap names this mode from then on; empty for no change.
     """
-    pods: list[Manifest] = []
-    statuses: list[Manifest] = []
-    notes: list[str] = []
 
     def is_healthy(seen: Manifest | None) -> bool:
         return seen is not None and seen.get("status", {}).get("phase") == "Healthy"
 
-    async def main() -> None:
-        async with SimulatedCluster(
-            seed=3, crds=crd_manifests(), kube_proxy=kube_proxy, kubelet=KubeletSettings(kernel=kernel)
-        ) as cluster:
-            stop = asyncio.Event()
-            controller = asyncio.create_task(
-                run_controller(
-                    Settings(leader_elect=False, proxy_mode=proxy_mode),
-                    api=cluster.api,
-                    clock=cluster.clock,
-                    rng=random.Random(1),  # noqa: S311 - jitter
-                    stop=stop,
-                )
+    async with SimulatedCluster(
+        seed=3, crds=crd_manifests(), kube_proxy=kube_proxy, kubelet=KubeletSettings(kernel=kernel)
+    ) as cluster:
+        stop = asyncio.Event()
+        controller = asyncio.create_task(
+            run_controller(
+                Settings(leader_elect=False, proxy_mode=proxy_mode),
+                api=cluster.api,
+                clock=cluster.clock,
+                rng=random.Random(1),  # noqa: S311 - jitter
+                stop=stop,
             )
-            cluster.apply(CART)
-            await cluster.until(is_healthy, kind=ROLLOUT, namespace="default", name="cart", deadline_s=60)
-            if later_mode:
-                cluster.apply(_config(later_mode), manager="kubeadm")
-            await asyncio.sleep(later_s)
-            stop.set()
-            await controller
-            pods.extend(each["spec"]["template"]["spec"] for each in cluster.list(REPLICA_SET))
-            statuses.extend(each["status"] for each in cluster.list(ROLLOUT))
-            notes.extend(str(each["note"]) for each in cluster.list(EVENT))
-
-    run_virtual(main())
-    (pod,), (status,) = pods, statuses
-    return pod, status, notes
+        )
+        cluster.apply(CART)
+        await cluster.until(is_healthy, kind=ROLLOUT, namespace="default", name="cart", deadline_s=60)
+        if later_mode:
+            cluster.apply(_config(later_mode), manager="kubeadm")
+        await asyncio.sleep(later_s)
+        stop.set()
+        await controller
+        (made,), (rollout,) = cluster.list(REPLICA_SET), cluster.list(ROLLOUT)
+        notes = [str(each["note"]) for each in cluster.list(EVENT)]
+        return made["spec"]["template"]["spec"], rollout["status"], notes
 
 
 def _config(mode: str) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
-        "data": {"config.conf": f"kind: KubeProxyConfiguration\nmode: {mode}\n"},
-    }
+    config = f"kind: KubeProxyConfiguration\nmode: {mode}\n"
+    return build.config_map("kube-proxy", "kube-system", data={"config.conf": config})
 
 
 def _unknown(status: Manifest) -> list[Any]:
@@ -106,9 +83,9 @@ def _unknown(status: Manifest) -> list[Any]:
         ("ipvs", "5.4.0", 126, 161),
     ],
 )
-def test_the_sleep_is_that_of_the_proxy_mode(kube_proxy: str, kernel: str, seconds: int, grace_s: int) -> None:
+async def test_the_sleep_is_that_of_the_proxy_mode(kube_proxy: str, kernel: str, seconds: int, grace_s: int) -> None:
     """From kube-proxy's ConfigMap and the nodes, all the way to the pods; said in status and in the Event of the update."""
-    pod, status, notes = _rolled_out(kube_proxy=kube_proxy, kernel=kernel)
+    pod, status, notes = await _rolled_out(kube_proxy=kube_proxy, kernel=kernel)
 
     assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": seconds}}}
     assert pod["terminationGracePeriodSeconds"] == grace_s
@@ -122,26 +99,26 @@ def test_the_sleep_is_that_of_the_proxy_mode(kube_proxy: str, kernel: str, secon
     assert _unknown(status) == []
 
 
-def test_a_cluster_that_does_not_say_gets_the_safe_number_and_a_condition() -> None:
+async def test_a_cluster_that_does_not_say_gets_the_safe_number_and_a_condition() -> None:
     """The remedy is in the condition's message; the Rollout goes on."""
-    pod, status, _ = _rolled_out(kube_proxy="", kernel="5.4.0")
+    pod, status, _ = await _rolled_out(kube_proxy="", kernel="5.4.0")
 
     assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 130}}
     (message,) = _unknown(status)
     assert "--proxy-mode" in message
 
 
-def test_an_administrator_may_name_the_mode() -> None:
+async def test_an_administrator_may_name_the_mode() -> None:
     """For clusters that hide it, or where the controller may not ask."""
-    pod, status, _ = _rolled_out(kube_proxy="", kernel="5.4.0", proxy_mode="nftables")
+    pod, status, _ = await _rolled_out(kube_proxy="", kernel="5.4.0", proxy_mode="nftables")
 
     assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 6}}
     assert _unknown(status) == []
 
 
-def test_a_mode_that_becomes_known_is_noticed_and_rolls_nobodys_pods() -> None:
+async def test_a_mode_that_becomes_known_is_noticed_and_rolls_nobodys_pods() -> None:
     """An hour later at most; the condition goes, and the ReplicaSet that there is keeps its template."""
-    pod, status, _ = _rolled_out(kube_proxy="", kernel="5.4.0", later_s=FRESH_S + 10, later_mode="iptables")
+    pod, status, _ = await _rolled_out(kube_proxy="", kernel="5.4.0", later_s=FRESH_S + 10, later_mode="iptables")
 
     assert _unknown(status) == []
     assert pod["containers"][0]["lifecycle"]["preStop"] == {"sleep": {"seconds": 130}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -14,9 +14,11 @@ from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, Con
 from rollouts.manifests.ownership import name_label
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
 from tests.controller.world import ScriptedApi, error
 from tests.metrics.measured_pods import NOW_S, autoscaler, listed, pod, sample
+
+pytestmark = pytest.mark.virtual_time
 
 WEB = Key("shop", "web")
 CPU = ContainerMetric.CPU
@@ -43,19 +45,17 @@ def answers(**changes: Response | bytes) -> Callable[[Request], Response]:
     return answer
 
 
-def play(
-    scenario: Callable[[ClusterMetrics, ScriptedApi], Awaitable[None]],
-    answer: Callable[[Request], Response] | None = None,
-) -> None:
-    """A scenario in virtual time that begins at NOW_S."""
+@pytest.fixture
+def api() -> ScriptedApi:
+    """A cluster with two pods of `web`."""
+    return ScriptedApi(otherwise=answers())
 
-    async def main() -> None:
-        api = ScriptedApi(otherwise=answer or answers())
-        clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S)
-        client = Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0)
-        await scenario(ClusterMetrics(client, clock), api)
 
-    run_virtual(main())
+@pytest.fixture
+async def metrics(api: ScriptedApi) -> ClusterMetrics:
+    """In virtual time that begins at NOW_S."""
+    clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S - asyncio.get_running_loop().time())
+    return ClusterMetrics(Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0), clock)
 
 
 def asked(api: ScriptedApi) -> Counter[str]:
@@ -63,36 +63,31 @@ def asked(api: ScriptedApi) -> Counter[str]:
     return Counter(each.path for each in api.requests)
 
 
-def test_the_gate_gets_what_it_asks_for() -> None:
+async def test_the_gate_gets_what_it_asks_for(metrics: ClusterMetrics) -> None:
     """Autoscalers of this Rollout, and its pods by revision; pods of others in the namespace are left out."""
-
-    async def scenario(metrics: ClusterMetrics, _api: ScriptedApi) -> None:
-        seen = await metrics.seen(WEB, ALL)
-        assert [each.name for each in seen.autoscalers or ()] == ["web"]
-        assert {revision: use.utilization_percent for revision, use in (seen.use or {}).items()} == {
-            "new": pytest.approx(180.0),
-            "old": pytest.approx(10.0),
-        }
-        assert (seen.at_s, seen.message) == (NOW_S, "")
-
-    play(scenario)
+    seen = await metrics.seen(WEB, ALL)
+    assert [each.name for each in seen.autoscalers or ()] == ["web"]
+    assert {revision: use.utilization_percent for revision, use in (seen.use or {}).items()} == {
+        "new": pytest.approx(180.0),
+        "old": pytest.approx(10.0),
+    }
+    assert (seen.at_s, seen.message) == (NOW_S, "")
 
 
-def test_the_pods_and_the_autoscaler_of_a_rollout_with_a_long_name_are_found() -> None:
+async def test_the_pods_and_the_autoscaler_of_a_rollout_with_a_long_name_are_found(
+    metrics: ClusterMetrics, api: ScriptedApi
+) -> None:
     """A label has 63 characters, so pods and runs carry a name that was shortened; the autoscaler names the whole one."""
     name = "a-name-that-is-longer-than-any-label-could-ever-be-in-kubernetes"
     answer = answers(
         pods=listed(pod("a", rollout=name_label(name))),
         autoscalers=listed(autoscaler(target=name), autoscaler("else", target=name[:-1])),
     )
-
-    async def scenario(metrics: ClusterMetrics, _api: ScriptedApi) -> None:
-        for known_as in (name, name_label(name)):
-            seen = await metrics.seen(Key("shop", known_as), ALL)
-            assert [each.name for each in seen.autoscalers or ()] == ["web"]
-            assert {revision: use.pods for revision, use in (seen.use or {}).items()} == {"new": 1}
-
-    play(scenario, answer)
+    api.otherwise = answer
+    for known_as in (name, name_label(name)):
+        seen = await metrics.seen(Key("shop", known_as), ALL)
+        assert [each.name for each in seen.autoscalers or ()] == ["web"]
+        assert {revision: use.pods for revision, use in (seen.use or {}).items()} == {"new": 1}
 
 
 @pytest.mark.parametrize(
@@ -104,63 +99,49 @@ def test_the_pods_and_the_autoscaler_of_a_rollout_with_a_long_name_are_found() -
         (AutoscalingGate(), set()),
     ],
 )
-def test_nothing_else_is_asked(gate: AutoscalingGate, paths: set[str]) -> None:
+async def test_nothing_else_is_asked(
+    gate: AutoscalingGate, paths: set[str], metrics: ClusterMetrics, api: ScriptedApi
+) -> None:
     """A gate without a container needs no metrics API, which the cluster may not have."""
-
-    async def scenario(metrics: ClusterMetrics, api: ScriptedApi) -> None:
-        seen = await metrics.seen(WEB, gate)
-        assert asked(api).keys() == paths
-        assert (seen.autoscalers is None, seen.use is None) == (AUTOSCALERS not in paths, SAMPLES not in paths)
-
-    play(scenario)
+    seen = await metrics.seen(WEB, gate)
+    assert asked(api).keys() == paths
+    assert (seen.autoscalers is None, seen.use is None) == (AUTOSCALERS not in paths, SAMPLES not in paths)
 
 
-def test_500_rollouts_share_one_list() -> None:
+async def test_500_rollouts_share_one_list(metrics: ClusterMetrics, api: ScriptedApi) -> None:
     """Of each kind, in each namespace and interval; those who ask at the same moment share the request."""
-
-    async def scenario(metrics: ClusterMetrics, api: ScriptedApi) -> None:
-        keys = [Key(namespace, f"web-{each}") for namespace in ("shop", "garden") for each in range(500)]
-        await asyncio.gather(*(metrics.seen(key, ALL) for key in keys))
-        assert set(asked(api).values()) == {1}
-        assert len(api.requests) == 6
-        await asyncio.sleep(INTERVAL_S - 1)
-        await asyncio.gather(*(metrics.seen(key, ALL) for key in keys))
-        assert len(api.requests) == 6
-        await asyncio.sleep(2)
-        assert len(api.requests) == 6
-        seen = await metrics.seen(WEB, ALL)
-        assert len(api.requests) == 9
-        assert seen.at_s == NOW_S + INTERVAL_S + 1
-
-    play(scenario)
+    keys = [Key(namespace, f"web-{each}") for namespace in ("shop", "garden") for each in range(500)]
+    await asyncio.gather(*(metrics.seen(key, ALL) for key in keys))
+    assert set(asked(api).values()) == {1}
+    assert len(api.requests) == 6
+    await asyncio.sleep(INTERVAL_S - 1)
+    await asyncio.gather(*(metrics.seen(key, ALL) for key in keys))
+    assert len(api.requests) == 6
+    await asyncio.sleep(2)
+    assert len(api.requests) == 6
+    seen = await metrics.seen(WEB, ALL)
+    assert len(api.requests) == 9
+    assert seen.at_s == NOW_S + INTERVAL_S + 1
 
 
-def test_an_answer_tells_when_it_was_read() -> None:
+async def test_an_answer_tells_when_it_was_read(metrics: ClusterMetrics) -> None:
     """Not when somebody was given it: the gate must not take an old one for new."""
-
-    async def scenario(metrics: ClusterMetrics, _api: ScriptedApi) -> None:
-        await metrics.autoscalers(WEB)
-        await asyncio.sleep(10)
-        assert (await metrics.seen(WEB, ALL)).at_s == NOW_S
-        assert (await metrics.seen(WEB, AutoscalingGate(container=LIMIT))).at_s == NOW_S + 10
-
-    play(scenario)
+    await metrics.autoscalers(WEB)
+    await asyncio.sleep(10)
+    assert (await metrics.seen(WEB, ALL)).at_s == NOW_S
+    assert (await metrics.seen(WEB, AutoscalingGate(container=LIMIT))).at_s == NOW_S + 10
 
 
-def test_one_who_is_cancelled_takes_nobody_along() -> None:
+async def test_one_who_is_cancelled_takes_nobody_along(metrics: ClusterMetrics, api: ScriptedApi) -> None:
     """The next one who waits asks instead."""
-
-    async def scenario(metrics: ClusterMetrics, api: ScriptedApi) -> None:
-        first, second = (asyncio.create_task(metrics.autoscalers(WEB)) for _ in range(2))
-        await asyncio.sleep(0)
-        first.cancel()
-        found = await second
-        assert isinstance(found, Read)
-        assert [each.name for each in found.value] == ["web"]
-        assert first.cancelled()
-        assert len(api.requests) == 2
-
-    play(scenario)
+    first, second = (asyncio.create_task(metrics.autoscalers(WEB)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    found = await second
+    assert isinstance(found, Read)
+    assert [each.name for each in found.value] == ["web"]
+    assert first.cancelled()
+    assert len(api.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -180,21 +161,20 @@ def test_one_who_is_cancelled_takes_nobody_along() -> None:
         (Response(200, b"<html>"), "the answer is no list"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_remedy(response: Response, words: str) -> None:
+async def test_what_cannot_be_read_is_told_with_its_remedy(
+    response: Response, words: str, metrics: ClusterMetrics, api: ScriptedApi
+) -> None:
     """It is not zero, and not an error of the pass. Everybody who asks meanwhile is told the same, by one request."""
-
-    async def scenario(metrics: ClusterMetrics, api: ScriptedApi) -> None:
-        seen = await metrics.seen(WEB, ALL)
-        requests = asked(api)[SAMPLES]
-        assert seen.use is None
-        assert seen.autoscalers is not None
-        assert words in seen.message
-        assert TOLD not in seen.message
-        again = await asyncio.gather(*(metrics.container_use(WEB, "app", CPU) for _ in range(100)))
-        assert all(isinstance(each, Unread) for each in again)
-        assert asked(api)[SAMPLES] == requests
-
-    play(scenario, answers(samples=response))
+    api.otherwise = answers(samples=response)
+    seen = await metrics.seen(WEB, ALL)
+    requests = asked(api)[SAMPLES]
+    assert seen.use is None
+    assert seen.autoscalers is not None
+    assert words in seen.message
+    assert TOLD not in seen.message
+    again = await asyncio.gather(*(metrics.container_use(WEB, "app", CPU) for _ in range(100)))
+    assert all(isinstance(each, Unread) for each in again)
+    assert asked(api)[SAMPLES] == requests
 
 
 @pytest.mark.parametrize(
@@ -209,18 +189,17 @@ def test_what_cannot_be_read_is_told_with_its_remedy(response: Response, words: 
         ({"autoscalers": Response(200, b'{"items": [{"metadata": 3}]}')}, "the answer is no list"),
     ],
 )
-def test_each_part_can_be_missing(changes: dict[str, Response], words: str) -> None:
+async def test_each_part_can_be_missing(
+    changes: dict[str, Response], words: str, metrics: ClusterMetrics, api: ScriptedApi
+) -> None:
     """Only what could not be read is None."""
-
-    async def scenario(metrics: ClusterMetrics, _api: ScriptedApi) -> None:
-        seen = await metrics.seen(WEB, ALL)
-        assert (seen.use is None, seen.autoscalers is None) == ("pods" in changes, "autoscalers" in changes)
-        assert words in seen.message
-
-    play(scenario, answers(**changes))
+    api.otherwise = answers(**changes)
+    seen = await metrics.seen(WEB, ALL)
+    assert (seen.use is None, seen.autoscalers is None) == ("pods" in changes, "autoscalers" in changes)
+    assert words in seen.message
 
 
-def test_a_long_list_is_read_to_its_end() -> None:
+async def test_a_long_list_is_read_to_its_end(metrics: ClusterMetrics, api: ScriptedApi) -> None:
     """A pod on the second page is not missing."""
 
     def answer(request: Request) -> Response:
@@ -229,9 +208,7 @@ def test_a_long_list_is_read_to_its_end() -> None:
         second = request.query.get("continue") == "next"
         return Response(200, listed(pod("b")) if second else listed(pod("a"), token="next"))
 
-    async def scenario(metrics: ClusterMetrics, _api: ScriptedApi) -> None:
-        found = await metrics.container_use(WEB, "app", CPU)
-        assert isinstance(found, Read)
-        assert found.value["new"].pods == 2
-
-    play(scenario, answer)
+    api.otherwise = answer
+    found = await metrics.container_use(WEB, "app", CPU)
+    assert isinstance(found, Read)
+    assert found.value["new"].pods == 2

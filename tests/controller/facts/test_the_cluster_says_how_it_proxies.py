@@ -14,8 +14,10 @@ from rollouts.controller.facts.proxies import AGAIN_S, FRESH_S, Proxies, proxy_f
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.errors import ApiUnavailable
 from rollouts.ports import Request, Response
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
 from tests.controller.world import ScriptedApi
+
+pytestmark = pytest.mark.virtual_time
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 DAEMON_SET = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
@@ -232,52 +234,44 @@ async def test_an_answer_that_cannot_be_read_is_trouble_too(path: str, body: byt
         await proxy_facts(_client(api))
 
 
-def test_it_is_asked_once_an_hour_and_sooner_after_trouble() -> None:
+async def test_it_is_asked_once_an_hour_and_sooner_after_trouble() -> None:
     """Not for each Rollout, nor in a pass. What was known stays while the API server has trouble."""
     trouble = _answers({"/version": 503, f"{CONFIG_MAPS}/kube-proxy": 503})
     good = _answers({"/version": VERSION, f"{CONFIG_MAPS}/kube-proxy": _config("nftables")})
     api = ScriptedApi(otherwise=good)
     changes: list[ProxyMode] = []
-
-    async def main() -> None:
-        api.otherwise = trouble
-        proxies = Proxies(
-            client=_client(api),
-            api=api,
-            declared=None,
-            on_change=lambda: changes.append(proxies.facts.proxy.mode),
-        )
-        asking = asyncio.ensure_future(proxies.run())
-        await proxies.asked.wait()
-        assert proxies.facts.proxy.mode is ProxyMode.UNKNOWN
-        api.otherwise, api.requests[:] = good, []
-        await asyncio.sleep(AGAIN_S + 1)
-        assert (proxies.facts.proxy.mode, len(api.requests)) == (ProxyMode.NFTABLES, 2)
-        await asyncio.sleep(FRESH_S - 2 * AGAIN_S)
-        assert len(api.requests) == 2
-        api.otherwise = trouble
-        await asyncio.sleep(2 * AGAIN_S)
-        assert (proxies.facts.proxy.mode, len(api.requests) > 2) == (ProxyMode.NFTABLES, True)
-        asking.cancel()
-        await asyncio.wait({asking})
-
-    run_virtual(main())
+    api.otherwise = trouble
+    proxies = Proxies(
+        client=_client(api),
+        api=api,
+        declared=None,
+        on_change=lambda: changes.append(proxies.facts.proxy.mode),
+    )
+    asking = asyncio.ensure_future(proxies.run())
+    await proxies.asked.wait()
+    assert proxies.facts.proxy.mode is ProxyMode.UNKNOWN
+    api.otherwise, api.requests[:] = good, []
+    await asyncio.sleep(AGAIN_S + 1)
+    assert (proxies.facts.proxy.mode, len(api.requests)) == (ProxyMode.NFTABLES, 2)
+    await asyncio.sleep(FRESH_S - 2 * AGAIN_S)
+    assert len(api.requests) == 2
+    api.otherwise = trouble
+    await asyncio.sleep(2 * AGAIN_S)
+    assert (proxies.facts.proxy.mode, len(api.requests) > 2) == (ProxyMode.NFTABLES, True)
+    asking.cancel()
+    await asyncio.wait({asking})
 
     assert changes == [ProxyMode.NFTABLES]
 
 
 @pytest.mark.parametrize(("minor", "native"), [("33", False), ("34", True), ("36+", True)])
-def test_pods_sleep_natively_where_the_server_knows_it(minor: str, native: bool) -> None:
+async def test_pods_sleep_natively_where_the_server_knows_it(minor: str, native: bool) -> None:
     """GA in 1.34: from there every kubelet that may run beside the server knows the field."""
     version = {**VERSION, "minor": minor}
     api = ScriptedApi(otherwise=_answers({"/version": version, f"{CONFIG_MAPS}/kube-proxy": _config("iptables")}))
-
-    async def main() -> bool:
-        proxies = Proxies(client=_client(api), api=api, declared=None, on_change=lambda: None)
-        asking = asyncio.ensure_future(proxies.run())
-        await proxies.asked.wait()
-        asking.cancel()
-        await asyncio.wait({asking})
-        return proxies.facts.native_sleep
-
-    assert run_virtual(main()) is native
+    proxies = Proxies(client=_client(api), api=api, declared=None, on_change=lambda: None)
+    asking = asyncio.ensure_future(proxies.run())
+    await proxies.asked.wait()
+    asking.cancel()
+    await asyncio.wait({asking})
+    assert proxies.facts.native_sleep is native

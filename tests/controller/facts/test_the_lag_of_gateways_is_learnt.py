@@ -12,13 +12,13 @@ import pytest
 from rollouts.controller.act.calls import AskDataPlanes
 from rollouts.controller.facts.gateway_lags import MOST_S, GatewayLags
 from rollouts.controller.observe.observer import Observer
-from rollouts.controller.workqueue.managed import ManagedServices
-from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
-from rollouts.ports import DrainQuestion, LiveQuestion
-from rollouts.sim.clock import SimClock, run_virtual
-from tests.controller.routes import MARKS, PACE, ROUTE, Reading, route, routed
+from rollouts.ports import LiveQuestion
+from rollouts.sim.clock import SimClock
+from tests.controller.routes import MARKS, PACE, ROUTE, Planes, Reading, route, routed
 from tests.controller.world import CART, World
+
+pytestmark = pytest.mark.virtual_time
 
 
 def _question(version: int = 1, *, gateways: tuple[str, ...] = ("infra/web",), name: RouteName = ROUTE) -> LiveQuestion:
@@ -36,148 +36,113 @@ def _answer(question: LiveQuestion, *, live: bool = True, by: VerifiedBy = Verif
     return LiveSeen(at_s=0.0, resource_version=question.resource_version, live=live, by=by)
 
 
-def _learnt(lags_s: Iterable[float], **options: Any) -> GatewayLags:
+async def _learnt(lags_s: Iterable[float], *, by: VerifiedBy = VerifiedBy.CONFIG, **options: Any) -> GatewayLags:
     """From changes of a route that took so long, one after the other; it was asked about each of them twice."""
-    found: list[GatewayLags] = []
-    by = options.pop("by", VerifiedBy.CONFIG)
-
-    async def main() -> None:
-        lags = GatewayLags(clock=SimClock(asyncio.get_running_loop()))
-        for version, lag_s in enumerate([0.0, *lags_s]):  # the first one is not measured
-            question = _question(version, **options)
-            lags.asked(question)
-            await asyncio.sleep(lag_s / 2)
-            lags.answered(question, _answer(question, live=False))
-            lags.asked(question)
-            await asyncio.sleep(lag_s / 2)
-            lags.answered(question, _answer(question, by=by))
-        found.append(lags)
-
-    run_virtual(main())
-    return found[0]
+    lags = GatewayLags(clock=SimClock(asyncio.get_running_loop()))
+    for version, lag_s in enumerate([0.0, *lags_s]):  # the first one is not measured
+        question = _question(version, **options)
+        lags.asked(question)
+        await asyncio.sleep(lag_s / 2)
+        lags.answered(question, _answer(question, live=False))
+        lags.asked(question)
+        await asyncio.sleep(lag_s / 2)
+        lags.answered(question, _answer(question, by=by))
+    return lags
 
 
-def test_a_lag_is_from_the_first_question_to_the_answer_that_it_is_live() -> None:
+async def test_a_lag_is_from_the_first_question_to_the_answer_that_it_is_live() -> None:
     """In whole seconds, rounded up: status and templates must not follow every millisecond."""
-    assert _learnt([1.2, 1.4, 1.6]).slowest_s(["infra/web"]) == 2.0
+    assert (await _learnt([1.2, 1.4, 1.6])).slowest_s(["infra/web"]) == 2.0
 
 
 @pytest.mark.parametrize(("lags_s", "known"), [([], None), ([4.2, 4.2], None), ([4.2, 4.2, 4.2], 5.0)])
-def test_one_accident_teaches_nothing(lags_s: list[float], known: float | None) -> None:
+async def test_one_accident_teaches_nothing(lags_s: list[float], known: float | None) -> None:
     """Three measurements at least, and of them the longest but one: a pass of ours that came late is not the gateway."""
-    assert _learnt(lags_s).slowest_s(["infra/web"]) == known
-    assert _learnt([0.1, 0.1, 9.0]).slowest_s(["infra/web"]) == 1.0
+    assert (await _learnt(lags_s)).slowest_s(["infra/web"]) == known
+    assert (await _learnt([0.1, 0.1, 9.0])).slowest_s(["infra/web"]) == 1.0
 
 
-def test_a_gateway_that_was_down_is_not_slow() -> None:
+async def test_a_gateway_that_was_down_is_not_slow() -> None:
     """No pod can sleep for an hour; that wait is told by the weights that do not come."""
-    assert _learnt([0.5, 0.5, 0.5, 3_600.0, 3_600.0, MOST_S + 1]).slowest_s(["infra/web"]) == 1.0
+    assert (await _learnt([0.5, 0.5, 0.5, 3_600.0, 3_600.0, MOST_S + 1])).slowest_s(["infra/web"]) == 1.0
 
 
-def test_of_several_gateways_the_slowest_counts() -> None:
+async def test_of_several_gateways_the_slowest_counts() -> None:
     """A route of two is live when both are; a gateway that nobody measured says nothing."""
-    lags = _learnt([7.5, 7.5, 7.5], gateways=("infra/web", "infra/edge"))
+    lags = await _learnt([7.5, 7.5, 7.5], gateways=("infra/web", "infra/edge"))
 
     assert lags.slowest_s(["infra/edge", "infra/other"]) == 8.0
     assert lags.slowest_s(["infra/other"]) is None
     assert lags.slowest_s([]) is None
 
 
-def test_a_route_that_tells_no_gateway_is_its_routers() -> None:
+async def test_a_route_that_tells_no_gateway_is_its_routers() -> None:
     """An HTTPProxy or a TraefikService names none."""
     proxy = RouteName("contour", "HTTPProxy", "shop", "cart")
 
-    assert _learnt([0.2, 0.2, 0.2], gateways=(), name=proxy).slowest_s(["contour"]) == 1.0
+    assert (await _learnt([0.2, 0.2, 0.2], gateways=(), name=proxy)).slowest_s(["contour"]) == 1.0
 
 
-def test_a_route_that_is_new_to_its_gateway_says_nothing() -> None:
+async def test_a_route_that_is_new_to_its_gateway_says_nothing() -> None:
     """Until it is live for the first time pods, endpoints or the gateway itself may be what is waited for: seen as 25 s with
     Traefik, after which pods slept for half a minute."""
-    found: list[float | None] = []
-
-    async def main() -> None:
-        lags = GatewayLags(clock=SimClock(asyncio.get_running_loop()))
-        for number in range(6):
-            name = RouteName("traefik", "TraefikService", "shop", f"cart-{number}")
-            for version, lag_s in ((1, 25.0), (2, 0.5)):
-                question = _question(version, name=name)
-                lags.asked(question)
-                await asyncio.sleep(lag_s)
-                lags.answered(question, _answer(question))
-        found.append(lags.slowest_s(["infra/web"]))
-
-    run_virtual(main())
-    assert found == [1.0]
+    lags = GatewayLags(clock=SimClock(asyncio.get_running_loop()))
+    for number in range(6):
+        name = RouteName("traefik", "TraefikService", "shop", f"cart-{number}")
+        for version, lag_s in ((1, 25.0), (2, 0.5)):
+            question = _question(version, name=name)
+            lags.asked(question)
+            await asyncio.sleep(lag_s)
+            lags.answered(question, _answer(question))
+    assert lags.slowest_s(["infra/web"]) == 1.0
 
 
-def test_counters_do_not_tell_since_when() -> None:
+async def test_counters_do_not_tell_since_when() -> None:
     """They come with the next scrape, a quarter of a minute after the fact."""
-    assert _learnt([20.0, 20.0, 20.0], by=VerifiedBy.COUNTERS).slowest_s(["infra/web"]) is None
+    assert (await _learnt([20.0, 20.0, 20.0], by=VerifiedBy.COUNTERS)).slowest_s(["infra/web"]) is None
 
 
-def test_what_was_slow_long_ago_is_forgotten() -> None:
+async def test_what_was_slow_long_ago_is_forgotten() -> None:
     """A gateway that was given more CPU is quick again after its next fifty routes."""
-    assert _learnt([9.5, 9.5, 9.5, *[0.5] * 50]).slowest_s(["infra/web"]) == 1.0
+    assert (await _learnt([9.5, 9.5, 9.5, *[0.5] * 50])).slowest_s(["infra/web"]) == 1.0
 
 
-def test_an_answer_about_another_version_measures_nothing() -> None:
+async def test_an_answer_about_another_version_measures_nothing() -> None:
     """The route was written again meanwhile."""
-    found: list[float | None] = []
-
-    async def main() -> None:
-        lags = GatewayLags(clock=SimClock(asyncio.get_running_loop()))
-        for version in range(5):
-            lags.asked(_question(version))
-            await asyncio.sleep(1.0)
-            lags.answered(_question(version - 1), _answer(_question(version - 1)))
-        found.append(lags.slowest_s(["infra/web"]))
-
-    run_virtual(main())
-    assert found == [None]
+    lags = GatewayLags(clock=SimClock(asyncio.get_running_loop()))
+    for version in range(5):
+        lags.asked(_question(version))
+        await asyncio.sleep(1.0)
+        lags.answered(_question(version - 1), _answer(_question(version - 1)))
+    assert lags.slowest_s(["infra/web"]) is None
 
 
-class Slow:
-    """A data plane that has a split live 11.5 s after it was asked first."""
+async def test_the_rollouts_of_a_slow_gateway_are_told_its_lag(world: World) -> None:
+    """From the question to the snapshot that the numbers of preStop and drain are made of."""
 
-    def asked_by(self, route: RouteName, gateways: tuple[str, ...]) -> VerifiedBy | None:
-        """The Gateway of HTTPRoute cart can be asked."""
-        return VerifiedBy.CONFIG if (route, gateways) == (ROUTE, ("shop/public",)) else None
-
-    async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
-        """After 11.5 s, which no real one takes to answer."""
-        assert deadline_s > 0
-        await asyncio.sleep(11.5)
+    async def live(question: LiveQuestion) -> LiveSeen:
+        await asyncio.sleep(11.5)  # no real one takes so long to answer
         return _answer(question)
 
-    async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
-        """Not asked."""
-        raise AssertionError(question, deadline_s)
-
-
-def test_the_rollouts_of_a_slow_gateway_are_told_its_lag() -> None:
-    """From the question to the snapshot that the numbers of preStop and drain are made of."""
     told: list[float | None] = []
-
-    async def main() -> None:
-        reading = Reading(World(), planes=Slow())
-        lags = GatewayLags(clock=reading.world.clock)
-        observer = Observer(
-            store=reading.world.store,
-            inbox=reading.world.inbox,
-            managed=ManagedServices(),
-            clock=reading.world.clock,
-            routes=reading.reader,
-            lags=lags,
-        )
-        reading.world.rollouts.put("", routed())
-        reading.shown(route(**MARKS))
-        for version in range(4):  # of which three are changes
-            told.append(observer.observe(CART).snapshot.proxy.gateway_lag_s)  # type: ignore[union-attr]
-            question = _question(version, gateways=("shop/public",))
-            async with asyncio.TaskGroup() as questions:
-                performer = reading.world.performer(questions, planes=Slow(), lags=lags)
-                await performer.perform(reading.world.target(), [AskDataPlanes(ROUTE, str(version), PACE, question)])
+    planes = Planes(live=live)
+    reading = Reading(world, planes=planes)
+    lags = GatewayLags(clock=world.clock)
+    observer = Observer(
+        store=world.store,
+        inbox=world.inbox,
+        managed=world.managed,
+        clock=world.clock,
+        routes=reading.reader,
+        lags=lags,
+    )
+    world.rollouts.put("", routed())
+    reading.shown(route(**MARKS))
+    for version in range(4):  # of which three are changes
         told.append(observer.observe(CART).snapshot.proxy.gateway_lag_s)  # type: ignore[union-attr]
-
-    run_virtual(main())
+        question = _question(version, gateways=("shop/public",))
+        async with asyncio.TaskGroup() as questions:
+            performer = world.performer(questions, planes=planes, lags=lags)
+            await performer.perform(world.target(), [AskDataPlanes(ROUTE, str(version), PACE, question)])
+    told.append(observer.observe(CART).snapshot.proxy.gateway_lag_s)  # type: ignore[union-attr]
     assert told == [None, None, None, None, 12.0]

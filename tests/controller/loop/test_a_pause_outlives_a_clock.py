@@ -12,8 +12,9 @@ from rollouts.clock import SystemClock
 from rollouts.controller.wiring import EXIT_STOPPED, run_controller
 from rollouts.objects import ROLLOUT, Manifest
 from rollouts.settings import Settings
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+
+pytestmark = pytest.mark.virtual_time
 
 HOUR_S = 3_600.0
 
@@ -36,36 +37,32 @@ def canary(image: str) -> Manifest:
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S])
-def test_a_clock_that_is_set_neither_ends_nor_lengthens_a_pause(jump_s: float) -> None:
+async def test_a_clock_that_is_set_neither_ends_nor_lengthens_a_pause(jump_s: float) -> None:
     """A clock set forward by an hour ended the pause at the next look, 280 s later: half the pods, unwatched."""
+    jumped_s = 0.0
+    async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
+        loop = asyncio.get_running_loop()
+        clock = SystemClock(wall_s=lambda: cluster.clock.now_s() + jumped_s, elapsed_s=loop.time)
+        stop = asyncio.Event()
+        rng = random.Random(1)  # noqa: S311 - jitter
+        settings = Settings(leader_elect=False)
+        running = asyncio.create_task(run_controller(settings, api=cluster.api, clock=clock, rng=rng, stop=stop))
 
-    async def main() -> None:
-        jumped_s = 0.0
-        async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
-            loop = asyncio.get_running_loop()
-            clock = SystemClock(wall_s=lambda: cluster.clock.now_s() + jumped_s, elapsed_s=loop.time)
-            stop = asyncio.Event()
-            rng = random.Random(1)  # noqa: S311 - jitter
-            settings = Settings(leader_elect=False)
-            running = asyncio.create_task(run_controller(settings, api=cluster.api, clock=clock, rng=rng, stop=stop))
+        def phase() -> str:
+            found = cluster.get(ROLLOUT, "default", "cart")
+            assert found is not None
+            return str(found["status"]["phase"])
 
-            def phase() -> str:
-                found = cluster.get(ROLLOUT, "default", "cart")
-                assert found is not None
-                return str(found["status"]["phase"])
-
-            cluster.apply(canary("cart:1"))
-            await asyncio.sleep(60)
-            assert phase() == "Healthy"
-            cluster.apply(canary("cart:2"))
-            await asyncio.sleep(60)
-            assert phase() == "Paused"
-            jumped_s = jump_s
-            await asyncio.sleep(HOUR_S - 120)
-            assert phase() == "Paused"
-            await asyncio.sleep(600)
-            assert phase() == "Healthy"
-            stop.set()
-            assert await running == EXIT_STOPPED
-
-    run_virtual(main())
+        cluster.apply(canary("cart:1"))
+        await asyncio.sleep(60)
+        assert phase() == "Healthy"
+        cluster.apply(canary("cart:2"))
+        await asyncio.sleep(60)
+        assert phase() == "Paused"
+        jumped_s = jump_s
+        await asyncio.sleep(HOUR_S - 120)
+        assert phase() == "Paused"
+        await asyncio.sleep(600)
+        assert phase() == "Healthy"
+        stop.set()
+        assert await running == EXIT_STOPPED

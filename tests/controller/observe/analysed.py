@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.observe.observer import Observer, Seen
-from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.core.model.analysis import (
     AnalysisGate,
     AnalysisKind,
@@ -15,79 +13,50 @@ from rollouts.core.model.analysis import (
     RunDraft,
 )
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.sim.clock import run_virtual
-from tests.controller.world import CART, World, rollout
+from rollouts.objects import Manifest
+from tests.controller.world import CART, World, rollout, spec_of
 
 ERRORS = {"templates": [{"templateName": "errors"}]}
 STEP_0 = AnalysisGate(AnalysisKind.STEP, 0)
 BACKGROUND = AnalysisGate(AnalysisKind.BACKGROUND)
 
 
-def spec_of(*, steps: list[Any] | None = None, image: str = "app:2", **canary: Any) -> dict[str, Any]:
-    """A canary whose first step is an analysis, unless `steps` says something else."""
-    return {
-        "replicas": 2,
-        "selector": {"matchLabels": {"app": "cart"}},
-        "strategy": {"canary": {"steps": [{"analysis": ERRORS}] if steps is None else steps, **canary}},
-        "template": {
-            "metadata": {"labels": {"app": "cart"}},
-            "spec": {"containers": [{"name": "app", "image": image}]},
-        },
-    }
-
-
-def revision_of(spec: dict[str, Any]) -> str:
+def revision_of(spec: Manifest) -> str:
     """The revision of its pods."""
     return parse_spec(spec).revision
 
 
-def updating(spec: dict[str, Any], **status: Any) -> dict[str, Any]:
+def updating(spec: Manifest, **status: Any) -> Manifest:
     """The status of a Rollout that is being updated from revision v1 to that of its spec."""
     return {"currentRevision": revision_of(spec), "stableRevision": "v1", "phase": "Progressing", **status}
 
 
-def snapshots(*arrange: Callable[[World], None]) -> list[Snapshot]:
-    """What one observer sees after each of these."""
-    found: list[Snapshot] = []
-
-    async def main() -> None:
-        world = World()
-        observer = Observer(
-            store=world.store,
-            inbox=world.inbox,
-            managed=ManagedServices(),
-            clock=world.clock,
-            analyses=world.analyses,
-        )
-        for each in arrange:
-            each(world)
-            seen = observer.observe(CART)
-            assert isinstance(seen, Seen)
-            found.append(seen.snapshot)
-
-    run_virtual(main())
-    return found
+def snapshot(world: World, observer: Observer | None = None) -> Snapshot:
+    """What is seen of Rollout cart, by an observer that has seen nothing before unless it is given."""
+    seen = (observer or world.observer()).observe(CART)
+    assert isinstance(seen, Seen)
+    return seen.snapshot
 
 
-def snapshot(arrange: Callable[[World], None]) -> Snapshot:
-    """What is seen after `arrange`."""
-    return snapshots(arrange)[0]
-
-
-def only_draft(arrange: Callable[[World], None]) -> RunDraft | DraftProblem:
-    """The one draft that is seen after `arrange`."""
-    (draft,) = snapshot(arrange).drafts.values()
+def only_draft(world: World) -> RunDraft | DraftProblem:
+    """The one draft that is seen."""
+    (draft,) = snapshot(world).drafts.values()
     return draft
 
 
-def problem(arrange: Callable[[World], None]) -> str:
-    """Why there is no run, after `arrange`."""
-    draft = only_draft(arrange)
+def problem(world: World) -> str:
+    """Why there is no run,."""
+    draft = only_draft(world)
     assert isinstance(draft, DraftProblem)
     return draft.message
 
 
+def analysing(*steps: Any, image: str = "app:2", **canary: Any) -> Manifest:
+    """The spec of a canary whose first step is an analysis, unless `steps` say something else."""
+    return spec_of(*(steps or ({"analysis": ERRORS},)), image=image, **canary)
+
+
 def under_way(world: World, *, version: int = 1, **more: Any) -> None:
     """An update to a revision whose first step is an analysis."""
-    spec = spec_of()
+    spec = analysing()
     world.rollouts.put("", rollout(spec=spec, status=updating(spec), version=version, **more))

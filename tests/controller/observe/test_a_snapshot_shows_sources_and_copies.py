@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -26,8 +26,10 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.manifests.ownership import config_note_text
 from rollouts.objects import CONFIG_MAP, Key
-from rollouts.sim.clock import EPOCH_S, run_virtual
+from rollouts.sim.clock import EPOCH_S
 from tests.controller.world import CART, CART_UID, World, metadata, obj, owned, replica_set
+
+pytestmark = pytest.mark.virtual_time
 
 MAP = ConfigKind.CONFIG_MAP
 REF = ConfigRef(MAP, "app-config")
@@ -45,39 +47,23 @@ def config_map(name: str = "app-config", *, version: int = 7, **more: Any) -> An
 
 
 def observed(
-    arrange: Callable[[World], None], *replica_sets: ReplicaSet, **why: Any
+    world: World,
+    *objects: Any,
+    read: ContentRead | ReadFailed | None = None,
+    notes: Sequence[ConfigUse] = (),
+    **why: Any,
 ) -> tuple[Source, tuple[CopySeen, ...]]:
-    """What is seen of the one source of Rollout cart, and of its copies."""
-    found: list[tuple[Source, tuple[CopySeen, ...]]] = []
+    """What is seen of the one source of Rollout cart, and of its copies, in a world with these ConfigMaps.
 
-    async def main() -> None:
-        world = World()
-        world.config_maps.replace("", (), "1")
-        arrange(world)
-        configs = Configs(world.store, world.contents, clock=world.clock, **why)
-        sources = configs.sources(CART, (REF,), replica_sets)
-        found.append((sources[MAP, "app-config"], configs.copies(CART, CART_UID)))
-        assert CART in world.contents.askers.of(SOURCE)
-
-    run_virtual(main())
-    return found[0]
-
-
-def seen(*objects: Any, read: ContentRead | ReadFailed | None = None) -> Callable[[World], None]:
-    """A world with these ConfigMaps, in which the source was read."""
-
-    def arrange(world: World) -> None:
-        for each in objects:
-            world.config_maps.put("", each)
-        if read is not None:
-            world.contents.put(SOURCE, read)
-
-    return arrange
-
-
-def revision(*uses: ConfigUse) -> ReplicaSet:
-    """A ReplicaSet with that note."""
-    return ReplicaSet(
+    Args:
+        read: what the last read of the source said.
+        notes: what a ReplicaSet of the Rollout says that it uses.
+    """
+    for each in objects:
+        world.config_maps.put("", each)
+    if read is not None:
+        world.contents.put(SOURCE, read)
+    made = ReplicaSet(
         name="cart-v1",
         uid="u",
         resource_version="1",
@@ -85,8 +71,19 @@ def revision(*uses: ConfigUse) -> ReplicaSet:
         number=1,
         created_at_s=0.0,
         spec_replicas=1,
-        config=uses,
+        config=tuple(notes),
     )
+    configs = Configs(world.store, world.contents, clock=world.clock, **why)
+    source = configs.sources(CART, (REF,), [made])[MAP, "app-config"]
+    assert CART in world.contents.askers.of(SOURCE)
+    return source, configs.copies(CART, CART_UID)
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    """Its watch of ConfigMaps has shown that there is none."""
+    world.config_maps.replace("", (), "1")
+    return world
 
 
 def known(content: str = "abc", *, immutable: bool = False, shared_by: int = 1) -> SourceKnown:
@@ -107,19 +104,19 @@ AS_IN_A_SPEC: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning"
 
 
 @pytest.mark.parametrize(
-    ("arrange", "source"),
+    ("shown", "read", "source"),
     [
-        (seen(), SourceAbsent()),
-        (seen(config_map()), SourceUnread()),
-        (seen(config_map(), read=READ), known()),
-        (seen(config_map(version=8), read=READ), SourceUnread()),
-        (seen(config_map(version=6), read=READ), SourceUnread(asks=False)),
-        (seen(config_map(uid="another"), read=READ), SourceUnread()),
-        (seen(config_map(), read=FAILED), SourceUnread("no", needs_a_person=True)),
-        (seen(read=READ), SourceAbsent()),
-        (seen(config_map(**OFF), read=READ), SourceLeftAlone()),
-        (seen(config_map(**OFF), read=FAILED), SourceLeftAlone()),
-        (seen(config_map(**AS_IN_A_SPEC)), SourceLeftAlone()),
+        ([], None, SourceAbsent()),
+        ([config_map()], None, SourceUnread()),
+        ([config_map()], READ, known()),
+        ([config_map(version=8)], READ, SourceUnread()),
+        ([config_map(version=6)], READ, SourceUnread(asks=False)),
+        ([config_map(uid="another")], READ, SourceUnread()),
+        ([config_map()], FAILED, SourceUnread("no", needs_a_person=True)),
+        ([], READ, SourceAbsent()),
+        ([config_map(**OFF)], READ, SourceLeftAlone()),
+        ([config_map(**OFF)], FAILED, SourceLeftAlone()),
+        ([config_map(**AS_IN_A_SPEC)], None, SourceLeftAlone()),
     ],
     ids=[
         "absent",
@@ -135,9 +132,11 @@ AS_IN_A_SPEC: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning"
         "opted out as in a spec",
     ],
 )
-def test_a_source_is_what_its_watch_and_the_last_read_say(arrange: Callable[[World], None], source: Source) -> None:
+async def test_a_source_is_what_its_watch_and_the_last_read_say(
+    shown: list[Any], read: ContentRead | ReadFailed | None, source: Source, world: World
+) -> None:
     """The read of an older version would make the former content the new one; the watch is the judge of what there is."""
-    assert observed(arrange)[0] == source
+    assert observed(world, *shown, read=read)[0] == source
 
 
 @pytest.mark.parametrize(
@@ -150,9 +149,11 @@ def test_a_source_is_what_its_watch_and_the_last_read_say(arrange: Callable[[Wor
     ],
     ids=["that version", "used as it is: immutable or not", "an older version", "another object"],
 )
-def test_a_note_on_a_replica_set_saves_the_read_of_that_version(use: ConfigUse, source: Source) -> None:
+async def test_a_note_on_a_replica_set_saves_the_read_of_that_version(
+    use: ConfigUse, source: Source, world: World
+) -> None:
     """After a restart nothing is remembered, and ten thousand sources would be read for nothing."""
-    assert observed(seen(config_map()), revision(use))[0] == source
+    assert observed(world, config_map(), notes=[use])[0] == source
 
 
 @pytest.mark.parametrize(
@@ -165,69 +166,53 @@ def test_a_note_on_a_replica_set_saves_the_read_of_that_version(use: ConfigUse, 
         ),
     ],
 )
-def test_nothing_is_absent_while_the_watch_cannot_tell(why: dict[str, Any], source: Source) -> None:
+async def test_nothing_is_absent_while_the_watch_cannot_tell(why: dict[str, Any], source: Source, world: World) -> None:
     """At the start, and without the right: an empty table says nothing."""
-    assert observed(seen(), **why)[0] == source
-    assert observed(seen(config_map(), read=READ), **why)[0] == source
+    assert observed(world, **why)[0] == source
+    assert observed(world, config_map(), read=READ, **why)[0] == source
 
 
-def test_a_watch_that_fails_for_long_says_nothing_either() -> None:
+async def test_a_watch_that_fails_for_long_says_nothing_either(world: World) -> None:
     """The source may have changed a hundred times meanwhile."""
-
-    def arrange(world: World) -> None:
-        seen(config_map(), read=READ)(world)
-        world.config_maps.watch("shop").failed("refused", now_s=world.clock.monotonic_s() - 91.0)
-
-    assert observed(arrange)[0] == SourceUnread("the watch of ConfigMaps fails: refused", asks=False)
+    world.config_maps.watch("shop").failed("refused", now_s=world.clock.monotonic_s() - 91.0)
+    found, _ = observed(world, config_map(), read=READ)
+    assert found == SourceUnread("the watch of ConfigMaps fails: refused", asks=False)
 
 
-def test_an_unreadable_source_is_told_and_not_absent() -> None:
+async def test_an_unreadable_source_is_told_and_not_absent(world: World) -> None:
     """Somebody has to repair it."""
-
-    def arrange(world: World) -> None:
-        spoilt = UnreadableObject(config_map(version=8).metadata, "it has more than 16 MiB")
-        world.config_maps.put_unreadable("", spoilt)
-
-    source, _ = observed(arrange)
+    spoilt = UnreadableObject(config_map(version=8).metadata, "it has more than 16 MiB")
+    world.config_maps.put_unreadable("", spoilt)
+    source, _ = observed(world)
 
     assert source == SourceUnread(
         "ConfigMap app-config cannot be read: it has more than 16 MiB; repair it or delete it", asks=False
     )
 
 
-def test_since_when_a_source_is_gone_is_what_the_watch_saw() -> None:
+async def test_since_when_a_source_is_gone_is_what_the_watch_saw(world: World) -> None:
     """`kubectl replace --force` deletes and creates within a second; the settle time begins with the deletion."""
-
-    def arrange(world: World) -> None:
-        world.contents.askers.asks(CART, [SOURCE])
-        world.contents.learn(config_map(), None, now_s=EPOCH_S + 5)
-
-    assert observed(arrange)[0] == SourceAbsent(EPOCH_S + 5)
+    world.contents.askers.asks(CART, [SOURCE])
+    world.contents.learn(config_map(), None, now_s=EPOCH_S + 5)
+    assert observed(world)[0] == SourceAbsent(EPOCH_S + 5)
 
 
-def test_a_source_that_came_back_is_not_gone() -> None:
+async def test_a_source_that_came_back_is_not_gone(world: World) -> None:
     """And what was read of the former object is about the former object."""
-
-    def arrange(world: World) -> None:
-        world.contents.askers.asks(CART, [SOURCE])
-        world.contents.put(SOURCE, READ)
-        world.contents.learn(config_map(), None, now_s=EPOCH_S + 5)
-        world.contents.learn(None, config_map(version=9, uid="again"), now_s=EPOCH_S + 6)
-        assert world.contents.gone_since_s(SOURCE) is None
-        assert world.contents.get(SOURCE) is None
-
-    observed(arrange)
+    world.contents.askers.asks(CART, [SOURCE])
+    world.contents.put(SOURCE, READ)
+    world.contents.learn(config_map(), None, now_s=EPOCH_S + 5)
+    world.contents.learn(None, config_map(version=9, uid="again"), now_s=EPOCH_S + 6)
+    assert world.contents.gone_since_s(SOURCE) is None
+    assert world.contents.get(SOURCE) is None
+    observed(world)
 
 
-def test_how_many_share_a_source_is_known() -> None:
+async def test_how_many_share_a_source_is_known(world: World) -> None:
     """Their updates do not begin in one second."""
-
-    def arrange(world: World) -> None:
-        seen(config_map(), read=READ)(world)
-        for name in ("b", "c"):
-            world.contents.askers.asks(Key("shop", name), [SOURCE])
-
-    assert observed(arrange)[0] == known(shared_by=3)
+    for name in ("b", "c"):
+        world.contents.askers.asks(Key("shop", name), [SOURCE])
+    assert observed(world, config_map(), read=READ)[0] == known(shared_by=3)
 
 
 MARKED = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
@@ -240,7 +225,7 @@ def copy(content: str = "abc", *, name: str = "", **more: Any) -> Any:
     return config_map(made, **{"labels": MARKED, "annotations": notes, "ownerReferences": owned()} | more)
 
 
-def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark() -> None:
+async def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark(world: World) -> None:
     """Somebody else's ConfigMap with our label is no copy, and one that nobody owns is one that nobody would delete."""
     objects = [
         copy("owned"),
@@ -251,7 +236,7 @@ def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark() -> None:
         copy("other", labels=MARKED | {"rollouts.dev/name": "other"}),
     ]
 
-    _, copies = observed(seen(*objects))
+    _, copies = observed(world, *objects)
 
     assert {each.content: (each.source, each.owned, each.deleting, each.problem) for each in copies} == {
         "owned": ("app-config", True, False, ""),
@@ -272,11 +257,11 @@ def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark() -> None:
     ],
     ids=["ours", "nobody's", "ours and somebody's", "an earlier Rollout's", "somebody's who does not control it"],
 )
-def test_whose_a_copy_is_and_at_which_place_is_seen(
-    owners: list[dict[str, Any]] | None, seen_as: tuple[bool, int, int, bool]
+async def test_whose_a_copy_is_and_at_which_place_is_seen(
+    owners: list[dict[str, Any]] | None, seen_as: tuple[bool, int, int, bool], world: World
 ) -> None:
     """By the place the Rollout is taken off its owners; what another one controls is not adopted."""
-    _, (found,) = observed(seen(copy(ownerReferences=owners)))
+    _, (found,) = observed(world, copy(ownerReferences=owners))
 
     assert (found.owned, found.owners, found.owner_index, found.claimed) == seen_as
 
@@ -289,11 +274,11 @@ def test_whose_a_copy_is_and_at_which_place_is_seen(
         (copy(ownerReferences=owned("other", "other")), "another object controls it"),
     ],
 )
-def test_what_has_the_labels_of_a_copy_and_was_not_made_as_one_is_neither_used_nor_deleted(
-    found: Any, why: str
+async def test_what_has_the_labels_of_a_copy_and_was_not_made_as_one_is_neither_used_nor_deleted(
+    found: Any, why: str, world: World
 ) -> None:
     """Whoever changes a copy of a copy by hand keeps its labels; what a Rollout deletes must be its own."""
-    _, (marked,) = observed(seen(found))
+    _, (marked,) = observed(world, found)
 
     assert why in marked.problem
 

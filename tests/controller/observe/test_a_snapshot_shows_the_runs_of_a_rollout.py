@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,17 +18,17 @@ from rollouts.core.model.analysis import (
     run_spec_hash,
 )
 from rollouts.core.model.frozen import replace
-from rollouts.objects import Key
 from tests.controller.observe.analysed import (
     BACKGROUND,
     STEP_0,
+    analysing,
     snapshot,
-    snapshots,
-    spec_of,
     under_way,
     updating,
 )
 from tests.controller.world import CART, World, analysis_run, owned, rollout, template
+
+pytestmark = pytest.mark.virtual_time
 
 
 def measured(name: str, phase: AnalysisPhase, *, value: str = "", message: str = "", **more: Any) -> MetricResult:
@@ -38,28 +37,22 @@ def measured(name: str, phase: AnalysisPhase, *, value: str = "", message: str =
     return MetricResult(name=name, phase=AnalysisPhase.RUNNING, measurements=(one,), **more)
 
 
-def runs_with(*statuses: RunStatus | dict[str, Any], **more: Any) -> list[RunSeen]:
+def runs_with(world: World, *statuses: RunStatus | dict[str, Any], **more: Any) -> list[RunSeen]:
     """The run of Rollout cart as it is seen with each of these statuses, one after the other."""
-
-    def with_status(index: int, status: RunStatus | dict[str, Any]) -> Callable[[World], None]:
+    under_way(world)
+    observer, seen = world.observer(), list[RunSeen]()
+    for version, status in enumerate(statuses, 1):
         wire = run_status_to_wire(status) if isinstance(status, RunStatus) else status
-
-        def put(world: World) -> None:
-            if not index:
-                under_way(world)
-            world.runs.put("", analysis_run(status=wire, version=index + 1, **more))
-
-        return put
-
-    seen = snapshots(*(with_status(index, status) for index, status in enumerate(statuses)))
-    return [run for each in seen for run in each.runs]
+        world.runs.put("", analysis_run(status=wire, version=version, **more))
+        seen += snapshot(world, observer).runs
+    return seen
 
 
-def test_a_run_is_seen_with_its_place_and_its_verdict() -> None:
+async def test_a_run_is_seen_with_its_place_and_its_verdict(world: World) -> None:
     """The verdict counts for the revision and the step that its labels name, and for no other."""
     over = RunStatus(phase=AnalysisPhase.FAILED, message="too many errors", started_at_s=1.0, completed_at_s=9.0)
 
-    (run,) = runs_with(over, creationTimestamp="1970-01-01T00:00:05Z", deletionTimestamp="1970-01-01T00:00:10Z")
+    (run,) = runs_with(world, over, creationTimestamp="1970-01-01T00:00:05Z", deletionTimestamp="1970-01-01T00:00:10Z")
 
     assert run == RunSeen(
         name="cart-run",
@@ -90,14 +83,16 @@ def test_a_run_is_seen_with_its_place_and_its_verdict() -> None:
         ({}, None),
     ],
 )
-def test_a_run_whose_labels_cannot_be_read_is_of_no_gate(labels: dict[str, str], gate: AnalysisGate | None) -> None:
+async def test_a_run_whose_labels_cannot_be_read_is_of_no_gate(
+    labels: dict[str, str], gate: AnalysisGate | None, world: World
+) -> None:
     """Somebody may edit labels; such a run passes nothing."""
-    (run,) = runs_with({}, labels=labels)
+    (run,) = runs_with(world, {}, labels=labels)
 
     assert run.gate == gate
 
 
-def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict() -> None:
+async def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict(world: World) -> None:
     """An update that ends waits for that much evidence of the analysis beside its steps. Errors and dry runs are none."""
     good = measured("a", AnalysisPhase.SUCCESSFUL, count=1)
     broken = measured("b", AnalysisPhase.ERROR, error=1)
@@ -106,6 +101,7 @@ def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict() -> None
     running = RunStatus(phase=AnalysisPhase.RUNNING, started_at_s=1.0)
 
     seen = runs_with(
+        world,
         {},
         running,
         replace(running, results=(good, MetricResult(name="b"), unmeasured)),
@@ -116,7 +112,7 @@ def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict() -> None
     assert [each.measured for each in seen] == [False, False, False, False, True]
 
 
-def test_a_run_that_goes_on_says_what_it_measured_last() -> None:
+async def test_a_run_that_goes_on_says_what_it_measured_last(world: World) -> None:
     """People who wait for it read this in the status of the Rollout. Numbers of good ones change each time; the run has them."""
     results = (
         measured("success-rate", AnalysisPhase.SUCCESSFUL, value="0.99", count=1),
@@ -125,7 +121,7 @@ def test_a_run_that_goes_on_says_what_it_measured_last() -> None:
         MetricResult(name="memory"),
     )
 
-    (run,) = runs_with(RunStatus(phase=AnalysisPhase.RUNNING, results=results, started_at_s=1.0))
+    (run,) = runs_with(world, RunStatus(phase=AnalysisPhase.RUNNING, results=results, started_at_s=1.0))
 
     assert run.message == "success-rate Successful, latency Error (connection refused)"
 
@@ -142,23 +138,25 @@ def test_a_run_that_goes_on_says_what_it_measured_last() -> None:
         ([{"interval": "nonsense"}], None),
     ],
 )
-def test_it_is_known_how_long_a_run_takes_at_least(metrics: list[dict[str, Any]], shortest_s: float | None) -> None:
+async def test_it_is_known_how_long_a_run_takes_at_least(
+    metrics: list[dict[str, Any]], shortest_s: float | None, world: World
+) -> None:
     """From its start to the last measurement that it needs; a metric without a count goes on until somebody ends it."""
     named = {"name": "rate", "successCondition": "true", "provider": {"prometheus": {"query": "1"}}}
     spec = {"metrics": [{**named, "name": f"m{at}", **each} for at, each in enumerate(metrics)]}
 
-    assert [each.shortest_s for each in runs_with({}, spec=spec)] == [shortest_s]
+    assert [each.shortest_s for each in runs_with(world, {}, spec=spec)] == [shortest_s]
 
 
-def test_how_long_an_analysis_beside_the_steps_takes_is_not_said() -> None:
+async def test_how_long_an_analysis_beside_the_steps_takes_is_not_said(world: World) -> None:
     """It ends with the update."""
     labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": "v2", "rollouts.dev/analysis": "background"}
     metric = {"name": "rate", "interval": "1m", "provider": {"prometheus": {"query": "1"}}}
 
-    assert [each.shortest_s for each in runs_with({}, spec={"metrics": [metric]}, labels=labels)] == [None]
+    assert [each.shortest_s for each in runs_with(world, {}, spec={"metrics": [metric]}, labels=labels)] == [None]
 
 
-def test_errors_in_a_row_are_counted_of_metrics_that_count_and_go_on() -> None:
+async def test_errors_in_a_row_are_counted_of_metrics_that_count_and_go_on(world: World) -> None:
     """More than a few need a person; those of a dry run, or of a metric that is over, need none."""
     results = (
         MetricResult(name="a", phase=AnalysisPhase.RUNNING, error=9, consecutive_error=2),
@@ -167,7 +165,7 @@ def test_errors_in_a_row_are_counted_of_metrics_that_count_and_go_on() -> None:
         MetricResult(name="d", phase=AnalysisPhase.SUCCESSFUL, error=8, consecutive_error=8),
     )
 
-    (run,) = runs_with(RunStatus(phase=AnalysisPhase.RUNNING, results=results, started_at_s=1.0))
+    (run,) = runs_with(world, RunStatus(phase=AnalysisPhase.RUNNING, results=results, started_at_s=1.0))
 
     assert run.errors_in_a_row == 5
 
@@ -175,57 +173,49 @@ def test_errors_in_a_row_are_counted_of_metrics_that_count_and_go_on() -> None:
 @pytest.mark.parametrize(
     ("spec", "told"), [({"terminate": True}, True), ({"terminate": False}, False), ({"terminate": "yes"}, False)]
 )
-def test_a_run_that_is_told_to_end_is_seen_so(spec: dict[str, Any], told: bool) -> None:
+async def test_a_run_that_is_told_to_end_is_seen_so(spec: dict[str, Any], told: bool, world: World) -> None:
     """It is told once."""
-    assert [each.terminate for each in runs_with({}, spec=spec)] == [told]
+    assert [each.terminate for each in runs_with(world, {}, spec=spec)] == [told]
 
 
 @pytest.mark.parametrize("junk", [{"phase": "Splendid"}, {"phase": 5, "metricResults": "x"}, {"metricResults": [7]}])
-def test_a_status_that_somebody_has_spoilt_is_no_verdict(junk: dict[str, Any]) -> None:
+async def test_a_status_that_somebody_has_spoilt_is_no_verdict(junk: dict[str, Any], world: World) -> None:
     """Whoever may write anything into it must not pass a gate by a mistake."""
-    (run,) = runs_with(junk)
+    (run,) = runs_with(world, junk)
 
     assert (run.phase, run.measured) == (AnalysisPhase.PENDING, False)
 
 
 @pytest.mark.parametrize("lie", [{"name": "other"}, {"kind": "Job"}, {"controller": False}, {"uid": "someone's"}])
-def test_a_run_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any]) -> None:
+async def test_a_run_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any], world: World) -> None:
     """As for ReplicaSets: all of a reference has to be true."""
-    assert runs_with({}, ownerReferences=[{**owned()[0], **lie}]) == []
+    assert runs_with(world, {}, ownerReferences=[{**owned()[0], **lie}]) == []
 
 
-def test_the_oldest_run_comes_first() -> None:
+async def test_the_oldest_run_comes_first(world: World) -> None:
     """Decisions do not depend on the order in which a watch brings objects."""
-
-    def arrange(world: World) -> None:
-        under_way(world)
-        for name, at in (("b", "07"), ("c", "05"), ("a", "07")):
-            world.runs.put("", analysis_run(name, creationTimestamp=f"2026-01-01T00:00:{at}Z"))
-
-    assert [run.name for run in snapshot(arrange).runs] == ["c", "a", "b"]
+    under_way(world)
+    for name, at in (("b", "07"), ("c", "05"), ("a", "07")):
+        world.runs.put("", analysis_run(name, creationTimestamp=f"2026-01-01T00:00:{at}Z"))
+    assert [run.name for run in snapshot(world).runs] == ["c", "a", "b"]
 
 
-def test_a_run_that_cannot_be_read_has_no_verdict_and_is_there() -> None:
+async def test_a_run_that_cannot_be_read_has_no_verdict_and_is_there(world: World) -> None:
     """No other run takes its place, nothing is promoted, and everything else goes on: an abort by hand, for one."""
-
-    def arrange(world: World) -> None:
-        under_way(world)
-        run = analysis_run(status={"phase": "Successful"})
-        world.runs.put("", run)
-        world.runs.put_unreadable("", UnreadableObject(analysis_run(version=2).metadata, "it has more than 8 MiB"))
-
-    (run,) = snapshot(arrange).runs
+    under_way(world)
+    world.runs.put("", analysis_run(status={"phase": "Successful"}))
+    world.runs.put_unreadable("", UnreadableObject(analysis_run(version=2).metadata, "it has more than 8 MiB"))
+    (run,) = snapshot(world).runs
 
     assert (run.name, run.gate, run.phase, run.measured) == ("cart-run", STEP_0, AnalysisPhase.PENDING, False)
     assert "more than 8 MiB" in run.message
 
 
-def test_a_name_that_somebody_else_has_is_seen() -> None:
+async def test_a_name_that_somebody_else_has_is_seen(world: World) -> None:
     """Status names the run, and the object of that name is a stranger's: its verdict says nothing about this Rollout.
 
     The Rollout depends on it all the same: it waits until somebody deletes it.
     """
-    depend: list[Callable[[], frozenset[Key]]] = []
     record = {
         "kind": "step",
         "step": 0,
@@ -234,15 +224,11 @@ def test_a_name_that_somebody_else_has_is_seen() -> None:
         "phase": "Running",
         "at": "2026-01-01T00:00:00Z",
     }
-
-    def arrange(world: World) -> None:
-        spec = spec_of()
-        world.rollouts.put("", rollout(spec=spec, status=updating(spec, analyses=[record])))
-        world.runs.put("", analysis_run(ownerReferences=[]))
-        world.templates.put("", template())
-        depend.append(lambda: world.analyses.askers.of(("shop", "cart-run")))
-
-    seen = snapshot(arrange)
+    spec = analysing()
+    world.rollouts.put("", rollout(spec=spec, status=updating(spec, analyses=[record])))
+    world.runs.put("", analysis_run(ownerReferences=[]))
+    world.templates.put("", template())
+    seen = snapshot(world)
 
     assert (seen.runs, seen.taken_runs) == ((), frozenset({"cart-run"}))
-    assert depend[0]() == {CART}
+    assert world.analyses.askers.of(("shop", "cart-run")) == {CART}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -23,67 +22,55 @@ from rollouts.core.model.traffic import (
     Split,
     VerifiedBy,
 )
-from rollouts.objects import Kind
-from rollouts.sim.clock import EPOCH_S, run_virtual
+from rollouts.objects import Kind, Manifest
+from rollouts.sim.clock import EPOCH_S
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from tests import build
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
 from tests.controller.world import CART, World, metadata, owned, rollout
 
-
-def observed(arrange: Callable[[Reading], None], **options: Any) -> Any:
-    """What is observed of Rollout cart after `arrange`."""
-    found: list[Any] = []
-
-    async def main() -> None:
-        reading = Reading(World(), **options)
-        arrange(reading)
-        found.append(reading.observer.observe(CART))
-
-    run_virtual(main())
-    return found[0]
+pytestmark = pytest.mark.virtual_time
 
 
-def seen_route(arrange: Callable[[Reading], None], name: RouteName = ROUTE, **options: Any) -> Route:
+def seen_route(reading: Reading, name: RouteName = ROUTE) -> Route:
     """What is seen of one route."""
-    seen = observed(arrange, **options)
-    assert isinstance(seen, Seen), seen
-    return seen.snapshot.routes[name]
+    return reading.seen().snapshot.routes[name]
 
 
 @pytest.mark.parametrize("levels", [70, 500, 1_100, 9_000])
-def test_a_route_that_is_nested_too_deeply_is_told_and_not_read(levels: int) -> None:
+async def test_a_route_that_is_nested_too_deeply_is_told_and_not_read(levels: int, reading: Reading) -> None:
     """Codecs are recursive; the pass of its Rollout says what to mend, and no other pass notices."""
     deep = b'{"rules":%b}' % (b"[" * levels + b"]" * levels)
     data = b'{"metadata":%b,"spec":%b}' % (msgspec.json.encode(metadata("cart", **MARKS)), deep)
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", routed())
-        reading.shown(decode_route(data))
-
-    seen = seen_route(arrange)
+    reading.world.rollouts.put("", routed())
+    reading.shown(decode_route(data))
+    seen = seen_route(reading)
 
     assert isinstance(seen, RouteAbsent)
     assert "nested more than 64 levels deep; reduce the nesting" in seen.message
 
 
-def problems(**routing: Any) -> list[tuple[str, str]]:
+def problems(reading: Reading, **routing: Any) -> list[tuple[str, str]]:
     """What is wrong with a spec with this routing."""
-    seen = observed(lambda reading: reading.world.rollouts.put("", routed(trafficRouting=routing)) and None)
+    reading.world.rollouts.put("", routed(trafficRouting=routing))
+    seen = reading.observer.observe(CART)
     assert isinstance(seen, Unreadable), seen
     return [(each.path, each.message) for each in seen.problems]
 
 
-def test_a_router_that_nobody_knows_is_a_problem_of_the_spec() -> None:
+async def test_a_router_that_nobody_knows_is_a_problem_of_the_spec(reading: Reading) -> None:
     """A router that is accepted and then ignored would leave all the traffic where it is, and the steps would pass."""
-    ((path, message),) = problems(plugins={"acme/router": {"a": 1}})
+    ((path, message),) = problems(reading, plugins={"acme/router": {"a": 1}})
 
     assert path == "spec.strategy.canary.trafficRouting.plugins[acme/router]"
     assert "gatewayAPI" in message  # what there is
 
 
-def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec() -> None:
+async def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec(reading: Reading) -> None:
     """The codec knows only its own part; the user looks at the whole."""
-    told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}], "features": ["Telepathy"]}, plugins={"mine": {}})
+    told = problems(
+        reading, gatewayAPI={"httpRoutes": [{"name": "a"}], "features": ["Telepathy"]}, plugins={"mine": {}}
+    )
 
     assert [path for path, _ in told] == [
         "spec.strategy.canary.trafficRouting.gatewayAPI.features",
@@ -91,21 +78,15 @@ def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec() -> No
     ]
 
 
-def test_a_route_that_is_named_twice_is_a_problem() -> None:
+async def test_a_route_that_is_named_twice_is_a_problem(reading: Reading) -> None:
     """Two plans for one object would undo each other."""
-    told = problems(gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]})
+    told = problems(reading, gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]})
 
     assert [path for path, _ in told] == ["spec.strategy.canary.trafficRouting.gatewayAPI"]
 
 
-def _own(name: str = "a", **metadata: str) -> dict[str, object]:
-    """The manifest of an HTTPRoute."""
-    return {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "HTTPRoute",
-        "metadata": {"name": name, **metadata},
-        "spec": {},
-    }
+def _own(name: str = "a", **metadata: str) -> Manifest:
+    return build.manifest(HTTP_ROUTE, name, metadata=metadata, spec={})
 
 
 @pytest.mark.parametrize(
@@ -118,10 +99,12 @@ def _own(name: str = "a", **metadata: str) -> dict[str, object]:
         ([_own("there", namespace="infra")], "own[0].metadata.namespace", "must be the Rollout's namespace"),
     ],
 )
-def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object], path: str, message: str) -> None:
+async def test_a_route_that_is_to_be_made_is_one_that_a_router_names(
+    own: list[object], path: str, message: str, reading: Reading
+) -> None:
     """Else it would be made and never managed, or never go with its Rollout."""
     ((where, why),) = problems(
-        gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "there", "namespace": "infra"}]}, own=own
+        reading, gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "there", "namespace": "infra"}]}, own=own
     )
 
     assert where == f"spec.strategy.canary.trafficRouting.{path}"
@@ -132,82 +115,69 @@ def test_a_route_that_is_to_be_made_is_one_that_a_router_names(own: list[object]
     ("spec", "why"),
     [({}, "none of its rules has Service cart as a backend"), ({"rules": ["x"]}, "the provider cannot read it")],
 )
-def test_a_manifest_that_cannot_be_managed_is_not_made(spec: object, why: str) -> None:
+async def test_a_manifest_that_cannot_be_managed_is_not_made(spec: object, why: str, world: World) -> None:
     """The route would be there, and the first step would stand. No API server has seen the manifest, so it may say anything."""
-
-    def arrange(reading: Reading) -> None:
-        own = {**_own(ROUTE.name), "spec": spec}
-        routing = {"gatewayAPI": {"httpRoutes": [{"name": ROUTE.name}]}, "own": [own]}
-        reading.world.rollouts.put("", routed(trafficRouting=routing))
-        reading.world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0))
-
-    seen = seen_route(arrange, found=False)
+    own = {**_own(ROUTE.name), "spec": spec}
+    routing = {"gatewayAPI": {"httpRoutes": [{"name": ROUTE.name}]}, "own": [own]}
+    world.rollouts.put("", routed(trafficRouting=routing))
+    world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0))
+    seen = seen_route(Reading(world, found=False))
 
     assert isinstance(seen, RouteAbsent)
     assert not seen.ours
     assert why in seen.message
 
 
-def test_a_route_that_is_not_watched_is_known_only_by_asking() -> None:
+async def test_a_route_that_is_not_watched_is_known_only_by_asking(world: World) -> None:
     """Not to be in a filtered watch is not to be absent."""
-    assert seen_route(_put, found=False) == RouteUnasked(ROUTE)
+    reading = Reading(world, found=False)
+    _put(reading)
+    assert seen_route(reading) == RouteUnasked(ROUTE)
 
 
 def _put(reading: Reading) -> None:
     reading.world.rollouts.put("", routed())
 
 
-def test_a_route_that_does_not_exist_is_a_value_with_its_reason() -> None:
+async def test_a_route_that_does_not_exist_is_a_value_with_its_reason(reading: Reading) -> None:
     """A missing CRD and a missing route ask for different remedies."""
-
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        reading.world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0, message="no such kind"))
-
-    assert seen_route(arrange) == RouteAbsent(ROUTE, EPOCH_S, "no such kind")
+    _put(reading)
+    reading.world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0, message="no such kind"))
+    assert seen_route(reading) == RouteAbsent(ROUTE, EPOCH_S, "no such kind")
 
 
-def test_a_route_is_read_from_the_answer_until_it_is_watched() -> None:
+async def test_a_route_is_read_from_the_answer_until_it_is_watched(reading: Reading) -> None:
     """Our label is not on it yet, so no watch shows it."""
-
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(9, 1)))
-        reading.world.inbox.put_route(CART, ROUTE, answer)
-
-    seen = seen_route(arrange)
+    _put(reading)
+    answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(9, 1)))
+    reading.world.inbox.put_route(CART, ROUTE, answer)
+    seen = seen_route(reading)
 
     assert isinstance(seen, RouteSeen)
     assert (seen.split, seen.managed_by, seen.named) == (Split(Fraction(1, 10)), "", True)
 
 
-def test_what_the_watch_shows_wins_over_an_answer() -> None:
+async def test_what_the_watch_shows_wins_over_an_answer(reading: Reading) -> None:
     """An answer is of the moment when it was asked for."""
-
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(1, 1)))
-        reading.world.inbox.put_route(CART, ROUTE, answer)
-        reading.shown(route(version=7, weights=(3, 1), **MARKS))
-
-    seen = seen_route(arrange)
+    _put(reading)
+    answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(1, 1)))
+    reading.world.inbox.put_route(CART, ROUTE, answer)
+    reading.shown(route(version=7, weights=(3, 1), **MARKS))
+    seen = seen_route(reading)
 
     assert isinstance(seen, RouteSeen)
     assert (seen.split, seen.resource_version, seen.managed_by) == (Split(Fraction(1, 4)), "7", "cart")
 
 
-def test_a_route_that_its_codec_refuses_says_why() -> None:
+async def test_a_route_that_its_codec_refuses_says_why(reading: Reading) -> None:
     """A user may have taken the Service out of the route; the remedy is theirs."""
-
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        manifest = route(**MARKS)
-        reading.world.rollouts.put(
-            "", routed(trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart", "rules": ["none"]}]}}, version=2)
-        )
-        reading.shown(manifest)
-
-    seen = seen_route(arrange)
+    _put(reading)
+    manifest = route(**MARKS)
+    reading.world.rollouts.put(
+        "", routed(trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart", "rules": ["none"]}]}}, version=2)
+    )
+    reading.shown(manifest)
+    seen = seen_route(reading)
 
     assert isinstance(seen, RouteSeen)
     assert seen.split is None
@@ -229,43 +199,36 @@ def test_a_route_that_its_codec_refuses_says_why() -> None:
         ("other/../cart", "other", ""),
     ],
 )
-def test_a_route_tells_which_rollout_steers_it(text: str, allowed: str, managed_by: str) -> None:
+async def test_a_route_tells_which_rollout_steers_it(
+    text: str, allowed: str, managed_by: str, reading: Reading
+) -> None:
     """A Rollout of the same name in another namespace is another Rollout, and one that the route's owner has to allow."""
-
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        allows = {"rollouts.dev/allow-rollouts-from": allowed}
-        reading.shown(route(**MARKS | {"annotations": {"rollouts.dev/managed-by": text, **allows}}))
-
-    seen = seen_route(arrange)
+    _put(reading)
+    allows = {"rollouts.dev/allow-rollouts-from": allowed}
+    reading.shown(route(**MARKS | {"annotations": {"rollouts.dev/managed-by": text, **allows}}))
+    seen = seen_route(reading)
 
     assert isinstance(seen, RouteSeen)
     assert seen.managed_by == managed_by
 
 
-def test_a_route_that_the_spec_no_longer_names_is_seen_until_it_is_given_back() -> None:
+async def test_a_route_that_the_spec_no_longer_names_is_seen_until_it_is_given_back(reading: Reading) -> None:
     """Left alone it would keep sending requests to one revision's Service."""
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", rollout())
-        reading.shown(route("old", **MARKS))
-
     name = RouteName("gatewayAPI", "HTTPRoute", "shop", "old")
-    seen = seen_route(arrange, name)
+    reading.world.rollouts.put("", rollout())
+    reading.shown(route("old", **MARKS))
+    seen = seen_route(reading, name)
 
     assert isinstance(seen, RouteSeen)
     assert (seen.named, seen.managed_by) == (False, "cart")
 
 
-def test_a_route_of_a_router_that_is_gone_cannot_be_read() -> None:
+async def test_a_route_of_a_router_that_is_gone_cannot_be_read(reading: Reading) -> None:
     """The package that knew it was taken out of the image: nobody may guess what is ours in it."""
-
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}
-        reading.shown(route("old", **MARKS | {"annotations": marks}))
-
-    seen = seen_route(arrange, RouteName("acme", "HTTPRoute", "shop", "old"))
+    _put(reading)
+    marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}
+    reading.shown(route("old", **MARKS | {"annotations": marks}))
+    seen = seen_route(reading, RouteName("acme", "HTTPRoute", "shop", "old"))
 
     assert isinstance(seen, RouteSeen)
     assert seen.split is None
@@ -275,61 +238,52 @@ def test_a_route_of_a_router_that_is_gone_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("marks", "usable"), [({}, False), (MARKS, False), (MARKS | {"ownerReferences": owned()}, True)]
 )
-def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(marks: Any, usable: bool) -> None:
+async def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(
+    marks: Any, usable: bool, reading: Reading
+) -> None:
     """Somebody else's canary Ingress holds somebody else's rules."""
     ingress = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
     name = RouteName("nginx", "Ingress", "shop", "cart")
     http = {
         "paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "cart", "port": {"number": 80}}}}]
     }
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", routed(trafficRouting={"nginx": {"stableIngress": "cart"}}))
-        user = decode_route(msgspec.json.encode({"metadata": metadata("cart"), "spec": {"rules": [{"http": http}]}}))
-        owned = decode_route(msgspec.json.encode({"metadata": metadata("cart-canary", **marks), "spec": {}}))
-        answer = RouteAnswer(asked_s=0.0, kind=ingress, user=user, owned_kind=ingress, owned=owned)
-        reading.world.inbox.put_route(CART, name, answer)
-
-    seen = seen_route(arrange, name)
+    reading.world.rollouts.put("", routed(trafficRouting={"nginx": {"stableIngress": "cart"}}))
+    user = decode_route(msgspec.json.encode({"metadata": metadata("cart"), "spec": {"rules": [{"http": http}]}}))
+    owned = decode_route(msgspec.json.encode({"metadata": metadata("cart-canary", **marks), "spec": {}}))
+    answer = RouteAnswer(asked_s=0.0, kind=ingress, user=user, owned_kind=ingress, owned=owned)
+    reading.world.inbox.put_route(CART, name, answer)
+    seen = seen_route(reading, name)
 
     assert isinstance(seen, RouteSeen)
     assert ("is not the Rollout's; rename" not in seen.problem) is usable
 
 
-def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot() -> None:
+async def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot(reading: Reading) -> None:
     """A pass depends on what is there, not on what happened."""
     live = LiveSeen(at_s=1.0, resource_version="1", live=True, by=VerifiedBy.CONFIG)
     drained = DrainSeen(2.0, 3)
+    _put(reading)
+    reading.shown(route(**MARKS))
+    reading.world.inbox.put_live(CART, ROUTE, live)
+    reading.world.inbox.put_drained(CART, "v1", drained)
+    seen = reading.seen()
 
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        reading.shown(route(**MARKS))
-        reading.world.inbox.put_live(CART, ROUTE, live)
-        reading.world.inbox.put_drained(CART, "v1", drained)
-
-    seen = observed(arrange)
-
-    assert isinstance(seen, Seen)
     assert seen.snapshot.drains == {"v1": drained}
     (found,) = seen.snapshot.routes.values()
     assert isinstance(found, RouteSeen)
     assert found.live == live
 
 
-def test_a_version_of_a_route_is_decoded_once() -> None:
+async def test_a_version_of_a_route_is_decoded_once(reading: Reading) -> None:
     """Most passes follow from something else; a route with its status is several KB of JSON."""
-
-    def arrange(reading: Reading) -> None:
-        _put(reading)
-        reading.shown(route(**MARKS))
-        first, second = reading.seen().routes[ROUTE].objects, reading.seen().routes[ROUTE].objects
-        assert first is not None and second is not None
-        assert first.user is second.user
-        reading.shown(route(version=2, **MARKS))
-        third = reading.seen().routes[ROUTE].objects
-        assert third is not None and third.user is not first.user
-
-    observed(arrange)
+    _put(reading)
+    reading.shown(route(**MARKS))
+    first, second = reading.seen().routes[ROUTE].objects, reading.seen().routes[ROUTE].objects
+    assert first is not None and second is not None
+    assert first.user is second.user
+    reading.shown(route(version=2, **MARKS))
+    third = reading.seen().routes[ROUTE].objects
+    assert third is not None and third.user is not first.user
 
 
 def _split_of(seen: Seen) -> Split:
@@ -338,19 +292,15 @@ def _split_of(seen: Seen) -> Split:
     return found.split
 
 
-def test_what_a_version_of_a_route_says_is_read_once() -> None:
+async def test_what_a_version_of_a_route_says_is_read_once(reading: Reading) -> None:
     """A codec works for longer than the rest of a pass; another version, and other roles of the Services, are read again."""
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", routed())
-        reading.shown(route(weights=(3, 1), **MARKS))
-        first = _split_of(reading.seen())
-        assert _split_of(reading.seen()) is first
-        assert first.share == Fraction(1, 4)
-        reading.shown(route(version=2, weights=(1, 1), **MARKS))
-        assert _split_of(reading.seen()).share == Fraction(1, 2)
-        reading.shown(route(version=3, weights=(3, 1), **MARKS))
-        reading.world.rollouts.put("", routed(stable="cart-canary", canary="cart", version=2, generation=2))
-        assert _split_of(reading.seen()).share == Fraction(3, 4)
-
-    observed(arrange)
+    reading.world.rollouts.put("", routed())
+    reading.shown(route(weights=(3, 1), **MARKS))
+    first = _split_of(reading.seen())
+    assert _split_of(reading.seen()) is first
+    assert first.share == Fraction(1, 4)
+    reading.shown(route(version=2, weights=(1, 1), **MARKS))
+    assert _split_of(reading.seen()).share == Fraction(1, 2)
+    reading.shown(route(version=3, weights=(3, 1), **MARKS))
+    reading.world.rollouts.put("", routed(stable="cart-canary", canary="cart", version=2, generation=2))
+    assert _split_of(reading.seen()).share == Fraction(3, 4)

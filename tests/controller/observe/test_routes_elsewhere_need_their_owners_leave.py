@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -13,10 +12,11 @@ from rollouts.cluster.structs import RouteObject
 from rollouts.controller.observe.observer import Unreadable
 from rollouts.controller.workqueue.inbox import RouteAnswer
 from rollouts.core.model.traffic import Route, RouteAbsent, RouteName, RouteSeen, RouteUnasked
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.controller.routes import MARKS, ROUTE, Reading, route, routed
 from tests.controller.world import CART, World
+
+pytestmark = pytest.mark.virtual_time
 
 EDGE = RouteName("gatewayAPI", "HTTPRoute", "edge", "cart")
 NAMING = {"gatewayAPI": {"httpRoutes": [{"name": "cart", "namespace": "edge"}]}}
@@ -36,42 +36,31 @@ def elsewhere(annotations: dict[str, str], *, weights: tuple[int, int] = (3, 1))
     return RouteObject(metadata=found.metadata, spec=type(found.spec)(spec))
 
 
-def seen(arrange: Callable[[Reading], None]) -> dict[RouteName, Route]:
+def seen(reading: Reading) -> dict[RouteName, Route]:
     """The routes in the snapshot of Rollout cart."""
-    found: list[dict[RouteName, Route]] = []
-
-    async def main() -> None:
-        reading = Reading(World())
-        arrange(reading)
-        found.append(dict(reading.seen().snapshot.routes))
-
-    run_virtual(main())
-    return found[0]
+    return dict(reading.seen().snapshot.routes)
 
 
-def answered(annotations: dict[str, str] | None) -> Route:
+def answered(world: World, annotations: dict[str, str] | None) -> Route:
     """What is told of a route that the spec names, and that the API server was asked for."""
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", routed(trafficRouting=NAMING))
-        user = None if annotations is None else elsewhere(annotations)
-        reading.world.inbox.put_route(CART, EDGE, RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=user))
-
-    return seen(arrange)[EDGE]
+    world.rollouts.put("", routed(trafficRouting=NAMING))
+    user = None if annotations is None else elsewhere(annotations)
+    world.inbox.put_route(CART, EDGE, RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=user))
+    return seen(Reading(world))[EDGE]
 
 
-def test_with_its_owners_leave_it_is_read_as_any_other() -> None:
+async def test_with_its_owners_leave_it_is_read_as_any_other(world: World) -> None:
     """Shared gateways keep their routes in a namespace of their own."""
-    found = answered(LEAVE)
+    found = answered(world, LEAVE)
 
     assert isinstance(found, RouteSeen)
     assert found.split is not None
     assert found.split.share == Fraction(1, 4)
 
 
-def test_without_leave_it_is_told_like_one_that_is_not_there() -> None:
+async def test_without_leave_it_is_told_like_one_that_is_not_there(world: World) -> None:
     """Else a Rollout would tell its author what there is in namespaces that he may not read."""
-    closed, absent = answered({}), answered(None)
+    closed, absent = answered(world, {}), answered(world, None)
 
     assert closed == absent
     assert isinstance(closed, RouteAbsent)
@@ -79,9 +68,9 @@ def test_without_leave_it_is_told_like_one_that_is_not_there() -> None:
     assert "rollouts.dev/allow-rollouts-from=shop" in closed.message
 
 
-def test_leave_that_was_taken_back_in_an_update_is_told_as_such() -> None:
+async def test_leave_that_was_taken_back_in_an_update_is_told_as_such(world: World) -> None:
     """What it brings where cannot be known any more, so it may not be taken for a route that is not there: pods would go."""
-    found = answered(MARK)
+    found = answered(world, MARK)
 
     assert isinstance(found, RouteSeen)
     assert found.split is None
@@ -98,15 +87,14 @@ def test_leave_that_was_taken_back_in_an_update_is_told_as_such() -> None:
     ],
     ids=["on record", "leave and a mark", "a mark", "leave"],
 )
-def test_a_mark_elsewhere_counts_only_with_the_record(annotations: Any, record: Any, left: bool) -> None:
+async def test_a_mark_elsewhere_counts_only_with_the_record(
+    annotations: Any, record: Any, left: bool, reading: Reading
+) -> None:
     """Its owner can write both the mark and the leave, and would hold up any Rollout that he likes."""
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", routed(status=record))
-        reading.shown(elsewhere(annotations))
-        reading.shown(route(**MARKS))
-
-    found = seen(arrange)
+    reading.world.rollouts.put("", routed(status=record))
+    reading.shown(elsewhere(annotations))
+    reading.shown(route(**MARKS))
+    found = seen(reading)
 
     assert (EDGE in found) is left
     if left:
@@ -114,28 +102,22 @@ def test_a_mark_elsewhere_counts_only_with_the_record(annotations: Any, record: 
         assert not found[EDGE].named
 
 
-def test_a_route_on_record_that_nobody_watches_yet_is_to_be_asked_for() -> None:
+async def test_a_route_on_record_that_nobody_watches_yet_is_to_be_asked_for(reading: Reading) -> None:
     """Just after a start: that it is not seen does not mean that it is gone."""
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", routed(status=RECORD))
-        reading.shown(route(**MARKS))
-
-    assert seen(arrange)[EDGE] == RouteUnasked(EDGE, named=False)
+    reading.world.rollouts.put("", routed(status=RECORD))
+    reading.shown(route(**MARKS))
+    assert seen(reading)[EDGE] == RouteUnasked(EDGE, named=False)
 
 
 @pytest.mark.parametrize("field", ["namespace", "name"])
-def test_a_record_that_names_no_object_counts_for_nothing(field: str) -> None:
+async def test_a_record_that_names_no_object_counts_for_nothing(field: str, reading: Reading) -> None:
     """Status is written by us; whoever else may write it must not choose what is asked for."""
     (entry,) = RECORD["routesElsewhere"]
     status = {"routesElsewhere": [{**entry, field: "../../kube-system"}]}
-
-    def arrange(reading: Reading) -> None:
-        reading.world.rollouts.put("", routed(status=status))
-        reading.shown(route(**MARKS))
-
     assert len(status_from_wire(status).elsewhere) == 1
-    assert set(seen(arrange)) == {ROUTE}
+    reading.world.rollouts.put("", routed(status=status))
+    reading.shown(route(**MARKS))
+    assert set(seen(reading)) == {ROUTE}
 
 
 @pytest.mark.parametrize(
@@ -153,17 +135,10 @@ def test_a_record_that_names_no_object_counts_for_nothing(field: str) -> None:
         ("alb", {"ingress": "a" * 254, "servicePort": 80}),
     ],
 )
-def test_a_name_that_is_none_is_refused_with_its_path(router: str, settings: Any) -> None:
+async def test_a_name_that_is_none_is_refused_with_its_path(router: str, settings: Any, reading: Reading) -> None:
     """It would end in the path of a URL, with the rights of a controller that may change routes everywhere."""
-    found: list[object] = []
-
-    async def main() -> None:
-        reading = Reading(World())
-        reading.world.rollouts.put("", routed(trafficRouting={router: settings}))
-        found.append(reading.observer.observe(CART))
-
-    run_virtual(main())
-    (observed,) = found
+    reading.world.rollouts.put("", routed(trafficRouting={router: settings}))
+    observed = reading.observer.observe(CART)
     assert isinstance(observed, Unreadable)
     (problem,) = observed.problems
     assert problem.path.startswith(f"spec.strategy.canary.trafficRouting.{router}")

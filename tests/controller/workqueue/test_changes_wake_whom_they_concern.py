@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
 import pytest
 
-from rollouts.cluster.structs import ConfigMapObject, RolloutObject
+from rollouts.cluster.structs import ConfigMapObject
 from rollouts.controller.workqueue import contents
 from rollouts.controller.workqueue.askers import Askers
 from rollouts.controller.workqueue.inbox import ServiceAnswer
@@ -17,7 +16,6 @@ from rollouts.controller.workqueue.triggers import Watched
 from rollouts.core.model.config import ConfigKind
 from rollouts.manifests.ownership import name_label
 from rollouts.objects import CONFIG_MAP, Key
-from rollouts.sim.clock import run_virtual
 from tests.controller.world import (
     CART,
     World,
@@ -32,33 +30,20 @@ from tests.controller.world import (
     template,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 COPY = {"rollouts.dev/name": "cart"}
 
 
 def woken(
-    before: Watched | None,
-    after: Watched | None,
-    *,
-    managed: str = "",
-    asked: str = "",
-    there: RolloutObject | None = None,
+    world: World, before: Watched | None, after: Watched | None, *, managed: str = "", asked: str = ""
 ) -> set[Key]:
-    """Who is woken in a world where Service web is managed by `managed`, `asked` has asked about it, and Rollout `there` is."""
-    found: set[Key] = set()
-
-    async def main() -> None:
-        world = World()
-        if there is not None:
-            world.rollouts.put("", there)
-        if managed:
-            world.services.put("", service("web", managed_by=managed))
-        if asked:
-            world.inbox.put_service(Key("shop", asked), "web", ServiceAnswer(None, 0.0))
-        found.update(world.triggers().keys(before, after))
-        await asyncio.sleep(0)
-
-    run_virtual(main())
-    return found
+    """Who is woken in a world where Service web is managed by `managed`, and `asked` has asked about it."""
+    if managed:
+        world.services.put("", service("web", managed_by=managed))
+    if asked:
+        world.inbox.put_service(Key("shop", asked), "web", ServiceAnswer(None, 0.0))
+    return set(world.triggers().keys(before, after))
 
 
 def config_copy(*, version: int = 1, labels: dict[str, str] | None = COPY) -> ConfigMapObject:
@@ -106,9 +91,9 @@ BESIDE = {"rollouts.dev/analysis": "background"}
         (analysis_run(status=MEASURED), analysis_run(version=2, status=AGAIN)),
     ],
 )
-def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after: Any) -> None:
+async def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after: Any, world: World) -> None:
     """A missed wake-up is a Rollout that stands still."""
-    assert woken(before, after) == {CART}
+    assert woken(world, before, after) == {CART}
 
 
 @pytest.mark.parametrize(
@@ -132,46 +117,50 @@ def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, after:
         (config_copy(labels=None), config_copy(labels=None, version=2)),
     ],
 )
-def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any) -> None:
+async def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any, world: World) -> None:
     """Every pass costs CPU; managedFields change with every write of anybody."""
-    assert woken(before, after, managed="cart") == set()
+    assert woken(world, before, after, managed="cart") == set()
 
 
-def test_a_replica_set_of_another_controller_wakes_nobody() -> None:
+async def test_a_replica_set_of_another_controller_wakes_nobody(world: World) -> None:
     """A Deployment's ReplicaSets may carry our label by mistake."""
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": True}
 
-    assert woken(None, replica_set(ownerReferences=[owner])) == set()
+    assert woken(world, None, replica_set(ownerReferences=[owner])) == set()
 
 
-def test_a_replica_set_that_nobody_controls_wakes_the_rollout_of_its_name() -> None:
+async def test_a_replica_set_that_nobody_controls_wakes_the_rollout_of_its_name(world: World) -> None:
     """It may adopt it; also when the owner reference goes without a change of anything else."""
-    assert woken(None, replica_set(ownerReferences=None)) == {CART}
-    assert woken(replica_set(), replica_set(version=2, ownerReferences=None)) == {CART}
-    assert woken(None, replica_set(ownerReferences=None, labels={})) == set()
+    assert woken(world, None, replica_set(ownerReferences=None)) == {CART}
+    assert woken(world, replica_set(), replica_set(version=2, ownerReferences=None)) == {CART}
+    assert woken(world, None, replica_set(ownerReferences=None, labels={})) == set()
 
 
-def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too() -> None:
+async def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too(world: World) -> None:
     """Its ReplicaSets carry the beginning of its name and a hash."""
     name = "cart" * 20
     labels = {"rollouts.dev/name": name_label(name), "rollouts.dev/revision": "v1"}
+    world.rollouts.put("", rollout(name))
 
-    assert woken(None, replica_set(ownerReferences=None, labels=labels), there=rollout(name)) == {Key("shop", name)}
+    assert woken(world, None, replica_set(ownerReferences=None, labels=labels)) == {Key("shop", name)}
 
 
-def test_a_service_that_changes_hands_wakes_both() -> None:
+async def test_a_service_that_changes_hands_wakes_both(world: World) -> None:
     """The one that lost it must say so, the one that got it may go on."""
-    assert woken(service(managed_by="cart"), service(managed_by="till", version=2)) == {CART, Key("shop", "till")}
+    assert woken(world, service(managed_by="cart"), service(managed_by="till", version=2)) == {
+        CART,
+        Key("shop", "till"),
+    }
 
 
-def test_endpoints_wake_the_rollout_that_steers_their_service() -> None:
+async def test_endpoints_wake_the_rollout_that_steers_their_service(world: World) -> None:
     """Confirmation that a Service has switched comes from its EndpointSlices."""
-    assert woken(slice_of("web", "a"), slice_of("web", "a", "b", version=2), managed="cart") == {CART}
+    assert woken(world, slice_of("web", "a"), slice_of("web", "a", "b", version=2), managed="cart") == {CART}
 
 
-def test_a_service_wakes_those_who_asked_about_it() -> None:
+async def test_a_service_wakes_those_who_asked_about_it(world: World) -> None:
     """A Service that a spec names can be under another Rollout's steering, or come under it."""
-    assert woken(None, service("web", managed_by="till"), asked="cart") == {CART, Key("shop", "till")}
+    assert woken(world, None, service("web", managed_by="till"), asked="cart") == {CART, Key("shop", "till")}
 
 
 def test_the_index_of_managed_services_follows_every_change() -> None:
@@ -192,27 +181,19 @@ def test_the_index_of_managed_services_follows_every_change() -> None:
     assert managed.of(Key("shop", "till")) == ()
 
 
-def test_a_run_of_somebody_elses_wakes_nobody() -> None:
+async def test_a_run_of_somebody_elses_wakes_nobody(world: World) -> None:
     """A run of another Rollout, or of another controller, is none of ours."""
     job = {"apiVersion": "batch/v1", "kind": "Job", "name": "cart", "uid": "j", "controller": True}
 
-    assert woken(None, analysis_run(ownerReferences=owned("other", "o"))) == {Key("shop", "other")}
-    assert woken(None, analysis_run(ownerReferences=[job])) == set()
+    assert woken(world, None, analysis_run(ownerReferences=owned("other", "o"))) == {Key("shop", "other")}
+    assert woken(world, None, analysis_run(ownerReferences=[job])) == set()
 
 
-def test_a_run_of_somebody_elses_under_a_name_that_is_needed_wakes_who_needs_it() -> None:
+async def test_a_run_of_somebody_elses_under_a_name_that_is_needed_wakes_who_needs_it(world: World) -> None:
     """The Rollout says "delete it": when somebody does, the update goes on at once."""
-    found: list[set[Key]] = []
-
-    async def main() -> None:
-        world = World()
-        world.analyses.askers.asks(CART, [("shop", "cart-run")])
-        strangers = (analysis_run(name, ownerReferences=[]) for name in ("cart-run", "other-run"))
-        found.extend(set(world.triggers().keys(each, None)) for each in strangers)
-        await asyncio.sleep(0)
-
-    run_virtual(main())
-    assert found == [{CART}, set()]
+    world.analyses.askers.asks(CART, [("shop", "cart-run")])
+    assert woken(world, analysis_run(ownerReferences=[]), None) == {CART}
+    assert woken(world, analysis_run("other-run", ownerReferences=[]), None) == set()
 
 
 @pytest.mark.parametrize(
@@ -226,18 +207,10 @@ def test_a_run_of_somebody_elses_under_a_name_that_is_needed_wakes_who_needs_it(
         (None, template(cluster=True), set()),
     ],
 )
-def test_a_template_wakes_whoever_depends_on_it(before: Any, after: Any, wakes: set[Key]) -> None:
+async def test_a_template_wakes_whoever_depends_on_it(before: Any, after: Any, wakes: set[Key], world: World) -> None:
     """Nobody else: there may be a thousand Rollouts, and a template may be edited every second."""
-    found: set[Key] = set()
-
-    async def main() -> None:
-        world = World()
-        world.analyses.askers.asks(CART, [("shop", "errors")])
-        found.update(world.triggers().keys(before, after))
-        await asyncio.sleep(0)
-
-    run_virtual(main())
-    assert found == wakes
+    world.analyses.askers.asks(CART, [("shop", "errors")])
+    assert woken(world, before, after) == wakes
 
 
 def test_who_depends_on_a_template_no_longer_is_forgotten() -> None:
@@ -267,23 +240,16 @@ def test_who_depends_on_a_template_no_longer_is_forgotten() -> None:
     ],
     ids=["comes", "goes", "another version", "nobody names it", "a copy", "in another namespace"],
 )
-def test_a_configmap_wakes_who_names_it_and_whose_copy_it_is(
-    before: dict[str, str] | None, after: dict[str, Any] | None, wakes: set[Key]
+async def test_a_configmap_wakes_who_names_it_and_whose_copy_it_is(
+    before: dict[str, str] | None, after: dict[str, Any] | None, wakes: set[Key], world: World
 ) -> None:
     """The watch shows no content: whether another version has another one is what a read says."""
-    found: set[Key] = set()
 
     def config_map(more: dict[str, Any] | None) -> Any:
         return None if more is None else obj(CONFIG_MAP, {"metadata": metadata("app-config") | more})
 
-    async def main() -> None:
-        world = World()
-        world.contents.askers.asks(CART, [(ConfigKind.CONFIG_MAP, "shop", "app-config")])
-        found.update(world.triggers().keys(config_map(before), config_map(after)))
-        await asyncio.sleep(0)
-
-    run_virtual(main())
-    assert found == wakes
+    world.contents.askers.asks(CART, [(ConfigKind.CONFIG_MAP, "shop", "app-config")])
+    assert woken(world, config_map(before), config_map(after)) == wakes
 
 
 def test_what_was_read_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from rollouts.api.schema import crd_manifests
@@ -17,23 +17,20 @@ from rollouts.controller.workqueue.config_map_watch import ConfigMapWatch
 from rollouts.controller.workqueue.standing_watches import new_store
 from rollouts.objects import CONFIG_MAP, Manifest
 from rollouts.ports import Request
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.telemetry import Telemetry
+from tests import build
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, Spoiling
+
+pytestmark = pytest.mark.virtual_time(limit_s=3600)
 
 REMEDY = "the controller may not watch configmaps: grant get, list and watch of configmaps"
 NOT_YET = "configmaps are not listed yet"
 
 
-def config_map(name: str, namespace: str = "default", **data: str) -> Manifest:
+def config_map(name: str, namespace: str = "default") -> Manifest:
     """A source."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"rollouts.dev/name": "cart"}},
-        "data": data,
-    }
+    return build.config_map(name, namespace, metadata={"labels": {"rollouts.dev/name": "cart"}})
 
 
 @dataclass
@@ -58,8 +55,15 @@ class Stage:
         return {each.metadata.name for each in self.table.all() if each.metadata.namespace == "default"}
 
 
-@asynccontextmanager
-async def on_stage(scopes: tuple[str, ...]) -> AsyncIterator[Stage]:
+@pytest.fixture
+def scopes() -> tuple[str, ...]:
+    """All namespaces."""
+    return ("",)
+
+
+@pytest.fixture
+async def stage(scopes: tuple[str, ...]) -> AsyncIterator[Stage]:
+    """A controller's only watch."""
     async with SimulatedCluster(seed=3) as cluster:
         door = Spoiling(cluster.api)
         store, telemetry = new_store(cluster.clock, scopes), Telemetry()
@@ -67,141 +71,106 @@ async def on_stage(scopes: tuple[str, ...]) -> AsyncIterator[Stage]:
             store,
             door,
             telemetry,
-            on_change=lambda _, before, after: stage.changes.append((before, after)),
+            on_change=lambda _, before, after: found.changes.append((before, after)),
             on_unreadable=lambda *_: None,
-            on_sight=lambda: stage.sights.append(stage.watch.why_unseen("default")),
+            on_sight=lambda: found.sights.append(found.watch.why_unseen("default")),
         )
-        stage = Stage(cluster, door, store, watch, telemetry)
+        found = Stage(cluster, door, store, watch, telemetry)
         task = asyncio.ensure_future(watch.run())
-        try:
-            yield stage
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
+        yield found
+        task.cancel()
+        await asyncio.wait({task})
 
 
-def play(scenario: Callable[[Stage], Awaitable[None]], *, scopes: tuple[str, ...] = ("",)) -> None:
-    """Plays a scenario in virtual time."""
-
-    async def main() -> None:
-        async with on_stage(scopes) as stage:
-            await scenario(stage)
-
-    run_virtual(main(), limit_s=3600)
-
-
-def test_nothing_is_asked_before_somebody_needs_a_config_map() -> None:
+async def test_nothing_is_asked_before_somebody_needs_a_config_map(stage: Stage) -> None:
     """Until then nothing is known, which is not the same as that there are none."""
+    stage.cluster.apply(config_map("settings"))
+    await asyncio.sleep(600)
+    assert (stage.door.watches, stage.names()) == (0, set())
+    assert stage.watch.why_unseen("default") == NOT_YET
+    assert b'"configmaps"' not in stage.telemetry.exposition()
 
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(config_map("settings"))
-        await asyncio.sleep(600)
-        assert (stage.door.watches, stage.names()) == (0, set())
-        assert stage.watch.why_unseen("default") == NOT_YET
-        assert b'"configmaps"' not in stage.telemetry.exposition()
+    stage.watch.wanted()
+    stage.watch.wanted()
+    await asyncio.sleep(1)
 
-        stage.watch.wanted()
-        stage.watch.wanted()
-        await asyncio.sleep(1)
-
-        assert (stage.door.watches, stage.names()) == (1, {"settings"})
-        assert stage.watch.why_unseen("default") == ""
-        assert stage.table.metadata_only
-        assert b'"configmaps"' in stage.telemetry.exposition()
-        assert len(stage.sights) == 1
-
-    play(scenario)
+    assert (stage.door.watches, stage.names()) == (1, {"settings"})
+    assert stage.watch.why_unseen("default") == ""
+    assert stage.table.metadata_only
+    assert b'"configmaps"' in stage.telemetry.exposition()
+    assert len(stage.sights) == 1
 
 
-def test_a_copy_is_found_by_the_name_of_its_rollout() -> None:
+async def test_a_copy_is_found_by_the_name_of_its_rollout(stage: Stage) -> None:
     """In its own namespace: another one may have a Rollout of the same name."""
+    stage.cluster.apply(config_map("copy"))
+    stage.cluster.apply(config_map("elsewhere", "kube-public"))
+    stage.watch.wanted()
+    await asyncio.sleep(1)
 
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(config_map("copy"))
-        stage.cluster.apply(config_map("elsewhere", "kube-public"))
-        stage.watch.wanted()
-        await asyncio.sleep(1)
-
-        (found,) = stage.table.labelled("rollouts.dev/name", "default", "cart")
-        assert found.metadata.name == "copy"
-
-    play(scenario)
+    (found,) = stage.table.labelled("rollouts.dev/name", "default", "cart")
+    assert found.metadata.name == "copy"
 
 
-def test_without_the_right_the_reason_is_told_and_the_right_is_waited_for() -> None:
+async def test_without_the_right_the_reason_is_told_and_the_right_is_waited_for(stage: Stage) -> None:
     """Once in the log and once to the Rollouts, however often it is tried; a minute after the right is given all is seen."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.door.refuse(CONFIG_MAP)
-        stage.cluster.apply(config_map("settings"))
-        with capture_logs() as logs:
-            stage.watch.wanted()
-            await asyncio.sleep(600)
-        assert stage.watch.why_unseen("default") == REMEDY
-        assert stage.sights == [REMEDY]
-        assert [each["remedy"] for each in logs if each["event"] == "kind_not_seen"] == [
-            "grant get, list and watch of configmaps"
-        ]
-        stage.door.refused.clear()
-        await asyncio.sleep(65)
-        assert (stage.watch.why_unseen("default"), stage.names()) == ("", {"settings"})
-        assert len(stage.sights) == 2
-
-    play(scenario)
+    stage.door.refuse(CONFIG_MAP)
+    stage.cluster.apply(config_map("settings"))
+    with capture_logs() as logs:
+        stage.watch.wanted()
+        await asyncio.sleep(600)
+    assert stage.watch.why_unseen("default") == REMEDY
+    assert stage.sights == [REMEDY]
+    assert [each["remedy"] for each in logs if each["event"] == "kind_not_seen"] == [
+        "grant get, list and watch of configmaps"
+    ]
+    stage.door.refused.clear()
+    await asyncio.sleep(65)
+    assert (stage.watch.why_unseen("default"), stage.names()) == ("", {"settings"})
+    assert len(stage.sights) == 2
 
 
-def test_a_right_that_is_taken_away_makes_no_config_map_disappear() -> None:
+async def test_a_right_that_is_taken_away_makes_no_config_map_disappear(stage: Stage) -> None:
     """Otherwise every Rollout would start over because of an administrator's mistake."""
+    stage.cluster.apply(config_map("settings"))
+    stage.cluster.apply(config_map("gone-meanwhile"))
+    stage.watch.wanted()
+    await asyncio.sleep(1)
+    stage.door.refuse(CONFIG_MAP)
+    await asyncio.sleep(300)
 
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(config_map("settings"))
-        stage.cluster.apply(config_map("gone-meanwhile"))
-        stage.watch.wanted()
-        await asyncio.sleep(1)
-        stage.door.refuse(CONFIG_MAP)
-        await asyncio.sleep(300)
+    assert stage.watch.why_unseen("default") == REMEDY
+    assert stage.names() == {"settings", "gone-meanwhile"}
+    assert all(after is not None for _, after in stage.changes)
 
-        assert stage.watch.why_unseen("default") == REMEDY
-        assert stage.names() == {"settings", "gone-meanwhile"}
-        assert all(after is not None for _, after in stage.changes)
-
-        stage.cluster.api.answer(Request("DELETE", CONFIG_MAP.path("default", "gone-meanwhile")))
-        stage.door.refused.clear()
-        await asyncio.sleep(65)
-        assert stage.names() == {"settings"}
-        assert sum(after is None for _, after in stage.changes) == 1
-
-    play(scenario)
+    stage.cluster.api.answer(Request("DELETE", CONFIG_MAP.path("default", "gone-meanwhile")))
+    stage.door.refused.clear()
+    await asyncio.sleep(65)
+    assert stage.names() == {"settings"}
+    assert sum(after is None for _, after in stage.changes) == 1
 
 
-def test_each_namespace_has_a_right_of_its_own() -> None:
+@pytest.mark.parametrize("scopes", [("default", "kube-public")])
+async def test_each_namespace_has_a_right_of_its_own(stage: Stage) -> None:
     """A controller of two namespaces sees one of them."""
+    stage.door.refuse(CONFIG_MAP, namespace="kube-public")
+    stage.cluster.apply(config_map("settings"))
+    stage.watch.wanted()
+    await asyncio.sleep(5)
 
-    async def scenario(stage: Stage) -> None:
-        stage.door.refuse(CONFIG_MAP, namespace="kube-public")
-        stage.cluster.apply(config_map("settings"))
-        stage.watch.wanted()
-        await asyncio.sleep(5)
-
-        assert stage.watch.why_unseen("kube-public") == REMEDY
-        assert (stage.watch.why_unseen("default"), stage.names()) == ("", {"settings"})
-        assert stage.watch.why_unseen("other") == "the controller does not work in namespace other"
-
-    play(scenario, scopes=("default", "kube-public"))
+    assert stage.watch.why_unseen("kube-public") == REMEDY
+    assert (stage.watch.why_unseen("default"), stage.names()) == ("", {"settings"})
+    assert stage.watch.why_unseen("other") == "the controller does not work in namespace other"
 
 
-def test_a_controller_whose_rollouts_need_none_watches_none() -> None:
+async def test_a_controller_whose_rollouts_need_none_watches_none() -> None:
     """A cluster may have more ConfigMaps than anything else."""
+    async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
+        door = Spoiling(cluster.api)
+        running = Running(cluster, api=door)
+        await asyncio.sleep(100)
+        seen = {stream.plural for stream in door.streams}
+        assert await running.stopped() == 0
 
-    async def main() -> None:
-        async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
-            door = Spoiling(cluster.api)
-            running = Running(cluster, api=door)
-            await asyncio.sleep(100)
-            seen = {stream.plural for stream in door.streams}
-            assert await running.stopped() == 0
-
-        assert "rollouts" in seen
-        assert "configmaps" not in seen
-
-    run_virtual(main(), limit_s=600)
+    assert "rollouts" in seen
+    assert "configmaps" not in seen

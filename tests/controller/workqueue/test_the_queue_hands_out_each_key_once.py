@@ -9,7 +9,9 @@ import pytest
 
 from rollouts.controller.workqueue.queue import BACKOFF_MAX_S, WorkQueue
 from rollouts.objects import Key
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
+
+pytestmark = pytest.mark.virtual_time
 
 A, B, C = Key("n", "a"), Key("n", "b"), Key("n", "c")
 

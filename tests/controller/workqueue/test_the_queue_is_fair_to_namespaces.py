@@ -6,9 +6,13 @@ import asyncio
 import random
 import time
 
+import pytest
+
 from rollouts.controller.workqueue.queue import WorkQueue
 from rollouts.objects import Key
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
+
+pytestmark = pytest.mark.virtual_time
 
 WORKERS = 32
 
@@ -38,131 +42,111 @@ async def serve(work: WorkQueue, *, workers: int, took_s: dict[str, float], bega
             group.create_task(worker())
 
 
-def first_passes(slow: dict[str, int], *, workers: int = WORKERS, slow_s: float = 10.0) -> float:
+async def first_passes(slow: dict[str, int], *, workers: int = WORKERS, slow_s: float = 10.0) -> float:
     """When the first pass of another namespace begins that comes a second after `slow` namespaces' many Rollouts, in s."""
-
-    async def main() -> float:
-        work, began_s, quick = queue(workers), dict[Key, float](), Key("quick", "cart")
-        for namespace, count in slow.items():
-            for index in range(count):
-                work.add(Key(namespace, f"r{index}"))
-        serving = asyncio.create_task(serve(work, workers=workers, took_s=dict.fromkeys(slow, slow_s), began_s=began_s))
-        await asyncio.sleep(1)
-        asked_s = asyncio.get_running_loop().time()
-        work.add(quick)
-        while quick not in began_s:  # noqa: ASYNC110 - virtual time
-            await asyncio.sleep(0.1)
-        work.close()
-        await serving
-        return began_s[quick] - asked_s
-
-    return float(run_virtual(main()))
+    work, began_s, quick = queue(workers), dict[Key, float](), Key("quick", "cart")
+    for namespace, count in slow.items():
+        for index in range(count):
+            work.add(Key(namespace, f"r{index}"))
+    serving = asyncio.create_task(serve(work, workers=workers, took_s=dict.fromkeys(slow, slow_s), began_s=began_s))
+    await asyncio.sleep(1)
+    asked_s = asyncio.get_running_loop().time()
+    work.add(quick)
+    while quick not in began_s:  # noqa: ASYNC110 - virtual time
+        await asyncio.sleep(0.1)
+    work.close()
+    await serving
+    return began_s[quick] - asked_s
 
 
-def test_a_namespace_behind_a_slow_webhook_delays_no_other() -> None:
+async def test_a_namespace_behind_a_slow_webhook_delays_no_other() -> None:
     """64 Rollouts whose writes took 10 s each delayed another tenant's first write by 50 s."""
-    assert first_passes({"slow": 64}) < 0.01
+    assert await first_passes({"slow": 64}) < 0.01
 
 
-def test_several_slow_namespaces_leave_a_worker_to_the_others() -> None:
+async def test_several_slow_namespaces_leave_a_worker_to_the_others() -> None:
     """Each may hold two thirds of what the others have left, so there is room for a few of them."""
-    assert first_passes({"slow": 64, "slower": 64, "slowest": 64}) < 0.01
+    assert await first_passes({"slow": 64, "slower": 64, "slowest": 64}) < 0.01
 
 
-def test_a_lone_worker_goes_round() -> None:
+async def test_a_lone_worker_goes_round() -> None:
     """Where there is nothing to keep free, it waits for the pass that runs and for one whose turn it was already."""
-    assert first_passes({"slow": 64}, workers=1) < 20
+    assert await first_passes({"slow": 64}, workers=1) < 20
 
 
-def test_turns_go_round_the_namespaces() -> None:
+async def test_turns_go_round_the_namespaces() -> None:
     """A namespace with a thousand Rollouts has one turn in two beside a namespace with two."""
+    work = queue()
+    for name in ("1", "2", "3", "4"):
+        work.add(Key("many", name))
+    for name in ("1", "2"):
+        work.add(Key("few", name))
+    order = []
+    for _ in range(6):
+        key = await work.take()
+        assert key is not None
+        work.done(key)
+        order.append(str(key))
 
-    async def main() -> None:
-        work = queue()
-        for name in ("1", "2", "3", "4"):
-            work.add(Key("many", name))
-        for name in ("1", "2"):
-            work.add(Key("few", name))
-        order = []
-        for _ in range(6):
-            key = await work.take()
-            assert key is not None
-            work.done(key)
-            order.append(str(key))
-
-        assert order == ["many/1", "few/1", "many/2", "few/2", "many/3", "many/4"]
-
-    run_virtual(main())
+    assert order == ["many/1", "few/1", "many/2", "few/2", "many/3", "many/4"]
 
 
-def test_a_namespace_alone_still_gets_most_workers() -> None:
+async def test_a_namespace_alone_still_gets_most_workers() -> None:
     """A cluster with one namespace must not be served at the pace of one of many."""
+    work = queue()
+    for index in range(100):
+        work.add(Key("only", f"r{index}"))
+    taken = [asyncio.ensure_future(work.take()) for _ in range(WORKERS)]
+    await asyncio.sleep(0)
 
-    async def main() -> None:
-        work = queue()
-        for index in range(100):
-            work.add(Key("only", f"r{index}"))
-        taken = [asyncio.ensure_future(work.take()) for _ in range(WORKERS)]
-        await asyncio.sleep(0)
-
-        assert sum(each.done() for each in taken) >= WORKERS * 2 // 3
-        work.close()
-        await asyncio.wait(taken)
-
-    run_virtual(main())
+    assert sum(each.done() for each in taken) >= WORKERS * 2 // 3
+    work.close()
+    await asyncio.wait(taken)
 
 
-def test_no_key_is_lost_or_worked_on_twice_at_a_time() -> None:
+@pytest.mark.parametrize("seed", range(30))
+async def test_no_key_is_lost_or_worked_on_twice_at_a_time(seed: int) -> None:
     """Whatever comes, goes, fails and is cancelled: each key that was added is handed out, and by one worker at a time."""
+    rng = random.Random(seed)  # noqa: S311 - a test's
+    workers = rng.choice([1, 2, 5])
+    work, active, owed = queue(workers), set[Key](), set[Key]()
 
-    async def main(seed: int) -> None:
-        rng = random.Random(seed)  # noqa: S311 - a test's
-        workers = rng.choice([1, 2, 5])
-        work, active, owed = queue(workers), set[Key](), set[Key]()
-
-        async def worker() -> None:
-            while (key := await work.take()) is not None:
-                assert key not in active
-                active.add(key)
-                owed.discard(key)
-                await asyncio.sleep(rng.choice([0, 0, 0.5, 3]))
-                active.discard(key)
-                work.done(key)
-
-        tasks = [asyncio.create_task(worker()) for _ in range(workers)]
-        for _ in range(200):
-            key = Key(f"n{rng.randrange(4)}", f"r{rng.randrange(5)}")
-            owed.add(key)
-            work.add(key)
-            if rng.random() < 0.1:
-                lost = asyncio.ensure_future(work.take())
-                await asyncio.sleep(0)
-                if lost.done() and (taken := lost.result()) is not None:
-                    owed.discard(taken)
-                    work.done(taken)
-                lost.cancel()
-            await asyncio.sleep(rng.choice([0, 0.1]))
-        await asyncio.sleep(1_000)
-        assert (owed, len(work), work.active) == (set(), 0, 0)
-        work.close()
-        await asyncio.wait(tasks)
-
-    for seed in range(30):
-        run_virtual(main(seed), limit_s=10_000)
-
-
-def test_a_turn_costs_the_same_with_many_namespaces() -> None:
-    """Ten thousand namespaces with a key each: no scan finds the next one."""
-
-    async def main() -> float:
-        work = queue()
-        for index in range(20_000):
-            work.add(Key(f"n{index % 10_000}", f"r{index}"))
-        began_s = time.perf_counter()
-        for _ in range(20_000):
-            key = await work.take()
-            assert key is not None
+    async def worker() -> None:
+        while (key := await work.take()) is not None:
+            assert key not in active
+            active.add(key)
+            owed.discard(key)
+            await asyncio.sleep(rng.choice([0, 0, 0.5, 3]))
+            active.discard(key)
             work.done(key)
-        return time.perf_counter() - began_s
 
-    assert run_virtual(main()) < 2.0
+    tasks = [asyncio.create_task(worker()) for _ in range(workers)]
+    for _ in range(200):
+        key = Key(f"n{rng.randrange(4)}", f"r{rng.randrange(5)}")
+        owed.add(key)
+        work.add(key)
+        if rng.random() < 0.1:
+            lost = asyncio.ensure_future(work.take())
+            await asyncio.sleep(0)
+            if lost.done() and (taken := lost.result()) is not None:
+                owed.discard(taken)
+                work.done(taken)
+            lost.cancel()
+        await asyncio.sleep(rng.choice([0, 0.1]))
+    await asyncio.sleep(1_000)
+    assert (owed, len(work), work.active) == (set(), 0, 0)
+    work.close()
+    await asyncio.wait(tasks)
+
+
+async def test_a_turn_costs_the_same_with_many_namespaces() -> None:
+    """Ten thousand namespaces with a key each: no scan finds the next one."""
+    work = queue()
+    for index in range(20_000):
+        work.add(Key(f"n{index % 10_000}", f"r{index}"))
+    began_s = time.perf_counter()
+    for _ in range(20_000):
+        key = await work.take()
+        assert key is not None
+        work.done(key)
+    assert time.perf_counter() - began_s < 2.0

@@ -9,13 +9,15 @@ import asyncio
 import os
 from collections import Counter
 
-import msgspec
+import pytest
 
 from rollouts.controller.loop.deferred import CROWDED_MAX_S, HELD_WRITES_PER_S
 from rollouts.objects import AUTOSCALER, ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.network.consumption import Consumption
-from tests.controller.analysis.stage import BUSY, NAMESPACE, Stage, play
+from tests import build
+from tests.controller.analysis.stage import BUSY, NAMESPACE, Stage, staged
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 MANY = 500 if os.environ.get("ROLLOUTS_DEEP") == "1" else 25
 CROWDED_S = min(CROWDED_MAX_S, MANY / HELD_WRITES_PER_S)
@@ -25,48 +27,20 @@ MINUTES = 3
 LISTS = (AUTOSCALER.plural, "pods.metrics.k8s.io")
 
 
-def rollout(namespace: str, name: str) -> Manifest:
+def rollout(namespace: str, name: str, image: str = "web:1") -> Manifest:
     """Two pods; the gate asks for an autoscaler with room and for sparing pods."""
-    app = {"name": "app", "image": "web:1", "resources": {"requests": {"cpu": "500m"}}}
     limit = {"container": "app", "resource": "cpu", "maxUtilizationPercent": 90}
-    return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": name}},
-            "autoscaling": {"minHeadroomPercent": 20, "containerResource": limit},
-            "strategy": {"canary": {"steps": [{"setWeight": 50}]}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [app]}},
-        },
-    }
+    autoscaling = {"minHeadroomPercent": 20, "containerResource": limit}
+    container = {"resources": {"requests": {"cpu": "500m"}}}
+    template = build.pod_template(name, image=image, container=container)
+    strategy = {"canary": {"steps": [{"setWeight": 50}]}}
+    return build.rollout(strategy, name, namespace, autoscaling=autoscaling, template=template)
 
 
 def autoscaler(namespace: str, name: str) -> Manifest:
     """At its maximum already."""
-    target = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "name": name}
     cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}
-    return {
-        "apiVersion": AUTOSCALER.api_version,
-        "kind": AUTOSCALER.kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "scaleTargetRef": target,
-            "minReplicas": 2,
-            "maxReplicas": 2,
-            "metrics": [{"type": "Resource", "resource": cpu}],
-        },
-    }
-
-
-def updated(stage: Stage, namespace: str, name: str) -> None:
-    """Somebody sets the image web:2."""
-    template = rollout(namespace, name)["spec"]["template"]
-    template["spec"]["containers"][0]["image"] = "web:2"
-    body = msgspec.json.encode({"spec": {"template": template}})
-    answer = stage.cluster.api.answer(Request("PATCH", ROLLOUT.path(namespace, name), {}, body, MERGE_PATCH))
-    assert answer.status == 200, answer.body
+    return build.autoscaler(name, namespace, {"type": "Resource", "resource": cpu}, most=2, minReplicas=2)
 
 
 def waits_for(stage: Stage) -> Counter[str]:
@@ -83,12 +57,10 @@ def lists(stage: Stage) -> dict[str, int]:
     }
 
 
-def test_many_gates_share_their_lists() -> None:
+async def test_many_gates_share_their_lists() -> None:
     """Four times a minute for each namespace, not for each Rollout; before the updates never."""
-    read: list[dict[str, int]] = []
     names = [(space, f"web-{number}") for space in NAMESPACES for number in range(MANY // len(NAMESPACES))]
-
-    async def scenario(stage: Stage) -> None:
+    async with staged() as stage:
         stage.cluster.metrics_server()
         stage.cluster.autoscalers()
         stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:1")
@@ -99,19 +71,16 @@ def test_many_gates_share_their_lists() -> None:
         async with stage.controller():
             await asyncio.sleep(120)
             assert waits_for(stage) == {"": len(names)}
-            read.append(lists(stage))
+            idle = lists(stage)
             for space, name in names:
-                updated(stage, space, name)
+                stage.cluster.apply(rollout(space, name, "web:2"))
             await asyncio.sleep(120 + CROWDED_S)
             assert waits_for(stage) == {"NoHeadroom": len(names)}
             before = lists(stage)
             await asyncio.sleep(60 * MINUTES)
-            read.append({each: times - before[each] for each, times in lists(stage).items()})
+            held = {each: times - before[each] for each, times in lists(stage).items()}
         assert waits_for(stage) == {"NoHeadroom": len(names)}
 
-    play(scenario)
-
-    idle, held = read
     assert idle == dict.fromkeys(LISTS, 0)
     for each, times in held.items():
         assert 2 * MINUTES <= times <= len(NAMESPACES) * 4 * MINUTES + len(NAMESPACES), (each, times)

@@ -63,6 +63,7 @@ from rollouts.objects import (
 from rollouts.ports import DataPlanes, Request, Response, WatchStream
 from rollouts.sim.clock import SimClock
 from tests import build
+from tests.controller.door import refusal
 
 CART = Key("shop", "cart")
 CART_UID = "cart-uid"
@@ -221,11 +222,7 @@ def ok(version: int, **more: Any) -> Response:
     return Response(200, msgspec.json.encode({"metadata": meta}))
 
 
-def error(status: int, reason: str, message: str = "no") -> Response:
-    """An error as the API server words it."""
-    return Response(
-        status, msgspec.json.encode({"kind": "Status", "code": status, "reason": reason, "message": message})
-    )
+error = refusal
 
 
 def says(response: Response) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
@@ -23,6 +23,7 @@ from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import Crashed, FaultTape, Faulty
 from rollouts.telemetry import Telemetry
+from tests import build
 
 Outcome: TypeAlias = "float | str | None"
 """A number, a text that Prometheus sends for one ("NaN"), or None for no answer."""
@@ -48,7 +49,7 @@ class Metrics:
     def __init__(self, clock: Clock, script: Script | None = None, *, took_s: float = 0.01) -> None:
         self._clock = clock
         self._script = {query: _outcomes(each) for query, each in (script or {}).items()}
-        self._took_s = took_s
+        self.took_s = took_s
         self.asked: list[tuple[float, str]] = []
         """When which query came, wall clock."""
         self.requests: list[HttpRequest] = []
@@ -56,6 +57,10 @@ class Metrics:
         """Questions without an answer yet."""
         self.most_open = 0
         self.number_of: Callable[[str], int] = lambda _query: 1
+
+    def says(self, script: Script) -> None:
+        """Answers these queries so from now on."""
+        self._script |= {query: _outcomes(each) for query, each in script.items()}
 
     def now_says(self, query: str, *outcomes: Outcome) -> None:
         """Changes the script of a query from now on."""
@@ -73,7 +78,7 @@ class Metrics:
             if outcome == HANGS:
                 await asyncio.sleep(min(deadline_s, request.timeout_s))
                 return NoAnswer(f"{endpoint.display_name}: no answer within {request.timeout_s:g} s")
-            await asyncio.sleep(self._took_s)
+            await asyncio.sleep(self.took_s)
         finally:
             self.open -= 1
         if outcome is None:
@@ -117,12 +122,7 @@ def metric(name: str = "good", *, query: str = "", **more: Any) -> Manifest:
 
 def analysis_run(name: str = "run", *metrics: Manifest, namespace: str = NAMESPACE, **spec: Any) -> Manifest:
     """An AnalysisRun that somebody made by hand."""
-    return {
-        "apiVersion": ANALYSIS_RUN.api_version,
-        "kind": ANALYSIS_RUN.kind,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"metrics": list(metrics) or [metric()], **spec},
-    }
+    return build.manifest(ANALYSIS_RUN, name, namespace, spec={"metrics": list(metrics) or [metric()], **spec})
 
 
 class Stage:
@@ -234,20 +234,21 @@ class Stage:
         return phase
 
 
-def play(
-    scenario: Callable[[Stage], Awaitable[None]],
-    script: Script | None = None,
-    *,
-    took_s: float = 0.01,
-    without_crds: bool = False,
-    limit_s: float = 20_000.0,
-) -> None:
+@asynccontextmanager
+async def staged(
+    script: Script | None = None, *, took_s: float = 0.01, crds: Sequence[Manifest] | None = None
+) -> AsyncIterator[Stage]:
+    """A cluster with the CRDs, of ours all that there are unless they are named."""
+    async with SimulatedCluster(seed=3, crds=crd_manifests() if crds is None else crds) as cluster:
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BUSY}})
+        yield Stage(cluster, Metrics(cluster.clock, script, took_s=took_s))
+
+
+def play(scenario: Callable[[Stage], Awaitable[None]], script: Script | None = None) -> None:
     """Plays a scenario in virtual time."""
 
     async def main() -> None:
-        crds = () if without_crds else crd_manifests()
-        async with SimulatedCluster(seed=3, crds=crds) as cluster:
-            cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BUSY}})
-            await scenario(Stage(cluster, Metrics(cluster.clock, script, took_s=took_s)))
+        async with staged(script) as stage:
+            await scenario(stage)
 
-    run_virtual(main(), limit_s=limit_s)
+    run_virtual(main(), limit_s=20_000.0)

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from rollouts.api.spec.analysis.run import parse_run
-from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S, Measuring, Taken
+from rollouts.controller.analysis.measuring import MEASUREMENT_DEADLINE_S, Measuring
 from rollouts.controller.analysis.sources import MeasuredRun, SourceName
 from rollouts.core.analysis.measurement import Measurement
 from rollouts.core.analysis.metric import Metric
@@ -18,8 +18,10 @@ from rollouts.core.analysis.run import Due, Task
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.errors import ApiForbidden, ApiUnavailable
 from rollouts.objects import Key
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
 from rollouts.telemetry import Telemetry
+
+pytestmark = pytest.mark.virtual_time
 
 KEY = Key("shop", "run")
 RUN = MeasuredRun(namespace="shop", name="run", uid="uid", rollout="", revision="", started_at_s=0.0)
@@ -52,39 +54,35 @@ class Does:
         return step()
 
 
-def taken(
+async def taken(
     source: Does, metric: Metric, task: Task, *, after_s: float = 1_000.0
 ) -> tuple[Measurement | None, list[Key]]:
     """What came of one measurement, and whom it woke."""
-
-    async def main() -> tuple[Taken | None, list[Key]]:
-        woken: list[Key] = []
-        measuring = Measuring(
-            sources={SourceName.WEB: source, SourceName.JOB: source},
-            clock=SimClock(asyncio.get_running_loop()),
-            rng=random.Random(1),  # noqa: S311 - jitter
-            telemetry=Telemetry(),
-            at_once=2,
-            on_taken=woken.append,
-        )
-        running = asyncio.create_task(measuring.run())
-        measuring.ask(KEY, RUN, metric, Due(metric="m", task=task, number=1, measurement=BEGUN))
-        assert measuring.asked("uid") == {"m"}
-        await asyncio.sleep(after_s)
-        assert measuring.asked("uid") == (frozenset() if woken else {"m"})
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        return measuring.taken("uid").get("m"), woken
-
-    found, woken = run_virtual(main())
+    woken: list[Key] = []
+    measuring = Measuring(
+        sources={SourceName.WEB: source, SourceName.JOB: source},
+        clock=SimClock(asyncio.get_running_loop()),
+        rng=random.Random(1),  # noqa: S311 - jitter
+        telemetry=Telemetry(),
+        at_once=2,
+        on_taken=woken.append,
+    )
+    running = asyncio.create_task(measuring.run())
+    measuring.ask(KEY, RUN, metric, Due(metric="m", task=task, number=1, measurement=BEGUN))
+    assert measuring.asked("uid") == {"m"}
+    await asyncio.sleep(after_s)
+    assert measuring.asked("uid") == (frozenset() if woken else {"m"})
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    found = measuring.taken("uid").get("m")
     return None if found is None else found.measurement, woken
 
 
-def test_a_crash_in_a_source_tells_no_text_of_it() -> None:
+async def test_a_crash_in_a_source_tells_no_text_of_it() -> None:
     """An exception may hold what was sent, and with it a secret."""
     with capture_logs() as logs:
-        found, woken = taken(Does(ValueError("s3cret")), WEB, Task.TAKE)
+        found, woken = await taken(Does(ValueError("s3cret")), WEB, Task.TAKE)
 
     assert found is not None
     assert (found.phase, found.message) == (
@@ -96,9 +94,9 @@ def test_a_crash_in_a_source_tells_no_text_of_it() -> None:
     assert "measure:" in repr(logs), "the place in the code is told"
 
 
-def test_a_source_that_never_answers_is_given_up() -> None:
+async def test_a_source_that_never_answers_is_given_up() -> None:
     """Its turn is for others."""
-    found, _ = taken(Does(10_000.0), WEB, Task.TAKE)
+    found, _ = await taken(Does(10_000.0), WEB, Task.TAKE)
 
     assert found is not None
     assert found.message == f"no measurement within {MEASUREMENT_DEADLINE_S:g} s"
@@ -106,11 +104,11 @@ def test_a_source_that_never_answers_is_given_up() -> None:
     assert found.finished_at_s - found.started_at_s == pytest.approx(MEASUREMENT_DEADLINE_S)
 
 
-def test_a_new_measurement_fails_when_the_api_server_is_away() -> None:
+async def test_a_new_measurement_fails_when_the_api_server_is_away() -> None:
     """It is an Error, as with Argo Rollouts, and taken again."""
     source = Does(ApiUnavailable("away"), lambda: GOOD)
 
-    found, _ = taken(source, JOB, Task.TAKE)
+    found, _ = await taken(source, JOB, Task.TAKE)
 
     assert found is not None
     assert found.phase is AnalysisPhase.ERROR
@@ -118,21 +116,21 @@ def test_a_new_measurement_fails_when_the_api_server_is_away() -> None:
 
 
 @pytest.mark.parametrize("task", [Task.RESUME, Task.STOP])
-def test_what_has_begun_is_asked_about_again(task: Task) -> None:
+async def test_what_has_begun_is_asked_about_again(task: Task) -> None:
     """Its Job may have ended well: an API server that restarts must not turn that into an Error."""
     source = Does(ApiUnavailable("away"), ApiUnavailable("away"), lambda: GOOD)
 
-    found, _ = taken(source, JOB, task)
+    found, _ = await taken(source, JOB, task)
 
     assert found is GOOD
     assert source.calls == 3
 
 
-def test_what_is_refused_is_not_asked_about_again() -> None:
+async def test_what_is_refused_is_not_asked_about_again() -> None:
     """Nobody changes RBAC within seconds."""
     source = Does(ApiForbidden("no"))
 
-    found, _ = taken(source, JOB, Task.RESUME)
+    found, _ = await taken(source, JOB, Task.RESUME)
 
     assert found is not None
     assert found.phase is AnalysisPhase.ERROR

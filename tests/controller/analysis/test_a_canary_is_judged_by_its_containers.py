@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, Request
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Manifest
 from rollouts.sim.network.consumption import Consumption
 from rollouts.sim.network.resource_metrics.faults import (
     ContainerMissing,
@@ -20,42 +18,27 @@ from rollouts.sim.network.resource_metrics.faults import (
     ScrapesFail,
 )
 from rollouts.sim.network.resource_metrics.server import SimMetricsServer
-from tests.controller.analysis.stage import BUSY, Stage, play
+from tests import build
+from tests.controller.analysis.stage import BUSY, Stage
 
-TEMPLATE = {
-    "apiVersion": ANALYSIS_TEMPLATE.api_version,
-    "kind": ANALYSIS_TEMPLATE.kind,
-    "metadata": {"name": "cpu", "namespace": BUSY},
-    "spec": {
-        "metrics": [
-            {
-                "name": "cpu",
-                "interval": "30s",
-                "count": 3,
-                "successCondition": "result.utilizationPercent <= 90",
-                "provider": {"containerResource": {"container": "app", "resource": "cpu"}},
-            }
-        ]
-    },
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
+
+CPU = {
+    "name": "cpu",
+    "interval": "30s",
+    "count": 3,
+    "successCondition": "result.utilizationPercent <= 90",
+    "provider": {"containerResource": {"container": "app", "resource": "cpu"}},
 }
+TEMPLATE = build.analysis_template(CPU, name="cpu", namespace=BUSY)
 
 
 def rollout(image: str) -> Manifest:
     """Four pods, one of them the canary's while its CPU is looked at."""
-    app = {"name": "app", "image": image, "resources": {"requests": {"cpu": "500m"}}}
     steps = [{"setWeight": 25}, {"analysis": {"templates": [{"templateName": "cpu"}]}}]
-    labels = {"app": "web"}
-    return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
-        "metadata": {"name": "web", "namespace": BUSY},
-        "spec": {
-            "replicas": 4,
-            "selector": {"matchLabels": labels},
-            "strategy": {"canary": {"steps": steps}},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [app]}},
-        },
-    }
+    container = {"resources": {"requests": {"cpu": "500m"}}}
+    template = build.pod_template("web", image=image, container=container)
+    return build.rollout({"canary": {"steps": steps}}, "web", BUSY, replicas=4, template=template)
 
 
 async def phase_after(stage: Stage, seconds: float) -> str:
@@ -65,41 +48,34 @@ async def phase_after(stage: Stage, seconds: float) -> str:
     return phase
 
 
-def updated(spoil: Callable[[SimMetricsServer], Any], *, canary_cores: float) -> tuple[str, str, str]:
-    """Phase and stable revision's image of an update from web:1 to web:2 after ten minutes, and what the run says."""
-    found: list[tuple[str, str, str]] = []
-
-    async def scenario(stage: Stage) -> None:
-        server = stage.cluster.metrics_server()
-        stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:1")
-        stage.cluster.consumptions.use(Consumption(idle_cores=canary_cores), image="web:2")
-        stage.cluster.apply(TEMPLATE)
-        stage.cluster.apply(rollout("web:1"))
-        async with stage.controller():
-            assert await phase_after(stage, 60) == "Healthy"
-            spoil(server)
-            patch = {"spec": {"template": rollout("web:2")["spec"]["template"]}}
-            path = ROLLOUT.path(BUSY, "web")
-            request = Request("PATCH", path, {}, msgspec.json.encode(patch), MERGE_PATCH)
-            assert stage.cluster.api.answer(request).status == 200
-            phase = await phase_after(stage, 600)
-        (run,) = stage.cluster.list(ANALYSIS_RUN, BUSY)
-        found.append((phase, run["status"]["phase"], run["status"].get("message", "")))
-
-    play(scenario)
-    return found[0]
+async def updated(
+    stage: Stage, spoil: Callable[[SimMetricsServer], Any], *, canary_cores: float
+) -> tuple[str, str, str]:
+    """The phase of an update from web:1 to web:2 after ten minutes, that of its run, and what the run says."""
+    server = stage.cluster.metrics_server()
+    stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:1")
+    stage.cluster.consumptions.use(Consumption(idle_cores=canary_cores), image="web:2")
+    stage.cluster.apply(TEMPLATE)
+    stage.cluster.apply(rollout("web:1"))
+    async with stage.controller():
+        assert await phase_after(stage, 60) == "Healthy"
+        spoil(server)
+        stage.cluster.apply(rollout("web:2"))
+        phase = await phase_after(stage, 600)
+    (run,) = stage.cluster.list(ANALYSIS_RUN, BUSY)
+    return phase, run["status"]["phase"], run["status"].get("message", "")
 
 
-def test_a_canary_that_burns_is_given_up() -> None:
+async def test_a_canary_that_burns_is_given_up(stage: Stage) -> None:
     """Three pods at 10 % and one at 190 % are 55 % on average, which an autoscaler with a target of 60 % calls idle."""
-    phase, run, _ = updated(lambda _: None, canary_cores=0.95)
+    phase, run, _ = await updated(stage, lambda _: None, canary_cores=0.95)
 
     assert (phase, run) == ("Aborted", "Failed")
 
 
-def test_a_healthy_canary_is_promoted() -> None:
+async def test_a_healthy_canary_is_promoted(stage: Stage) -> None:
     """On the same evidence."""
-    phase, run, _ = updated(lambda _: None, canary_cores=0.05)
+    phase, run, _ = await updated(stage, lambda _: None, canary_cores=0.05)
 
     assert (phase, run) == ("Healthy", "Successful")
 
@@ -118,9 +94,9 @@ def test_a_healthy_canary_is_promoted() -> None:
     ],
     ids=["absent", "down", "stale", "no container", "no pods", "negative", "NaN", "huge"],
 )
-def test_without_evidence_the_update_stands_still(spoil: Callable[[SimMetricsServer], Any]) -> None:
+async def test_without_evidence_the_update_stands_still(spoil: Callable[[SimMetricsServer], Any], stage: Stage) -> None:
     """Neither promoted nor aborted, however well the canary may be; a person decides."""
-    phase, run, message = updated(spoil, canary_cores=0.05)
+    phase, run, message = await updated(stage, spoil, canary_cores=0.05)
 
     assert run in ("Inconclusive", "Error")
     assert phase not in ("Healthy", "Aborted")

@@ -7,11 +7,15 @@ import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from rollouts.api.times import parse_time
 from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint, NoAnswer
 from rollouts.objects import Manifest
 from rollouts.ports import Clock
-from tests.controller.analysis.stage import Metrics, Stage, analysis_run, answer, play
+from tests.controller.analysis.stage import Metrics, Stage, analysis_run, answer
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 SCRAPED_EVERY_S = 15.0
 _ASKED = re.compile(r'(errors|requests)_total\{hash="(canary|stable)"\}\[(\d+)s\]')
@@ -76,91 +80,70 @@ def _carried(stage: Stage) -> dict[str, str]:
     return carried
 
 
-def test_a_bad_canary_fails_early_and_a_good_one_passes_early() -> None:
+@pytest.mark.parametrize(
+    ("errors_per_s", "phase", "looks", "says"),
+    [(0.02, "Successful", 10, "evidence"), (0.5, "Failed", 4, "the canary is worse by more than 1 %")],
+)
+async def test_a_bad_canary_fails_early_and_a_good_one_passes_early(
+    errors_per_s: float, phase: str, looks: int, says: str, stage: Stage
+) -> None:
     """The run is over long before its twenty looks are; its status says what was compared."""
+    stage.metrics = Counters(stage.cluster.clock, canary=(10.0, errors_per_s), stable=(100.0, 0.2))
+    stage.cluster.apply(analysis_run("run", comparison()))
+    async with stage.controller():
+        began_s = stage.now_s()
+        assert await stage.until_over() == phase
 
-    async def good(stage: Stage) -> None:
-        stage.metrics = Counters(stage.cluster.clock, canary=(10.0, 0.02), stable=(100.0, 0.2))
-        stage.cluster.apply(analysis_run("run", comparison()))
-        async with stage.controller():
-            began_s = stage.now_s()
-            assert await stage.until_over() == "Successful"
-
-        assert stage.now_s() - began_s < 10 * 30
-        last = stage.result("errors")["measurements"][-1]
-        assert last["value"].startswith("canary 0")
-        assert "evidence" in last["value"]
-
-    async def bad(stage: Stage) -> None:
-        stage.metrics = Counters(stage.cluster.clock, canary=(10.0, 0.5), stable=(100.0, 0.2))
-        stage.cluster.apply(analysis_run("run", comparison()))
-        async with stage.controller():
-            began_s = stage.now_s()
-            assert await stage.until_over() == "Failed"
-
-        assert stage.now_s() - began_s < 4 * 30
-        assert stage.status()["message"].endswith("the canary is worse by more than 1 %")
-
-    play(good)
-    play(bad)
+    assert stage.now_s() - began_s < looks * 30
+    last = stage.result("errors")["measurements"][-1]
+    assert last["value"].startswith("canary ")
+    assert says in f"{last['value']} {stage.status()}"
 
 
-def test_each_request_counts_once_whatever_happens_to_the_controller() -> None:
+async def test_each_request_counts_once_whatever_happens_to_the_controller(stage: Stage) -> None:
     """Three controllers, one after the other, and a Prometheus that is down for a while: what was counted is what was sent."""
+    counters = Counters(stage.cluster.clock, canary=(2.0, 0.02), stable=(2.0, 0.0))
+    stage.metrics = counters
+    stage.cluster.apply(analysis_run("run", comparison(count=100, consecutiveErrorLimit=100)))
+    for seed in range(3):
+        async with stage.controller(seed=seed):
+            await asyncio.sleep(47)
+            counters.down = True
+            await asyncio.sleep(33)
+            counters.down = False
+            await asyncio.sleep(41)
+        await asyncio.sleep(20)
 
-    async def scenario(stage: Stage) -> None:
-        counters = Counters(stage.cluster.clock, canary=(2.0, 0.02), stable=(2.0, 0.0))
-        stage.metrics = counters
-        stage.cluster.apply(analysis_run("run", comparison(count=100, consecutiveErrorLimit=100)))
-        for seed in range(3):
-            async with stage.controller(seed=seed):
-                await asyncio.sleep(47)
-                counters.down = True
-                await asyncio.sleep(33)
-                counters.down = False
-                await asyncio.sleep(41)
-            await asyncio.sleep(20)
-
-        result, carried = stage.result("errors"), _carried(stage)
-        assert result["phase"] == "Running"
-        assert result["error"] > 3
-        assert len(result["measurements"]) <= 10
-        began_s, until_s = parse_time(stage.status()["startedAt"]), float(carried["until"])
-        assert until_s - began_s > 200
-        assert int(carried["canaryEvents"]) == counters.scraped("canary", until_s) - counters.scraped("canary", began_s)
-        assert carried["canaryEvents"] == carried["stableEvents"]
-
-    play(scenario)
+    result, carried = stage.result("errors"), _carried(stage)
+    assert result["phase"] == "Running"
+    assert result["error"] > 3
+    assert len(result["measurements"]) <= 10
+    began_s, until_s = parse_time(stage.status()["startedAt"]), float(carried["until"])
+    assert until_s - began_s > 200
+    assert int(carried["canaryEvents"]) == counters.scraped("canary", until_s) - counters.scraped("canary", began_s)
+    assert carried["canaryEvents"] == carried["stableEvents"]
 
 
-def test_retention_keeps_no_look_that_is_needed() -> None:
+async def test_retention_keeps_no_look_that_is_needed(stage: Stage) -> None:
     """One measurement is kept, and all looks count."""
+    stage.metrics = Counters(stage.cluster.clock, canary=(1.0, 0.004), stable=(10.0, 0.0))
+    retention = [{"metricName": "errors", "limit": 1}]
+    stage.cluster.apply(analysis_run("run", comparison(count=6), measurementRetention=retention))
+    async with stage.controller():
+        assert await stage.until_over() == "Inconclusive"
 
-    async def scenario(stage: Stage) -> None:
-        stage.metrics = Counters(stage.cluster.clock, canary=(1.0, 0.004), stable=(10.0, 0.0))
-        retention = [{"metricName": "errors", "limit": 1}]
-        stage.cluster.apply(analysis_run("run", comparison(count=6), measurementRetention=retention))
-        async with stage.controller():
-            assert await stage.until_over() == "Inconclusive"
-
-        (last,) = stage.result("errors")["measurements"]
-        assert last["message"].startswith("undecided after 6 looks")
-        assert int(_carried(stage)["canaryEvents"]) >= 6 * 30 - 15
-        assert stage.status()["metricResults"][0]["count"] == 1
-
-    play(scenario)
+    (last,) = stage.result("errors")["measurements"]
+    assert last["message"].startswith("undecided after 6 looks")
+    assert int(_carried(stage)["canaryEvents"]) >= 6 * 30 - 15
+    assert stage.status()["metricResults"][0]["count"] == 1
 
 
-def test_a_run_that_is_told_to_end_without_an_answer_is_inconclusive() -> None:
+async def test_a_run_that_is_told_to_end_without_an_answer_is_inconclusive(stage: Stage) -> None:
     """No evidence is never a success."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.metrics = Counters(stage.cluster.clock, canary=(0.1, 0.0), stable=(1.0, 0.0))
-        stage.cluster.apply(analysis_run("run", comparison()))
-        async with stage.controller():
-            await asyncio.sleep(100)
-            assert stage.result("errors")["phase"] == "Running"
-            assert stage.edit({"spec": {"terminate": True}}) == 200
-            assert await stage.until_over() == "Inconclusive"
-
-    play(scenario)
+    stage.metrics = Counters(stage.cluster.clock, canary=(0.1, 0.0), stable=(1.0, 0.0))
+    stage.cluster.apply(analysis_run("run", comparison()))
+    async with stage.controller():
+        await asyncio.sleep(100)
+        assert stage.result("errors")["phase"] == "Running"
+        assert stage.edit({"spec": {"terminate": True}}) == 200
+        assert await stage.until_over() == "Inconclusive"

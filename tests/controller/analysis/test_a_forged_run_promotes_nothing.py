@@ -7,29 +7,24 @@ controller does; or edits the labels by which people find the pods of a run. Non
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
+import pytest
 
 from rollouts.manifests.ownership import ANALYSIS, REVISION
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, ROLLOUT, Manifest
+from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.network.consumption import Consumption
+from tests import build
 from tests.controller.analysis import test_a_canary_is_judged_by_its_containers as burning
-from tests.controller.analysis.stage import BUSY, Stage, metric, play
+from tests.controller.analysis.stage import BUSY, Stage, metric
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 EASY = metric("easy")
-HARD = {"hard": [0.5]}
-
-
-def _template(*metrics: Manifest) -> Manifest:
-    return {
-        "apiVersion": ANALYSIS_TEMPLATE.api_version,
-        "kind": ANALYSIS_TEMPLATE.kind,
-        "metadata": {"name": "cpu", "namespace": BUSY},
-        "spec": {"metrics": list(metrics)},
-    }
 
 
 def _status(stage: Stage) -> Manifest:
@@ -55,34 +50,27 @@ def _delete(stage: Stage, name: str) -> None:
 def _copied(run: Manifest, name: str, *metrics: Manifest) -> Manifest:
     """A run with the metadata that the controller gives its own."""
     kept = {part: run["metadata"][part] for part in ("namespace", "labels", "annotations", "ownerReferences")}
-    return {
-        "apiVersion": ANALYSIS_RUN.api_version,
-        "kind": ANALYSIS_RUN.kind,
-        "metadata": {**kept, "name": name},
-        "spec": {"metrics": list(metrics)},
-    }
+    return build.manifest(ANALYSIS_RUN, name, metadata=kept, spec={"metrics": list(metrics)})
 
 
-def _played(scenario: Callable[[Stage], Awaitable[None]], *metrics: Manifest) -> None:
-    """An update to web:2 whose run is there."""
-
-    async def whole(stage: Stage) -> None:
-        stage.cluster.apply(_template(*metrics))
-        stage.cluster.apply(burning.rollout("web:1"))
-        async with stage.controller():
-            await _until(lambda: _status(stage).get("phase") == "Healthy")
-            stage.cluster.apply(burning.rollout("web:2"))
-            await _until(lambda: _runs(stage))
-            await scenario(stage)
-
-    play(whole, HARD)
-
-
-def test_a_run_made_in_place_of_the_controllers_is_no_verdict() -> None:
-    """It was promoted in a second; now status names the run and what helps, and then the real metric decides."""
-
-    async def scenario(stage: Stage) -> None:
+@asynccontextmanager
+async def updating(stage: Stage) -> AsyncIterator[Manifest]:
+    """An update to web:2 that waits for its run, which is there."""
+    stage.metrics.says({"hard": [0.5]})
+    template = build.analysis_template(metric("hard", initialDelay="1m"), name="cpu", namespace=BUSY)
+    stage.cluster.apply(template)
+    stage.cluster.apply(burning.rollout("web:1"))
+    async with stage.controller():
+        await _until(lambda: _status(stage).get("phase") == "Healthy")
+        stage.cluster.apply(burning.rollout("web:2"))
+        await _until(lambda: _runs(stage))
         (run,) = _runs(stage)
+        yield run
+
+
+async def test_a_run_made_in_place_of_the_controllers_is_no_verdict(stage: Stage) -> None:
+    """It was promoted in a second; now status names the run and what helps, and then the real metric decides."""
+    async with updating(stage) as run:
         name = run["metadata"]["name"]
         await asyncio.sleep(1.0)
         _delete(stage, name)
@@ -99,14 +87,10 @@ def test_a_run_made_in_place_of_the_controllers_is_no_verdict() -> None:
         _delete(stage, name)
         await _until(lambda: _status(stage).get("phase") == "Aborted")
 
-    _played(scenario, metric("hard", initialDelay="1m"))
 
-
-def test_a_run_that_its_rollout_has_not_asked_for_measures_nothing_and_says_so() -> None:
+async def test_a_run_that_its_rollout_has_not_asked_for_measures_nothing_and_says_so(stage: Stage) -> None:
     """Made early, under a name that will be needed, it would measure before the revision has the traffic to be judged on."""
-
-    async def scenario(stage: Stage) -> None:
-        (run,) = _runs(stage)
+    async with updating(stage) as run:
         early = _copied(run, "early", EASY)
         del early["metadata"]["labels"][ANALYSIS]  # one with it would be told to end
         stage.cluster.apply(early)
@@ -116,29 +100,23 @@ def test_a_run_that_its_rollout_has_not_asked_for_measures_nothing_and_says_so()
         assert "has not asked for it" in status.get("message", "")
         assert "metricResults" not in status
 
-    _played(scenario, metric("hard", initialDelay="1m"))
 
-
-def test_a_label_of_a_run_does_not_say_which_pods_are_measured() -> None:
+async def test_a_label_of_a_run_does_not_say_which_pods_are_measured(stage: Stage) -> None:
     """Labels may be edited. The canary burns its CPU, and a label that names the stable revision hid that."""
-
-    async def whole(stage: Stage) -> None:
-        stage.cluster.metrics_server()
-        stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:1")
-        stage.cluster.consumptions.use(Consumption(idle_cores=0.95), image="web:2")
-        stage.cluster.apply(burning.TEMPLATE)
-        stage.cluster.apply(burning.rollout("web:1"))
-        async with stage.controller():
-            await _until(lambda: _status(stage).get("phase") == "Healthy")
-            await asyncio.sleep(60.0)
-            stage.cluster.apply(burning.rollout("web:2"))
-            await _until(lambda: _runs(stage))
-            (run,) = _runs(stage)
-            body = {"metadata": {"labels": {REVISION: _status(stage)["stableRevision"]}}}
-            path = ANALYSIS_RUN.path(BUSY, run["metadata"]["name"])
-            patched = stage.cluster.api.answer(Request("PATCH", path, {}, msgspec.json.encode(body), MERGE_PATCH))
-            assert patched.status == 200
-            await _until(lambda: _status(stage).get("phase") in ("Aborted", "Healthy"))
-            assert _status(stage)["phase"] == "Aborted"
-
-    play(whole)
+    stage.cluster.metrics_server()
+    stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:1")
+    stage.cluster.consumptions.use(Consumption(idle_cores=0.95), image="web:2")
+    stage.cluster.apply(burning.TEMPLATE)
+    stage.cluster.apply(burning.rollout("web:1"))
+    async with stage.controller():
+        await _until(lambda: _status(stage).get("phase") == "Healthy")
+        await asyncio.sleep(60.0)
+        stage.cluster.apply(burning.rollout("web:2"))
+        await _until(lambda: _runs(stage))
+        (run,) = _runs(stage)
+        body = {"metadata": {"labels": {REVISION: _status(stage)["stableRevision"]}}}
+        path = ANALYSIS_RUN.path(BUSY, run["metadata"]["name"])
+        patched = stage.cluster.api.answer(Request("PATCH", path, {}, msgspec.json.encode(body), MERGE_PATCH))
+        assert patched.status == 200
+        await _until(lambda: _status(stage).get("phase") in ("Aborted", "Healthy"))
+        assert _status(stage)["phase"] == "Aborted"

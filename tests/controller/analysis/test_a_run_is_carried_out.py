@@ -7,33 +7,31 @@ from typing import Any
 
 import pytest
 
-from tests.controller.analysis.stage import HANGS, Outcome, Stage, analysis_run, metric, play
+from tests.controller.analysis.stage import HANGS, Outcome, Stage, analysis_run, metric
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 
-def test_a_metric_without_an_interval_is_measured_once() -> None:
+async def test_a_metric_without_an_interval_is_measured_once(stage: Stage) -> None:
     """The simplest run: one question, one verdict."""
+    stage.cluster.apply(analysis_run())
+    async with stage.controller():
+        assert await stage.until_over() == "Successful"
+        await asyncio.sleep(600)
 
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run())
-        async with stage.controller():
-            assert await stage.until_over() == "Successful"
-            await asyncio.sleep(600)
-
-        assert len(stage.metrics.asked) == 1
-        assert stage.result() | {"measurements": None} == {
-            "name": "good",
-            "phase": "Successful",
-            "count": 1,
-            "successful": 1,
-            "consecutiveSuccess": 1,
-            "measurements": None,
-        }
-        (measured,) = stage.result()["measurements"]
-        assert (measured["phase"], measured["value"], measured["samples"]) == ("Successful", "[1]", 1)
-        assert stage.status()["runSummary"] == {"count": 1, "successful": 1}
-        assert stage.events() == [("Normal", "AnalysisRunSuccessful", "all its metrics are Successful")]
-
-    play(scenario)
+    assert len(stage.metrics.asked) == 1
+    assert stage.result() | {"measurements": None} == {
+        "name": "good",
+        "phase": "Successful",
+        "count": 1,
+        "successful": 1,
+        "consecutiveSuccess": 1,
+        "measurements": None,
+    }
+    (measured,) = stage.result()["measurements"]
+    assert (measured["phase"], measured["value"], measured["samples"]) == ("Successful", "[1]", 1)
+    assert stage.status()["runSummary"] == {"count": 1, "successful": 1}
+    assert stage.events() == [("Normal", "AnalysisRunSuccessful", "all its metrics are Successful")]
 
 
 RULES: list[tuple[dict[str, Any], list[Outcome], str, list[str]]] = [
@@ -52,134 +50,105 @@ RULES: list[tuple[dict[str, Any], list[Outcome], str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("rules", "outcomes", "phase", "measurements"), RULES)
-def test_measurements_are_judged_by_argos_rules(
-    rules: dict[str, Any], outcomes: list[Outcome], phase: str, measurements: list[str]
+async def test_measurements_are_judged_by_argos_rules(
+    rules: dict[str, Any], outcomes: list[Outcome], phase: str, measurements: list[str], stage: Stage
 ) -> None:
     """What the pure rules promise must hold for real runs: nothing is lost or counted twice on the way into the status."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", metric(**rules)))
-        async with stage.controller():
-            assert await stage.until_over() == phase
-        assert stage.phases() == measurements
-        assert len(stage.metrics.asked) == len(measurements)
-
-    play(scenario, {"good": outcomes})
+    stage.metrics.says({"good": outcomes})
+    stage.cluster.apply(analysis_run("run", metric(**rules)))
+    async with stage.controller():
+        assert await stage.until_over() == phase
+    assert stage.phases() == measurements
+    assert len(stage.metrics.asked) == len(measurements)
 
 
-def test_measurements_keep_their_interval_and_their_delay() -> None:
+async def test_measurements_keep_their_interval_and_their_delay(stage: Stage) -> None:
     """An interval is from the end of one measurement to the next; a delay is from the start of the run."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", metric(count=4, interval="2m", initialDelay="10m")))
-        async with stage.controller():
-            began_s = stage.now_s()
-            assert await stage.until_over() == "Successful"
-        after_s = [round(at_s - began_s) for at_s in stage.metrics.times_s("good")]
-        assert after_s == [600, 720, 840, 960]
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", metric(count=4, interval="2m", initialDelay="10m")))
+    async with stage.controller():
+        began_s = stage.now_s()
+        assert await stage.until_over() == "Successful"
+    after_s = [round(at_s - began_s) for at_s in stage.metrics.times_s("good")]
+    assert after_s == [600, 720, 840, 960]
 
 
-def test_a_run_without_an_end_goes_on_until_it_is_told_to_end() -> None:
+async def test_a_run_without_an_end_goes_on_until_it_is_told_to_end(stage: Stage) -> None:
     """A background analysis lasts as long as the update; its end is no failure."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", metric(interval="1m")))
-        async with stage.controller():
-            await asyncio.sleep(3_600)
-            assert stage.status()["phase"] == "Running"
-            assert stage.result()["count"] == 60
-            assert len(stage.phases()) == 10, "the latest ten are kept"
-            assert stage.edit({"spec": {"terminate": True}}) == 200
-            assert await stage.until_over(within_s=1) == "Successful"
-            asked = len(stage.metrics.asked)
-            await asyncio.sleep(600)
-        assert stage.status()["message"] == "Run Terminated"
-        assert len(stage.metrics.asked) == asked
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", metric(interval="1m")))
+    async with stage.controller():
+        await asyncio.sleep(3_600)
+        assert stage.status()["phase"] == "Running"
+        assert stage.result()["count"] == 60
+        assert len(stage.phases()) == 10, "the latest ten are kept"
+        assert stage.edit({"spec": {"terminate": True}}) == 200
+        assert await stage.until_over(within_s=1) == "Successful"
+        asked = len(stage.metrics.asked)
+        await asyncio.sleep(600)
+    assert stage.status()["message"] == "Run Terminated"
+    assert len(stage.metrics.asked) == asked
 
 
-def test_a_run_ends_at_once_when_it_is_told_to_while_its_server_hangs() -> None:
+async def test_a_run_ends_at_once_when_it_is_told_to_while_its_server_hangs(stage: Stage) -> None:
     """An abort by hand must not wait for a dead Prometheus. What it did not measure is no success."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run())
-        async with stage.controller():
-            await asyncio.sleep(5)
-            assert stage.metrics.open == 1
-            stage.edit({"spec": {"terminate": True}})
-            assert await stage.until_over(within_s=1) == "Inconclusive"
-            assert stage.metrics.open == 0
-            assert "no measurement with evidence" in stage.status()["message"]
-
-    play(scenario, {"good": [HANGS]})
+    stage.metrics.says({"good": [HANGS]})
+    stage.cluster.apply(analysis_run())
+    async with stage.controller():
+        await asyncio.sleep(5)
+        assert stage.metrics.open == 1
+        stage.edit({"spec": {"terminate": True}})
+        assert await stage.until_over(within_s=1) == "Inconclusive"
+        assert stage.metrics.open == 0
+        assert "no measurement with evidence" in stage.status()["message"]
 
 
-def test_the_worst_metric_decides_and_a_dry_run_does_not() -> None:
+async def test_the_worst_metric_decides_and_a_dry_run_does_not(stage: Stage) -> None:
     """A dry run is measured for people."""
-
-    async def scenario(stage: Stage) -> None:
-        metrics = [metric("good"), metric("bad"), metric("tried")]
-        stage.cluster.apply(analysis_run("run", *metrics, dryRun=[{"metricName": "tried"}]))
-        stage.cluster.apply(analysis_run("tried", metric("tried"), dryRun=[{"metricName": "tried"}]))
-        async with stage.controller():
-            assert await stage.until_over() == "Failed"
-            assert await stage.until_over("tried") == "Successful"
-        assert stage.status()["message"].startswith('Metric "bad" assessed Failed')
-        assert stage.status()["runSummary"] == {"count": 2, "successful": 1, "failed": 1}
-        assert stage.status()["dryRunSummary"] == {"count": 1, "failed": 1}
-        ((kind, reason, note),) = stage.events()
-        assert (kind, reason) == ("Warning", "AnalysisRunFailed")
-        assert note == stage.status()["message"]
-
-    play(scenario, {"bad": [0.1], "tried": [0.2]})
+    stage.metrics.says({"bad": [0.1], "tried": [0.2]})
+    metrics = [metric("good"), metric("bad"), metric("tried")]
+    stage.cluster.apply(analysis_run("run", *metrics, dryRun=[{"metricName": "tried"}]))
+    stage.cluster.apply(analysis_run("tried", metric("tried"), dryRun=[{"metricName": "tried"}]))
+    async with stage.controller():
+        assert await stage.until_over() == "Failed"
+        assert await stage.until_over("tried") == "Successful"
+    assert stage.status()["message"].startswith('Metric "bad" assessed Failed')
+    assert stage.status()["runSummary"] == {"count": 2, "successful": 1, "failed": 1}
+    assert stage.status()["dryRunSummary"] == {"count": 1, "failed": 1}
+    ((kind, reason, note),) = stage.events()
+    assert (kind, reason) == ("Warning", "AnalysisRunFailed")
+    assert note == stage.status()["message"]
 
 
-def test_a_run_whose_spec_is_wrong_ends_with_all_its_problems() -> None:
+async def test_a_run_whose_spec_is_wrong_ends_with_all_its_problems(stage: Stage) -> None:
     """Nobody watches a run that cannot begin: it must say at once what to write."""
-
-    async def scenario(stage: Stage) -> None:
-        wrong = metric("one", interval="5m", count=1, query="up{{args.nobody}}")
-        stage.cluster.apply(analysis_run("run", wrong, metric("two", failureLimit=-5)))
-        async with stage.controller():
-            assert await stage.until_over(within_s=5) == "Error"
-            message = stage.status()["message"]
-            assert "{{args.nobody}}" in message
-            assert "spec.metrics[1].failureLimit" in message
-            await asyncio.sleep(60)
-            assert [each[:2] for each in stage.events()] == [("Warning", "AnalysisRunError")]
-        assert not stage.metrics.asked
-
-    play(scenario)
+    wrong = metric("one", interval="5m", count=1, query="up{{args.nobody}}")
+    stage.cluster.apply(analysis_run("run", wrong, metric("two", failureLimit=-5)))
+    async with stage.controller():
+        assert await stage.until_over(within_s=5) == "Error"
+        message = stage.status()["message"]
+        assert "{{args.nobody}}" in message
+        assert "spec.metrics[1].failureLimit" in message
+        await asyncio.sleep(60)
+        assert [each[:2] for each in stage.events()] == [("Warning", "AnalysisRunError")]
+    assert not stage.metrics.asked
 
 
-def test_a_source_that_is_off_says_how_to_turn_it_on() -> None:
+async def test_a_source_that_is_off_says_how_to_turn_it_on(stage: Stage) -> None:
     """Jobs run code; whoever installs the controller decides about them."""
-
-    async def scenario(stage: Stage) -> None:
-        job = {"name": "smoke", "consecutiveErrorLimit": 0, "provider": {"job": {"spec": {"template": {}}}}}
-        stage.cluster.apply(analysis_run("run", job))
-        async with stage.controller():
-            assert await stage.until_over() == "Error"
-        assert "--job-metrics" in stage.status()["message"]
-
-    play(scenario)
+    job = {"name": "smoke", "consecutiveErrorLimit": 0, "provider": {"job": {"spec": {"template": {}}}}}
+    stage.cluster.apply(analysis_run("run", job))
+    async with stage.controller():
+        assert await stage.until_over() == "Error"
+    assert "--job-metrics" in stage.status()["message"]
 
 
-def test_an_idle_run_costs_nothing() -> None:
+async def test_an_idle_run_costs_nothing(stage: Stage) -> None:
     """Thousands of runs that are over lie in a cluster: nothing is asked for them, and nothing written."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run())
-        async with stage.controller():
-            await stage.until_over()
-            await asyncio.sleep(1)
-        before = stage.run()
-        async with stage.controller():
-            await asyncio.sleep(3_600)
-        assert stage.run() == before
-        assert len(stage.metrics.asked) == 1
-
-    play(scenario)
+    stage.cluster.apply(analysis_run())
+    async with stage.controller():
+        await stage.until_over()
+        await asyncio.sleep(1)
+    before = stage.run()
+    async with stage.controller():
+        await asyncio.sleep(3_600)
+    assert stage.run() == before
+    assert len(stage.metrics.asked) == 1

@@ -5,47 +5,30 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-import msgspec
 import pytest
 import structlog
 
 from rollouts.objects import ANALYSIS_RUN, EVENT, SECRET, Manifest
-from rollouts.ports import ApiServer, Request, Response, WatchStream
-from tests.controller.analysis.stage import NAMESPACE, Stage, analysis_run, play
+from tests import build
+from tests.controller.analysis.stage import NAMESPACE, Stage, analysis_run
+from tests.controller.door import Door, refusal
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 TOKEN = "pl4nted-t0ken"
 FORMS = (TOKEN, base64.b64encode(TOKEN.encode()).decode(), "".join(f"%{ord(each):02x}" for each in TOKEN))
 
 
-class Refusing:
-    """The API server, which keeps what is asked about Secrets, and refuses some of it."""
-
-    def __init__(self, api: ApiServer, *, status: int = 0) -> None:
-        self._api = api
-        self._status = status
-        self.asked: list[str] = []
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """One request."""
-        if "/secrets" in request.path:
-            self.asked.append(request.path)
-            if self._status:
-                body = {"kind": "Status", "code": self._status, "reason": "Forbidden", "message": f"no {TOKEN}"}
-                return Response(self._status, msgspec.json.encode(body))
-        return await self._api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """As it is."""
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """The cluster is the test's."""
+def door(stage: Stage, *, status: int = 0) -> Door:
+    """The API server, which refuses what is asked about Secrets if there is a status."""
+    refused = refusal(status, "Forbidden", f"no {TOKEN}") if status else None
+    return Door(stage.cluster.api, lambda request: refused if "/secrets" in request.path else None)
 
 
 def secret(name: str = "prom", **data: str) -> Manifest:
     """A Secret."""
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "data": encoded}
+    return build.secret(name, NAMESPACE, data=encoded)
 
 
 def argument() -> Manifest:
@@ -59,25 +42,20 @@ def asks_with(name: str, value: str, **more: Any) -> Manifest:
     return {"name": name, "successCondition": "result[0] >= 0.95", "provider": {"prometheus": prometheus}, **more}
 
 
-def test_the_value_is_sent_and_shown_to_nobody() -> None:
+async def test_the_value_is_sent_and_shown_to_nobody(stage: Stage) -> None:
     """Not in the run, its status, its Events and the log; two metrics that are measured together make one request."""
-
-    async def scenario(stage: Stage) -> None:
-        api = Refusing(stage.cluster.api)
-        stage.cluster.apply(secret(token=f"{TOKEN}\n"))
-        metrics = (asks_with("a", "Bearer {{args.token}}"), asks_with("b", "Bearer {{ args.token }}"))
-        stage.cluster.apply(analysis_run("run", *metrics, args=[argument()]))
+    api = door(stage)
+    stage.cluster.apply(secret(token=f"{TOKEN}\n"))
+    metrics = (asks_with("a", "Bearer {{args.token}}"), asks_with("b", "Bearer {{ args.token }}"))
+    stage.cluster.apply(analysis_run("run", *metrics, args=[argument()]))
+    with structlog.testing.capture_logs() as logged:
         async with stage.controller(api=api):
             assert await stage.until_over() == "Successful"
-        sent = [dict(each.headers)["Authorization"].reveal() for each in stage.metrics.requests]
-        assert sent == [f"Bearer {TOKEN}"] * 2
-        assert api.asked == [SECRET.path(NAMESPACE, "prom")]
-        seen = f"{stage.run()}{stage.cluster.list(EVENT, NAMESPACE)}{stage.telemetry[0].exposition()!r}"
-        assert not any(each in seen for each in FORMS)
-
-    with structlog.testing.capture_logs() as logged:
-        play(scenario)
-    assert not any(each in str(logged) for each in FORMS)
+    sent = [dict(each.headers)["Authorization"].reveal() for each in stage.metrics.requests]
+    assert sent == [f"Bearer {TOKEN}"] * 2
+    assert [each.path for each in api.asked if "/secrets" in each.path] == [SECRET.path(NAMESPACE, "prom")]
+    seen = f"{stage.run()}{stage.cluster.list(EVENT, NAMESPACE)}{stage.telemetry[0].exposition()!r}{logged}"
+    assert not any(each in seen for each in FORMS)
 
 
 @pytest.mark.parametrize(
@@ -94,38 +72,30 @@ def test_the_value_is_sent_and_shown_to_nobody() -> None:
         ([secret(token=TOKEN)], 500, "the API server does not answer as it must"),
     ],
 )
-def test_what_is_missing_is_told(made: list[Manifest], status: int, words: str) -> None:
+async def test_what_is_missing_is_told(made: list[Manifest], status: int, words: str, stage: Stage) -> None:
     """It is an Error, with its remedy, and nothing is asked; the words of the API server are not repeated."""
-
-    async def scenario(stage: Stage) -> None:
-        for each in made:
-            stage.cluster.apply(each)
-        metric = asks_with("a", "{{args.token}}", consecutiveErrorLimit=0)
-        stage.cluster.apply(analysis_run("run", metric, args=[argument()]))
-        async with stage.controller(api=Refusing(stage.cluster.api, status=status)):
-            assert await stage.until_over() == "Error"
-        assert words in stage.result("a")["message"]
-        assert TOKEN not in str(stage.run())
-        assert stage.metrics.requests == []
-
-    play(scenario)
+    for each in made:
+        stage.cluster.apply(each)
+    metric = asks_with("a", "{{args.token}}", consecutiveErrorLimit=0)
+    stage.cluster.apply(analysis_run("run", metric, args=[argument()]))
+    async with stage.controller(api=door(stage, status=status)):
+        assert await stage.until_over() == "Error"
+    assert words in stage.result("a")["message"]
+    assert TOKEN not in str(stage.run())
+    assert stage.metrics.requests == []
 
 
-def test_a_new_value_is_used_with_the_next_measurement() -> None:
+async def test_a_new_value_is_used_with_the_next_measurement(stage: Stage) -> None:
     """Secrets are rotated while runs go on."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(secret(token="old"))
-        metric = asks_with("a", "{{args.token}}", interval="10s", count=3)
-        stage.cluster.apply(analysis_run("run", metric, args=[argument()]))
-        async with stage.controller():
-            await stage.cluster.until(
-                lambda seen: bool(((seen or {}).get("status") or {}).get("metricResults")),
-                kind=ANALYSIS_RUN, namespace=NAMESPACE, name="run", deadline_s=60,
-            )  # fmt: skip
-            stage.cluster.apply(secret(token="new"))
-            assert await stage.until_over() == "Successful"
-        sent = [dict(each.headers)["Authorization"].reveal() for each in stage.metrics.requests]
-        assert sent[1:] == ["new", "new"]
-
-    play(scenario)
+    stage.cluster.apply(secret(token="old"))
+    metric = asks_with("a", "{{args.token}}", interval="10s", count=3)
+    stage.cluster.apply(analysis_run("run", metric, args=[argument()]))
+    async with stage.controller():
+        await stage.cluster.until(
+            lambda seen: bool(((seen or {}).get("status") or {}).get("metricResults")),
+            kind=ANALYSIS_RUN, namespace=NAMESPACE, name="run", deadline_s=60,
+        )  # fmt: skip
+        stage.cluster.apply(secret(token="new"))
+        assert await stage.until_over() == "Successful"
+    sent = [dict(each.headers)["Authorization"].reveal() for each in stage.metrics.requests]
+    assert sent[1:] == ["new", "new"]

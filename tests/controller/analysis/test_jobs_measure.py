@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -12,10 +13,14 @@ from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiUnavailable
 from rollouts.manifests.analysis_job import MeasuringJob
 from rollouts.objects import JOB, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
+from rollouts.ports import MERGE_PATCH, Request, Response
 from rollouts.settings import MetricSettings
 from rollouts.sim.actors.processes import RUN_SECONDS
-from tests.controller.analysis.stage import CONTROLLER, NAMESPACE, Stage, analysis_run, play
+from tests import build
+from tests.controller.analysis.stage import CONTROLLER, NAMESPACE, Stage, analysis_run
+from tests.controller.door import Door, refusal
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 ON = replace(CONTROLLER, metrics=MetricSettings(jobs=True, job_service_account="jobs"))
 POD = {"containers": [{"name": "test", "image": "test:1"}]}
@@ -65,29 +70,31 @@ class JobStage:
         raise AssertionError(f"{len(self.jobs)} Jobs")
 
 
-class Refusing:
-    """The API server, which refuses what is asked about Jobs with some verbs."""
+def door(stage: Stage, after: Callable[[Request], Awaitable[None]] | None = None, **status: int) -> Door:
+    """The API server, which refuses what is asked about Jobs with some verbs; `after` is what else happens to an answer."""
 
-    def __init__(self, api: ApiServer, **status: int) -> None:
-        self._api = api
-        self._status = status
-        self.asked: list[str] = []
+    def refuse(request: Request) -> Response | None:
+        code = status.get(request.method, 0) if "/jobs" in request.path else 0
+        return refusal(code, "Forbidden", "jobs.batch is forbidden") if code else None
 
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """One request."""
-        if "/jobs" in request.path:
-            self.asked.append(request.method)
-            if status := self._status.get(request.method, 0):
-                body = {"kind": "Status", "code": status, "reason": "Forbidden", "message": "jobs.batch is forbidden"}
-                return Response(status, msgspec.json.encode(body))
-        return await self._api.request(request, deadline_s=deadline_s)
+    return Door(stage.cluster.api, refuse, after=after)
 
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """As it is."""
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
 
-    async def aclose(self) -> None:
-        """The cluster is the test's."""
+def makes_job(request: Request) -> bool:
+    """Whether that is a request for a new Job."""
+    return request.method == "POST" and "/jobs" in request.path
+
+
+def planted(stage: Stage, name: str) -> Manifest:
+    """A Job that somebody else makes."""
+    template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **POD}}
+    return stage.cluster.apply(build.manifest(JOB, name, NAMESPACE, spec={"template": template}))
+
+
+@pytest.fixture
+def jobs(stage: Stage) -> JobStage:
+    """The Jobs of the cluster."""
+    return JobStage(stage)
 
 
 @pytest.mark.parametrize(
@@ -98,205 +105,147 @@ class Refusing:
         ("SuccessCriteriaMet", {"succeeded": 1}, "Successful"),
     ],
 )
-def test_the_end_of_the_job_is_the_verdict(kind: str, status: dict[str, Any], phase: str) -> None:
+async def test_the_end_of_the_job_is_the_verdict(
+    kind: str, status: dict[str, Any], phase: str, stage: Stage, jobs: JobStage
+) -> None:
     """It belongs to the run, and runs under the account of Jobs."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        stage.cluster.apply(analysis_run("run", asks_a_job()))
-        async with stage.controller(settings=ON):
-            (job,) = await jobs.until(1)
-            await asyncio.sleep(30)
-            assert stage.phases("smoke") == ["Running"]
-            assert len(jobs.jobs) == 1
-            jobs.end(job, kind, **status)
-            assert await stage.until_over(within_s=10) == phase
-        run = stage.run() or {}
-        assert job["metadata"]["ownerReferences"][0]["uid"] == run["metadata"]["uid"]
-        assert job["spec"]["template"]["spec"]["serviceAccountName"] == "jobs"
-        (measured,) = stage.result("smoke")["measurements"]
-        assert measured["metadata"] == {
-            "job-name": job["metadata"]["name"],
-            "job-namespace": NAMESPACE,
-            "job-uid": job["metadata"]["uid"],
-        }
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", asks_a_job()))
+    async with stage.controller(settings=ON):
+        (job,) = await jobs.until(1)
+        await asyncio.sleep(30)
+        assert stage.phases("smoke") == ["Running"]
+        assert len(jobs.jobs) == 1
+        jobs.end(job, kind, **status)
+        assert await stage.until_over(within_s=10) == phase
+    run = stage.run() or {}
+    assert job["metadata"]["ownerReferences"][0]["uid"] == run["metadata"]["uid"]
+    assert job["spec"]["template"]["spec"]["serviceAccountName"] == "jobs"
+    (measured,) = stage.result("smoke")["measurements"]
+    assert measured["metadata"] == {
+        "job-name": job["metadata"]["name"],
+        "job-namespace": NAMESPACE,
+        "job-uid": job["metadata"]["uid"],
+    }
 
 
-def test_a_long_job_is_asked_seldom() -> None:
+async def test_a_long_job_is_asked_seldom(stage: Stage, jobs: JobStage) -> None:
     """After an hour it is looked at once a minute, and its end is seen within one."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs, api = JobStage(stage), Refusing(stage.cluster.api)
-        stage.cluster.apply(analysis_run("run", asks_a_job()))
-        async with stage.controller(settings=ON, api=api):
-            (job,) = await jobs.until(1)
-            await asyncio.sleep(3_600)
-            assert api.asked.count("GET") < 150
-            jobs.end(job, "Complete", succeeded=1)
-            assert await stage.until_over(within_s=70) == "Successful"
-
-    play(scenario)
+    api = door(stage)
+    stage.cluster.apply(analysis_run("run", asks_a_job()))
+    async with stage.controller(settings=ON, api=api):
+        (job,) = await jobs.until(1)
+        await asyncio.sleep(3_600)
+        assert api.count("/jobs", "GET") < 150
+        jobs.end(job, "Complete", succeeded=1)
+        assert await stage.until_over(within_s=70) == "Successful"
 
 
-def test_without_the_flag_no_job_is_made() -> None:
+async def test_without_the_flag_no_job_is_made(stage: Stage) -> None:
     """The measurement says how to turn it on."""
-
-    async def scenario(stage: Stage) -> None:
-        api = Refusing(stage.cluster.api)
-        stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
-        async with stage.controller(api=api):
-            assert await stage.until_over() == "Error"
-        assert "--job-metrics" in stage.result("smoke")["message"]
-        assert api.asked == []
-
-    play(scenario)
+    api = door(stage)
+    stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+    async with stage.controller(api=api):
+        assert await stage.until_over() == "Error"
+    assert "--job-metrics" in stage.result("smoke")["message"]
+    assert api.count("/jobs") == 0
 
 
-def test_a_run_that_is_ended_deletes_its_job() -> None:
+async def test_a_run_that_is_ended_deletes_its_job(stage: Stage, jobs: JobStage) -> None:
     """With its pods; the measurement says so, and is no verdict."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        stage.cluster.apply(analysis_run("run", asks_a_job()))
-        async with stage.controller(settings=ON):
-            await jobs.until(1)
-            await asyncio.sleep(5)
-            stage.edit({"spec": {"terminate": True}})
-            await stage.until_over(within_s=30)
-            assert jobs.jobs == []
-        (measured,) = stage.result("smoke")["measurements"]
-        assert (measured["phase"], measured["message"]) == ("Pending", "the Job was stopped before its end")
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", asks_a_job()))
+    async with stage.controller(settings=ON):
+        await jobs.until(1)
+        await asyncio.sleep(5)
+        stage.edit({"spec": {"terminate": True}})
+        await stage.until_over(within_s=30)
+        assert jobs.jobs == []
+    (measured,) = stage.result("smoke")["measurements"]
+    assert (measured["phase"], measured["message"]) == ("Pending", "the Job was stopped before its end")
 
 
-def test_a_job_that_has_ended_when_it_is_stopped_tells_the_truth() -> None:
+async def test_a_job_that_has_ended_when_it_is_stopped_tells_the_truth(stage: Stage, jobs: JobStage) -> None:
     """The verdict is there: nobody throws it away."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        stage.cluster.apply(analysis_run("run", asks_a_job()))
-        async with stage.controller(settings=ON):
-            (job,) = await jobs.until(1)
-            await asyncio.sleep(5)
-            jobs.end(job, "Failed", failed=1)
-            stage.edit({"spec": {"terminate": True}})
-            assert await stage.until_over(within_s=30) == "Failed"
-            assert len(jobs.jobs) == 1
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", asks_a_job()))
+    async with stage.controller(settings=ON):
+        (job,) = await jobs.until(1)
+        await asyncio.sleep(5)
+        jobs.end(job, "Failed", failed=1)
+        stage.edit({"spec": {"terminate": True}})
+        assert await stage.until_over(within_s=30) == "Failed"
+        assert len(jobs.jobs) == 1
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_job_that_somebody_deletes_is_an_error(replaced: bool) -> None:
+async def test_a_job_that_somebody_deletes_is_an_error(replaced: bool, stage: Stage, jobs: JobStage) -> None:
     """Nobody knows how it would have ended; one of the same name is not it."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
-        async with stage.controller(settings=ON):
-            (job,) = await jobs.until(1)
-            await asyncio.sleep(5)
-            jobs.delete(job)
-            if replaced:
-                metadata = {"name": job["metadata"]["name"], "namespace": NAMESPACE}
-                template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **POD}}
-                head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
-                jobs.end(stage.cluster.apply({**head, "spec": {"template": template}}), "Complete", succeeded=1)
-            assert await stage.until_over(within_s=60) == "Error"
-        words = "another Job has the name" if replaced else "was deleted before its end was seen"
-        assert words in stage.result("smoke")["message"]
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+    async with stage.controller(settings=ON):
+        (job,) = await jobs.until(1)
+        await asyncio.sleep(5)
+        jobs.delete(job)
+        if replaced:
+            jobs.end(planted(stage, job["metadata"]["name"]), "Complete", succeeded=1)
+        assert await stage.until_over(within_s=60) == "Error"
+    words = "another Job has the name" if replaced else "was deleted before its end was seen"
+    assert words in stage.result("smoke")["message"]
 
 
-def test_a_job_of_another_owner_with_its_name_is_not_taken() -> None:
+async def test_a_job_of_another_owner_with_its_name_is_not_taken(stage: Stage, jobs: JobStage) -> None:
     """Whoever plants a Job that has ended well gets no verdict for it."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        run = stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
-        of = MeasuringJob(
-            namespace=NAMESPACE,
-            run="run",
-            uid=run["metadata"]["uid"],
-            metric="smoke",
-            number=1,
-            service_account="jobs",
-        )
-        template = {"metadata": ENDLESS, "spec": {"restartPolicy": "Never", **POD}}
-        head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": of.name, "namespace": NAMESPACE}}
-        jobs.end(stage.cluster.apply({**head, "spec": {"template": template}}), "Complete", succeeded=1)
-        async with stage.controller(settings=ON):
-            assert await stage.until_over(within_s=60) == "Error"
-        assert "belongs to another owner" in stage.result("smoke")["message"]
-
-    play(scenario)
+    run = stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+    of = MeasuringJob(
+        namespace=NAMESPACE,
+        run="run",
+        uid=run["metadata"]["uid"],
+        metric="smoke",
+        number=1,
+        service_account="jobs",
+    )
+    jobs.end(planted(stage, of.name), "Complete", succeeded=1)
+    async with stage.controller(settings=ON):
+        assert await stage.until_over(within_s=60) == "Error"
+    assert "belongs to another owner" in stage.result("smoke")["message"]
 
 
-def test_a_controller_that_dies_after_making_a_job_finds_it_again() -> None:
+async def test_a_controller_that_dies_after_making_a_job_finds_it_again(stage: Stage, jobs: JobStage) -> None:
     """Before it was recorded which Job it is: the next controller takes the measurement under its number, and that is the Job."""
 
-    class Deaf(Refusing):
-        """Makes the Job, and the answer gets lost with the process."""
+    made = asyncio.Event()
 
-        def __init__(self, api: ApiServer) -> None:
-            super().__init__(api)
-            self.made = asyncio.Event()
+    async def dies(request: Request) -> None:
+        if makes_job(request):
+            made.set()
+            await asyncio.Event().wait()
 
-        async def request(self, request: Request, *, deadline_s: float) -> Response:
-            """Never answers about a Job."""
-            answer = await super().request(request, deadline_s=deadline_s)
-            if request.method == "POST" and "/jobs" in request.path:
-                self.made.set()
-                await asyncio.Event().wait()
-            return answer
-
-    async def scenario(stage: Stage) -> None:
-        jobs, api = JobStage(stage), Deaf(stage.cluster.api)
-        stage.cluster.apply(analysis_run("run", asks_a_job()))
-        dying = asyncio.create_task(stage.control(asyncio.Event(), api=api, settings=ON))
-        await api.made.wait()
-        dying.cancel()
-        await asyncio.gather(dying, return_exceptions=True)
-        async with stage.controller(settings=ON):
-            await asyncio.sleep(20)
-            (job,) = jobs.jobs
-            jobs.end(job, "Complete", succeeded=1)
-            assert await stage.until_over(within_s=60) == "Successful"
-        assert len(jobs.jobs) == 1
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", asks_a_job()))
+    dying = asyncio.create_task(stage.control(asyncio.Event(), api=door(stage, dies), settings=ON))
+    await made.wait()
+    dying.cancel()
+    await asyncio.gather(dying, return_exceptions=True)
+    async with stage.controller(settings=ON):
+        await asyncio.sleep(20)
+        (job,) = jobs.jobs
+        jobs.end(job, "Complete", succeeded=1)
+        assert await stage.until_over(within_s=60) == "Successful"
+    assert len(jobs.jobs) == 1
 
 
-def test_an_answer_that_gets_lost_makes_no_second_job() -> None:
+async def test_an_answer_that_gets_lost_makes_no_second_job(stage: Stage, jobs: JobStage) -> None:
     """The Job was made, and nobody knows: the next try finds it by its name."""
 
-    class Losing(Refusing):
-        """Loses the first answer about a new Job."""
+    lost: list[Request] = []
 
-        lost = False
+    async def loses(request: Request) -> None:
+        if makes_job(request) and not lost:
+            lost.append(request)
+            raise ApiUnavailable("the connection broke")
 
-        async def request(self, request: Request, *, deadline_s: float) -> Response:
-            """One request."""
-            answer = await super().request(request, deadline_s=deadline_s)
-            if request.method == "POST" and "/jobs" in request.path and not self.lost:
-                self.lost = True
-                raise ApiUnavailable("the connection broke")
-            return answer
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
-        async with stage.controller(settings=ON, api=Losing(stage.cluster.api)):
-            await asyncio.sleep(10)
-            (job,) = jobs.jobs
-            jobs.end(job, "Complete", succeeded=1)
-            assert await stage.until_over(within_s=30) == "Successful"
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
+    async with stage.controller(settings=ON, api=door(stage, loses)):
+        await asyncio.sleep(10)
+        (job,) = jobs.jobs
+        jobs.end(job, "Complete", succeeded=1)
+        assert await stage.until_over(within_s=30) == "Successful"
 
 
 @pytest.mark.parametrize(
@@ -309,52 +258,40 @@ def test_an_answer_that_gets_lost_makes_no_second_job() -> None:
         (asks_a_job(), {"POST": 500}, "the API server does not answer as it must"),
     ],
 )
-def test_a_job_that_cannot_be_made_is_an_error(metric: Manifest, status: dict[str, int], words: str) -> None:
+async def test_a_job_that_cannot_be_made_is_an_error(
+    metric: Manifest, status: dict[str, int], words: str, stage: Stage, jobs: JobStage
+) -> None:
     """And says why."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", {**metric, "consecutiveErrorLimit": 0}))
-        async with stage.controller(settings=ON, api=Refusing(stage.cluster.api, **status)):
-            assert await stage.until_over() == "Error"
-        assert words in stage.result("smoke")["message"]
-        assert JobStage(stage).jobs == []
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", {**metric, "consecutiveErrorLimit": 0}))
+    async with stage.controller(settings=ON, api=door(stage, **status)):
+        assert await stage.until_over() == "Error"
+    assert words in stage.result("smoke")["message"]
+    assert jobs.jobs == []
 
 
-def test_a_job_that_may_not_be_deleted_is_told_of() -> None:
+async def test_a_job_that_may_not_be_deleted_is_told_of(stage: Stage, jobs: JobStage) -> None:
     """The run ends all the same."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        stage.cluster.apply(analysis_run("run", asks_a_job()))
-        async with stage.controller(settings=ON, api=Refusing(stage.cluster.api, DELETE=403)):
-            await jobs.until(1)
-            await asyncio.sleep(5)
-            stage.edit({"spec": {"terminate": True}})
-            await stage.until_over(within_s=30)
-        assert "may not delete the Job" in stage.result("smoke")["measurements"][0]["message"]
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", asks_a_job()))
+    async with stage.controller(settings=ON, api=door(stage, DELETE=403)):
+        await jobs.until(1)
+        await asyncio.sleep(5)
+        stage.edit({"spec": {"terminate": True}})
+        await stage.until_over(within_s=30)
+    assert "may not delete the Job" in stage.result("smoke")["measurements"][0]["message"]
 
 
-def test_no_more_jobs_stay_than_measurements_are_kept() -> None:
+async def test_no_more_jobs_stay_than_measurements_are_kept(stage: Stage, jobs: JobStage) -> None:
     """A run of a thousand measurements does not fill its namespace."""
-
-    async def scenario(stage: Stage) -> None:
-        jobs = JobStage(stage)
-        metric = asks_a_job(interval="10s", count=8)
-        retention = [{"metricName": "smoke", "limit": 3}]
-        stage.cluster.apply(analysis_run("run", metric, measurementRetention=retention))
-        async with stage.controller(settings=ON):
-            for _ in range(400):
-                for each in jobs.jobs:
-                    if not (each.get("status") or {}).get("conditions"):
-                        jobs.end(each, "Complete", succeeded=1)
-                assert len(jobs.jobs) <= 4
-                await asyncio.sleep(0.5)
-            assert stage.status()["phase"] == "Successful"
-            assert stage.result("smoke")["successful"] == 8
-        assert len(jobs.jobs) == 3
-
-    play(scenario)
+    metric = asks_a_job(interval="10s", count=8)
+    retention = [{"metricName": "smoke", "limit": 3}]
+    stage.cluster.apply(analysis_run("run", metric, measurementRetention=retention))
+    async with stage.controller(settings=ON):
+        for _ in range(400):
+            for each in jobs.jobs:
+                if not (each.get("status") or {}).get("conditions"):
+                    jobs.end(each, "Complete", succeeded=1)
+            assert len(jobs.jobs) <= 4
+            await asyncio.sleep(0.5)
+        assert stage.status()["phase"] == "Successful"
+        assert stage.result("smoke")["successful"] == 8
+    assert len(jobs.jobs) == 3

@@ -13,30 +13,17 @@ from rollouts.core.model.frozen import replace
 from rollouts.objects import LEASE, ROLLOUT, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.settings import MetricSettings
-from tests.controller.analysis.stage import BUSY, CONTROLLER, HANGS, NAMESPACE, Stage, analysis_run, metric, play
+from tests import build
+from tests.controller.analysis.stage import BUSY, CONTROLLER, HANGS, NAMESPACE, Stage, analysis_run, metric, staged
 from tests.controller.test_the_process_outlives_what_objects_hold import Spoiling
 
-
-def rollout() -> Manifest:
-    """A canary without routes, whose pods are there at once."""
-    labels = {"app": "web"}
-    return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
-        "metadata": {"name": "web", "namespace": BUSY},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": labels},
-            "strategy": {"canary": {"steps": [{"setWeight": 50}]}},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "web:1"}]}},
-        },
-    }
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 
 async def healthy_after_s(stage: Stage) -> float:
     """Virtual seconds from a Rollout's creation until it is Healthy."""
     began_s = stage.now_s()
-    stage.cluster.apply(rollout())
+    stage.cluster.apply(build.rollout({"canary": {"steps": [{"setWeight": 50}]}}, "web", BUSY))
 
     def healthy(found: Manifest | None) -> bool:
         return ((found or {}).get("status") or {}).get("phase") == "Healthy"
@@ -45,77 +32,63 @@ async def healthy_after_s(stage: Stage) -> float:
     return stage.now_s() - began_s
 
 
-def test_hanging_queries_delay_neither_rollouts_nor_other_runs() -> None:
+async def test_hanging_queries_delay_neither_rollouts_nor_other_runs() -> None:
     """A server that is dead takes the turns of those who ask it, and not all turns: one namespace never holds them all."""
     took_s: list[float] = []
-
-    async def scenario(stage: Stage) -> None:
-        hanging = 100 if took_s else 0
-        for number in range(hanging):
-            stage.cluster.apply(analysis_run(f"hangs-{number}", metric("stuck"), namespace=BUSY))
-        async with stage.controller():
-            await asyncio.sleep(1)
-            assert stage.metrics.open == (43 if hanging else 0), "of 64 turns, one namespace may have two thirds"
-            stage.cluster.apply(analysis_run())
-            assert await stage.until_over(within_s=0.5) == "Successful"
-            took_s.append(await healthy_after_s(stage))
-        assert stage.metrics.open == 0, "a controller that stops waits for no answer"
-        assert stage.metrics.most_open <= MetricSettings().at_once
-
-    play(scenario, {"stuck": [HANGS]})
-    play(scenario, {"stuck": [HANGS]})
+    for hanging in (0, 100):
+        async with staged({"stuck": [HANGS]}) as stage:
+            for number in range(hanging):
+                stage.cluster.apply(analysis_run(f"hangs-{number}", metric("stuck"), namespace=BUSY))
+            async with stage.controller():
+                await asyncio.sleep(1)
+                assert stage.metrics.open == (43 if hanging else 0), "of 64 turns, one namespace may have two thirds"
+                stage.cluster.apply(analysis_run())
+                assert await stage.until_over(within_s=0.5) == "Successful"
+                took_s.append(await healthy_after_s(stage))
+            assert stage.metrics.open == 0, "a controller that stops waits for no answer"
+            assert stage.metrics.most_open <= MetricSettings().at_once
     assert took_s[1] == pytest.approx(took_s[0], abs=0.2)
 
 
-def test_all_hanging_queries_get_their_turn() -> None:
+async def test_all_hanging_queries_get_their_turn(stage: Stage) -> None:
     """Whoever waits behind others is measured as soon as one of them has given up."""
-
-    async def scenario(stage: Stage) -> None:
+    stage.metrics.says({"stuck": [HANGS]})
+    for number in range(60):
+        stage.cluster.apply(analysis_run(f"hangs-{number}", metric("stuck", consecutiveErrorLimit=0)))
+    async with stage.controller():
         for number in range(60):
-            stage.cluster.apply(analysis_run(f"hangs-{number}", metric("stuck", consecutiveErrorLimit=0)))
-        async with stage.controller():
-            for number in range(60):
-                assert await stage.until_over(f"hangs-{number}", within_s=65) == "Error"
-        assert len(stage.metrics.asked) == 60
-
-    play(scenario, {"stuck": [HANGS]})
+            assert await stage.until_over(f"hangs-{number}", within_s=65) == "Error"
+    assert len(stage.metrics.asked) == 60
 
 
-def test_a_run_that_is_deleted_is_measured_no_more() -> None:
+async def test_a_run_that_is_deleted_is_measured_no_more(stage: Stage) -> None:
     """Its query is ended, and a later run of the same name begins from nothing."""
-
-    async def scenario(stage: Stage) -> None:
+    stage.metrics.says({"stuck": [HANGS]})
+    stage.cluster.apply(analysis_run("run", metric("stuck")))
+    stage.cluster.apply(analysis_run("other", metric(count=2, interval="20s")))
+    async with stage.controller():
+        await asyncio.sleep(5)
+        assert stage.metrics.open == 1
+        stage.delete()
+        await asyncio.sleep(0.1)
+        assert stage.metrics.open == 0
+        stage.metrics.now_says("stuck", 1.0)
         stage.cluster.apply(analysis_run("run", metric("stuck")))
-        stage.cluster.apply(analysis_run("other", metric(count=2, interval="20s")))
-        async with stage.controller():
-            await asyncio.sleep(5)
-            assert stage.metrics.open == 1
-            stage.delete()
-            await asyncio.sleep(0.1)
-            assert stage.metrics.open == 0
-            stage.metrics.now_says("stuck", 1.0)
-            stage.cluster.apply(analysis_run("run", metric("stuck")))
-            assert await stage.until_over() == "Successful"
-            assert await stage.until_over("other") == "Successful"
-        assert stage.result("stuck")["count"] == 1
-
-    play(scenario, {"stuck": [HANGS]})
+        assert await stage.until_over() == "Successful"
+        assert await stage.until_over("other") == "Successful"
+    assert stage.result("stuck")["count"] == 1
 
 
-def test_a_run_that_waits_for_its_finalizers_is_measured_no_more() -> None:
+async def test_a_run_that_waits_for_its_finalizers_is_measured_no_more(stage: Stage) -> None:
     """Somebody has decided that it ends; it only cannot go yet."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", metric(interval="10s")))
-        async with stage.controller():
-            await asyncio.sleep(5)
-            stage.edit({"metadata": {"finalizers": ["example.com/mine"]}})
-            stage.delete()
-            await asyncio.sleep(60)
-            assert stage.run() is not None
-        assert len(stage.metrics.asked) == 1
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", metric(interval="10s")))
+    async with stage.controller():
+        await asyncio.sleep(5)
+        stage.edit({"metadata": {"finalizers": ["example.com/mine"]}})
+        stage.delete()
+        await asyncio.sleep(60)
+        assert stage.run() is not None
+    assert len(stage.metrics.asked) == 1
 
 
 RUNNING = {"phase": "Running", "startedAt": "2026-01-01T00:00:00Z"}
@@ -131,116 +104,95 @@ FORGED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_what_a_stranger_writes_into_a_status_promotes_nothing(forged: dict[str, Any]) -> None:
+async def test_what_a_stranger_writes_into_a_status_promotes_nothing(forged: dict[str, Any], stage: Stage) -> None:
     """Half a record is no evidence: the metric fails as it would have failed."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", metric(count=3, interval="30s", failureLimit=1)))
-        stage.cluster.apply(analysis_run("other", metric("fine", count=3, interval="30s")))
-        async with stage.controller():
-            await asyncio.sleep(10)
-            assert stage.edit({"status": None}, subresource="status") == 200
-            assert stage.edit({"status": forged}, subresource="status") == 200
-            assert await stage.until_over() == "Failed"
-            assert await stage.until_over("other") == "Successful"
-
-    play(scenario, {"good": [0.5]})
+    stage.metrics.says({"good": [0.5]})
+    stage.cluster.apply(analysis_run("run", metric(count=3, interval="30s", failureLimit=1)))
+    stage.cluster.apply(analysis_run("other", metric("fine", count=3, interval="30s")))
+    async with stage.controller():
+        await asyncio.sleep(10)
+        assert stage.edit({"status": None}, subresource="status") == 200
+        assert stage.edit({"status": forged}, subresource="status") == 200
+        assert await stage.until_over() == "Failed"
+        assert await stage.until_over("other") == "Successful"
 
 
-def test_a_spec_that_is_nested_too_deeply_ends_its_run_alone() -> None:
+async def test_a_spec_that_is_nested_too_deeply_ends_its_run_alone(stage: Stage) -> None:
     """Whatever a tenant writes into the free part of a spec, it is told, and others are measured."""
     deep: dict[str, Any] = {}
     for _ in range(150):
         deep = {"a": [deep]}
-
-    async def scenario(stage: Stage) -> None:
-        job = {"name": "deep", "consecutiveErrorLimit": 0, "provider": {"job": {"spec": deep}}}
-        stage.cluster.apply(analysis_run("run", job))
-        stage.cluster.apply(analysis_run("other"))
-        async with stage.controller():
-            assert await stage.until_over("other", within_s=5) == "Successful"
-            assert await stage.until_over(within_s=5) == "Error"
-            assert stage.status()["message"]
-
-    play(scenario)
+    job = {"name": "deep", "consecutiveErrorLimit": 0, "provider": {"job": {"spec": deep}}}
+    stage.cluster.apply(analysis_run("run", job))
+    stage.cluster.apply(analysis_run("other"))
+    async with stage.controller():
+        assert await stage.until_over("other", within_s=5) == "Successful"
+        assert await stage.until_over(within_s=5) == "Error"
+        assert stage.status()["message"]
 
 
-def test_a_run_that_cannot_be_read_is_left_alone_until_it_can() -> None:
+async def test_a_run_that_cannot_be_read_is_left_alone_until_it_can(stage: Stage) -> None:
     """It is not absent: nothing is decided about it, and its measurements end."""
-
-    async def scenario(stage: Stage) -> None:
-        door = Spoiling(stage.cluster.api)
-        stage.cluster.apply(analysis_run("run", metric(interval="10s", count=5)))
-        stage.cluster.apply(analysis_run("other", metric(interval="10s", count=5)))
-        async with stage.controller(api=door):
-            await asyncio.sleep(15)
-            door.spoilt.add(("analysisruns", "run"))
-            stage.edit({"metadata": {"labels": {"seen": "badly"}}})
-            await asyncio.sleep(120)
-            assert stage.status()["phase"] == "Running"
-            assert stage.result()["count"] == 2
-            assert stage.status("other")["phase"] == "Successful"
-            door.spoilt.clear()
-            stage.edit({"metadata": {"labels": {"seen": "well"}}})
-            assert await stage.until_over() == "Successful"
-
-    play(scenario)
-
-
-def test_a_leader_that_loses_its_lease_measures_and_writes_nothing_more() -> None:
-    """The next leader may already measure: two verdicts for one run would be one too many."""
-
-    async def scenario(stage: Stage) -> None:
-        settings = replace(CONTROLLER, leader_elect=True)
-        stage.cluster.apply(analysis_run("run", metric("stuck")))
-        running = asyncio.create_task(stage.control(asyncio.Event(), settings=settings))
-        await asyncio.sleep(20)
-        assert stage.metrics.open == 1
-        patch = msgspec.json.encode({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3_600}})
-        path = LEASE.path(NAMESPACE, settings.lease_name)
-        assert stage.cluster.api.answer(Request("PATCH", path, {}, patch, MERGE_PATCH)).status == 200
-        assert await running == EXIT_LEASE_LOST
-        assert stage.metrics.open == 0
-        before = stage.run()
+    door = Spoiling(stage.cluster.api)
+    stage.cluster.apply(analysis_run("run", metric(interval="10s", count=5)))
+    stage.cluster.apply(analysis_run("other", metric(interval="10s", count=5)))
+    async with stage.controller(api=door):
+        await asyncio.sleep(15)
+        door.spoilt.add(("analysisruns", "run"))
+        stage.edit({"metadata": {"labels": {"seen": "badly"}}})
         await asyncio.sleep(120)
-        assert stage.run() == before
+        assert stage.status()["phase"] == "Running"
+        assert stage.result()["count"] == 2
+        assert stage.status("other")["phase"] == "Successful"
+        door.spoilt.clear()
+        stage.edit({"metadata": {"labels": {"seen": "well"}}})
+        assert await stage.until_over() == "Successful"
 
-    play(scenario, {"stuck": [HANGS]})
+
+async def test_a_leader_that_loses_its_lease_measures_and_writes_nothing_more(stage: Stage) -> None:
+    """The next leader may already measure: two verdicts for one run would be one too many."""
+    stage.metrics.says({"stuck": [HANGS]})
+    settings = replace(CONTROLLER, leader_elect=True)
+    stage.cluster.apply(analysis_run("run", metric("stuck")))
+    running = asyncio.create_task(stage.control(asyncio.Event(), settings=settings))
+    await asyncio.sleep(20)
+    assert stage.metrics.open == 1
+    patch = msgspec.json.encode({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3_600}})
+    path = LEASE.path(NAMESPACE, settings.lease_name)
+    assert stage.cluster.api.answer(Request("PATCH", path, {}, patch, MERGE_PATCH)).status == 200
+    assert await running == EXIT_LEASE_LOST
+    assert stage.metrics.open == 0
+    before = stage.run()
+    await asyncio.sleep(120)
+    assert stage.run() == before
 
 
-def test_a_standby_measures_nothing_and_takes_over() -> None:
+async def test_a_standby_measures_nothing_and_takes_over(stage: Stage) -> None:
     """Only the leader asks; whoever leads next goes on where the status ends."""
-
-    async def scenario(stage: Stage) -> None:
-        first, second = (replace(CONTROLLER, leader_elect=True, identity=name) for name in ("one", "two"))
-        stage.cluster.apply(analysis_run("run", metric(interval="60s", count=3)))
-        async with stage.controller(settings=first):
-            await asyncio.sleep(5)
-            async with stage.controller(settings=second, seed=2):
-                await asyncio.sleep(30)
-                assert len(stage.metrics.asked) == 1
+    first, second = (replace(CONTROLLER, leader_elect=True, identity=name) for name in ("one", "two"))
+    stage.cluster.apply(analysis_run("run", metric(interval="60s", count=3)))
+    async with stage.controller(settings=first):
+        await asyncio.sleep(5)
         async with stage.controller(settings=second, seed=2):
-            assert await stage.until_over() == "Successful"
-        assert len(stage.metrics.asked) == 3
+            await asyncio.sleep(30)
+            assert len(stage.metrics.asked) == 1
+    async with stage.controller(settings=second, seed=2):
+        assert await stage.until_over() == "Successful"
+    assert len(stage.metrics.asked) == 3
 
-    play(scenario)
 
-
-def test_measurements_are_told_without_names() -> None:
+async def test_measurements_are_told_without_names(stage: Stage) -> None:
     """The number of series must not grow with the cluster."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("a-run", metric("a-metric", query="a-query")))
-        stage.cluster.apply(analysis_run("waits", metric("stuck")))
-        async with stage.controller():
-            await stage.until_over("a-run")
-            await asyncio.sleep(1)
-            told = stage.telemetry[0].exposition().decode()
-        assert 'rollouts_measurements_total{phase="Successful",source="prometheus"} 1.0' in told
-        assert 'rollouts_measurement_seconds_count{source="prometheus"} 1.0' in told
-        assert 'rollouts_analysis_runs_total{phase="Successful"} 1.0' in told
-        assert "rollouts_analysis_runs_active 1.0" in told
-        assert "rollouts_measurements_active 1.0" in told
-        assert not any(name in told for name in ("a-run", "a-metric", "a-query", "stuck"))
-
-    play(scenario, {"stuck": [HANGS]})
+    stage.metrics.says({"stuck": [HANGS]})
+    stage.cluster.apply(analysis_run("a-run", metric("a-metric", query="a-query")))
+    stage.cluster.apply(analysis_run("waits", metric("stuck")))
+    async with stage.controller():
+        await stage.until_over("a-run")
+        await asyncio.sleep(1)
+        told = stage.telemetry[0].exposition().decode()
+    assert 'rollouts_measurements_total{phase="Successful",source="prometheus"} 1.0' in told
+    assert 'rollouts_measurement_seconds_count{source="prometheus"} 1.0' in told
+    assert 'rollouts_analysis_runs_total{phase="Successful"} 1.0' in told
+    assert "rollouts_analysis_runs_active 1.0" in told
+    assert "rollouts_measurements_active 1.0" in told
+    assert not any(name in told for name in ("a-run", "a-metric", "a-query", "stuck"))

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.controller.analysis.stage import Stage, analysis_run, metric, play
+from tests.controller.analysis.stage import Stage, analysis_run, metric
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 KEPT: list[tuple[dict[str, int], float, int | None]] = [
     ({"secondsAfterCompletion": 300}, 1.0, 300),
@@ -21,51 +23,39 @@ KEPT: list[tuple[dict[str, int], float, int | None]] = [
 
 
 @pytest.mark.parametrize(("strategy", "value", "after_s"), KEPT)
-def test_a_run_is_deleted_when_its_time_is_over(strategy: dict[str, int], value: float, after_s: int | None) -> None:
+async def test_a_run_is_deleted_when_its_time_is_over(
+    strategy: dict[str, int], value: float, after_s: int | None, stage: Stage
+) -> None:
     """The more special rule comes before the general one, as with Argo Rollouts."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", metric(), ttlStrategy=strategy))
-        async with stage.controller():
-            await stage.until_over()
-            if after_s is None:
-                await asyncio.sleep(3_600)
-                assert stage.run() is not None
-                return
-            if after_s:
-                await asyncio.sleep(after_s - 1)
-                assert stage.run() is not None
+    stage.metrics.says({"good": [value]})
+    stage.cluster.apply(analysis_run("run", metric(), ttlStrategy=strategy))
+    async with stage.controller():
+        await stage.until_over()
+        if after_s is None or after_s:
+            await asyncio.sleep(3_600 if after_s is None else after_s - 1)
+            assert stage.run() is not None
+        if after_s is not None:
             await asyncio.sleep(2)
             assert stage.run() is None
 
-    play(scenario, {"good": [value]})
 
-
-def test_a_run_with_a_wrong_spec_is_deleted_in_time_too() -> None:
+async def test_a_run_with_a_wrong_spec_is_deleted_in_time_too(stage: Stage) -> None:
     """It has a time of its own, whatever is wrong with the rest."""
-
-    async def scenario(stage: Stage) -> None:
-        wrong: dict[str, Any] = metric(count=5)
-        stage.cluster.apply(analysis_run("run", wrong, ttlStrategy={"secondsAfterCompletion": 60}))
-        async with stage.controller():
-            assert await stage.until_over() == "Error"
-            await asyncio.sleep(62)
-            assert stage.run() is None
-
-    play(scenario)
+    wrong: dict[str, Any] = metric(count=5)
+    stage.cluster.apply(analysis_run("run", wrong, ttlStrategy={"secondsAfterCompletion": 60}))
+    async with stage.controller():
+        assert await stage.until_over() == "Error"
+        await asyncio.sleep(62)
+        assert stage.run() is None
 
 
-def test_a_controller_that_was_away_deletes_what_is_overdue() -> None:
+async def test_a_controller_that_was_away_deletes_what_is_overdue(stage: Stage) -> None:
     """Time goes on while nobody leads."""
-
-    async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(analysis_run("run", metric(), ttlStrategy={"secondsAfterCompletion": 600}))
-        async with stage.controller():
-            await stage.until_over()
-        await asyncio.sleep(1_000)
-        assert stage.run() is not None
-        async with stage.controller():
-            await asyncio.sleep(2)
-            assert stage.run() is None
-
-    play(scenario)
+    stage.cluster.apply(analysis_run("run", metric(), ttlStrategy={"secondsAfterCompletion": 600}))
+    async with stage.controller():
+        await stage.until_over()
+    await asyncio.sleep(1_000)
+    assert stage.run() is not None
+    async with stage.controller():
+        await asyncio.sleep(2)
+        assert stage.run() is None

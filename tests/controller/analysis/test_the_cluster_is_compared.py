@@ -21,9 +21,11 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.autoscaling import ContainerMetric
 from rollouts.core.model.frozen import replace
 from rollouts.ports import Request, Response
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.sim.clock import SimClock
 from tests.controller.world import ScriptedApi, error
 from tests.metrics.measured_pods import NOW_S, at, listed, pod, sample
+
+pytestmark = pytest.mark.virtual_time
 
 CPU = ContainerResourceMetric(container="app", resource=ContainerMetric.CPU)
 HITS = CustomMetric(metric="hits")
@@ -77,37 +79,33 @@ def _value(name: str, number: float, at_s: float) -> dict[str, Any]:
     return {"describedObject": {"name": name}, "value": f"{1000 * number:.0f}m", "timestamp": at(at_s)}
 
 
-def compared(of: ComparedSource, cluster: Measured, *, run: MeasuredRun = RUN, looks: int = 6) -> list[Measurement]:
+async def compared(
+    of: ComparedSource, cluster: Measured, *, run: MeasuredRun = RUN, looks: int = 6
+) -> list[Measurement]:
     """The looks of one comparison, up to its answer."""
     effect = Effect(size=0.1, relative=True)
     source = Comparison(canary="new", stable="old", by=ComparedBy.VALUES, of=of, effect=effect, looks_max=looks)
     metric = Metric(rules=MetricRules(name="m"), source=source)
     found: list[Measurement] = []
-
-    async def main() -> None:
-        clock = cluster.clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S)
-        client = Client(
-            ScriptedApi(otherwise=cluster.answer), clock=clock, may_write=lambda: False, request_deadline_s=1.0
-        )
-        takers = cluster_sources(ClusterMetrics(client, clock), client=client, bounded=Here(), clock=clock)
-        carried: tuple[tuple[str, str], ...] = ()
-        for number in range(1, looks + 1):
-            due = Due(metric="m", task=Task.TAKE, number=number, carried=carried)
-            found.append(await takers[name_of(source)].measure(run, metric, due, now_s=clock.now_s()))
-            if found[-1].phase is not AnalysisPhase.PENDING:
-                return
-            carried = found[-1].carried
-            await asyncio.sleep(EVERY_S)
-
-    run_virtual(main())
+    clock = cluster.clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S - asyncio.get_running_loop().time())
+    client = Client(ScriptedApi(otherwise=cluster.answer), clock=clock, may_write=lambda: False, request_deadline_s=1.0)
+    takers = cluster_sources(ClusterMetrics(client, clock), client=client, bounded=Here(), clock=clock)
+    carried: tuple[tuple[str, str], ...] = ()
+    for number in range(1, looks + 1):
+        due = Due(metric="m", task=Task.TAKE, number=number, carried=carried)
+        found.append(await takers[name_of(source)].measure(run, metric, due, now_s=clock.now_s()))
+        if found[-1].phase is not AnalysisPhase.PENDING:
+            break
+        carried = found[-1].carried
+        await asyncio.sleep(EVERY_S)
     return found
 
 
 @pytest.mark.parametrize("of", [CPU, HITS, QUEUE])
 @pytest.mark.parametrize(("cores", "phase"), [(0.9, AnalysisPhase.FAILED), (0.2, AnalysisPhase.SUCCESSFUL)])
-def test_a_canary_that_uses_more_is_worse(of: ComparedSource, cores: float, phase: AnalysisPhase) -> None:
+async def test_a_canary_that_uses_more_is_worse(of: ComparedSource, cores: float, phase: AnalysisPhase) -> None:
     """Stable has twice as many pods, so an average of all would hide it."""
-    found = compared(of, Measured({"new": cores, "old": 0.2}))
+    found = await compared(of, Measured({"new": cores, "old": 0.2}))
 
     assert [each.phase for each in found] == [AnalysisPhase.PENDING] * 4 + [phase]
     assert found[-1].value.startswith(f"canary {cores} · stable 0.2 · evidence ")
@@ -127,24 +125,25 @@ def test_a_canary_that_uses_more_is_worse(of: ComparedSource, cores: float, phas
         (QUEUE, Measured({}, refused=Response(200, b"<html>")), AnalysisPhase.ERROR, "cannot be read"),
     ],
 )
-def test_what_is_not_measured_decides_nothing(
+async def test_what_is_not_measured_decides_nothing(
     of: ComparedSource, cluster: Measured, phase: AnalysisPhase, words: str
 ) -> None:
     """A canary with as many cores as stable would pass if its one sample counted at each look."""
-    last = compared(of, cluster)[-1]
+    last = (await compared(of, cluster))[-1]
 
     assert (last.phase, words in last.message) == (phase, True)
 
 
 @pytest.mark.parametrize("of", [CPU, HITS])
-def test_a_run_without_the_rollouts_name_says_so(of: ComparedSource) -> None:
+async def test_a_run_without_the_rollouts_name_says_so(of: ComparedSource) -> None:
     """Nobody can know whose pods are meant."""
-    (found,) = compared(of, Measured({"new": 0.2, "old": 0.2}), run=replace(RUN, rollout=""))
+    (found,) = await compared(of, Measured({"new": 0.2, "old": 0.2}), run=replace(RUN, rollout=""))
 
     assert found.phase is AnalysisPhase.ERROR
     assert "rollouts.dev/name" in found.message
 
 
-def test_a_metric_about_nothing_in_the_cluster_needs_no_rollout() -> None:
+async def test_a_metric_about_nothing_in_the_cluster_needs_no_rollout() -> None:
     """Its arms are in its selector."""
-    assert compared(QUEUE, Measured({"new": 0.2, "old": 0.2}), run=replace(RUN, rollout=""))[-1].phase.over
+    looks = await compared(QUEUE, Measured({"new": 0.2, "old": 0.2}), run=replace(RUN, rollout=""))
+    assert looks[-1].phase.over

@@ -28,15 +28,17 @@ from rollouts.core.analysis.run import Due, Task
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.autoscaling import ContainerMetric
 from rollouts.core.model.frozen import replace
-from rollouts.objects import ROLLOUT, Manifest
-from rollouts.ports import ApiServer, Request, Response, WatchStream
-from rollouts.sim.clock import SimClock, run_virtual
+from rollouts.objects import POD, ROLLOUT, Manifest
+from rollouts.ports import Request, Response
+from rollouts.sim.clock import SimClock
 from tests.controller.analysis.stage import BUSY, Stage, analysis_run
-from tests.controller.analysis.stage import play as play_on_stage
 from tests.controller.analysis.test_one_run_harms_no_other import healthy_after_s
 from tests.controller.analysis.test_pods_are_measured import labelled
+from tests.controller.door import Door
 from tests.controller.world import ScriptedApi, error
 from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed, pod, sample
+
+pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 Measure: TypeAlias = Callable[..., Coroutine[Any, Any, Measurement]]
 Answers: TypeAlias = dict[str, Response | bytes]
@@ -93,37 +95,44 @@ def _holds(source: ClusterSource) -> str:
     return f"result.{name} <= 0 || result.{name} >= 0"
 
 
-def play(scenario: Callable[[Measure, ScriptedApi], Coroutine[Any, Any, None]], found: Answers | None = None) -> None:
-    """A scenario with a function that measures a source, in virtual time that begins at NOW_S."""
-    known = whole() if found is None else found
+@pytest.fixture
+def found() -> Answers:
+    """All of it, unless a test says otherwise."""
+    return whole()
+
+
+@pytest.fixture
+def api(found: Answers) -> ScriptedApi:
+    """A server that has what was found."""
 
     def answer(request: Request) -> Response:
-        what = known.get(request.path, NOT_FOUND)
+        what = found.get(request.path, NOT_FOUND)
         return Response(200, what) if isinstance(what, bytes) else what
 
-    async def main() -> None:
-        api = ScriptedApi(otherwise=answer)
-        clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S)
-        client = Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0)
-        cluster = ClusterMetrics(client, clock)
-        takers = cluster_sources(cluster, client=client, bounded=Here(), clock=clock)
+    return ScriptedApi(otherwise=answer)
 
-        async def measure(
-            source: ClusterSource,
-            success: str = "",
-            *,
-            run: MeasuredRun = RUN,
-            task: Task = Task.TAKE,
-            before: Measurement | None = None,
-        ) -> Measurement:
-            rules, condition = MetricRules(name="m"), MetricCondition(success=success or _holds(source))
-            due = Due(metric="m", task=task, number=1, measurement=before)
-            metric = Metric(rules=rules, condition=condition, source=source)
-            return await takers[name_of(source)].measure(run, metric, due, now_s=clock.now_s())
 
-        await scenario(measure, api)
+@pytest.fixture
+async def measure(api: ScriptedApi) -> Measure:
+    """A function that measures a source, in virtual time that begins at NOW_S."""
+    clock = SimClock(asyncio.get_running_loop(), epoch_s=NOW_S - asyncio.get_running_loop().time())
+    client = Client(api, clock=clock, may_write=lambda: False, request_deadline_s=1.0)
+    takers = cluster_sources(ClusterMetrics(client, clock), client=client, bounded=Here(), clock=clock)
 
-    run_virtual(main())
+    async def taken(
+        source: ClusterSource,
+        success: str = "",
+        *,
+        run: MeasuredRun = RUN,
+        task: Task = Task.TAKE,
+        before: Measurement | None = None,
+    ) -> Measurement:
+        rules, condition = MetricRules(name="m"), MetricCondition(success=success or _holds(source))
+        due = Due(metric="m", task=task, number=1, measurement=before)
+        metric = Metric(rules=rules, condition=condition, source=source)
+        return await takers[name_of(source)].measure(run, metric, due, now_s=clock.now_s())
+
+    return taken
 
 
 @pytest.mark.parametrize(
@@ -137,44 +146,32 @@ def play(scenario: Callable[[Measure, ScriptedApi], Coroutine[Any, Any, None]], 
         (QUEUE, "result.value < 5.0", "value=3 "),
     ],
 )
-def test_each_source_is_measured(source: ClusterSource, success: str, value: str) -> None:
+async def test_each_source_is_measured(source: ClusterSource, success: str, value: str, measure: Measure) -> None:
     """Of the run's revision, in the run's namespace."""
-
-    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
-        found = await measure(source, success)
-        assert (found.phase, found.message) == (AnalysisPhase.SUCCESSFUL, "")
-        assert found.value.startswith(value)
-
-    play(scenario)
+    found = await measure(source, success)
+    assert (found.phase, found.message) == (AnalysisPhase.SUCCESSFUL, "")
+    assert found.value.startswith(value)
 
 
-def test_names_and_selectors_go_where_the_adapter_reads_them() -> None:
+async def test_names_and_selectors_go_where_the_adapter_reads_them(measure: Measure, api: ScriptedApi) -> None:
     """No name leads to another path, and the selector of pods is not the one of the metric's labels."""
-
-    async def scenario(measure: Measure, api: ScriptedApi) -> None:
-        await measure(HITS)
-        (asked,) = (each for each in api.requests if each.path == HITS_OF_PODS)
-        assert asked.query == {
-            "labelSelector": "rollouts.dev/name=web,rollouts.dev/revision=new",
-            "metricLabelSelector": "code=500",
-        }
-        await measure(QUEUE)
-        assert (api.requests[-1].path, api.requests[-1].query) == (LENGTH, {"labelSelector": QUEUE.selector})
-        await measure(ExternalMetric(metric=".."))
-        assert f"{EXTERNAL}/v1beta1/{SHOP}/%2E%2E" in {each.path for each in api.requests}
-
-    play(scenario)
+    await measure(HITS)
+    (asked,) = (each for each in api.requests if each.path == HITS_OF_PODS)
+    assert asked.query == {
+        "labelSelector": "rollouts.dev/name=web,rollouts.dev/revision=new",
+        "metricLabelSelector": "code=500",
+    }
+    await measure(QUEUE)
+    assert (api.requests[-1].path, api.requests[-1].query) == (LENGTH, {"labelSelector": QUEUE.selector})
+    await measure(ExternalMetric(metric=".."))
+    assert f"{EXTERNAL}/v1beta1/{SHOP}/%2E%2E" in {each.path for each in api.requests}
 
 
-def test_runs_share_lists_with_each_other() -> None:
+async def test_runs_share_lists_with_each_other(measure: Measure, api: ScriptedApi) -> None:
     """500 runs in a namespace cost one list of samples and one of pods in an interval."""
-
-    async def scenario(measure: Measure, api: ScriptedApi) -> None:
-        found = await asyncio.gather(*(measure(USE) for _ in range(500)))
-        assert {each.phase for each in found} == {AnalysisPhase.SUCCESSFUL}
-        assert sorted(each.path for each in api.requests) == [PODS, SAMPLES]
-
-    play(scenario)
+    found = await asyncio.gather(*(measure(USE) for _ in range(500)))
+    assert {each.phase for each in found} == {AnalysisPhase.SUCCESSFUL}
+    assert sorted(each.path for each in api.requests) == [PODS, SAMPLES]
 
 
 ABSENT: dict[str, tuple[ClusterSource, Answers, str]] = {
@@ -211,18 +208,15 @@ ABSENT: dict[str, tuple[ClusterSource, Answers, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ABSENT)
-def test_what_cannot_be_read_is_an_error_with_its_remedy(name: str) -> None:
+@pytest.mark.parametrize(("source", "found", "words"), ABSENT.values(), ids=ABSENT)
+async def test_what_cannot_be_read_is_an_error_with_its_remedy(
+    source: ClusterSource, words: str, measure: Measure
+) -> None:
     """No part of a server's text gets into a status."""
-    source, found, words = ABSENT[name]
-
-    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
-        measured = await measure(source)
-        assert (measured.phase, measured.value) == (AnalysisPhase.ERROR, "")
-        assert words in measured.message
-        assert TOLD not in measured.message
-
-    play(scenario, found)
+    measured = await measure(source)
+    assert (measured.phase, measured.value) == (AnalysisPhase.ERROR, "")
+    assert words in measured.message
+    assert TOLD not in measured.message
 
 
 @pytest.mark.parametrize(
@@ -236,116 +230,83 @@ def test_what_cannot_be_read_is_an_error_with_its_remedy(name: str) -> None:
         (AutoscalerMetric(name="other"), whole(), "there is no HorizontalPodAutoscaler other"),
     ],
 )
-def test_a_metric_that_is_not_there_is_no_evidence(source: ClusterSource, found: Answers, words: str) -> None:
+async def test_a_metric_that_is_not_there_is_no_evidence(source: ClusterSource, words: str, measure: Measure) -> None:
     """An adapter has a metric only once something has exported it, so this may change by itself."""
-
-    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
-        measured = await measure(source)
-        assert (measured.phase, words in measured.message) == (AnalysisPhase.INCONCLUSIVE, True)
-
-    play(scenario, found)
+    measured = await measure(source)
+    assert (measured.phase, words in measured.message) == (AnalysisPhase.INCONCLUSIVE, True)
 
 
-def test_an_older_adapter_is_asked_in_its_version() -> None:
+async def test_an_older_adapter_is_asked_in_its_version(found: Answers, measure: Measure, api: ScriptedApi) -> None:
     """Some serve v1beta1 alone."""
     old = HITS_OF_PODS.replace("v1beta2", "v1beta1")
-
-    async def scenario(measure: Measure, api: ScriptedApi) -> None:
-        assert (await measure(HITS)).phase is AnalysisPhase.SUCCESSFUL
-        assert [each.path for each in api.requests] == [HITS_OF_PODS, CUSTOM, old, PODS]
-
-    play(scenario, whole({HITS_OF_PODS: NOT_FOUND, old: values("a", "b"), CUSTOM: group("v1beta1")}))
+    found |= {HITS_OF_PODS: NOT_FOUND, old: values("a", "b"), CUSTOM: group("v1beta1")}
+    assert (await measure(HITS)).phase is AnalysisPhase.SUCCESSFUL
+    assert [each.path for each in api.requests] == [HITS_OF_PODS, CUSTOM, old, PODS]
 
 
 @pytest.mark.parametrize("source", [USE, HITS, ROOM])
-def test_a_run_without_labels_says_which_it_needs(source: ClusterSource) -> None:
+async def test_a_run_without_labels_says_which_it_needs(
+    source: ClusterSource, measure: Measure, api: ScriptedApi
+) -> None:
     """Somebody made it by hand: nobody can know which pods are meant."""
-
-    async def scenario(measure: Measure, api: ScriptedApi) -> None:
-        measured = await measure(source, run=replace(RUN, rollout="", revision=""))
-        assert (measured.phase, api.requests) == (AnalysisPhase.ERROR, [])
-        assert "rollouts.dev/name" in measured.message
-
-    play(scenario)
+    measured = await measure(source, run=replace(RUN, rollout="", revision=""))
+    assert (measured.phase, api.requests) == (AnalysisPhase.ERROR, [])
+    assert "rollouts.dev/name" in measured.message
 
 
-def test_a_measurement_goes_on_when_there_is_a_newer_sample() -> None:
+async def test_a_measurement_goes_on_when_there_is_a_newer_sample(measure: Measure) -> None:
     """It keeps its beginning; a run that is stopped meanwhile has no verdict from it."""
     young = replace(RUN, started_at_s=NOW_S - 2)
-
-    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
-        waits = await measure(USE, run=young)
-        assert (waits.phase, waits.finished, waits.resume_at_s) == (AnalysisPhase.RUNNING, False, NOW_S + 15)
-        await asyncio.sleep(15)
-        again = await measure(USE, run=young, task=Task.RESUME, before=waits)
-        assert (again.phase, again.started_at_s) == (AnalysisPhase.RUNNING, NOW_S)
-        stopped = await measure(USE, run=young, task=Task.STOP, before=again)
-        assert (stopped.phase, stopped.started_at_s) == (AnalysisPhase.PENDING, NOW_S)
-        await asyncio.sleep(75)
-        over = await measure(USE, run=young, task=Task.RESUME, before=again)
-        assert over.phase is AnalysisPhase.INCONCLUSIVE
-
-    play(scenario)
+    waits = await measure(USE, run=young)
+    assert (waits.phase, waits.finished, waits.resume_at_s) == (AnalysisPhase.RUNNING, False, NOW_S + 15)
+    await asyncio.sleep(15)
+    again = await measure(USE, run=young, task=Task.RESUME, before=waits)
+    assert (again.phase, again.started_at_s) == (AnalysisPhase.RUNNING, NOW_S)
+    stopped = await measure(USE, run=young, task=Task.STOP, before=again)
+    assert (stopped.phase, stopped.started_at_s) == (AnalysisPhase.PENDING, NOW_S)
+    await asyncio.sleep(75)
+    over = await measure(USE, run=young, task=Task.RESUME, before=again)
+    assert over.phase is AnalysisPhase.INCONCLUSIVE
 
 
-def test_an_autoscaler_is_asked_once_it_could_see_what_the_run_judges() -> None:
+async def test_an_autoscaler_is_asked_once_it_could_see_what_the_run_judges(measure: Measure) -> None:
     """Until its next look it says what it saw before the step, and one that has not looked says that all is well."""
     young = replace(RUN, started_at_s=NOW_S)
-
-    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
-        found = await measure(ROOM, run=young)
-        for waited_s in (15, 30):
-            assert (found.phase, found.resume_at_s) == (AnalysisPhase.RUNNING, NOW_S + waited_s)
-            assert "is given 30 s to see" in found.message
-            await asyncio.sleep(15)
-            found = await measure(ROOM, run=young, task=Task.RESUME, before=found)
-        assert found.phase is AnalysisPhase.SUCCESSFUL
-
-    play(scenario)
+    found = await measure(ROOM, run=young)
+    for waited_s in (15, 30):
+        assert (found.phase, found.resume_at_s) == (AnalysisPhase.RUNNING, NOW_S + waited_s)
+        assert "is given 30 s to see" in found.message
+        await asyncio.sleep(15)
+        found = await measure(ROOM, run=young, task=Task.RESUME, before=found)
+    assert found.phase is AnalysisPhase.SUCCESSFUL
 
 
-def test_a_list_of_autoscalers_that_somebody_read_before_is_not_taken_for_a_later_look() -> None:
+async def test_a_list_of_autoscalers_that_somebody_read_before_is_not_taken_for_a_later_look(measure: Measure) -> None:
     """Lists are shared: it counts when it was read."""
     young = replace(RUN, started_at_s=NOW_S - 25)
-
-    async def scenario(measure: Measure, _api: ScriptedApi) -> None:
-        assert (await measure(ROOM)).phase is AnalysisPhase.SUCCESSFUL
-        await asyncio.sleep(10)
-        assert (await measure(ROOM, run=young)).phase is AnalysisPhase.RUNNING
-
-    play(scenario)
+    assert (await measure(ROOM)).phase is AnalysisPhase.SUCCESSFUL
+    await asyncio.sleep(10)
+    assert (await measure(ROOM, run=young)).phase is AnalysisPhase.RUNNING
 
 
-class Metered:
+class Metered(Door):
     """A cluster whose pods have samples of `millicores`; None for a cluster without metrics-server."""
 
     def __init__(self, stage: Stage, millicores: int | None) -> None:
+        super().__init__(stage.cluster.api, self._answer)
         self._stage = stage
-        self.millicores = millicores
-        self.asked_at_s: list[float] = []
+        self._millicores = millicores
 
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """As the cluster, and for samples of pods."""
+    def _answer(self, request: Request) -> Response | None:
         if not request.path.startswith("/apis/metrics.k8s.io/"):
-            return await self._stage.cluster.api.request(request, deadline_s=deadline_s)
-        now_s = self._stage.now_s()
-        self.asked_at_s.append(now_s)
-        if self.millicores is None:
+            return None
+        if self._millicores is None:
             return NOT_FOUND
-        shift_s = now_s - NOW_S  # of the builders' clock
-        pods = await self._stage.cluster.api.request(
-            Request("GET", f"/api/v1/namespaces/{BUSY}/pods"), deadline_s=deadline_s
+        age_s = 1 - (self._stage.now_s() - NOW_S)  # on the builders' clock
+        names = [each["metadata"]["name"] for each in self._stage.cluster.list(POD, BUSY)]
+        return Response(
+            200, listed(*(sample(each, f"{self._millicores}m", age_s=age_s, window="1s") for each in names))
         )
-        names = [each["metadata"]["name"] for each in msgspec.json.decode(pods.body)["items"]]
-        samples = (sample(each, f"{self.millicores}m", age_s=1 - shift_s, window="1s") for each in names)
-        return Response(200, listed(*samples))
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """As the cluster."""
-        return await self._stage.cluster.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """Nothing of its own is open."""
 
 
 def of_container(**more: Any) -> Manifest:
@@ -358,20 +319,15 @@ def of_container(**more: Any) -> Manifest:
     ("millicores", "phase", "words"),
     [(100, "Successful", ""), (900, "Failed", "does not hold"), (None, "Error", "install metrics-server")],
 )
-def test_a_run_ends_as_its_containers_show(millicores: int | None, phase: str, words: str) -> None:
+async def test_a_run_ends_as_its_containers_show(millicores: int | None, phase: str, words: str, stage: Stage) -> None:
     """From the object to its status, through the whole controller."""
-
-    async def scenario(stage: Stage) -> None:
-        api: ApiServer = Metered(stage, millicores)
-        async with stage.controller(api=api):
-            await healthy_after_s(stage)
-            revision = (stage.cluster.get(ROLLOUT, BUSY, "web") or {})["status"]["stableRevision"]
-            run = analysis_run("run", of_container(consecutiveErrorLimit=0))
-            stage.cluster.apply(labelled(run, name="web", revision=revision))
-            assert await stage.until_over(namespace=BUSY) == phase
-        (result,) = stage.status(namespace=BUSY)["metricResults"]
-        assert words in result.get("message", "") + stage.status(namespace=BUSY).get("message", "")
-        if phase != "Error":
-            assert f"averageValue={(millicores or 0) / 1000:g} " in result["measurements"][0]["value"]
-
-    play_on_stage(scenario)
+    async with stage.controller(api=Metered(stage, millicores)):
+        await healthy_after_s(stage)
+        revision = (stage.cluster.get(ROLLOUT, BUSY, "web") or {})["status"]["stableRevision"]
+        run = analysis_run("run", of_container(consecutiveErrorLimit=0))
+        stage.cluster.apply(labelled(run, name="web", revision=revision))
+        assert await stage.until_over(namespace=BUSY) == phase
+    (result,) = stage.status(namespace=BUSY)["metricResults"]
+    assert words in result.get("message", "") + stage.status(namespace=BUSY).get("message", "")
+    if phase != "Error":
+        assert f"averageValue={(millicores or 0) / 1000:g} " in result["measurements"][0]["value"]

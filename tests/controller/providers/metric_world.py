@@ -18,7 +18,7 @@ from rollouts.objects import METRIC_PROVIDER, SECRET, Manifest
 from rollouts.ports import Request
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from tests.controller.providers.door import Door
+from tests.controller.door import Door
 
 NAMESPACE = "rollouts"
 URL = "https://prom.example/base"

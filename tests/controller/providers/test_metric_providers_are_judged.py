@@ -20,7 +20,7 @@ from rollouts.metrics.requests import (
 from rollouts.objects import METRIC_PROVIDER
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.secret import Secret
-from tests.controller.providers.door import refusal
+from tests.controller.door import refusal
 from tests.controller.providers.metric_world import KEY, NAMESPACE, TOKEN, URL, Running, play
 
 

@@ -20,7 +20,7 @@ from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.telemetry import Telemetry
-from tests.controller.providers.door import Door, refusal
+from tests.controller.door import Door, refusal
 from tests.traffic.cases.declared import APISIX, with_headers
 
 NAME = "my-apisix"

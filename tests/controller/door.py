@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -12,17 +12,32 @@ from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 
 class Door:
-    """The API server for one controller: what it asks is kept, and some of it is answered by the test."""
+    """The API server for one controller: what it asks is kept, and some of it is answered by the test.
 
-    def __init__(self, api: ApiServer) -> None:
+    Args:
+        answers: the answer in the server's place; None for the server's.
+        after: what happens between the server's answer and its arrival.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        answers: Callable[[Request], Response | None] = lambda _request: None,
+        *,
+        after: Callable[[Request], Awaitable[None]] | None = None,
+    ) -> None:
         self._api = api
+        self._after = after
         self.asked: list[Request] = []
-        self.answers: Callable[[Request], Response | None] = lambda _request: None
+        self.answers = answers
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """As the test says, or the cluster."""
         self.asked.append(request)
-        return self.answers(request) or await self._api.request(request, deadline_s=deadline_s)
+        answer = self.answers(request) or await self._api.request(request, deadline_s=deadline_s)
+        if self._after is not None:
+            await self._after(request)
+        return answer
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
         """As the test says, or the cluster."""

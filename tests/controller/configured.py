@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.wiring import EXIT_STOPPED
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, Kind, Manifest
-from rollouts.ports import JSON, MERGE_PATCH, ApiServer, Request, Response, WatchStream
-from rollouts.sim.clock import run_virtual
+from rollouts.ports import JSON, MERGE_PATCH, Request, Response
 from rollouts.sim.cluster import SimulatedCluster
+from tests import build
+from tests.controller.door import Door, refusal
 from tests.controller.test_the_process_outlives_what_objects_hold import Running
 
 COPY = "rollouts.dev/config-copy"
@@ -23,82 +25,15 @@ GATED: tuple[Manifest, ...] = ({"setWeight": 50}, {"pause": {}})
 
 def config_map(name: str = SOURCE, data: Mapping[str, str] | None = None, **more: Any) -> Manifest:
     """A ConfigMap of the user's."""
-    metadata = {"name": name, "namespace": "default"} | more.pop("metadata", {})
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata,
-        "data": dict(data or {"color": "blue"}),
-        **more,
-    }
+    return build.config_map(name, "default", data=dict(data or {"color": "blue"}), **more)
 
 
 def canary(name: str = "web", *names: str, image: str = "app:1", **more: Any) -> Manifest:
     """A Rollout whose container gets its environment from these ConfigMaps, from `app-config` without names."""
-    labels = {"app": name}
-    env = [{"configMapRef": {"name": each}} for each in names or (SOURCE,)]
-    container = {"name": "app", "image": image, "envFrom": env}
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": labels},
-            "strategy": {"canary": {"steps": list(GATED)}},
-            "drain": {"maxRequestSeconds": 0},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-            **more,
-        },
-    }
-
-
-@dataclass
-class Door:
-    """The API server as the controller reaches it.
-
-    Args:
-        refuses: the answer to a request instead of the server's; None for the server's.
-        seen: reads of whole ConfigMaps, by name, and how often they were watched or listed.
-    """
-
-    api: ApiServer
-    refuses: Callable[[Request], Response | None] = lambda _request: None
-    reads: list[str] = field(default_factory=list)
-    lists: int = 0
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """The server's answer, or a refusal."""
-        if (refused := self.refuses(request)) is not None:
-            return refused
-        if request.method == "GET" and "/configmaps" in request.path and "/kube-system/" not in request.path:
-            if request.accept == JSON:
-                self.reads.append(request.path.rpartition("/")[2])
-            else:
-                self.lists += 1
-        return await self.api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """The server's watch, or a refusal."""
-        if (refused := self.refuses(request)) is not None:
-            return _Refused(refused)
-        self.lists += "/configmaps" in request.path
-        return await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """The cluster closes its own."""
-
-
-@dataclass
-class _Refused:
-    answer: Response
-    status: int = 403
-
-    async def readline(self) -> bytes:
-        return self.answer.body
-
-    async def aclose(self) -> None:
-        """Holds nothing."""
+    container = {"envFrom": [{"configMapRef": {"name": each}} for each in names or (SOURCE,)]}
+    template = build.pod_template(name, image=image, container=container)
+    spec: Manifest = {"drain": {"maxRequestSeconds": 0}, "template": template, **more}
+    return build.rollout({"canary": {"steps": list(GATED)}}, name, "default", **spec)
 
 
 def forbidden(
@@ -107,12 +42,12 @@ def forbidden(
     """Refuses requests about ConfigMaps, as RBAC does."""
     verb = {"GET": "get", "POST": "create"}[method]
     message = f'configmaps is forbidden: User "rollouts" cannot {verb} resource "configmaps" in API group ""'
-    body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}).encode()
+    refused = refusal(403, "Forbidden", message)
 
     def refuse(request: Request) -> Response | None:
         about = "/namespaces/default/configmaps" in request.path or request.path.endswith("/api/v1/configmaps")
         same = about and request.method == method and accept in (None, request.accept)
-        return Response(403, body) if same and request.path.endswith(name) else None
+        return refused if same and request.path.endswith(name) else None
 
     return refuse
 
@@ -124,6 +59,20 @@ class Configured:
     cluster: SimulatedCluster
     door: Door
     running: Running
+
+    @property
+    def reads(self) -> list[str]:
+        """Reads of whole ConfigMaps, by name."""
+        return [each.path.rpartition("/")[2] for each in self._asked() if each.accept == JSON]
+
+    @property
+    def lists(self) -> int:
+        """How often ConfigMaps were listed or watched."""
+        return sum(each.accept != JSON for each in self._asked())
+
+    def _asked(self) -> list[Request]:
+        asked = (each for each in self.door.asked if each.method == "GET" and "/kube-system/" not in each.path)
+        return [each for each in asked if "/configmaps" in each.path]
 
     def apply(self, *manifests: Manifest) -> None:
         """As a user."""
@@ -203,15 +152,12 @@ class Configured:
         self.running = Running(self.cluster, self.door, **settings)
 
 
-def play(scenario: Callable[[Configured], Awaitable[None]], *, limit_s: float = 3600, **settings: Any) -> None:
-    """Plays a scenario in virtual time."""
-
-    async def main() -> None:
-        async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
-            door = Door(cluster.api)
-            stage = Configured(cluster, door, Running(cluster, door, **settings))
-            await scenario(stage)
-            await asyncio.sleep(1)
-            assert await stage.running.stopped() == EXIT_STOPPED
-
-    run_virtual(main(), limit_s=limit_s)
+@asynccontextmanager
+async def configured(**settings: Any) -> AsyncIterator[Configured]:
+    """A cluster with one controller, which ends in order."""
+    async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
+        door = Door(cluster.api)
+        stage = Configured(cluster, door, Running(cluster, door, **settings))
+        yield stage
+        await asyncio.sleep(1)
+        assert await stage.running.stopped() == EXIT_STOPPED

@@ -3,110 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-import json
+
+import pytest
 
 from rollouts.clock import SystemClock
 from rollouts.cluster.sign_in import SignIn
 from rollouts.controller.health.readiness import Readiness
 from rollouts.controller.workqueue.standing_watches import new_store
 from rollouts.objects import ROLLOUT
-from rollouts.ports import ApiServer, Request, Response, WatchStream
+from rollouts.ports import ApiServer
 from rollouts.sim.cluster import SimulatedCluster
+from tests.controller.door import Door, refusal
 from tests.controller.test_the_process_outlives_what_objects_hold import (
-    Refused,
     Running,
     healthy,
-    play,
     rollout,
-    service,
+    served,
+    until,
 )
 
-UNAUTHORIZED = json.dumps({"kind": "Status", "code": 401, "reason": "Unauthorized", "message": "Unauthorized"}).encode()
 
-
-class Stranger(Refused):
-    """A watch that is refused."""
-
-    status = 401
-
-    async def readline(self) -> bytes:
-        return UNAUTHORIZED
-
-
-class Token:
+class Token(Door):
     """An API server that refuses every request while the token is dead. Watches that are open stay open, as with the real one."""
 
     def __init__(self, api: ApiServer) -> None:
-        self.api = api
+        refused = refusal(401, "Unauthorized", "Unauthorized")
+        super().__init__(api, lambda _request: refused if self.dead else None)
         self.dead = False
-        self.refused = 0
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        self.refused += self.dead
-        return Response(401, UNAUTHORIZED) if self.dead else await self.api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        self.refused += self.dead
-        if self.dead:
-            return Stranger()
-        return await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """The cluster closes its own."""
 
 
-def test_a_token_that_was_dead_at_the_start_is_replaced_and_the_rollout_goes_on_in_seconds() -> None:
+@pytest.mark.virtual_time
+async def test_a_token_that_was_dead_at_the_start_is_replaced_and_the_rollout_goes_on_in_seconds(
+    cluster: SimulatedCluster,
+) -> None:
     """It had taken up to a minute: the refusal counted as a missing right, and the watches' pauses grew to that."""
+    api = Token(cluster.api)
+    api.dead = True
+    served(cluster, "cart")
+    running = Running(cluster, api)
+    await asyncio.sleep(600)
+    assert len(api.asked) < 600 * 10, "each watch asks every four seconds or more"
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Token(cluster.api)
-        api.dead = True
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        running = Running(cluster, api)
-        await asyncio.sleep(600)
-        assert api.refused < 600 * 10, "each watch asks every four seconds or more"
-
-        api.dead = False
-        await cluster.until(
-            lambda found: found is not None and healthy(found.get("status") or {}),
-            kind=ROLLOUT, namespace="default", name="cart", deadline_s=20,
-        )  # fmt: skip
-        await running.stopped()
-
-    play(scenario)
+    api.dead = False
+    began_s = cluster.clock.monotonic_s()
+    await until(cluster, "cart", healthy)
+    assert cluster.clock.monotonic_s() - began_s < 20
+    await running.stopped()
 
 
-def test_a_change_during_an_outage_is_carried_out_right_after_it() -> None:
+@pytest.mark.virtual_time
+async def test_a_change_during_an_outage_is_carried_out_right_after_it(cluster: SimulatedCluster) -> None:
     """Its pass fails again and again, and must not wait for the end of its back-off."""
+    api = Token(cluster.api)
+    served(cluster, "cart")
+    running = Running(cluster, api)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Token(cluster.api)
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        running = Running(cluster, api)
+    await until(cluster, "cart", healthy)
+    api.dead = True
+    cluster.apply(rollout("cart", image="app:2"))
+    await asyncio.sleep(100)
+    told = running.telemetry[0].exposition().decode()
+    assert "rollouts_credentials_refused 1.0" in told
+    assert 'rollouts_api_requests_total{code="401"' in told
 
-        def is_done(generation: int) -> object:
-            def done(found: object) -> bool:
-                status = (found or {}).get("status", {})  # type: ignore[attr-defined]
-                return bool(healthy(status) and status.get("observedGeneration") == generation)
-
-            return done
-
-        await cluster.until(is_done(1), kind=ROLLOUT, namespace="default", name="cart", deadline_s=60)  # type: ignore[arg-type]
-        api.dead = True
-        cluster.apply(rollout("cart", image="app:2"))
-        await asyncio.sleep(100)
-        told = running.telemetry[0].exposition().decode()
-        assert "rollouts_credentials_refused 1.0" in told
-        assert 'rollouts_api_requests_total{code="401"' in told
-
-        api.dead = False
-        await cluster.until(is_done(2), kind=ROLLOUT, namespace="default", name="cart", deadline_s=20)  # type: ignore[arg-type]
-        assert "rollouts_credentials_refused 0.0" in running.telemetry[0].exposition().decode()
-        await running.stopped()
-
-    play(scenario)
+    api.dead = False
+    began_s = cluster.clock.monotonic_s()
+    await until(cluster, "cart", lambda status: healthy(status) and status["observedGeneration"] == 2)
+    assert cluster.clock.monotonic_s() - began_s < 20
+    assert "rollouts_credentials_refused 0.0" in running.telemetry[0].exposition().decode()
+    await running.stopped()
 
 
 def test_readiness_says_at_once_that_the_token_is_refused() -> None:

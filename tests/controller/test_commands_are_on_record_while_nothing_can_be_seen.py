@@ -20,11 +20,12 @@ from tests.controller.test_the_process_outlives_what_objects_hold import (
     Running,
     Spoiling,
     healthy,
-    play,
     rollout,
-    service,
+    served,
     until,
 )
+
+pytestmark = pytest.mark.virtual_time(limit_s=1_200)
 
 BLINDED: dict[str, Callable[[Spoiling], None]] = {
     "ObjectUnreadable": lambda api: api.spoilt.add((REPLICA_SET.plural, "cart")),
@@ -37,28 +38,23 @@ def _commands(status: Manifest) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("reason", BLINDED)
-def test_an_abort_is_put_on_record(reason: str) -> None:
+async def test_an_abort_is_put_on_record(reason: str, cluster: SimulatedCluster) -> None:
     """With the wait beside it that says what cannot be seen, and which object or right to mend."""
+    api = Spoiling(cluster.api)
+    running = Running(cluster, api)
+    served(cluster, "cart")
+    await until(cluster, "cart", healthy)
+    BLINDED[reason](api)
+    cluster.apply(rollout("cart", image="app:2"))
+    await until(cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == reason)
+    sets = len(cluster.list(REPLICA_SET, "default"))
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        running = Running(cluster, api)
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        await until(cluster, "cart", healthy)
-        BLINDED[reason](api)
-        cluster.apply(rollout("cart", image="app:2"))
-        await until(cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == reason)
-        sets = len(cluster.list(REPLICA_SET, "default"))
+    noted = {"name": "cart", "namespace": "default", "annotations": {f"{PREFIX}{Verb.ABORT}": "true"}}
+    cluster.apply({"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "metadata": noted}, manager="somebody")
+    status = await until(cluster, "cart", lambda each: bool(_commands(each)))
 
-        noted = {"name": "cart", "namespace": "default", "annotations": {f"{PREFIX}{Verb.ABORT}": "true"}}
-        cluster.apply({"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "metadata": noted}, manager="somebody")
-        status = await until(cluster, "cart", lambda each: bool(_commands(each)))
-
-        assert [verb for verb, _ in _commands(status)] == ["abort"]
-        assert status["waitingFor"]["reason"] == reason
-        await asyncio.sleep(30)
-        assert len(cluster.list(REPLICA_SET, "default")) == sets
-        assert await running.stopped() == EXIT_STOPPED
-
-    play(scenario)
+    assert [verb for verb, _ in _commands(status)] == ["abort"]
+    assert status["waitingFor"]["reason"] == reason
+    await asyncio.sleep(30)
+    assert len(cluster.list(REPLICA_SET, "default")) == sets
+    assert await running.stopped() == EXIT_STOPPED

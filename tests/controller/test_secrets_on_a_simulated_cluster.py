@@ -8,12 +8,17 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, SECRET, Manifest
 from rollouts.ports import JSON, METADATA, Request, Response
-from tests.controller.configured import Configured, canary, config_map, play
+from tests import build
+from tests.controller.configured import Configured, canary, config_map, configured
+from tests.controller.door import refusal
+
+pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
 NAME = "token"
 OLD, NEW = "pl4nted-0ld-t0ken", "pl4nted-n3w-t0ken"
@@ -24,8 +29,10 @@ def secret(value: str = OLD, name: str = NAME, **more: Any) -> Manifest:
     """A Secret of the user's, as `kubectl apply` leaves it: its content is in an annotation too."""
     data = {"token": base64.b64encode(value.encode()).decode()}
     applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"data": data})}
-    metadata = {"name": name, "namespace": "default", "annotations": applied | more.pop("annotations", {})}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data, **more}
+    annotations = applied | more.pop("annotations", {})
+    return build.secret(
+        name, "default", metadata={"annotations": annotations}, **{"type": "Opaque", "data": data, **more}
+    )
 
 
 def reading(name: str = "web", source: str = NAME, **spec: Any) -> Manifest:
@@ -56,284 +63,221 @@ def copies(stage: Configured) -> set[str]:
     return {each["metadata"]["name"] for each in found if each["metadata"]["name"] not in (NAME, CONFIG_KEY_NAME)}
 
 
-def asked(stage: Configured, requests: list[Request]) -> Callable[[Request], Response | None]:
-    """Notes every request about Secrets."""
-
-    def note(request: Request) -> Response | None:
-        if "/secrets" in request.path:
-            requests.append(request)
-        return None
-
-    stage.door.refuses = note
-    return note
+def asked(stage: Configured) -> list[Request]:
+    """Every request about Secrets so far."""
+    return [each for each in stage.door.asked if "/secrets" in each.path]
 
 
 def refused(method: str) -> Callable[[Request], Response | None]:
     """Refuses requests about Secrets, as RBAC does."""
     verb = {"GET": "get", "POST": "create"}[method]
     message = f'secrets is forbidden: User "rollouts" cannot {verb} resource "secrets" in API group ""'
-    body = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}).encode()
 
     def refuse(request: Request) -> Response | None:
-        return Response(403, body) if "/secrets" in request.path and request.method == method else None
+        about = "/secrets" in request.path and request.method == method
+        return refusal(403, "Forbidden", message) if about else None
 
     return refuse
 
 
-def test_without_opting_in_no_secret_is_ever_asked_for() -> None:
+async def test_without_opting_in_no_secret_is_ever_asked_for(stage: Configured) -> None:
     """A controller that reads Secrets is worth stealing: it takes a person's word for each Rollout."""
-    requests: list[Request] = []
-
-    async def scenario(stage: Configured) -> None:
-        asked(stage, requests)
-        stage.apply(secret(), config_map(), reading(configVersioning={}))
-        first = await stage.until_healthy()
-        stage.apply(secret(NEW))
-        await asyncio.sleep(600)
-        assert list(stage.replica_sets()) == [first]
-        assert named(stage, first) == NAME
-
-    play(scenario)
-    assert requests == []
+    stage.apply(secret(), config_map(), reading(configVersioning={}))
+    first = await stage.until_healthy()
+    stage.apply(secret(NEW))
+    await asyncio.sleep(600)
+    assert list(stage.replica_sets()) == [first]
+    assert named(stage, first) == NAME
+    assert asked(stage) == []
 
 
-def test_a_rotated_secret_goes_through_the_steps_and_the_old_pods_keep_what_they_have() -> None:
+async def test_a_rotated_secret_goes_through_the_steps_and_the_old_pods_keep_what_they_have(stage: Configured) -> None:
     """At the gate each revision reads a copy of its own; after the promotion the history keeps the old one."""
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        first = await stage.until_healthy()
-        assert (named(stage, first) != NAME, value(stage, named(stage, first))) == (True, OLD)
-        stage.apply(secret(NEW))
-        paused = await stage.until(lambda one: one.get("phase") == "Paused")
-        second = paused["currentRevision"]
-        assert (value(stage, named(stage, first)), value(stage, named(stage, second))) == (OLD, NEW)
-        stage.annotate("promote", f"{second}@full")
-        assert await stage.until_healthy(at=first) == second
-        assert copies(stage) == {named(stage, first), named(stage, second)}
-
-    play(scenario)
+    stage.apply(secret(), reading())
+    first = await stage.until_healthy()
+    assert (named(stage, first) != NAME, value(stage, named(stage, first))) == (True, OLD)
+    stage.apply(secret(NEW))
+    paused = await stage.until(lambda one: one.get("phase") == "Paused")
+    second = paused["currentRevision"]
+    assert (value(stage, named(stage, first)), value(stage, named(stage, second))) == (OLD, NEW)
+    stage.annotate("promote", f"{second}@full")
+    assert await stage.until_healthy(at=first) == second
+    assert copies(stage) == {named(stage, first), named(stage, second)}
 
 
-def test_a_revert_leads_back_to_the_former_revision() -> None:
+async def test_a_revert_leads_back_to_the_former_revision(stage: Configured) -> None:
     """Equal contents are one revision, though each ReplicaSet has copies of its own."""
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        first = await stage.until_healthy()
-        stage.apply(secret(NEW))
-        await stage.until(lambda one: one.get("phase") == "Paused")
-        stage.apply(secret())
-        back = await stage.until(lambda one: one.get("phase") == "Healthy")
-        assert back["currentRevision"] == first
-
-    play(scenario)
+    stage.apply(secret(), reading())
+    first = await stage.until_healthy()
+    stage.apply(secret(NEW))
+    await stage.until(lambda one: one.get("phase") == "Paused")
+    stage.apply(secret())
+    back = await stage.until(lambda one: one.get("phase") == "Healthy")
+    assert back["currentRevision"] == first
 
 
-def test_only_the_named_secrets_and_the_key_are_read_and_nothing_is_listed_changed_or_deleted() -> None:
+async def test_only_the_named_secrets_and_the_key_are_read_and_nothing_is_listed_changed_or_deleted(
+    stage: Configured,
+) -> None:
     """The Role has `get` on these names and `create`, and no other right: see `rollouts rbac`."""
-    requests: list[Request] = []
-
-    async def scenario(stage: Configured) -> None:
-        asked(stage, requests)
-        stage.apply(secret(), secret("of somebody else", "other"), reading(revisionHistoryLimit=0))
-        first = await stage.until_healthy()
-        stage.apply(secret(NEW))
-        await stage.promoted(at=first)
-        await asyncio.sleep(120)
-        stage.delete("web", kind=ROLLOUT)
-        await asyncio.sleep(60)
-        assert copies(stage) == {"other"}, "the cluster's garbage collector deletes copies with their ReplicaSets"
-
-    play(scenario)
-    assert {each.method for each in requests} == {"GET", "POST"}
-    read = {each.path for each in requests if each.method == "GET"}
+    stage.apply(secret(), secret("of somebody else", "other"), reading(revisionHistoryLimit=0))
+    first = await stage.until_healthy()
+    stage.apply(secret(NEW))
+    await stage.promoted(at=first)
+    await asyncio.sleep(120)
+    stage.delete("web", kind=ROLLOUT)
+    await asyncio.sleep(60)
+    assert copies(stage) == {"other"}, "the cluster's garbage collector deletes copies with their ReplicaSets"
+    assert {each.method for each in asked(stage)} == {"GET", "POST"}
+    read = {each.path for each in asked(stage) if each.method == "GET"}
     assert read == {SECRET.path("default", NAME), SECRET.path("default", CONFIG_KEY_NAME)}
-    assert {each.path for each in requests if each.method == "POST"} == {SECRET.path("default")}
+    assert {each.path for each in asked(stage) if each.method == "POST"} == {SECRET.path("default")}
 
 
-def test_contents_are_read_once_for_each_version_and_looks_bring_none() -> None:
+async def test_contents_are_read_once_for_each_version_and_looks_bring_none(stage: Configured) -> None:
     """Twenty looks in ten minutes are metadata alone; a restart reads no content at all."""
-    requests: list[Request] = []
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        await stage.until_healthy()
-        asked(stage, requests)
-        await asyncio.sleep(600)
-        await stage.restarted()
-        await asyncio.sleep(60)
-
-    play(scenario)
-    assert {each.accept for each in requests} == {METADATA}
-    assert 20 <= len(requests) <= 26
+    stage.apply(secret(), reading())
+    await stage.until_healthy()
+    stage.door.asked.clear()
+    await asyncio.sleep(600)
+    await stage.restarted()
+    await asyncio.sleep(60)
+    assert {each.accept for each in asked(stage)} == {METADATA}
+    assert 20 <= len(asked(stage)) <= 26
 
 
-def test_the_value_is_in_nothing_that_the_controller_writes_or_logs() -> None:
+async def test_the_value_is_in_nothing_that_the_controller_writes_or_logs() -> None:
     """Everybody may read a Rollout's status, Events and ReplicaSets; only copies hold the value."""
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        first = await stage.until_healthy()
-        stage.apply(secret(NEW))
-        await stage.promoted(at=first)
-        shown = [stage.cluster.list(kind, "default") for kind in (ROLLOUT, REPLICA_SET, EVENT)]
-        names = [each["metadata"] for each in stage.cluster.list(SECRET, "default") if each["metadata"]["name"] != NAME]
-        text = json.dumps([*shown, names])
-        for planted in (OLD, NEW):
-            assert planted not in text
-            assert base64.b64encode(planted.encode()).decode() not in text
-        assert json.dumps(shown).count("is kept as") == 2, "the Events are there"
-
     with capture_logs() as logs:
-        play(scenario)
+        async with configured() as stage:
+            stage.apply(secret(), reading())
+            first = await stage.until_healthy()
+            stage.apply(secret(NEW))
+            await stage.promoted(at=first)
+            shown = [stage.cluster.list(kind, "default") for kind in (ROLLOUT, REPLICA_SET, EVENT)]
+            names = [
+                each["metadata"] for each in stage.cluster.list(SECRET, "default") if each["metadata"]["name"] != NAME
+            ]
+            text = json.dumps([*shown, names])
+            for planted in (OLD, NEW):
+                assert planted not in text
+                assert base64.b64encode(planted.encode()).decode() not in text
+            assert json.dumps(shown).count("is kept as") == 2, "the Events are there"
     for planted in (OLD, NEW):
         assert planted not in repr(logs)
         assert base64.b64encode(planted.encode()).decode() not in repr(logs)
 
 
-def test_nobody_finds_the_value_by_trying_hashes() -> None:
+async def test_nobody_finds_the_value_by_trying_hashes() -> None:
     """Two namespaces with one password: without the key of the namespace its hash says nothing, not even that they are equal."""
     hashes = []
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret("1234"), reading())
-        first = await stage.until_healthy()
-        (noted,) = json.loads(stage.replica_sets()[first]["metadata"]["annotations"]["rollouts.dev/config"])
-        hashes.append((first, noted["hash"], noted["copy"]))
-
-    play(scenario)
-    play(scenario)
+    for _ in range(2):
+        async with configured() as stage:
+            stage.apply(secret("1234"), reading())
+            first = await stage.until_healthy()
+            (noted,) = json.loads(stage.replica_sets()[first]["metadata"]["annotations"]["rollouts.dev/config"])
+            hashes.append((first, noted["hash"], noted["copy"]))
     one, other = hashes
     assert not set(one) & set(other)
 
 
-def test_without_the_rights_the_rollout_waits_and_names_the_command() -> None:
+async def test_without_the_rights_the_rollout_waits_and_names_the_command(stage: Configured) -> None:
     """The running revision stays; the right to create is asked for as well."""
+    stage.apply(secret(), reading())
+    first = await stage.until_healthy()
+    stage.apply(secret(NEW))
+    stage.door.answers = refused("GET")
+    message = await stage.until_waiting("ConfigForbidden")
+    assert "rollouts rbac -f" in message
+    assert list(stage.replica_sets()) == [first]
 
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        first = await stage.until_healthy()
-        stage.apply(secret(NEW))
-        stage.door.refuses = refused("GET")
-        message = await stage.until_waiting("ConfigForbidden")
-        assert "rollouts rbac -f" in message
-        assert list(stage.replica_sets()) == [first]
+    stage.door.answers = refused("POST")
+    await stage.until(
+        lambda one: "rollouts rbac -f" in json.dumps(one.get("conditions")) and one["currentRevision"] != first
+    )
+    sizes = {revision: each["spec"]["replicas"] for revision, each in stage.replica_sets().items()}
+    assert sizes.pop(first) == 2
+    assert set(sizes.values()) == {0}, "no pod begins without its copy"
 
-        stage.door.refuses = refused("POST")
-        await stage.until(
-            lambda one: "rollouts rbac -f" in json.dumps(one.get("conditions")) and one["currentRevision"] != first
-        )
-        sizes = {revision: each["spec"]["replicas"] for revision, each in stage.replica_sets().items()}
-        assert sizes.pop(first) == 2
-        assert set(sizes.values()) == {0}, "no pod begins without its copy"
-
-        stage.door.refuses = lambda _request: None
-        await stage.promoted(at=first)
-
-    play(scenario)
+    stage.door.answers = lambda _request: None
+    await stage.promoted(at=first)
 
 
-def test_a_copy_has_the_type_of_its_source_and_tokens_of_accounts_are_left_alone() -> None:
+async def test_a_copy_has_the_type_of_its_source_and_tokens_of_accounts_are_left_alone(stage: Configured) -> None:
     """A library may look at the type; the control plane takes a second token of an account for one that it must fill."""
-
-    async def scenario(stage: Configured) -> None:
-        made = secret(name="tls", type="kubernetes.io/tls") | {"data": {"tls.crt": "YQ==", "tls.key": "Yg=="}}
-        token = secret(name="account", type="kubernetes.io/service-account-token")
-        token["metadata"]["annotations"]["kubernetes.io/service-account.name"] = "default"
-        stage.apply(made, token, reading(source="tls"), reading("other", source="account"))
-        first = await stage.until_healthy()
-        copy = stage.cluster.get(SECRET, "default", named(stage, first))
-        assert copy is not None
-        assert (copy["type"], copy["data"], copy["immutable"]) == (made["type"], made["data"], True)
-        assert named(stage, await stage.until_healthy("other"), "other") == "account"
-
-    play(scenario)
+    made = secret(name="tls", type="kubernetes.io/tls") | {"data": {"tls.crt": "YQ==", "tls.key": "Yg=="}}
+    token = secret(name="account", type="kubernetes.io/service-account-token")
+    token["metadata"]["annotations"]["kubernetes.io/service-account.name"] = "default"
+    stage.apply(made, token, reading(source="tls"), reading("other", source="account"))
+    first = await stage.until_healthy()
+    copy = stage.cluster.get(SECRET, "default", named(stage, first))
+    assert copy is not None
+    assert (copy["type"], copy["data"], copy["immutable"]) == (made["type"], made["data"], True)
+    assert named(stage, await stage.until_healthy("other"), "other") == "account"
 
 
-def test_an_immutable_secret_is_used_as_it_is_and_one_that_is_off_is_not_even_read() -> None:
+async def test_an_immutable_secret_is_used_as_it_is_and_one_that_is_off_is_not_even_read(stage: Configured) -> None:
     """What nobody can change needs no copy, and what somebody leaves out needs no hash."""
-    requests: list[Request] = []
-
-    async def scenario(stage: Configured) -> None:
-        asked(stage, requests)
-        off = secret(name="off", annotations={"rollouts.dev/config-versioning": "off"})
-        stage.apply(secret(immutable=True), off, reading(), reading("other", source="off"))
-        assert named(stage, await stage.until_healthy()) == NAME
-        assert named(stage, await stage.until_healthy("other"), "other") == "off"
-
-    play(scenario)
-    contents = {each.path for each in requests if each.accept == JSON and each.method == "GET"}
+    off = secret(name="off", annotations={"rollouts.dev/config-versioning": "off"})
+    stage.apply(secret(immutable=True), off, reading(), reading("other", source="off"))
+    assert named(stage, await stage.until_healthy()) == NAME
+    assert named(stage, await stage.until_healthy("other"), "other") == "off"
+    contents = {each.path for each in asked(stage) if each.accept == JSON and each.method == "GET"}
     assert contents == {SECRET.path("default", NAME), SECRET.path("default", CONFIG_KEY_NAME)}
 
 
-def test_a_missing_secret_is_waited_for_and_a_deleted_one_harms_no_pod() -> None:
+async def test_a_missing_secret_is_waited_for_and_a_deleted_one_harms_no_pod(stage: Configured) -> None:
     """An error is never read as absence; a 404 to a look is."""
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(reading())
-        assert "Secret token does not exist" in await stage.until_waiting("ConfigNotFound")
-        stage.apply(secret())
-        first = await stage.until_healthy()
-        stage.delete(NAME, kind=SECRET)
-        await stage.until_waiting("ConfigNotFound")
-        assert value(stage, named(stage, first)) == OLD
-        stage.apply(secret())
-        assert await stage.until_healthy() == first
-
-    play(scenario)
+    stage.apply(reading())
+    assert "Secret token does not exist" in await stage.until_waiting("ConfigNotFound")
+    stage.apply(secret())
+    first = await stage.until_healthy()
+    stage.delete(NAME, kind=SECRET)
+    await stage.until_waiting("ConfigNotFound")
+    assert value(stage, named(stage, first)) == OLD
+    stage.apply(secret())
+    assert await stage.until_healthy() == first
 
 
-def test_a_replica_set_that_is_made_again_has_copies_of_its_own() -> None:
+async def test_a_replica_set_that_is_made_again_has_copies_of_its_own(stage: Configured) -> None:
     """Those of the one that was deleted are still there for a moment, and go."""
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        first = await stage.until_healthy()
-        before = named(stage, first)
-        stage.delete(stage.replica_sets()[first]["metadata"]["name"], kind=REPLICA_SET)
-        await stage.until(lambda one: one.get("phase") != "Healthy")
-        await stage.until_healthy()
-        await asyncio.sleep(30)
-        assert named(stage, first) != before
-        assert copies(stage) == {named(stage, first)}
-
-    play(scenario)
+    stage.apply(secret(), reading())
+    first = await stage.until_healthy()
+    before = named(stage, first)
+    stage.delete(stage.replica_sets()[first]["metadata"]["name"], kind=REPLICA_SET)
+    await stage.until(lambda one: one.get("phase") != "Healthy")
+    await stage.until_healthy()
+    await asyncio.sleep(30)
+    assert named(stage, first) != before
+    assert copies(stage) == {named(stage, first)}
 
 
-def test_looks_that_fail_are_never_read_as_absence() -> None:
+async def test_looks_that_fail_are_never_read_as_absence(stage: Configured) -> None:
     """For a minute what was seen before counts; then the Rollout says why it cannot know better, and stays."""
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        first = await stage.until_healthy()
-        body = json.dumps({"kind": "Status", "message": "etcdserver: leader changed"}).encode()
-        stage.door.refuses = lambda request: Response(500, body) if "/secrets" in request.path else None
-        await asyncio.sleep(60)
-        assert (stage.cluster.get(ROLLOUT, "default", "web") or {})["status"].get("waitingFor") is None
-        assert "leader changed" in await stage.until_waiting("ConfigNotRead")
-        stage.door.refuses = lambda _request: None
-        assert await stage.until_healthy() == first
-
-    play(scenario)
+    stage.apply(secret(), reading())
+    first = await stage.until_healthy()
+    body = json.dumps({"kind": "Status", "message": "etcdserver: leader changed"}).encode()
+    stage.door.answers = lambda request: Response(500, body) if "/secrets" in request.path else None
+    await asyncio.sleep(60)
+    assert (stage.cluster.get(ROLLOUT, "default", "web") or {})["status"].get("waitingFor") is None
+    assert "leader changed" in await stage.until_waiting("ConfigNotRead")
+    stage.door.answers = lambda _request: None
+    assert await stage.until_healthy() == first
 
 
-def test_a_refusal_in_the_words_of_a_webhook_shows_no_value() -> None:
+async def test_a_refusal_in_the_words_of_a_webhook_shows_no_value() -> None:
     """An admission webhook may repeat what it was sent, and the reason goes into a condition."""
-
-    async def scenario(stage: Configured) -> None:
-        stage.apply(secret(), reading())
-        first = await stage.until_healthy()
-        said = f"admission webhook denied the request: {NEW} is too short"
-        body = json.dumps({"kind": "Status", "code": 422, "reason": "Invalid", "message": said}).encode()
-        stage.door.refuses = lambda request: (
-            Response(422, body) if "/secrets" in request.path and request.method == "POST" else None
-        )
-        stage.apply(secret(NEW))
-        await stage.until(lambda one: "shown to nobody" in json.dumps(one))
-        assert NEW not in json.dumps([stage.cluster.list(kind, "default") for kind in (ROLLOUT, EVENT)])
-        assert stage.replica_sets()[first]["spec"]["replicas"] == 2
-
     with capture_logs() as logs:
-        play(scenario)
+        async with configured() as stage:
+            stage.apply(secret(), reading())
+            first = await stage.until_healthy()
+            said = f"admission webhook denied the request: {NEW} is too short"
+            body = json.dumps({"kind": "Status", "code": 422, "reason": "Invalid", "message": said}).encode()
+            stage.door.answers = lambda request: (
+                Response(422, body) if "/secrets" in request.path and request.method == "POST" else None
+            )
+            stage.apply(secret(NEW))
+            await stage.until(lambda one: "shown to nobody" in json.dumps(one))
+            assert NEW not in json.dumps([stage.cluster.list(kind, "default") for kind in (ROLLOUT, EVENT)])
+            assert stage.replica_sets()[first]["spec"]["replicas"] == 2
     assert NEW not in repr(logs)

@@ -6,48 +6,36 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from rollouts.api.schema import crd_manifests
 from rollouts.controller.health.readiness import BLIND_MAX_S
 from rollouts.controller.wiring import EXIT_BLIND, EXIT_STOPPED, run_controller
 from rollouts.core.model.frozen import replace
 from rollouts.objects import ENDPOINT_SLICE, EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
 from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.settings import Settings
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.telemetry import Telemetry
+from tests import build
+
+pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
 FORBIDDEN = json.dumps({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "may not watch"}).encode()
 
 
-def rollout(name: str, *, image: str = "app:1", **more: Any) -> Manifest:
+def rollout(name: str, *, image: str = "app:1", namespace: str = "default", **more: Any) -> Manifest:
     """A blue-green Rollout with a Service of its name."""
-    labels = {"app": name}
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": labels},
-            "strategy": {"blueGreen": {"activeService": name}},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "app", "image": image}]} | more,
-            },
-        },
-    }
+    template = build.pod_template(name, image=image, **more)
+    return build.rollout({"blueGreen": {"activeService": name}}, name, namespace, template=template)
 
 
-def service(name: str) -> Manifest:
-    """The Service of a Rollout."""
-    spec = {"selector": {"app": name}, "ports": [{"port": 80}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+def served(cluster: SimulatedCluster, name: str, namespace: str = "default", **more: Any) -> None:
+    """Applies both."""
+    cluster.apply(build.service(name, namespace))
+    cluster.apply(rollout(name, namespace=namespace, **more))
 
 
 def deep(data: bytes) -> bytes:
@@ -166,16 +154,6 @@ class Running:
         return await self.task
 
 
-def play(scenario: Callable[[SimulatedCluster], Awaitable[None]], *, limit_s: float = 1200) -> None:
-    """Plays a scenario in virtual time."""
-
-    async def main() -> None:
-        async with SimulatedCluster(seed=3, crds=crd_manifests()) as cluster:
-            await scenario(cluster)
-
-    run_virtual(main(), limit_s=limit_s)
-
-
 async def until(cluster: SimulatedCluster, name: str, holds: Callable[[Manifest], bool]) -> Manifest:
     """Waits until that holds of a Rollout's status, which it gives."""
 
@@ -193,126 +171,102 @@ def healthy(status: Manifest) -> bool:
     return status.get("phase") == "Healthy"
 
 
-def test_a_deep_rollout_is_told_so_and_the_next_one_is_served() -> None:
+async def test_a_deep_rollout_is_told_so_and_the_next_one_is_served(cluster: SimulatedCluster) -> None:
     """3 KB of brackets in one tenant's template stopped every tenant's rollouts, after every restart again."""
+    api = Spoiling(cluster.api)
+    running = Running(cluster, api)
+    for name, levels in (("deep", 1_100), ("deeper", 9_000), ("high", 150), ("higher", 194)):
+        served(cluster, name, more=f"deep-{levels}")
+    served(cluster, "cart")
+    await until(cluster, "cart", healthy)
+    for name in ("deep", "deeper"):
+        status = await until(cluster, name, lambda each: each.get("phase") == "Degraded")
+        assert "nested" in status["message"], status["message"]
+    for name in ("high", "higher"):
+        await until(cluster, name, healthy)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        running = Running(cluster, api)
-        for name, levels in (("deep", 1_100), ("deeper", 9_000), ("high", 150), ("higher", 194)):
-            cluster.apply(service(name))
-            cluster.apply(rollout(name, more=f"deep-{levels}"))
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        await until(cluster, "cart", healthy)
-        for name in ("deep", "deeper"):
-            status = await until(cluster, name, lambda each: each.get("phase") == "Degraded")
-            assert "nested" in status["message"], status["message"]
-        for name in ("high", "higher"):
-            await until(cluster, name, healthy)
+    again = Running(cluster, api, identity="again")  # its list has them
+    await asyncio.sleep(5)
 
-        again = Running(cluster, api, identity="again")  # its list has them
-        await asyncio.sleep(5)
-
-        assert len(again.telemetry) == 1
-        assert [await each.stopped() for each in (running, again)] == [EXIT_STOPPED] * 2
-
-    play(scenario)
+    assert len(again.telemetry) == 1
+    assert [await each.stopped() for each in (running, again)] == [EXIT_STOPPED] * 2
 
 
-def test_an_unreadable_replica_set_is_not_taken_for_absent() -> None:
+async def test_an_unreadable_replica_set_is_not_taken_for_absent(cluster: SimulatedCluster) -> None:
     """Without it the Rollout would make another, or end what serves; it waits and says why, and goes on when it can."""
+    api = Spoiling(cluster.api)
+    running = Running(cluster, api)
+    for name in ("cart", "shop"):
+        served(cluster, name)
+        await until(cluster, name, healthy)
+    api.spoilt.add((REPLICA_SET.plural, "cart"))
+    watches = api.watches
+    cluster.apply(rollout("cart", image="app:2"))
+    status = await until(
+        cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == "ObjectUnreadable"
+    )
+    sets = len(cluster.list(REPLICA_SET, "default"))
+    await asyncio.sleep(100)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        running = Running(cluster, api)
-        for name in ("cart", "shop"):
-            cluster.apply(service(name))
-            cluster.apply(rollout(name))
-            await until(cluster, name, healthy)
-        api.spoilt.add((REPLICA_SET.plural, "cart"))
-        watches = api.watches
-        cluster.apply(rollout("cart", image="app:2"))
-        status = await until(
-            cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == "ObjectUnreadable"
-        )
-        sets = len(cluster.list(REPLICA_SET, "default"))
-        await asyncio.sleep(100)
+    assert "ReplicaSet default/cart-" in status["message"]
+    assert "delete it" in status["message"]
+    assert len(cluster.list(REPLICA_SET, "default")) == sets
+    assert b'rollouts_unreadable_objects{resource="replicasets"} 1.0' in running.telemetry[0].exposition()
+    assert api.watches == watches  # no watch was opened again over it
+    cluster.apply(rollout("shop", image="app:2"))
+    await until(cluster, "shop", lambda each: not healthy(each))
+    await until(cluster, "shop", healthy)
 
-        assert "ReplicaSet default/cart-" in status["message"]
-        assert "delete it" in status["message"]
-        assert len(cluster.list(REPLICA_SET, "default")) == sets
-        assert b'rollouts_unreadable_objects{resource="replicasets"} 1.0' in running.telemetry[0].exposition()
-        assert api.watches == watches  # no watch was opened again over it
-        cluster.apply(rollout("shop", image="app:2"))
-        await until(cluster, "shop", lambda each: not healthy(each))
-        await until(cluster, "shop", healthy)
-
-        api.spoilt.clear()
-        for each in cluster.list(REPLICA_SET, "default"):
-            noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"smaller": "now"}}
-            cluster.apply({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": noted}, manager="mender")
-        await until(cluster, "cart", healthy)
-        assert await running.stopped() == EXIT_STOPPED
-
-    play(scenario)
+    api.spoilt.clear()
+    for each in cluster.list(REPLICA_SET, "default"):
+        noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"smaller": "now"}}
+        cluster.apply({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": noted}, manager="mender")
+    await until(cluster, "cart", healthy)
+    assert await running.stopped() == EXIT_STOPPED
 
 
-def test_an_unreadable_rollout_gets_an_event_and_its_service_is_kept() -> None:
+async def test_an_unreadable_rollout_gets_an_event_and_its_service_is_kept(cluster: SimulatedCluster) -> None:
     """Its status is not known, so it is not written; and it is not gone, so what it manages is not given back."""
+    api = Spoiling(cluster.api)
+    running = Running(cluster, api)
+    served(cluster, "cart")
+    await until(cluster, "cart", healthy)
+    before = cluster.get(SERVICE, "default", "cart")
+    api.spoilt.add((ROLLOUT.plural, "cart"))
+    cluster.apply(rollout("cart", image="app:2"))
+    await asyncio.sleep(5)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        running = Running(cluster, api)
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        await until(cluster, "cart", healthy)
-        before = cluster.get(SERVICE, "default", "cart")
-        api.spoilt.add((ROLLOUT.plural, "cart"))
-        cluster.apply(rollout("cart", image="app:2"))
-        await asyncio.sleep(5)
-
-        assert cluster.get(SERVICE, "default", "cart") == before
-        events = [each for each in cluster.list(EVENT, "default") if each["reason"] == "ObjectUnreadable"]
-        assert events
-        assert "cannot read Rollout default/cart" in events[0]["note"]
-        assert await running.stopped() == EXIT_STOPPED
-
-    play(scenario)
+    assert cluster.get(SERVICE, "default", "cart") == before
+    events = [each for each in cluster.list(EVENT, "default") if each["reason"] == "ObjectUnreadable"]
+    assert events
+    assert "cannot read Rollout default/cart" in events[0]["note"]
+    assert await running.stopped() == EXIT_STOPPED
 
 
-def test_a_watch_that_is_refused_for_good_is_told_and_the_lease_given_up() -> None:
+async def test_a_watch_that_is_refused_for_good_is_told_and_the_lease_given_up(cluster: SimulatedCluster) -> None:
     """A leader that sees no ReplicaSets said "2 pods are to be available" for ever, beside a healthy standby."""
+    api = Spoiling(cluster.api)
+    first = Running(cluster, api, leader_elect=True, identity="first")
+    await asyncio.sleep(5)
+    second = Running(cluster, leader_elect=True, identity="second")
+    served(cluster, "calm")
+    await until(cluster, "calm", healthy)
+    api.refuse(REPLICA_SET)
+    served(cluster, "cart")
+    status = await until(cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == "WatchFailed")
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        first = Running(cluster, api, leader_elect=True, identity="first")
-        await asyncio.sleep(5)
-        second = Running(cluster, leader_elect=True, identity="second")
-        cluster.apply(service("calm"))
-        cluster.apply(rollout("calm"))
-        await until(cluster, "calm", healthy)
-        api.refuse(REPLICA_SET)
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        status = await until(
-            cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == "WatchFailed"
-        )
+    assert "replicasets" in status["message"]
+    assert "may not watch" in status["message"]
+    assert "since" in status["message"]
+    calm = cluster.get(ROLLOUT, "default", "calm")
+    assert calm is not None
+    assert healthy(calm["status"])  # it has nothing to wait for
+    assert holder(cluster) == "first"
 
-        assert "replicasets" in status["message"]
-        assert "may not watch" in status["message"]
-        assert "since" in status["message"]
-        calm = cluster.get(ROLLOUT, "default", "calm")
-        assert calm is not None
-        assert healthy(calm["status"])  # it has nothing to wait for
-        assert holder(cluster) == "first"
-
-        assert await asyncio.wait_for(first.task, BLIND_MAX_S + 60) == EXIT_BLIND
-        await until(cluster, "cart", healthy)
-        assert holder(cluster) == "second"
-        assert await second.stopped() == EXIT_STOPPED
-
-    play(scenario)
+    assert await asyncio.wait_for(first.task, BLIND_MAX_S + 60) == EXIT_BLIND
+    await until(cluster, "cart", healthy)
+    assert holder(cluster) == "second"
+    assert await second.stopped() == EXIT_STOPPED
 
 
 def holder(cluster: SimulatedCluster) -> str | None:
@@ -321,72 +275,53 @@ def holder(cluster: SimulatedCluster) -> str | None:
     return lease["spec"]["holderIdentity"] if lease else None
 
 
-def test_who_cannot_list_does_not_stand_for_election() -> None:
+async def test_who_cannot_list_does_not_stand_for_election(cluster: SimulatedCluster) -> None:
     """An unready process kept the lease from a healthy standby for as long as it lived."""
+    api = Spoiling(cluster.api)
+    api.refuse(SERVICE)
+    unready = Running(cluster, api, leader_elect=True, identity="unready")
+    await asyncio.sleep(30)
+    assert holder(cluster) is None
+    able = Running(cluster, leader_elect=True, identity="able")
+    await asyncio.sleep(30)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        api.refuse(SERVICE)
-        unready = Running(cluster, api, leader_elect=True, identity="unready")
-        await asyncio.sleep(30)
-        assert holder(cluster) is None
-        able = Running(cluster, leader_elect=True, identity="able")
-        await asyncio.sleep(30)
-
-        assert holder(cluster) == "able"
-        assert [await each.stopped() for each in (unready, able)] == [EXIT_STOPPED] * 2
-
-    play(scenario)
+    assert holder(cluster) == "able"
+    assert [await each.stopped() for each in (unready, able)] == [EXIT_STOPPED] * 2
 
 
-def test_a_namespace_whose_watch_is_refused_keeps_no_other_waiting() -> None:
+async def test_a_namespace_whose_watch_is_refused_keeps_no_other_waiting(cluster: SimulatedCluster) -> None:
     """A Role that was deleted in one of several namespaces is that namespace's trouble; the process stays."""
+    api = Spoiling(cluster.api)
+    running = Running(cluster, api, namespaces=("default", "other"))
+    await asyncio.sleep(5)
+    api.refuse(REPLICA_SET, namespace="other")
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    served(cluster, "shop", "other")
+    await asyncio.sleep(2 * BLIND_MAX_S)
+    served(cluster, "cart")
+    await until(cluster, "cart", healthy)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        running = Running(cluster, api, namespaces=("default", "other"))
-        await asyncio.sleep(5)
-        api.refuse(REPLICA_SET, namespace="other")
-        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
-        moved = [
-            each | {"metadata": {**each["metadata"], "namespace": "other"}}
-            for each in (service("shop"), rollout("shop"))
-        ]
-        for each in moved:
-            cluster.apply(each)
-        await asyncio.sleep(2 * BLIND_MAX_S)
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        await until(cluster, "cart", healthy)
-
-        shop = cluster.get(ROLLOUT, "other", "shop")
-        assert shop is not None
-        assert shop["status"]["waitingFor"]["reason"] == "WatchFailed"
-        assert await running.stopped() == EXIT_STOPPED
-
-    play(scenario)
+    shop = cluster.get(ROLLOUT, "other", "shop")
+    assert shop is not None
+    assert shop["status"]["waitingFor"]["reason"] == "WatchFailed"
+    assert await running.stopped() == EXIT_STOPPED
 
 
-def test_a_short_outage_of_a_watch_is_no_news() -> None:
+async def test_a_short_outage_of_a_watch_is_no_news(cluster: SimulatedCluster) -> None:
     """Servers are restarted: nothing is written and nobody exits over a watch that is back within a minute."""
+    api = Spoiling(cluster.api)
+    running = Running(cluster, api, leader_elect=True, identity="first")
+    served(cluster, "cart")
+    await until(cluster, "cart", healthy)
+    before = cluster.get(ROLLOUT, "default", "cart")
+    for _ in range(5):
+        api.refuse(REPLICA_SET)
+        await asyncio.sleep(20)
+        api.refused.clear()
+        await asyncio.sleep(120)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Spoiling(cluster.api)
-        running = Running(cluster, api, leader_elect=True, identity="first")
-        cluster.apply(service("cart"))
-        cluster.apply(rollout("cart"))
-        await until(cluster, "cart", healthy)
-        before = cluster.get(ROLLOUT, "default", "cart")
-        for _ in range(5):
-            api.refuse(REPLICA_SET)
-            await asyncio.sleep(20)
-            api.refused.clear()
-            await asyncio.sleep(120)
-
-        assert cluster.get(ROLLOUT, "default", "cart") == before
-        assert await running.stopped() == EXIT_STOPPED
-
-    play(scenario, limit_s=3000)
+    assert cluster.get(ROLLOUT, "default", "cart") == before
+    assert await running.stopped() == EXIT_STOPPED
 
 
 HARM: tuple[dict[str, Any], ...] = (
@@ -416,30 +351,25 @@ class Harming(Spoiling):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_once_everything_can_be_read_again_everything_is_rolled_out(seed: int) -> None:
+async def test_once_everything_can_be_read_again_everything_is_rolled_out(seed: int, cluster: SimulatedCluster) -> None:
     """Rollouts under way while objects of every kind become unreadable: nobody restarts, and each is finished afterwards."""
-
-    async def scenario(cluster: SimulatedCluster) -> None:
-        api = Harming(cluster.api, seed)
-        running = Running(cluster, api)
-        names = ("cart", "shop", "web")
-        for version in (1, 2, 3):
-            for name in names:
-                cluster.apply(service(name))
-                cluster.apply(rollout(name, image=f"app:{version}"))
-            await asyncio.sleep(20)
-        api.harms = False
-        for kind in (ROLLOUT, REPLICA_SET, SERVICE, ENDPOINT_SLICE):
-            for each in cluster.list(kind, "default"):
-                noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"readable": "again"}}
-                cluster.apply({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": noted}, manager="mender")
+    api = Harming(cluster.api, seed)
+    running = Running(cluster, api)
+    names = ("cart", "shop", "web")
+    for version in (1, 2, 3):
         for name in names:
-            await until(cluster, name, lambda each: healthy(each) and each["observedGeneration"] == 3)
+            served(cluster, name, image=f"app:{version}")
+        await asyncio.sleep(20)
+    api.harms = False
+    for kind in (ROLLOUT, REPLICA_SET, SERVICE, ENDPOINT_SLICE):
+        for each in cluster.list(kind, "default"):
+            noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"readable": "again"}}
+            cluster.apply({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": noted}, manager="mender")
+    for name in names:
+        await until(cluster, name, lambda each: healthy(each) and each["observedGeneration"] == 3)
 
-        assert len(running.telemetry) == 1
-        assert await running.stopped() == EXIT_STOPPED
-
-    play(scenario)
+    assert len(running.telemetry) == 1
+    assert await running.stopped() == EXIT_STOPPED
 
 
 class Webhooked(Spoiling):
@@ -451,20 +381,15 @@ class Webhooked(Spoiling):
         return await super().request(request, deadline_s=deadline_s)
 
 
-def test_a_slow_webhook_in_one_namespace_delays_nobody_in_another() -> None:
+async def test_a_slow_webhook_in_one_namespace_delays_nobody_in_another(cluster: SimulatedCluster) -> None:
     """64 Rollouts behind it took all workers, and another tenant's first write came 50 s late."""
+    running = Running(cluster, Webhooked(cluster.api))
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slow"}})
+    for index in range(64):
+        cluster.apply(rollout(f"r{index}", namespace="slow"))
+    await asyncio.sleep(2)
+    cluster.apply(rollout("cart"))
+    await asyncio.sleep(0.5)
 
-    async def scenario(cluster: SimulatedCluster) -> None:
-        running = Running(cluster, Webhooked(cluster.api))
-        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "slow"}})
-        for index in range(64):
-            slow = rollout(f"r{index}")
-            cluster.apply(slow | {"metadata": {**slow["metadata"], "namespace": "slow"}})
-        await asyncio.sleep(2)
-        cluster.apply(rollout("cart"))
-        await asyncio.sleep(0.5)
-
-        assert [each["metadata"]["labels"]["app"] for each in cluster.list(REPLICA_SET, "default")] == ["cart"]
-        assert await running.stopped() == EXIT_STOPPED
-
-    play(scenario)
+    assert [each["metadata"]["labels"]["app"] for each in cluster.list(REPLICA_SET, "default")] == ["cart"]
+    assert await running.stopped() == EXIT_STOPPED

@@ -6,15 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from rollouts.api.schema import crd_manifests
 from rollouts.objects import Manifest
 from tests.controller.analysis.stage import Stage, staged
-
-
-@pytest.fixture
-def crds() -> Sequence[Manifest]:
-    """Ours, all of them."""
-    return crd_manifests()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -70,11 +70,13 @@ class JobStage:
         raise AssertionError(f"{len(self.jobs)} Jobs")
 
 
-def door(stage: Stage, after: Callable[[Request], Awaitable[None]] | None = None, **status: int) -> Door:
+def door(
+    stage: Stage, after: Callable[[Request], Awaitable[None]] | None = None, *, status: Mapping[str, int] | None = None
+) -> Door:
     """The API server, which refuses what is asked about Jobs with some verbs; `after` is what else happens to an answer."""
 
     def refuse(request: Request) -> Response | None:
-        code = status.get(request.method, 0) if "/jobs" in request.path else 0
+        code = (status or {}).get(request.method, 0) if "/jobs" in request.path else 0
         return refusal(code, "Forbidden", "jobs.batch is forbidden") if code else None
 
     return Door(stage.cluster.api, refuse, after=after)
@@ -263,7 +265,7 @@ async def test_a_job_that_cannot_be_made_is_an_error(
 ) -> None:
     """And says why."""
     stage.cluster.apply(analysis_run("run", {**metric, "consecutiveErrorLimit": 0}))
-    async with stage.controller(settings=ON, api=door(stage, **status)):
+    async with stage.controller(settings=ON, api=door(stage, status=status)):
         assert await stage.until_over() == "Error"
     assert words in stage.result("smoke")["message"]
     assert jobs.jobs == []
@@ -272,7 +274,7 @@ async def test_a_job_that_cannot_be_made_is_an_error(
 async def test_a_job_that_may_not_be_deleted_is_told_of(stage: Stage, jobs: JobStage) -> None:
     """The run ends all the same."""
     stage.cluster.apply(analysis_run("run", asks_a_job()))
-    async with stage.controller(settings=ON, api=door(stage, DELETE=403)):
+    async with stage.controller(settings=ON, api=door(stage, status={"DELETE": 403})):
         await jobs.until(1)
         await asyncio.sleep(5)
         stage.edit({"spec": {"terminate": True}})

@@ -7,9 +7,10 @@ import socket
 
 import pytest
 
-from rollouts.controller.health.server import serving
+from rollouts.controller.health.server import HealthServer, serving
 from rollouts.errors import SettingsInvalid
 from rollouts.settings import Address, Settings
+from rollouts.telemetry import Telemetry
 
 PATHS = ("/metrics", "/healthz", "/readyz")
 
@@ -71,3 +72,27 @@ async def test_an_address_that_is_taken_is_named_by_its_flag() -> None:
             Settings(metrics_address=both, health_address=both), not_ready=lambda: "", exposition=lambda: b""
         ):
             raise AssertionError("both listen on one port")
+
+
+async def test_health_is_served_over_http() -> None:
+    """What the kubelet and Prometheus ask for, over a real socket."""
+    reasons = ["not listed yet: rollouts"]
+    server = HealthServer(not_ready=lambda: reasons[0], exposition=Telemetry().exposition)
+
+    async def get(port: int, line: str) -> bytes:
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"{line} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            return answer
+
+    async with server.listening(Address("127.0.0.1", 0)) as port:
+        assert (await get(port, "GET /healthz")).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"503" in (await get(port, "GET /readyz")).split(b"\r\n")[0]
+        reasons[0] = ""
+        assert (await get(port, "GET /readyz?verbose")).endswith(b"\r\n\r\nok\n")
+        assert b"rollouts_leader" in await get(port, "GET /metrics")
+        assert b"404" in (await get(port, "GET /secret")).split(b"\r\n")[0]
+        assert b"405" in (await get(port, "POST /metrics")).split(b"\r\n")[0]

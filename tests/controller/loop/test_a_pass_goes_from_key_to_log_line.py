@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -16,13 +15,13 @@ from rollouts.controller.loop.deferred import DeferredStatus
 from rollouts.controller.loop.stopped import with_help
 from rollouts.controller.loop.worker import POISONED_RETRY_S, Worker
 from rollouts.controller.observe.observer import Observation, Observer
-from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.errors import ApiForbidden
 from rollouts.objects import Key
 from rollouts.ports import Request, Response
-from rollouts.sim.clock import run_virtual
 from rollouts.telemetry import Telemetry
 from tests.controller.world import CART, CART_UID, World, error, ok, rollout, says, service, stored
+
+pytestmark = pytest.mark.virtual_time(limit_s=1_200)
 
 TILL = Key("shop", "till")
 
@@ -43,7 +42,7 @@ class Shell:
     def __init__(self, world: World, questions: asyncio.TaskGroup) -> None:
         self.world = world
         self.telemetry = Telemetry()
-        self.managed = ManagedServices()
+        self.managed = world.managed
         self.events = EventSender(client=world.client, telemetry=self.telemetry)
         self.worker = Worker(
             queue=world.queue,
@@ -78,88 +77,67 @@ class Shell:
         return asyncio.get_running_loop().time() - began_s
 
 
-def run(scenario: Callable[[Shell], Awaitable[None]], *answers: Any) -> list[Request]:
-    """Plays a scenario on virtual time; answers what was asked of the API server."""
-    seen: list[Request] = []
-
-    async def main() -> None:
-        world = World(*answers)
-        async with asyncio.TaskGroup() as questions:
-            await scenario(Shell(world, questions))
-        seen.extend(world.api.requests)
-
-    run_virtual(main())
-    return seen
+@pytest.fixture
+async def shell(world: World) -> AsyncIterator[Shell]:
+    """Over an API server that says yes to everything."""
+    async with asyncio.TaskGroup() as questions:
+        yield Shell(world, questions)
 
 
-def test_a_new_rollout_gets_its_replica_set_and_then_its_status() -> None:
+async def test_a_new_rollout_gets_its_replica_set_and_then_its_status(shell: Shell) -> None:
     """The whole picture once: observe, decide, render, act, one line."""
+    shell.world.rollouts.put("", rollout())
+    with capture_logs() as lines:
+        await shell.passes(CART)
 
-    async def scenario(shell: Shell) -> None:
-        shell.world.rollouts.put("", rollout())
-        with capture_logs() as lines:
-            await shell.passes(CART)
+    assert [line["event"] for line in lines] == ["reconciled"]
+    assert lines[0]["rollout"] == "shop/cart"
+    assert lines[0]["intents"] == ("CreateReplicaSet",)
+    assert lines[0]["writes"] == 2
 
-        assert [line["event"] for line in lines] == ["reconciled"]
-        assert lines[0]["rollout"] == "shop/cart"
-        assert lines[0]["intents"] == ("CreateReplicaSet",)
-        assert lines[0]["writes"] == 2
-
-    requests = run(scenario)
-
-    assert [(request.method, request.path.rsplit("/", 1)[-1]) for request in requests] == [
+    assert [(request.method, request.path.rsplit("/", 1)[-1]) for request in shell.world.api.requests] == [
         ("POST", "replicasets"),
         ("PATCH", "status"),
     ]
 
 
-def test_a_pass_over_a_settled_world_writes_nothing() -> None:
+async def test_a_pass_over_a_settled_world_writes_nothing(shell: Shell) -> None:
     """An idle Rollout costs no request."""
+    world = shell.world
+    world.rollouts.put("", rollout())
+    await shell.passes(CART)
+    made, wrote = (msgspec.json.decode(request.body) for request in world.api.requests)
+    world.replica_sets.put("", stored(made, version=100))
+    world.rollouts.put("", rollout(version=100, status=wrote["status"]))
+    asked = len(world.api.requests)
+    await shell.passes(CART)
 
-    async def scenario(shell: Shell) -> None:
-        world = shell.world
-        world.rollouts.put("", rollout())
-        await shell.passes(CART)
-        made, wrote = (msgspec.json.decode(request.body) for request in world.api.requests)
-        world.replica_sets.put("", stored(made, version=100))
-        world.rollouts.put("", rollout(version=100, status=wrote["status"]))
-        asked = len(world.api.requests)
-        await shell.passes(CART)
-
-        assert len(world.api.requests) == asked
-
-    run(scenario)
+    assert len(world.api.requests) == asked
 
 
-def test_one_poisoned_object_does_not_stop_the_others() -> None:
+async def test_one_poisoned_object_does_not_stop_the_others(shell: Shell) -> None:
     """No content of an object may end the process or hold up another Rollout; it is tried again, slowly."""
+    shell.world.rollouts.put("", rollout())
+    with capture_logs() as lines:
+        await shell.passes(TILL, CART)
 
-    async def scenario(shell: Shell) -> None:
-        shell.world.rollouts.put("", rollout())
-        with capture_logs() as lines:
-            await shell.passes(TILL, CART)
-
-        assert [line["event"] for line in lines] == ["reconcile_crashed", "reconciled"]
-        assert b'rollouts_pass_errors_total{error="RuntimeError"} 1.0' in shell.telemetry.exposition()
-        shell.world.queue.forget(CART)
-        assert await shell.next_in_s() == pytest.approx(POISONED_RETRY_S, abs=0.1)
-
-    run(scenario)
+    assert [line["event"] for line in lines] == ["reconcile_crashed", "reconciled"]
+    assert b'rollouts_pass_errors_total{error="RuntimeError"} 1.0' in shell.telemetry.exposition()
+    shell.world.queue.forget(CART)
+    assert await shell.next_in_s() == pytest.approx(POISONED_RETRY_S, abs=0.1)
 
 
-def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once() -> None:
+async def test_a_refusal_becomes_a_condition_and_is_not_repeated_at_once(shell: Shell) -> None:
     """The user must see who has to change what; trying again at once would only fill the audit log."""
-
-    async def scenario(shell: Shell) -> None:
-        shell.world.rollouts.put("", rollout())
-        with capture_logs() as lines:
-            await shell.passes(CART)
-
-        assert (lines[0]["event"], lines[0]["reason"]) == ("write_refused", "ApiForbidden")
-        assert await shell.next_in_s() == pytest.approx(10.0, abs=0.1), "then it is Stalled"
-
     said = 'User "rollouts" cannot create resource "replicasets" in API group "apps" in the namespace "shop"'
-    create, status = run(scenario, says(error(403, "Forbidden", said)))
+    shell.world.api.answers = [says(error(403, "Forbidden", said))]
+    shell.world.rollouts.put("", rollout())
+    with capture_logs() as lines:
+        await shell.passes(CART)
+
+    assert (lines[0]["event"], lines[0]["reason"]) == ("write_refused", "ApiForbidden")
+    assert await shell.next_in_s() == pytest.approx(10.0, abs=0.1), "then it is Stalled"
+    create, status = shell.world.api.requests
     patch = msgspec.json.decode(status.body)["status"]
     conditions = {condition["type"]: condition for condition in patch["conditions"]}
 
@@ -189,28 +167,23 @@ def test_behind_a_refusal_stands_what_helps(said: str, helps: str) -> None:
     assert with_help(ApiForbidden(f"words of ours: {said}")) == f"words of ours: {said}"
 
 
-def test_a_failed_write_is_tried_again_soon() -> None:
+async def test_a_failed_write_is_tried_again_soon(shell: Shell) -> None:
     """A 5xx says nothing about the spec."""
-
-    async def scenario(shell: Shell) -> None:
-        shell.world.rollouts.put("", rollout())
-        with capture_logs() as lines:
-            await shell.passes(CART)
-
-        assert lines[0]["event"] == "reconcile_failed"
-        assert await shell.next_in_s() <= 0.05
-
-    assert len(run(scenario, says(error(500, "InternalError")))) == 1
-
-
-def test_an_invalid_spec_is_reported_whole_and_nothing_else_is_touched() -> None:
-    """The running revision stays as it is while the user mends the spec."""
-
-    async def scenario(shell: Shell) -> None:
-        shell.world.rollouts.put("", rollout(spec={"replicas": -1, "strategy": {}}))
+    shell.world.api.answers = [says(error(500, "InternalError"))]
+    shell.world.rollouts.put("", rollout())
+    with capture_logs() as lines:
         await shell.passes(CART)
 
-    (status,) = run(scenario)
+    assert lines[0]["event"] == "reconcile_failed"
+    assert await shell.next_in_s() <= 0.05
+    assert len(shell.world.api.requests) == 1
+
+
+async def test_an_invalid_spec_is_reported_whole_and_nothing_else_is_touched(shell: Shell) -> None:
+    """The running revision stays as it is while the user mends the spec."""
+    shell.world.rollouts.put("", rollout(spec={"replicas": -1, "strategy": {}}))
+    await shell.passes(CART)
+    (status,) = shell.world.api.requests
     patch = msgspec.json.decode(status.body)["status"]
 
     assert status.path.endswith("/status")
@@ -218,41 +191,32 @@ def test_an_invalid_spec_is_reported_whole_and_nothing_else_is_touched() -> None
     assert "spec.strategy" in patch["message"]
 
 
-def test_changed_pod_counts_alone_wait_for_five_seconds() -> None:
+async def test_changed_pod_counts_alone_wait_for_five_seconds(shell: Shell) -> None:
     """Counts change with every pod; a write costs the API server as much as one that matters."""
-    requests: list[int] = []
-
-    async def scenario(shell: Shell) -> None:
-        world = shell.world
-        world.rollouts.put("", rollout())
-        await shell.passes(CART)
-        made, wrote = (msgspec.json.decode(request.body) for request in world.api.requests)
-        status = wrote["status"] | {"replicas": 1}  # the ReplicaSet below has none
-        world.replica_sets.put("", stored(made, version=100))
-        world.rollouts.put("", rollout(version=100, status=status))
-        await shell.passes(CART)
-        requests.append(len(world.api.requests))
-        assert await shell.next_in_s() == pytest.approx(5.0, abs=0.1)
-        await shell.passes(CART)
-        requests.append(len(world.api.requests))
-
-    run(scenario)
-
-    assert requests == [2, 3]
+    world = shell.world
+    world.rollouts.put("", rollout())
+    await shell.passes(CART)
+    made, wrote = (msgspec.json.decode(request.body) for request in world.api.requests)
+    status = wrote["status"] | {"replicas": 1}  # the ReplicaSet below has none
+    world.replica_sets.put("", stored(made, version=100))
+    world.rollouts.put("", rollout(version=100, status=status))
+    await shell.passes(CART)
+    assert len(world.api.requests) == 2
+    assert await shell.next_in_s() == pytest.approx(5.0, abs=0.1)
+    await shell.passes(CART)
+    assert len(world.api.requests) == 3
 
 
-def test_a_deleted_rollout_gives_its_services_back() -> None:
+async def test_a_deleted_rollout_gives_its_services_back(shell: Shell) -> None:
     """Its selector would name one revision's pods for ever."""
-
-    async def scenario(shell: Shell) -> None:
-        world = shell.world
-        managed = service("web", version=3, managed_by="cart", **{"rollouts.dev/revision": "v1"})
-        world.rollouts.replace("", [], "5")
-        world.services.replace("", [managed], "5")
-        shell.managed.learn(None, managed)
-        await shell.passes(CART)
-
-    get, patch = run(scenario, says(error(404, "NotFound")))
+    shell.world.api.answers = [says(error(404, "NotFound"))]
+    world = shell.world
+    managed = service("web", version=3, managed_by="cart", **{"rollouts.dev/revision": "v1"})
+    world.rollouts.replace("", [], "5")
+    world.services.replace("", [managed], "5")
+    shell.managed.learn(None, managed)
+    await shell.passes(CART)
+    get, patch = world.api.requests
     body = msgspec.json.decode(patch.body)
 
     assert get.path.endswith("/rollouts/cart")
@@ -262,39 +226,35 @@ def test_a_deleted_rollout_gives_its_services_back() -> None:
 
 
 @pytest.mark.parametrize("synced", [True, False])
-def test_a_service_is_never_given_back_on_a_doubt(synced: bool) -> None:
+async def test_a_service_is_never_given_back_on_a_doubt(synced: bool, shell: Shell) -> None:
     """An API error, or a store that is not complete yet, is not "the Rollout is gone"."""
+    shell.world.api.answers = [says(error(403, "Forbidden"))]
+    managed = service("web", version=3, managed_by="cart")
+    if synced:
+        shell.world.rollouts.replace("", [], "5")
+        shell.world.services.replace("", [managed], "5")
+    shell.managed.learn(None, managed)
+    await shell.passes(CART)
 
-    async def scenario(shell: Shell) -> None:
-        managed = service("web", version=3, managed_by="cart")
-        if synced:
-            shell.world.rollouts.replace("", [], "5")
-            shell.world.services.replace("", [managed], "5")
-        shell.managed.learn(None, managed)
-        await shell.passes(CART)
-
-    requests = run(scenario, says(error(403, "Forbidden")))
-
-    assert [request.method for request in requests] == (["GET"] if synced else [])
+    assert [request.method for request in shell.world.api.requests] == (["GET"] if synced else [])
 
 
-def test_events_are_sent_beside_the_passes_and_never_fail_one() -> None:
+async def test_events_are_sent_beside_the_passes_and_never_fail_one(shell: Shell) -> None:
     """An admission webhook that refuses Events must not stop a rollout."""
-
-    async def scenario(shell: Shell) -> None:
-        sending = asyncio.create_task(shell.events.run())
-        shell.world.rollouts.put("", rollout())
-        with capture_logs() as lines:
-            await shell.passes(CART)
-            await shell.events.drained(deadline_s=5.0)
-        sending.cancel()
-
-        assert [line["event"] for line in lines if line["log_level"] != "debug"] == ["reconciled"]
-        assert b'rollouts_events_dropped_total{why="ApiForbidden"}' in shell.telemetry.exposition()
 
     def answer(request: Request) -> Response:
         return error(403, "Forbidden") if request.path.endswith("/events") else ok(50, uid=CART_UID)
 
-    paths = [request.path.rsplit("/", 1)[-1] for request in run(scenario, *[answer] * 20)]
+    shell.world.api.otherwise = answer
+    sending = asyncio.create_task(shell.events.run())
+    shell.world.rollouts.put("", rollout())
+    with capture_logs() as lines:
+        await shell.passes(CART)
+        await shell.events.drained(deadline_s=5.0)
+    sending.cancel()
+
+    assert [line["event"] for line in lines if line["log_level"] != "debug"] == ["reconciled"]
+    assert b'rollouts_events_dropped_total{why="ApiForbidden"}' in shell.telemetry.exposition()
+    paths = [request.path.rsplit("/", 1)[-1] for request in shell.world.api.requests]
 
     assert "events" in paths

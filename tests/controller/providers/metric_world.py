@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import structlog
-
-from rollouts.api.schema import crd_manifests
 from rollouts.cluster.client import Client
 from rollouts.controller.providers.metric_providers import MetricProviders
 from rollouts.objects import METRIC_PROVIDER, SECRET, Manifest
 from rollouts.ports import Request
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+from tests import build
 from tests.controller.door import Door
 
 NAMESPACE = "rollouts"
@@ -60,14 +56,12 @@ class Running:
 
     def provider(self, name: str = "prom", **spec: Any) -> None:
         """Applies a MetricProvider."""
-        head = {"apiVersion": METRIC_PROVIDER.api_version, "kind": METRIC_PROVIDER.kind}
-        self.cluster.apply({**head, "metadata": {"name": name}, "spec": {"url": URL, **spec}})
+        self.cluster.apply(build.manifest(METRIC_PROVIDER, name, spec={"url": URL, **spec}))
 
     def secret(self, name: str = "prom", **data: str) -> None:
         """Applies a Secret."""
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
-        head = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}}
-        self.cluster.apply({**head, "data": encoded})
+        self.cluster.apply(build.secret(name, NAMESPACE, data=encoded))
 
     def delete_secret(self, name: str = "prom") -> None:
         """Deletes it."""
@@ -82,31 +76,3 @@ class Running:
         """Status, reason and message of Ready."""
         ready = self.condition(name)
         return ready.get("status", ""), ready.get("reason", ""), ready.get("message", "")
-
-
-def play(
-    scenario: Callable[[Running], Awaitable[None]],
-    folder: Path,
-    *crds: Manifest,
-    prometheus_url: str = "",
-    leads: bool = True,
-) -> Running:
-    """Plays a scenario in virtual time on a cluster with these CRDs; by default all of ours, and who plays leads."""
-    kept: list[Running] = []
-
-    async def main() -> None:
-        async with SimulatedCluster(seed=3, crds=crds or crd_manifests()) as cluster:
-            cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            running = Running(cluster, folder, prometheus_url)
-            kept.append(running)
-            if leads:
-                running.lead()
-            try:
-                await scenario(running)
-            finally:
-                await running.stop()
-
-    with structlog.testing.capture_logs() as logged:
-        run_virtual(main(), limit_s=4_000)
-    assert TOKEN not in str(logged)
-    return kept[0]

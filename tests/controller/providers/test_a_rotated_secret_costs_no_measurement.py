@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,9 @@ from rollouts.metrics.requests import (
     NoAnswer,
 )
 from rollouts.secret import Secret
-from tests.controller.providers.metric_world import KEY, TOKEN, URL, Running, play
+from tests.controller.providers.metric_world import KEY, TOKEN, URL, Running
+
+pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
 
 class Picky:
@@ -50,43 +51,35 @@ class Picky:
         ({"oauth2": {"tokenUrl": "https://l", "clientId": "a", "clientSecret": KEY}}, NoAnswer("gives no token (400)")),
     ],
 )
-def test_a_refused_secret_is_read_again_and_sent_once_more(
-    spec: dict[str, Any], refused: MetricAnswer, tmp_path: Path
+async def test_a_refused_secret_is_read_again_and_sent_once_more(
+    spec: dict[str, Any], refused: MetricAnswer, running: Running
 ) -> None:
     """The server refuses the old value: it is read again and the request is sent once more, within the same time."""
-
-    async def scenario(running: Running) -> None:
-        running.secret(token=TOKEN)
-        running.provider(**spec)
-        await asyncio.sleep(20)
-        server = Picky("newer", refused)
-        asker = FreshCredentials(server, providers=running.providers, clock=running.cluster.clock)
-        request = HttpRequest(url=URL, timeout_s=30)
-        running.secret(token="newer")
-        answer = await asker.ask(request, running.providers.declared()["prom"], deadline_s=10)
-        assert answer == HttpAnswer(status=200, body=b"{}")
-        assert (server.asked, running.door.count("/secrets/")) == (2, 2)
-
-    play(scenario, tmp_path)
+    running.secret(token=TOKEN)
+    running.provider(**spec)
+    await asyncio.sleep(20)
+    server = Picky("newer", refused)
+    asker = FreshCredentials(server, providers=running.providers, clock=running.cluster.clock)
+    request = HttpRequest(url=URL, timeout_s=30)
+    running.secret(token="newer")
+    answer = await asker.ask(request, running.providers.declared()["prom"], deadline_s=10)
+    assert answer == HttpAnswer(status=200, body=b"{}")
+    assert (server.asked, running.door.count("/secrets/")) == (2, 2)
 
 
-def test_a_server_that_refuses_everything_is_not_asked_twice_each_time(tmp_path: Path) -> None:
+async def test_a_server_that_refuses_everything_is_not_asked_twice_each_time(running: Running) -> None:
     """Nor is the API server: one reading in ten seconds."""
-
-    async def scenario(running: Running) -> None:
-        running.secret(token=TOKEN)
-        running.provider(bearer=KEY)
-        await asyncio.sleep(20)
-        server = Picky("other", HttpAnswer(status=401, body=b""))
-        asker = FreshCredentials(server, providers=running.providers, clock=running.cluster.clock)
-        request = HttpRequest(url=URL, timeout_s=30)
-        for _ in range(100):
-            answer = await asker.ask(request, running.providers.declared()["prom"], deadline_s=10)
-            assert answer == server.refusal
-        assert server.asked == 100
-        assert running.door.count("/secrets/") <= 3
-        strange = MetricEndpoint(url="https://a.example", credentials=Bearer(Secret(TOKEN)))
-        assert await asker.ask(request, strange, deadline_s=10) == server.refusal
-        assert server.asked == 101
-
-    play(scenario, tmp_path)
+    running.secret(token=TOKEN)
+    running.provider(bearer=KEY)
+    await asyncio.sleep(20)
+    server = Picky("other", HttpAnswer(status=401, body=b""))
+    asker = FreshCredentials(server, providers=running.providers, clock=running.cluster.clock)
+    request = HttpRequest(url=URL, timeout_s=30)
+    for _ in range(100):
+        answer = await asker.ask(request, running.providers.declared()["prom"], deadline_s=10)
+        assert answer == server.refusal
+    assert server.asked == 100
+    assert running.door.count("/secrets/") <= 3
+    strange = MetricEndpoint(url="https://a.example", credentials=Bearer(Secret(TOKEN)))
+    assert await asker.ask(request, strange, deadline_s=10) == server.refusal
+    assert server.asked == 101

@@ -21,27 +21,25 @@ from rollouts.objects import METRIC_PROVIDER
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.secret import Secret
 from tests.controller.door import refusal
-from tests.controller.providers.metric_world import KEY, NAMESPACE, TOKEN, URL, Running, play
+from tests.controller.providers.metric_world import KEY, NAMESPACE, TOKEN, URL, Running
+
+pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
 
-def test_one_that_needs_no_credentials_is_ready(tmp_path: Path) -> None:
+async def test_one_that_needs_no_credentials_is_ready(running: Running) -> None:
     """Nothing else is asked of the cluster."""
-
-    async def scenario(running: Running) -> None:
-        running.provider(headers=[{"name": "X-Scope-OrgID", "value": "shop"}], tls={"serverName": "prom.internal"})
-        await asyncio.sleep(2)
-        assert running.said() == ("True", "EndpointReady", "metrics may ask it")
-        assert running.condition(kind="Stalled")["status"] == "False"
-        wanted = MetricEndpoint(
-            url=URL, declared=True, headers=(("X-Scope-OrgID", Secret("shop")),), server_name="prom.internal"
-        )
-        assert dict(running.providers.declared()) == {"prom": wanted}
-        asked = len(running.door.asked)
-        await asyncio.sleep(250)
-        assert len(running.door.asked) == asked
-        assert running.door.count("secrets") == 0
-
-    play(scenario, tmp_path)
+    running.provider(headers=[{"name": "X-Scope-OrgID", "value": "shop"}], tls={"serverName": "prom.internal"})
+    await asyncio.sleep(2)
+    assert running.said() == ("True", "EndpointReady", "metrics may ask it")
+    assert running.condition(kind="Stalled")["status"] == "False"
+    wanted = MetricEndpoint(
+        url=URL, declared=True, headers=(("X-Scope-OrgID", Secret("shop")),), server_name="prom.internal"
+    )
+    assert dict(running.providers.declared()) == {"prom": wanted}
+    asked = len(running.door.asked)
+    await asyncio.sleep(250)
+    assert len(running.door.asked) == asked
+    assert running.door.count("secrets") == 0
 
 
 @pytest.mark.parametrize(
@@ -56,39 +54,31 @@ def test_one_that_needs_no_credentials_is_ready(tmp_path: Path) -> None:
         ({"headers": [{"name": "X-Key", "valueFrom": KEY}]}, None),
     ],
 )
-def test_credentials_come_from_a_secret(spec: dict[str, Any], credentials: Any, tmp_path: Path) -> None:
+async def test_credentials_come_from_a_secret(spec: dict[str, Any], credentials: Any, running: Running) -> None:
     """One GET by name, of the controller's own namespace; the value is in no status and in no log."""
-
-    async def scenario(running: Running) -> None:
-        running.secret(token=f"{TOKEN}\n")
-        running.provider(**spec)
-        await asyncio.sleep(2)
-        assert running.said()[:2] == ("True", "EndpointReady")
-        endpoint = running.providers.declared()["prom"]
-        assert endpoint.credentials == credentials
-        if credentials is None:
-            assert endpoint.headers == (("X-Key", Secret(TOKEN)),)
-        assert running.door.count("secrets") == running.door.count(f"/namespaces/{NAMESPACE}/secrets/prom") == 1
-        assert TOKEN not in f"{endpoint!r}{running.cluster.get(METRIC_PROVIDER, '', 'prom')}"
-
-    play(scenario, tmp_path)
+    running.secret(token=f"{TOKEN}\n")
+    running.provider(**spec)
+    await asyncio.sleep(2)
+    assert running.said()[:2] == ("True", "EndpointReady")
+    endpoint = running.providers.declared()["prom"]
+    assert endpoint.credentials == credentials
+    if credentials is None:
+        assert endpoint.headers == (("X-Key", Secret(TOKEN)),)
+    assert running.door.count("secrets") == running.door.count(f"/namespaces/{NAMESPACE}/secrets/prom") == 1
+    assert TOKEN not in f"{endpoint!r}{running.cluster.get(METRIC_PROVIDER, '', 'prom')}"
 
 
-def test_credentials_come_from_files(tmp_path: Path) -> None:
+async def test_credentials_come_from_files(tmp_path: Path, running: Running) -> None:
     """A mounted Secret, with the links that kubelet makes; nothing is asked of the API server."""
     (tmp_path / "..data_1").mkdir()
     (tmp_path / "..data_1" / "token").write_text(f"{TOKEN}\n")
     (tmp_path / "..data").symlink_to("..data_1")
     (tmp_path / "token").symlink_to("..data/token")
-
-    async def scenario(running: Running) -> None:
-        running.provider(bearer={"file": str(tmp_path / "token")})
-        await asyncio.sleep(2)
-        assert running.said()[0] == "True"
-        assert running.providers.declared()["prom"].credentials == Bearer(Secret(TOKEN))
-        assert running.door.count("secrets") == 0
-
-    play(scenario, tmp_path)
+    running.provider(bearer={"file": str(tmp_path / "token")})
+    await asyncio.sleep(2)
+    assert running.said()[0] == "True"
+    assert running.providers.declared()["prom"].credentials == Bearer(Secret(TOKEN))
+    assert running.door.count("secrets") == 0
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -114,24 +104,18 @@ def _files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, running: Running) -> None:
     """And nothing outside of the folder is read, whatever its links say: who declares a server gets what is sent to it."""
-    folder = tmp_path / "mounted"
-    folder.mkdir()
-    words = _files(folder)
-
-    async def scenario(running: Running) -> None:
-        for name in words:
-            running.provider(name, bearer={"file": str(folder / name)})
-        await asyncio.sleep(2)
-        for name, told in words.items():
-            status, reason, message = running.said(name)
-            assert (status, reason) == ("False", "CredentialsMissing"), name
-            assert told in message, (name, message)
-            assert TOKEN not in message
-        assert running.providers.declared() == {}
-
-    play(scenario, folder)
+    words = _files(tmp_path)
+    for name in words:
+        running.provider(name, bearer={"file": str(tmp_path / name)})
+    await asyncio.sleep(2)
+    for name, told in words.items():
+        status, reason, message = running.said(name)
+        assert (status, reason) == ("False", "CredentialsMissing"), name
+        assert told in message, (name, message)
+        assert TOKEN not in message
+    assert running.providers.declared() == {}
 
 
 @pytest.mark.parametrize(
@@ -157,196 +141,161 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_bad_one_says_what_is_wrong_with_it(spec: dict[str, Any], words: str, tmp_path: Path) -> None:
+async def test_a_bad_one_says_what_is_wrong_with_it(
+    spec: dict[str, Any], words: str, tmp_path: Path, running: Running
+) -> None:
     """With the path, as the API server would say it; metrics do not ask it."""
     text = json.dumps(spec).replace("/FOLDER", str(tmp_path))
-
-    async def scenario(running: Running) -> None:
-        running.provider(**json.loads(text))
-        await asyncio.sleep(2)
-        status, reason, message = running.said()
-        assert (status, reason) == ("False", "InvalidSpec")
-        assert words in message
-        assert running.condition(kind="Stalled")["status"] == "True"
-        assert running.providers.declared() == {}
-        assert running.door.count("secrets") == 0
-
-    play(scenario, tmp_path)
+    running.provider(**json.loads(text))
+    await asyncio.sleep(2)
+    status, reason, message = running.said()
+    assert (status, reason) == ("False", "InvalidSpec")
+    assert words in message
+    assert running.condition(kind="Stalled")["status"] == "True"
+    assert running.providers.declared() == {}
+    assert running.door.count("secrets") == 0
 
 
-def test_the_flag_is_the_endpoint_default(tmp_path: Path) -> None:
-    """A MetricProvider of that name would take it over."""
-
-    async def scenario(running: Running) -> None:
-        running.provider("default", url="https://other")
-        await asyncio.sleep(2)
-        assert "metadata.name: default is the name" in running.said("default")[2]
-        assert {name: each.url for name, each in running.providers.declared().items()} == {
-            "default": "http://prom:9090"
-        }
-
-    async def without_flag(running: Running) -> None:
-        running.provider("default", url="https://other")
-        await asyncio.sleep(2)
-        assert {name: each.url for name, each in running.providers.declared().items()} == {"default": "https://other"}
-
-    play(scenario, tmp_path, prometheus_url="http://prom:9090")
-    play(without_flag, tmp_path)
+@pytest.mark.parametrize(("prometheus_url", "url"), [("http://prom:9090", "http://prom:9090"), ("", "https://other")])
+async def test_the_flag_is_the_endpoint_default(prometheus_url: str, url: str, running: Running) -> None:
+    """A MetricProvider of that name would take it over; without the flag it is one like any other."""
+    running.provider("default", url="https://other")
+    await asyncio.sleep(2)
+    assert ("metadata.name: default is the name" in running.said("default")[2]) is bool(prometheus_url)
+    assert {name: each.url for name, each in running.providers.declared().items()} == {"default": url}
 
 
-def test_a_secret_that_is_missing_is_found_when_it_comes_and_missed_when_it_goes(tmp_path: Path) -> None:
+async def test_a_secret_that_is_missing_is_found_when_it_comes_and_missed_when_it_goes(running: Running) -> None:
     """In which order things are installed is nobody's business; what was taken away is not used for more than five minutes."""
-
-    async def scenario(running: Running) -> None:
-        running.provider(bearer=KEY)
-        await asyncio.sleep(2)
-        assert running.said() == ("False", "CredentialsMissing", "there is no Secret prom in namespace rollouts")
-        assert "prom is not Ready: there is no Secret" in running.providers.why_not("prom")
-        running.secret(other="a")
-        await asyncio.sleep(20)
-        assert running.said()[2] == "Secret prom in namespace rollouts has no key token"
-        running.secret(token=TOKEN)
-        await asyncio.sleep(20)
-        assert running.said()[0] == "True"
-        assert running.providers.why_not("prom") == ""
-        running.delete_secret()
-        await asyncio.sleep(310)
-        assert running.said()[:2] == ("False", "CredentialsMissing")
-        assert running.providers.declared() == {}
-
-    play(scenario, tmp_path)
+    running.provider(bearer=KEY)
+    await asyncio.sleep(2)
+    assert running.said() == ("False", "CredentialsMissing", "there is no Secret prom in namespace rollouts")
+    assert "prom is not Ready: there is no Secret" in running.providers.why_not("prom")
+    running.secret(other="a")
+    await asyncio.sleep(20)
+    assert running.said()[2] == "Secret prom in namespace rollouts has no key token"
+    running.secret(token=TOKEN)
+    await asyncio.sleep(20)
+    assert running.said()[0] == "True"
+    assert running.providers.why_not("prom") == ""
+    running.delete_secret()
+    await asyncio.sleep(310)
+    assert running.said()[:2] == ("False", "CredentialsMissing")
+    assert running.providers.declared() == {}
 
 
-def test_a_forbidden_secret_says_which_right_is_missing(tmp_path: Path) -> None:
+async def test_a_forbidden_secret_says_which_right_is_missing(running: Running) -> None:
     """The chart's value, or the Role."""
-
-    async def scenario(running: Running) -> None:
-        running.door.answers = lambda asked: refusal(403, "Forbidden") if "/secrets/" in asked.path else None
-        running.secret(token=TOKEN)
-        running.provider(bearer=KEY)
-        await asyncio.sleep(2)
-        status, reason, message = running.said()
-        assert (status, reason) == ("False", "CredentialsMissing")
-        assert "resources: [secrets], resourceNames: [prom], verbs: [get]" in message
-        assert "analysis.secrets" in message
-
-    play(scenario, tmp_path)
+    running.door.answers = lambda asked: refusal(403, "Forbidden") if "/secrets/" in asked.path else None
+    running.secret(token=TOKEN)
+    running.provider(bearer=KEY)
+    await asyncio.sleep(2)
+    status, reason, message = running.said()
+    assert (status, reason) == ("False", "CredentialsMissing")
+    assert "resources: [secrets], resourceNames: [prom], verbs: [get]" in message
+    assert "analysis.secrets" in message
 
 
-def test_an_api_server_that_does_not_answer_takes_nothing_away(tmp_path: Path) -> None:
+async def test_an_api_server_that_does_not_answer_takes_nothing_away(running: Running) -> None:
     """What was read before still holds; what was never read is tried again."""
-
-    async def scenario(running: Running) -> None:
-        running.secret(token=TOKEN)
-        running.provider("old", bearer=KEY)
-        await asyncio.sleep(2)
-        running.door.answers = lambda asked: refusal(503, "ServiceUnavailable") if "/secrets/" in asked.path else None
-        running.provider("new", bearer=KEY)
-        await asyncio.sleep(400)
-        assert (running.said("old")[0], running.said("new")[0]) == ("True", "False")
-        assert list(running.providers.declared()) == ["old"]
-        running.door.answers = lambda _: None
-        await asyncio.sleep(40)
-        assert list(running.providers.declared()) == ["new", "old"]
-
-    play(scenario, tmp_path)
+    running.secret(token=TOKEN)
+    running.provider("old", bearer=KEY)
+    await asyncio.sleep(2)
+    running.door.answers = lambda asked: refusal(503, "ServiceUnavailable") if "/secrets/" in asked.path else None
+    running.provider("new", bearer=KEY)
+    await asyncio.sleep(400)
+    assert (running.said("old")[0], running.said("new")[0]) == ("True", "False")
+    assert list(running.providers.declared()) == ["old"]
+    running.door.answers = lambda _: None
+    await asyncio.sleep(40)
+    assert list(running.providers.declared()) == ["new", "old"]
 
 
-def test_idle_costs_one_reading_in_five_minutes(tmp_path: Path) -> None:
+async def test_idle_costs_one_reading_in_five_minutes(running: Running) -> None:
     """Of each Secret, however many of its keys are named."""
-
-    async def scenario(running: Running) -> None:
-        running.secret(token=TOKEN, other="a")
-        other = {"secretKeyRef": {"name": "prom", "key": "other"}}
-        running.provider(bearer=KEY, headers=[{"name": "X-A", "valueFrom": other}])
-        await asyncio.sleep(2)
-        before = running.door.count("/secrets/")
-        await asyncio.sleep(1_500)
-        assert before == 1
-        assert running.door.count("/secrets/") - before == 5
-        assert running.door.count("/status", "PATCH") == 1
-
-    play(scenario, tmp_path)
+    running.secret(token=TOKEN, other="a")
+    other = {"secretKeyRef": {"name": "prom", "key": "other"}}
+    running.provider(bearer=KEY, headers=[{"name": "X-A", "valueFrom": other}])
+    await asyncio.sleep(2)
+    before = running.door.count("/secrets/")
+    await asyncio.sleep(1_500)
+    assert before == 1
+    assert running.door.count("/secrets/") - before == 5
+    assert running.door.count("/status", "PATCH") == 1
 
 
-def test_a_standby_reads_no_secret(tmp_path: Path) -> None:
+@pytest.mark.parametrize("leads", [False], ids=["a standby"])
+async def test_a_standby_reads_no_secret(running: Running) -> None:
     """It measures nothing. As soon as it leads it reads them, and says when all are read."""
-
-    async def scenario(running: Running) -> None:
-        running.secret(token=TOKEN)
-        running.provider(bearer=KEY)
-        await asyncio.sleep(400)
-        assert running.door.count("secrets") == 0
-        assert running.providers.declared() == {}
-        running.lead()
-        began_s = running.cluster.clock.monotonic_s()
-        await running.providers.wait_known(60)
-        assert running.cluster.clock.monotonic_s() - began_s < 5
-        assert list(running.providers.declared()) == ["prom"]
-
-    play(scenario, tmp_path, leads=False)
+    running.secret(token=TOKEN)
+    running.provider(bearer=KEY)
+    await asyncio.sleep(400)
+    assert running.door.count("secrets") == 0
+    assert running.providers.declared() == {}
+    running.lead()
+    began_s = running.cluster.clock.monotonic_s()
+    await running.providers.wait_known(60)
+    assert running.cluster.clock.monotonic_s() - began_s < 5
+    assert list(running.providers.declared()) == ["prom"]
 
 
-def test_a_changed_declaration_is_asked_as_before_until_it_is_read(tmp_path: Path) -> None:
+async def test_a_changed_declaration_is_asked_as_before_until_it_is_read(running: Running) -> None:
     """No measurement falls into a gap; what is wrong then is not asked any more."""
-
-    async def scenario(running: Running) -> None:
-        running.secret(token=TOKEN)
-        running.provider(bearer=KEY)
-        await asyncio.sleep(2)
-        seen: list[str] = []
-        running.provider(bearer=KEY, url="https://moved")
-        for _ in range(300):
-            seen += [each.url for each in running.providers.declared().values()]
-            await asyncio.sleep(0.01)
-        assert len(seen) == 300
-        assert set(seen) == {URL, "https://moved"}
-        running.provider(bearer=KEY, url="nothing")
-        await asyncio.sleep(1)
-        assert running.providers.declared() == {}
-        assert running.cluster.api.answer(Request("DELETE", METRIC_PROVIDER.path(None, "prom"))).status == 200
-        await asyncio.sleep(1)
-        assert running.providers.names() == set()
-
-    play(scenario, tmp_path)
+    running.secret(token=TOKEN)
+    running.provider(bearer=KEY)
+    await asyncio.sleep(2)
+    seen: list[str] = []
+    running.provider(bearer=KEY, url="https://moved")
+    for _ in range(300):
+        seen += [each.url for each in running.providers.declared().values()]
+        await asyncio.sleep(0.01)
+    assert len(seen) == 300
+    assert set(seen) == {URL, "https://moved"}
+    running.provider(bearer=KEY, url="nothing")
+    await asyncio.sleep(1)
+    assert running.providers.declared() == {}
+    assert running.cluster.api.answer(Request("DELETE", METRIC_PROVIDER.path(None, "prom"))).status == 200
+    await asyncio.sleep(1)
+    assert running.providers.names() == set()
 
 
-@pytest.mark.parametrize("served", [True, False], ids=["may not be watched", "no such kind"])
-def test_where_there_can_be_none_the_flag_still_works_and_nobody_keeps_asking(served: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("prometheus_url", ["http://prom:9090"])
+@pytest.mark.parametrize(
+    ("crds", "served"),
+    [
+        (crd_manifests(), True),
+        ([each for each in crd_manifests() if each["spec"]["names"]["kind"] != METRIC_PROVIDER.kind], False),
+    ],
+    ids=["may not be watched", "no such kind"],
+)
+async def test_where_there_can_be_none_the_flag_still_works_and_nobody_keeps_asking(
+    served: bool, running: Running
+) -> None:
     """The kind is looked for only while something is measured."""
-    others = tuple(each for each in crd_manifests() if each["spec"]["names"]["kind"] != METRIC_PROVIDER.kind)
-
-    async def scenario(running: Running) -> None:
-        if served:
-            running.door.answers = lambda asked: (
-                refusal(403, "Forbidden") if METRIC_PROVIDER.plural in asked.path else None
-            )
-        await asyncio.sleep(2)
-        await running.providers.wait_known(0.1)
-        before = running.door.count(METRIC_PROVIDER.plural)
-        await asyncio.sleep(600)
-        assert running.door.count(METRIC_PROVIDER.plural) == before
-        assert list(running.providers.declared()) == ["default"]
-        running.door.answers = lambda _: None
-        if not served:
-            running.cluster.apply(next(each for each in crd_manifests() if each not in others))
-        running.provider()
-        await asyncio.sleep(130)
-        assert list(running.providers.declared()) == ["default", "prom"]
-
-    play(scenario, tmp_path, *(crd_manifests() if served else others), prometheus_url="http://prom:9090")
+    if served:
+        running.door.answers = lambda asked: refusal(403, "Forbidden") if METRIC_PROVIDER.plural in asked.path else None
+    await asyncio.sleep(2)
+    await running.providers.wait_known(0.1)
+    before = running.door.count(METRIC_PROVIDER.plural)
+    await asyncio.sleep(600)
+    assert running.door.count(METRIC_PROVIDER.plural) == before
+    assert list(running.providers.declared()) == ["default"]
+    running.door.answers = lambda _: None
+    if not served:
+        running.cluster.apply(
+            next(each for each in crd_manifests() if each["spec"]["names"]["kind"] == METRIC_PROVIDER.kind)
+        )
+    running.provider()
+    await asyncio.sleep(130)
+    assert list(running.providers.declared()) == ["default", "prom"]
 
 
-def test_a_status_that_somebody_writes_over_is_put_right(tmp_path: Path) -> None:
+async def test_a_status_that_somebody_writes_over_is_put_right(running: Running) -> None:
     """It is the controller's."""
-
-    async def scenario(running: Running) -> None:
-        running.provider()
-        await asyncio.sleep(2)
-        body = msgspec.json.encode({"status": {"conditions": []}})
-        path = METRIC_PROVIDER.path(None, "prom", "status")
-        assert running.cluster.api.answer(Request("PATCH", path, {}, body, MERGE_PATCH)).status == 200
-        await asyncio.sleep(2)
-        assert running.said()[0] == "True"
-
-    play(scenario, tmp_path)
+    running.provider()
+    await asyncio.sleep(2)
+    body = msgspec.json.encode({"status": {"conditions": []}})
+    path = METRIC_PROVIDER.path(None, "prom", "status")
+    assert running.cluster.api.answer(Request("PATCH", path, {}, body, MERGE_PATCH)).status == 200
+    await asyncio.sleep(2)
+    assert running.said()[0] == "True"

@@ -14,13 +14,7 @@ from rollouts.objects import ROLLOUT
 from rollouts.ports import ApiServer
 from rollouts.sim.cluster import SimulatedCluster
 from tests.controller.door import Door, refusal
-from tests.controller.test_the_process_outlives_what_objects_hold import (
-    Running,
-    healthy,
-    rollout,
-    served,
-    until,
-)
+from tests.controller.test_the_process_outlives_what_objects_hold import Running, healthy, rollout, served, until
 
 
 class Token(Door):

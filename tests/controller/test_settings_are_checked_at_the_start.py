@@ -12,14 +12,7 @@ import pytest
 
 from rollouts.controller.command import _settings
 from rollouts.errors import SettingsInvalid
-from rollouts.settings import (
-    Address,
-    MetricSettings,
-    Settings,
-    parse_address,
-    parse_metric_settings,
-    parse_settings,
-)
+from rollouts.settings import Address, MetricSettings, Settings, parse_address, parse_metric_settings, parse_settings
 
 
 @pytest.mark.parametrize(

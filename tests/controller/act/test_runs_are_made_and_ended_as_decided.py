@@ -8,17 +8,7 @@ from rollouts.controller.act.performer import Performer
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Intent, TerminateAnalysisRun
 from rollouts.errors import ApiExists
-from tests.controller.world import (
-    CART,
-    Answer,
-    World,
-    analysis_run,
-    error,
-    ok,
-    owned,
-    rendered,
-    says,
-)
+from tests.controller.world import CART, Answer, World, analysis_run, error, ok, owned, rendered, says
 
 pytestmark = pytest.mark.virtual_time
 

@@ -18,19 +18,7 @@ from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable
 from rollouts.objects import CONFIG_MAP
 from rollouts.ports import Response
-from tests.controller.world import (
-    CART,
-    CART_UID,
-    Answer,
-    World,
-    answered,
-    error,
-    metadata,
-    obj,
-    owned,
-    parsed,
-    says,
-)
+from tests.controller.world import CART, CART_UID, Answer, World, answered, error, metadata, obj, owned, parsed, says
 
 pytestmark = pytest.mark.virtual_time
 

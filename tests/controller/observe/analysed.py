@@ -6,12 +6,7 @@ from typing import Any
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.controller.observe.observer import Observer, Seen
-from rollouts.core.model.analysis import (
-    AnalysisGate,
-    AnalysisKind,
-    DraftProblem,
-    RunDraft,
-)
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProblem, RunDraft
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.objects import Manifest
 from tests.controller.world import CART, World, rollout, spec_of

@@ -9,12 +9,7 @@ import pytest
 
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.cluster.decoding import UnreadableObject
-from rollouts.core.model.analysis import (
-    AnalysisGate,
-    AnalysisKind,
-    DraftProblem,
-    RunDraft,
-)
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, DraftProblem, RunDraft
 from rollouts.core.model.frozen import replace
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
 from tests.controller.observe.analysed import (

@@ -10,22 +10,9 @@ import pytest
 from rollouts.api.status.analysis_run import run_status_to_wire
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
-from rollouts.core.model.analysis import (
-    AnalysisGate,
-    AnalysisKind,
-    AnalysisPhase,
-    RunSeen,
-    run_spec_hash,
-)
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
 from rollouts.core.model.frozen import replace
-from tests.controller.observe.analysed import (
-    BACKGROUND,
-    STEP_0,
-    analysing,
-    snapshot,
-    under_way,
-    updating,
-)
+from tests.controller.observe.analysed import BACKGROUND, STEP_0, analysing, snapshot, under_way, updating
 from tests.controller.world import CART, World, analysis_run, owned, rollout, template
 
 pytestmark = pytest.mark.virtual_time

@@ -11,12 +11,7 @@ import msgspec
 import pytest
 
 from rollouts.api.schema import crd_manifests
-from rollouts.metrics.requests import (
-    Basic,
-    Bearer,
-    ClientCredentials,
-    MetricEndpoint,
-)
+from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricEndpoint
 from rollouts.objects import METRIC_PROVIDER
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.secret import Secret

@@ -19,6 +19,7 @@ from rollouts.objects import Kind, Manifest
 from rollouts.ports import DataPlanes, DrainQuestion, LiveQuestion
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
+from tests import build
 from tests.controller.world import CART, World, metadata, rollout, spec_of
 
 BETA = Kind(HTTP_ROUTE.group, "v1beta1", HTTP_ROUTE.kind, HTTP_ROUTE.plural)
@@ -33,16 +34,9 @@ MARKS: Manifest = {
 def route_manifest(name: str = "cart", *, version: int = 1, weights: tuple[int, int] = (1, 0), **more: Any) -> Manifest:
     """An HTTPRoute between Services cart and cart-canary."""
     stable, canary = weights
-    backends = [
-        {"name": "cart", "port": 80, "weight": stable},
-        {"name": "cart-canary", "port": 80, "weight": canary},
-    ]
-    return {
-        "apiVersion": HTTP_ROUTE.api_version,
-        "kind": HTTP_ROUTE.kind,
-        "metadata": metadata(name, version=version) | more,
-        "spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]},
-    }
+    rule = build.http_rule(build.backend("cart", stable), build.backend("cart-canary", canary))
+    meta = metadata(name, version=version) | more
+    return build.manifest(HTTP_ROUTE, name, metadata=meta, spec={"parentRefs": [{"name": "public"}], "rules": [rule]})
 
 
 def route(name: str = "cart", **more: Any) -> RouteObject:

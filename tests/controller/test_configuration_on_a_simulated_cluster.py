@@ -15,10 +15,17 @@ from tests.controller.test_the_process_outlives_what_objects_hold import Running
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
 
-async def test_an_edit_goes_through_the_steps_and_a_revert_is_the_former_revision(stage: Configured) -> None:
-    """At the gate new pods read the new content and old pods the old one; what was before comes back under its own name."""
+@pytest.fixture
+async def first(stage: Configured) -> str:
+    """The revision of a Rollout that reads a ConfigMap, and is Healthy."""
     stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
+    return await stage.until_healthy()
+
+
+async def test_an_edit_goes_through_the_steps_and_a_revert_is_the_former_revision(
+    stage: Configured, first: str
+) -> None:
+    """At the gate new pods read the new content and old pods the old one; what was before comes back under its own name."""
     assert stage.names(first) != [SOURCE]
     stage.apply(config_map(data={"color": "green"}))
     paused = await stage.until(lambda one: one.get("phase") == "Paused")
@@ -58,10 +65,8 @@ async def test_content_is_read_once_for_each_version_and_never_while_nothing_cha
     assert stage.reads == [SOURCE] * 4  # its hash; and a copy for each
 
 
-async def test_a_restart_reads_nothing_because_replica_sets_note_what_they_read(stage: Configured) -> None:
+async def test_a_restart_reads_nothing_because_replica_sets_note_what_they_read(stage: Configured, first: str) -> None:
     """A thousand Rollouts would be three thousand reads at each start of the controller."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     stage.door.asked.clear()
     await stage.restarted()
     await asyncio.sleep(120)
@@ -99,10 +104,8 @@ async def test_a_missing_source_is_told_and_waited_for(stage: Configured) -> Non
     await stage.until_healthy()
 
 
-async def test_a_deleted_source_harms_nobody_and_comes_back_as_the_same_revision(stage: Configured) -> None:
+async def test_a_deleted_source_harms_nobody_and_comes_back_as_the_same_revision(stage: Configured, first: str) -> None:
     """`kubectl replace --force` deletes and creates; pods have their copies."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     stage.delete(SOURCE)
     await stage.until_waiting("ConfigNotFound")
     await asyncio.sleep(300)
@@ -112,10 +115,8 @@ async def test_a_deleted_source_harms_nobody_and_comes_back_as_the_same_revision
     assert await stage.until_healthy() == first
 
 
-async def test_an_api_error_is_no_absence(stage: Configured) -> None:
+async def test_an_api_error_is_no_absence(stage: Configured, first: str) -> None:
     """`etcdserver: leader changed` for a minute: the Rollout stays where it is, and says what it waits for."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     broken = b'{"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: leader changed"}'
     stage.door.answers = lambda request: (
         Response(500, broken) if request.path.endswith(SOURCE) and request.accept == JSON else None
@@ -138,10 +139,10 @@ async def test_a_missing_right_is_told_with_what_to_grant(accept: str | None, st
     await stage.until_healthy()
 
 
-async def test_a_copy_that_may_not_be_created_is_told_and_keeps_the_running_revision(stage: Configured) -> None:
+async def test_a_copy_that_may_not_be_created_is_told_and_keeps_the_running_revision(
+    stage: Configured, first: str
+) -> None:
     """A quota of ConfigMaps is full."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     stage.door.answers = forbidden("POST")
     stage.apply(config_map(data={"color": "green"}))
     status = await stage.until(lambda one: one.get("phase") == "Degraded")
@@ -171,19 +172,15 @@ async def test_a_source_that_opts_out_is_left_alone(stage: Configured) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"config_versioning": False}], ids=["off"])
-async def test_a_controller_told_so_reads_no_configmap(stage: Configured) -> None:
+async def test_a_controller_told_so_reads_no_configmap(stage: Configured, first: str) -> None:
     """--config-versioning=off: whoever grants no right on ConfigMaps gets what the version before did."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     assert (stage.names(first), stage.copies()) == ([SOURCE], {})
     assert (stage.lists, stage.reads) == (0, [])
 
 
 @pytest.mark.parametrize("settings", [{"config_versioning": False}], ids=["off"])
-async def test_an_upgrade_rolls_nobody_and_the_first_edit_after_it_does(stage: Configured) -> None:
+async def test_an_upgrade_rolls_nobody_and_the_first_edit_after_it_does(stage: Configured, first: str) -> None:
     """A ReplicaSet of the version before has no note: what is seen first is what it has."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     await stage.restarted()
     await asyncio.sleep(120)
     assert list(stage.replica_sets()) == [first]
@@ -217,10 +214,8 @@ async def test_copies_that_no_revision_names_go(stage: Configured) -> None:
     assert list(stage.copies()) == stage.names(second)
 
 
-async def test_a_copy_that_somebody_deletes_comes_back(stage: Configured) -> None:
+async def test_a_copy_that_somebody_deletes_comes_back(stage: Configured, first: str) -> None:
     """A pod that starts without it would not start."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     (name,) = stage.names(first)
     stage.delete(name)
     await asyncio.sleep(30)
@@ -228,10 +223,8 @@ async def test_a_copy_that_somebody_deletes_comes_back(stage: Configured) -> Non
     assert stage.color(first) == "blue"
 
 
-async def test_a_foreign_object_under_the_name_of_a_copy_is_told(stage: Configured) -> None:
+async def test_a_foreign_object_under_the_name_of_a_copy_is_told(stage: Configured, first: str) -> None:
     """It is somebody's: it is neither taken over nor deleted."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     stage.apply(config_map(data={"color": "green"}))
     second = await stage.promoted(at=first)
     (name,) = stage.names(second)
@@ -243,10 +236,8 @@ async def test_a_foreign_object_under_the_name_of_a_copy_is_told(stage: Configur
     assert f"ConfigMap {name} is not the copy" in stalled["message"]
 
 
-async def test_a_copy_without_an_owner_is_taken_back(stage: Configured) -> None:
+async def test_a_copy_without_an_owner_is_taken_back(stage: Configured, first: str) -> None:
     """After `kubectl delete --cascade=orphan` and a new Rollout of that name: the pods went on, and so do their copies."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     request = Request("DELETE", ROLLOUT.path("default", "web"), body=b'{"propagationPolicy":"Orphan"}')
     assert stage.cluster.api.answer(request).status == 200
     await asyncio.sleep(10)
@@ -275,10 +266,8 @@ async def test_a_copy_that_cannot_go_is_told_and_used_again_once_it_is_gone(stag
     await stage.until_healthy()
 
 
-async def test_a_copy_that_cannot_go_holds_up_no_update(stage: Configured) -> None:
+async def test_a_copy_that_cannot_go_holds_up_no_update(stage: Configured, first: str) -> None:
     """The pods of its revision read it until it is gone, and then it is made again."""
-    stage.apply(config_map(), canary())
-    first = await stage.until_healthy()
     (name,) = stage.copies()
     stage.apply(config_map(data={"color": "green"}))
     second = await stage.promoted(at=first)

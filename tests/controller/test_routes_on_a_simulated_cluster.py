@@ -40,27 +40,22 @@ async def promoted(stage: Stage) -> None:
 
 def test_a_weight_change_is_one_write_of_the_route() -> None:
     """The cluster is asked for nothing it need not do. Our marks came with the first contact."""
-    writes: list[int] = []
 
     async def script(stage: Stage, _users: Users) -> None:
         before = written(stage)
         stage.image("2")
         await at(stage, 1)
-        writes.append(written(stage) - before)
+        assert written(stage) - before == 1
         await promoted(stage)
         await at(stage, 3)
-        writes.append(written(stage) - before - writes[0])
+        assert written(stage) - before == 2
         assert stored_weights(stage) == (50, 50)
 
-    run = play_routed(world(*TO_THE_GATE), script).run
-
-    assert writes == [1, 1]
-    assert run.unexpected == []
+    assert play_routed(world(*TO_THE_GATE), script).run.unexpected == []
 
 
 def test_what_somebody_sets_back_is_set_again_told_and_counted() -> None:
     """A GitOps tool that does not know better applies what Git says in the middle of an update."""
-    seen: list[tuple[tuple[int, int], int, float]] = []
 
     async def script(stage: Stage, _users: Users) -> None:
         stage.image("2")
@@ -73,17 +68,14 @@ def test_what_somebody_sets_back_is_set_again_told_and_counted() -> None:
         (drifts,) = [line.split()[1] for line in text.splitlines() if line.startswith("rollouts_route_drifts_total ")]
         (writes,) = [line for line in text.splitlines() if line.startswith("rollouts_route_writes_total{")]
         assert 'router="gatewayAPI"' in writes
-        seen.append((stored_weights(stage), len(events), float(drifts)))
+        assert (stored_weights(stage), len(events), float(drifts)) == ((90, 10), 1, 1.0)
 
     play_routed(world(*TO_THE_GATE), script)
-
-    assert seen == [((90, 10), 1, 1.0)]
 
 
 @pytest.mark.parametrize("deleted_at", [1, 4])
 def test_a_deleted_rollouts_route_is_as_its_user_wrote_it(deleted_at: int) -> None:
     """In the middle of a step, or when it is long at rest: nothing of ours stays in the route."""
-    routes: list[Manifest] = []
 
     async def script(stage: Stage, _users: Users) -> None:
         stage.image("2")
@@ -93,33 +85,24 @@ def test_a_deleted_rollouts_route_is_as_its_user_wrote_it(deleted_at: int) -> No
             await stage.until_phase("Healthy", "2")
         stage.delete()
         await stage.until(lambda: not route_of(stage)["metadata"].get("labels"))
-        routes.append(route_of(stage))
+        left, users = route_of(stage), http_route()["spec"]["rules"][-1]["backendRefs"]
+        assert left["spec"]["rules"][-1]["backendRefs"] == [each | {"group": "", "kind": "Service"} for each in users]
+        assert not left["metadata"].get("annotations")
 
     play_routed(world(weight(10), {"pause": {}}, weight(50), STAY), script)
-
-    (left,) = routes
-    assert left["spec"]["rules"][-1]["backendRefs"] == [
-        each | {"group": "", "kind": "Service"} for each in http_route()["spec"]["rules"][-1]["backendRefs"]
-    ]
-    assert not left["metadata"].get("annotations")
 
 
 def test_a_step_that_the_route_cannot_say_is_told_and_everything_else_goes_on() -> None:
     """A foreign backend fixes the total, so 10 % of the pair cannot be written; an abort gets out of it."""
-    seen: list[tuple[str, str, str]] = []
-    sizes: list[int] = []
 
     async def script(stage: Stage, _users: Users) -> None:
         stage.image("2")
         await stage.until(lambda: stage.status["phase"] == "Degraded")
         ready = next(each for each in stage.status["conditions"] if each["type"] == "Stalled")
-        sizes.append(sum(stage.sizes().values()))
+        assert sum(stage.sizes().values()) == 5, "the canary's pod was made all the same"
         stage.annotate("abort", stage.status["currentRevision"])
         await stage.until_phase("Aborted", "2")
-        seen.append((ready["status"], ready["reason"], stage.status["phase"]))
+        assert (ready["status"], ready["reason"], stage.status["phase"]) == ("True", "RouteNotUsable", "Aborted")
 
     users = http_route(stable=3, canary=0, other=1)
     play_routed(world(weight(10), {"pause": {}}, route=users), script, behind=None)
-
-    assert seen == [("True", "RouteNotUsable", "Aborted")]
-    assert sizes == [5]  # the canary's pod was made all the same

@@ -80,6 +80,13 @@ def refused(method: str) -> Callable[[Request], Response | None]:
     return refuse
 
 
+@pytest.fixture
+async def first(stage: Configured) -> str:
+    """The revision of a Rollout that reads a Secret, and is Healthy."""
+    stage.apply(secret(), reading())
+    return await stage.until_healthy()
+
+
 async def test_without_opting_in_no_secret_is_ever_asked_for(stage: Configured) -> None:
     """A controller that reads Secrets is worth stealing: it takes a person's word for each Rollout."""
     stage.apply(secret(), config_map(), reading(configVersioning={}))
@@ -91,10 +98,10 @@ async def test_without_opting_in_no_secret_is_ever_asked_for(stage: Configured) 
     assert asked(stage) == []
 
 
-async def test_a_rotated_secret_goes_through_the_steps_and_the_old_pods_keep_what_they_have(stage: Configured) -> None:
+async def test_a_rotated_secret_goes_through_the_steps_and_the_old_pods_keep_what_they_have(
+    stage: Configured, first: str
+) -> None:
     """At the gate each revision reads a copy of its own; after the promotion the history keeps the old one."""
-    stage.apply(secret(), reading())
-    first = await stage.until_healthy()
     assert (named(stage, first) != NAME, value(stage, named(stage, first))) == (True, OLD)
     stage.apply(secret(NEW))
     paused = await stage.until(lambda one: one.get("phase") == "Paused")
@@ -105,10 +112,8 @@ async def test_a_rotated_secret_goes_through_the_steps_and_the_old_pods_keep_wha
     assert copies(stage) == {named(stage, first), named(stage, second)}
 
 
-async def test_a_revert_leads_back_to_the_former_revision(stage: Configured) -> None:
+async def test_a_revert_leads_back_to_the_former_revision(stage: Configured, first: str) -> None:
     """Equal contents are one revision, though each ReplicaSet has copies of its own."""
-    stage.apply(secret(), reading())
-    first = await stage.until_healthy()
     stage.apply(secret(NEW))
     await stage.until(lambda one: one.get("phase") == "Paused")
     stage.apply(secret())
@@ -181,10 +186,8 @@ async def test_nobody_finds_the_value_by_trying_hashes() -> None:
     assert not set(one) & set(other)
 
 
-async def test_without_the_rights_the_rollout_waits_and_names_the_command(stage: Configured) -> None:
+async def test_without_the_rights_the_rollout_waits_and_names_the_command(stage: Configured, first: str) -> None:
     """The running revision stays; the right to create is asked for as well."""
-    stage.apply(secret(), reading())
-    first = await stage.until_healthy()
     stage.apply(secret(NEW))
     stage.door.answers = refused("GET")
     message = await stage.until_waiting("ConfigForbidden")
@@ -239,10 +242,8 @@ async def test_a_missing_secret_is_waited_for_and_a_deleted_one_harms_no_pod(sta
     assert await stage.until_healthy() == first
 
 
-async def test_a_replica_set_that_is_made_again_has_copies_of_its_own(stage: Configured) -> None:
+async def test_a_replica_set_that_is_made_again_has_copies_of_its_own(stage: Configured, first: str) -> None:
     """Those of the one that was deleted are still there for a moment, and go."""
-    stage.apply(secret(), reading())
-    first = await stage.until_healthy()
     before = named(stage, first)
     stage.delete(stage.replica_sets()[first]["metadata"]["name"], kind=REPLICA_SET)
     await stage.until(lambda one: one.get("phase") != "Healthy")
@@ -252,10 +253,8 @@ async def test_a_replica_set_that_is_made_again_has_copies_of_its_own(stage: Con
     assert copies(stage) == {named(stage, first)}
 
 
-async def test_looks_that_fail_are_never_read_as_absence(stage: Configured) -> None:
+async def test_looks_that_fail_are_never_read_as_absence(stage: Configured, first: str) -> None:
     """For a minute what was seen before counts; then the Rollout says why it cannot know better, and stays."""
-    stage.apply(secret(), reading())
-    first = await stage.until_healthy()
     body = json.dumps({"kind": "Status", "message": "etcdserver: leader changed"}).encode()
     stage.door.answers = lambda request: Response(500, body) if "/secrets" in request.path else None
     await asyncio.sleep(60)

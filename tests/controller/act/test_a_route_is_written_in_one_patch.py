@@ -22,29 +22,25 @@ from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, RouteSeen, Spl
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.objects import Manifest
 from rollouts.ports import JSON_PATCH
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic.codec import ApplyOwned, Context, DeleteOwned, Destination, Objects, Op, PatchUser, Target
 from tests.controller.routes import BETA, MARKS, PACE, ROUTE, Reading, route_manifest, routed
 from tests.controller.world import World, rollout
 
+pytestmark = pytest.mark.virtual_time
+
 HALF = Split(Fraction(1, 2))
 GUARD = {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
 
 
-def seen_with(manifest: Manifest, *, spec_names_it: bool = True) -> Seen:
+def seen_with(world: World, manifest: Manifest, *, spec_names_it: bool = True) -> Seen:
     """What is observed while the watch shows this route."""
-    found: list[Seen] = []
-
-    async def main() -> None:
-        reading = Reading(World())
-        reading.world.rollouts.put("", routed() if spec_names_it else rollout())
-        reading.shown(decode_route(msgspec.json.encode(manifest)))
-        found.append(reading.seen())
-
-    run_virtual(main())
-    return found[0]
+    reading = Reading(world)
+    version = int(manifest["metadata"]["resourceVersion"])
+    world.rollouts.put("", (routed if spec_names_it else rollout)(version=version, generation=version))
+    reading.shown(decode_route(msgspec.json.encode(manifest)))
+    return reading.seen()
 
 
 def set_traffic(split: Split, *, version: str = "7") -> SetTraffic:
@@ -79,10 +75,10 @@ def without_ledger(manifest: Manifest) -> Manifest:
         {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}},
     ],
 )
-def test_the_first_write_brings_the_weights_and_our_marks_together(users: Manifest) -> None:
+async def test_the_first_write_brings_the_weights_and_our_marks_together(users: Manifest, world: World) -> None:
     """Two writes would leave a moment in which somebody's route is changed and nobody knows by whom."""
     before = route_manifest(version=7, **users)
-    seen = seen_with(before)
+    seen = seen_with(world, before)
 
     calls = render(seen.snapshot, set_traffic(HALF), seen.routes)
 
@@ -94,10 +90,10 @@ def test_the_first_write_brings_the_weights_and_our_marks_together(users: Manife
     assert after["metadata"]["annotations"] == {**users.get("annotations", {}), **MARKS["annotations"]}
 
 
-def test_a_weight_change_is_one_write_and_touches_no_mark() -> None:
+async def test_a_weight_change_is_one_write_and_touches_no_mark(world: World) -> None:
     """The cluster is asked for nothing it need not do."""
     before = route_manifest(version=7, **MARKS)
-    seen = seen_with(before)
+    seen = seen_with(world, before)
 
     (call,) = render(seen.snapshot, set_traffic(HALF), seen.routes)
 
@@ -106,31 +102,31 @@ def test_a_weight_change_is_one_write_and_touches_no_mark() -> None:
     assert not [each for each in operations if each["path"].endswith(("managed", "managed-by", "router"))]
 
 
-def test_what_is_so_already_is_not_written() -> None:
+async def test_what_is_so_already_is_not_written(world: World) -> None:
     """A patch that changes nothing costs the API server as much as one that does."""
-    seen = seen_with(route_manifest(version=7, **MARKS))
+    seen = seen_with(world, route_manifest(version=7, **MARKS))
 
     assert render(seen.snapshot, set_traffic(ALL_TO_STABLE), seen.routes) == ()
 
 
-def test_a_route_that_says_the_right_thing_is_still_marked_as_ours() -> None:
+async def test_a_route_that_says_the_right_thing_is_still_marked_as_ours(world: World) -> None:
     """Unmarked it would not be watched, and another Rollout could take it."""
     before = route_manifest(version=7)
-    seen = seen_with(before)
+    seen = seen_with(world, before)
 
     after = patched(before, render(seen.snapshot, set_traffic(ALL_TO_STABLE), seen.routes))
 
     assert after == {**before, "metadata": {**before["metadata"], **MARKS}}
 
 
-def test_a_released_route_is_as_its_user_wrote_it() -> None:
+async def test_a_released_route_is_as_its_user_wrote_it(world: World) -> None:
     """Weights, managed rules, the codec's note and our marks: nothing of ours stays, and nothing of theirs goes."""
     users = route_manifest(version=7, labels={"team": "shop"}, annotations={"note": "x"}, weights=(3, 0))
-    seen = seen_with(users)
+    seen = seen_with(world, users)
     managed = patched(users, render(seen.snapshot, set_traffic(HALF), seen.routes))
     managed["metadata"] = managed["metadata"] | {"resourceVersion": "8"}
 
-    left = seen_with(managed, spec_names_it=False)
+    left = seen_with(world, managed, spec_names_it=False)
     release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="8")
     calls = render(left.snapshot, release, left.routes)
 
@@ -139,35 +135,35 @@ def test_a_released_route_is_as_its_user_wrote_it() -> None:
 
 
 @pytest.mark.parametrize("version", ["6", "8"])
-def test_a_plan_for_another_version_is_a_conflict(version: str) -> None:
+async def test_a_plan_for_another_version_is_a_conflict(version: str, world: World) -> None:
     """What another wrote since must be looked at first."""
-    seen = seen_with(route_manifest(version=7))
+    seen = seen_with(world, route_manifest(version=7))
 
     with pytest.raises(ApiConflict):
         render(seen.snapshot, set_traffic(HALF, version=version), seen.routes)
 
 
-def test_a_route_that_was_not_read_is_never_written() -> None:
+async def test_a_route_that_was_not_read_is_never_written(world: World) -> None:
     """There is nothing to compute a patch against."""
-    seen = seen_with(route_manifest(version=7))
+    seen = seen_with(world, route_manifest(version=7))
 
     with pytest.raises(ApiConflict):
         render(seen.snapshot, set_traffic(HALF), {})
 
 
-def test_a_route_without_its_codec_is_left_alone() -> None:
+async def test_a_route_without_its_codec_is_left_alone(world: World) -> None:
     """Only the codec knows what of it is ours."""
     marks = {**MARKS, "annotations": {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}}
-    seen = seen_with(route_manifest(version=7, **marks), spec_names_it=False)
+    seen = seen_with(world, route_manifest(version=7, **marks), spec_names_it=False)
     release = ReleaseRoute(route=RouteName("acme", "HTTPRoute", "shop", "cart"), uid="cart-uid", resource_version="7")
 
     with pytest.raises(Unroutable, match="acme"):
         render(seen.snapshot, release, seen.routes)
 
 
-def test_questions_carry_what_their_answer_needs() -> None:
+async def test_questions_carry_what_their_answer_needs(world: World) -> None:
     """They are asked on the side, when nobody has the snapshot at hand any more."""
-    seen = seen_with(route_manifest(version=7, **MARKS))
+    seen = seen_with(world, route_manifest(version=7, **MARKS))
     cutovers = (
         Cutover(service="cart-canary", from_revision="v1", to_revision="v2"),
         Cutover(service="cart", from_revision="v1", to_revision="v2"),
@@ -229,9 +225,9 @@ OWNING_MARKS = {**MARKS, "annotations": MARKS["annotations"] | {"rollouts.dev/be
 OWNED = {"metadata": {"name": "cart-weights"}, "spec": {"weights": [1, 1]}}
 
 
-def test_an_object_of_ours_goes_with_the_rollout_and_is_watched() -> None:
+async def test_an_object_of_ours_goes_with_the_rollout_and_is_watched(world: World) -> None:
     """Deleting the Rollout must leave nothing behind, and a change by anybody must wake us."""
-    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+    seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS))
 
     (call,) = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED)))
 
@@ -243,9 +239,9 @@ def test_an_object_of_ours_goes_with_the_rollout_and_is_watched() -> None:
     assert "resourceVersion" not in metadata
 
 
-def test_an_object_of_ours_is_changed_only_as_it_was_read() -> None:
+async def test_an_object_of_ours_is_changed_only_as_it_was_read(world: World) -> None:
     """Another one may have its name by now."""
-    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+    seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS))
     owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
 
     (call,) = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED), owned=owned))
@@ -254,9 +250,9 @@ def test_an_object_of_ours_is_changed_only_as_it_was_read() -> None:
     assert (call.manifest["metadata"]["uid"], call.manifest["metadata"]["resourceVersion"]) == ("u", "5")
 
 
-def test_the_users_object_is_marked_though_only_ours_changes() -> None:
+async def test_the_users_object_is_marked_though_only_ours_changes(world: World) -> None:
     """And the codec's order holds: what is pointed at is there first."""
-    seen = seen_with(route_manifest(version=7))
+    seen = seen_with(world, route_manifest(version=7))
 
     calls = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED)))
 
@@ -268,16 +264,16 @@ def test_the_users_object_is_marked_though_only_ours_changes() -> None:
     )
 
 
-def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route() -> None:
+async def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route(world: World) -> None:
     """The marks tell its name: a canary Ingress that is left behind would go on taking its part of the requests."""
-    seen = seen_with(route_manifest(version=7, **OWNING_MARKS), spec_names_it=False)
+    seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS), spec_names_it=False)
 
     assert seen.routes[ROUTE].place.target.owned_name == "cart-weights"
 
 
-def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it() -> None:
+async def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it(world: World) -> None:
     """A route that points at nothing answers 500; so each is a pass of its own, and our marks bring the second one about."""
-    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+    seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS))
     owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
     removal = {"op": "remove", "path": "/spec/rules"}
     release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="7")
@@ -297,9 +293,9 @@ def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it() ->
     assert (after["metadata"]["labels"], after["metadata"]["annotations"]) == ({}, {})
 
 
-def test_an_object_of_ours_that_is_gone_already_is_a_conflict() -> None:
+async def test_an_object_of_ours_that_is_gone_already_is_a_conflict(world: World) -> None:
     """The view is old: look again."""
-    seen = seen_with(route_manifest(version=7, **OWNING_MARKS))
+    seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS))
 
     with pytest.raises(ApiConflict):
         render(seen.snapshot, set_traffic(HALF), owning(seen, DeleteOwned()))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RouteObject
 from rollouts.controller.act.calls import Apply, AskDataPlanes, AskProbes, Patch, ReadRoute
 from rollouts.controller.act.performer import Performer
@@ -23,7 +24,7 @@ from rollouts.ports import JSON_PATCH, DrainQuestion, LiveQuestion, Request, Res
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.traffic.registry import registry
 from tests.controller.routes import BETA, MARKS, PACE, ROUTE, Planes, Reading, release, route, route_manifest
-from tests.controller.world import CART, CART_UID, Answer, World, answered, error, ok, says
+from tests.controller.world import CART, CART_UID, Answer, World, answered, error, metadata, ok, owned, says
 
 pytestmark = pytest.mark.virtual_time
 
@@ -389,3 +390,39 @@ def test_every_router_of_ours_tells_its_kinds(name: str) -> None:
 def test_a_provider_without_kinds_has_none_to_look_through() -> None:
     """Another package's need not name them."""
     assert kinds_of(object()) == ()
+
+
+INGRESS = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+OURS = owned()
+
+
+@pytest.mark.parametrize(
+    ("metadata_of_beside", "deleted"),
+    [
+        ({}, False),
+        ({"annotations": {"rollouts.dev/managed-by": "cart"}}, False),
+        ({"annotations": {"rollouts.dev/managed-by": "other"}, "ownerReferences": OURS}, False),
+        (
+            {"annotations": {"rollouts.dev/managed-by": "cart"}, "ownerReferences": [{**OURS[0], "name": "other"}]},
+            False,
+        ),
+        ({"annotations": {"rollouts.dev/managed-by": "cart"}, "ownerReferences": OURS}, True),
+    ],
+    ids=["nobody's", "a mark alone", "another mark", "another owner", "ours"],
+)
+async def test_what_stands_beside_a_route_is_deleted_only_when_it_is_ours(
+    metadata_of_beside: Any, deleted: bool, world: World, reading: Reading
+) -> None:
+    """The annotation `beside` is anybody's text: it made the controller delete whatever Ingress it named."""
+    world.api.answers = [says(error(404, "NotFound"))]
+    world.kinds.learn((INGRESS,), INGRESS)
+    table = world.store.add(INGRESS, RouteObject)
+    marks = {"managed-by": "cart", "router": "nginx", "beside": "victim"}
+    annotations = {f"rollouts.dev/{name}": text for name, text in marks.items()}
+    user = metadata("mine", labels={"rollouts.dev/managed": "true"}, annotations=annotations)
+    for meta in (user, metadata("victim", **metadata_of_beside)):
+        seen = decode_route(msgspec.json.encode({"metadata": meta, "spec": {}}))
+        table.put("", seen)
+        reading.managed_routes.learn(INGRESS, None, seen)
+    await release(reading)
+    assert ("DELETE" in [each.method for each in world.api.requests]) is deleted

@@ -28,13 +28,13 @@ from rollouts.core.analysis.run import Due, Task
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.autoscaling import ContainerMetric
 from rollouts.core.model.frozen import replace
+from rollouts.manifests.ownership import NAME, REVISION
 from rollouts.objects import POD, ROLLOUT, Manifest
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import SimClock
 from tests.controller.analysis.stage import BUSY, Stage, analysis_run
 from tests.controller.analysis.test_one_run_harms_no_other import healthy_after_s
-from tests.controller.analysis.test_pods_are_measured import labelled
-from tests.controller.door import Door
+from tests.controller.door import Door, refusal
 from tests.controller.world import ScriptedApi, error
 from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed, pod, sample
 
@@ -331,3 +331,47 @@ async def test_a_run_ends_as_its_containers_show(millicores: int | None, phase: 
     assert words in result.get("message", "") + stage.status(namespace=BUSY).get("message", "")
     if phase != "Error":
         assert f"averageValue={(millicores or 0) / 1000:g} " in result["measurements"][0]["value"]
+
+
+KUBERNETES = {"name": "pods", "consecutiveErrorLimit": 0, "provider": {"kubernetes": {}}}
+
+
+def labelled(run: Manifest, **labels: str) -> Manifest:
+    """A run in the Rollout's namespace, about a revision."""
+    run["metadata"] |= {"namespace": BUSY, "labels": {f"rollouts.dev/{name}": value for name, value in labels.items()}}
+    return run
+
+
+async def test_the_pods_of_a_revision_are_evidence(stage: Stage) -> None:
+    """Only those that carry its labels: neighbours in the namespace say nothing about it."""
+    async with stage.controller():
+        await healthy_after_s(stage)
+        rollout = stage.cluster.get(ROLLOUT, BUSY, "web") or {}
+        revision = rollout["status"]["stableRevision"]
+        stage.cluster.apply(labelled(analysis_run("run", KUBERNETES), name="web", revision=revision))
+        stage.cluster.apply(labelled(analysis_run("none", KUBERNETES), name="web", revision="nobody"))
+        assert await stage.until_over(namespace=BUSY) == "Successful"
+        assert await stage.until_over("none", namespace=BUSY) == "Inconclusive"
+    (result,) = stage.status(namespace=BUSY)["metricResults"]
+    assert result["measurements"][0]["value"] == "[0, 2, 2]"
+    assert not stage.metrics.asked
+    (pod, *_) = stage.cluster.list(POD, BUSY)
+    assert {NAME, REVISION} <= pod["metadata"]["labels"].keys()
+
+
+async def test_a_run_made_by_hand_says_which_labels_it_needs(stage: Stage) -> None:
+    """Somebody made it by hand: nobody can know which pods are meant."""
+    stage.cluster.apply(analysis_run("run", KUBERNETES))
+    async with stage.controller():
+        assert await stage.until_over() == "Error"
+    assert "rollouts.dev/name and rollouts.dev/revision" in stage.status()["message"]
+
+
+async def test_a_controller_that_may_not_list_pods_says_so(stage: Stage) -> None:
+    """What the API server said in full is in the log; a status is for tenants."""
+    stage.cluster.apply(labelled(analysis_run("run", KUBERNETES), name="web", revision="abc"))
+    refused = refusal(403, "Forbidden", "may not watch")
+    no_pods = Door(stage.cluster.api, lambda request: refused if request.path.endswith(f"/{POD.plural}") else None)
+    async with stage.controller(api=no_pods):
+        assert await stage.until_over(namespace=BUSY) == "Error"
+    assert "may not list pods" in stage.status(namespace=BUSY)["message"]

@@ -13,29 +13,25 @@ from rollouts.controller.loop.deferred import (
 )
 from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Key
+from tests.cluster.tables import HandClock
 
 CART = Key("shop", "cart")
 
 
-class ClockByHand:
+@pytest.fixture
+def clock() -> HandClock:
     """Stands still until it is told to go on."""
-
-    def __init__(self) -> None:
-        self.at_s = 1_000.0
-
-    def now_s(self) -> float:
-        """The wall clock; the same here."""
-        return self.at_s
-
-    def monotonic_s(self) -> float:
-        """The monotonic clock."""
-        return self.at_s
+    return HandClock()
 
 
-def test_a_count_is_due_when_its_patience_is_over() -> None:
+@pytest.fixture
+def deferred(clock: HandClock) -> DeferredStatus:
+    """Nothing waits yet."""
+    return DeferredStatus(clock=clock)
+
+
+def test_a_count_is_due_when_its_patience_is_over(clock: HandClock, deferred: DeferredStatus) -> None:
     """A lasting difference reaches people within the patience, from when it was first seen."""
-    clock = ClockByHand()
-    deferred = DeferredStatus(clock=clock)
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
     clock.at_s += COUNTERS_DEFERRED_S - 1
@@ -44,10 +40,8 @@ def test_a_count_is_due_when_its_patience_is_over() -> None:
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == 0
 
 
-def test_an_act_makes_the_count_wait_for_what_follows() -> None:
+def test_an_act_makes_the_count_wait_for_what_follows(clock: HandClock, deferred: DeferredStatus) -> None:
     """Between two acts of one update the counts change again within moments: writing them in between is one write too many."""
-    clock = ClockByHand()
-    deferred = DeferredStatus(clock=clock)
     deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S)
 
     clock.at_s += COUNTERS_DEFERRED_S - 1
@@ -56,10 +50,8 @@ def test_an_act_makes_the_count_wait_for_what_follows() -> None:
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
 
-def test_a_rollout_that_never_rests_is_written_all_the_same() -> None:
+def test_a_rollout_that_never_rests_is_written_all_the_same(clock: HandClock, deferred: DeferredStatus) -> None:
     """An autoscaler that changes its mind every second must not hide the counts for ever."""
-    clock = ClockByHand()
-    deferred = DeferredStatus(clock=clock)
     for _ in range(int(HELD_MAX_S)):
         assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) > 0
         clock.at_s += 1
@@ -71,19 +63,16 @@ def test_a_rollout_that_never_rests_is_written_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("others", "wait_s"), [(0, COUNTERS_DEFERRED_S), (199, 200 / HELD_WRITES_PER_S), (10_000, CROWDED_MAX_S)]
 )
-def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float) -> None:
+def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float, deferred: DeferredStatus) -> None:
     """When a thousand Rollouts move at once, their counts must not take the API server's time from their pods."""
-    deferred = DeferredStatus(clock=ClockByHand())
     for number in range(others):
         deferred.wait_s(Key("shop", f"other-{number}"), patience_s=COUNTERS_DEFERRED_S)
 
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == wait_s
 
 
-def test_what_is_written_is_forgotten() -> None:
+def test_what_is_written_is_forgotten(clock: HandClock, deferred: DeferredStatus) -> None:
     """The next difference has all of its patience."""
-    clock = ClockByHand()
-    deferred = DeferredStatus(clock=clock)
     deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S)
     clock.at_s += 4
 
@@ -92,9 +81,8 @@ def test_what_is_written_is_forgotten() -> None:
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
 
-def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass() -> None:
+def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass(deferred: DeferredStatus) -> None:
     """The progress deadline is judged by it: it would run from the last write, long before the last pod became ready."""
-    deferred = DeferredStatus(clock=ClockByHand())
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2, progressed_at_s=7.0)
     assert deferred.recalled(CART, read) is read
 
@@ -104,9 +92,8 @@ def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass() -> None:
 
 
 @pytest.mark.parametrize("change", ["written", "edited"])
-def test_what_was_decided_on_another_status_is_forgotten(change: str) -> None:
+def test_what_was_decided_on_another_status_is_forgotten(change: str, deferred: DeferredStatus) -> None:
     """Once it is written, or somebody else writes the status, what is there holds."""
-    deferred = DeferredStatus(clock=ClockByHand())
     read, decided = RolloutStatus(updated_replicas=1), RolloutStatus(updated_replicas=2)
     deferred.hold(CART, read, decided)
 

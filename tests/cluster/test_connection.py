@@ -162,6 +162,17 @@ async def test_a_token_file_is_read_again_once_a_minute(tmp_path: Path) -> None:
     assert await tokens.authorization() == Secret("Bearer two")
 
 
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "cannot read the token file"), (b"\xff", "not UTF-8"), (b"\n", "is empty")]
+)
+async def test_a_token_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
+    """Without a token from before there is nothing to go on with."""
+    if content is not None:
+        (tmp_path / "token").write_bytes(content)
+    with pytest.raises(ApiUnavailable, match=says):
+        await TokenFile(tmp_path / "token").authorization()
+
+
 async def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a cluster there is no kubeconfig, and no folder that can be written; the token there rotates, too."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
@@ -260,6 +271,9 @@ async def test_a_failing_plugin_is_an_outage_that_says_why(tmp_path: Path) -> No
     (tmp_path / "plugin").write_text("#!/bin/sh\necho please log in >&2\nexit 3\n")
     async with serving(echo) as url, connected(kubeconfig(tmp_path, url, user)) as connection:
         with pytest.raises(ApiUnavailable, match=r"plugin .*plugin failed with exit code 3; run it by hand"):
+            await connection.request(VERSION, deadline_s=5)
+        (tmp_path / "plugin").unlink()
+        with pytest.raises(ApiUnavailable, match=r"cannot run the credential plugin .*plugin: No such file"):
             await connection.request(VERSION, deadline_s=5)
 
 
@@ -377,6 +391,13 @@ async def test_a_missing_kubeconfig_or_context_says_what_to_give(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(SettingsInvalid, match="--kubeconfig"):
         await connect(kubeconfig=None, context=None, user_agent=AGENT)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "neither"))
+    with pytest.raises(SettingsInvalid, match="KUBECONFIG names only files that do not exist"):
+        await connect(kubeconfig=None, context=None, user_agent=AGENT)
+    monkeypatch.delenv("KUBECONFIG")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    with pytest.raises(SettingsInvalid, match="automountServiceAccountToken"):
+        await connect(kubeconfig=None, context=None, user_agent=AGENT, service_account=tmp_path / "none")
     with pytest.raises(SettingsInvalid, match="does not exist"):
         await connect(kubeconfig=tmp_path / "nowhere", context=None, user_agent=AGENT)
     path = kubeconfig(tmp_path, "http://127.0.0.1:1", {"token": "abc"})

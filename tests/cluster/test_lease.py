@@ -38,6 +38,8 @@ class LeaseServer(NoServer):
             await asyncio.sleep(deadline_s)
             raise ApiUnavailable("no answer")
         began_s = asyncio.get_running_loop().time()
+        if self.mode == "say nonsense":
+            return Response(200, b'{"metadata":{}}')
         answer = self._answer(request)
         if self.mode == "slow":
             await asyncio.sleep(4)
@@ -160,7 +162,7 @@ async def test_a_leader_that_stops_in_order_hands_over_at_once(server: LeaseServ
     await two.stop()
 
 
-@pytest.mark.parametrize("mode", ["refuse", "black hole", "lose answers"])
+@pytest.mark.parametrize("mode", ["refuse", "black hole", "lose answers", "say nonsense"])
 async def test_a_leader_that_cannot_renew_stops_before_another_may_begin(
     mode: str, server: LeaseServer, one: Candidate
 ) -> None:

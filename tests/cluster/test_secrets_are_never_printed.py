@@ -17,10 +17,12 @@ from aiohttp import web
 
 from rollouts.cluster.connection import KubernetesConnection, connect
 from rollouts.cluster.decoding import decode_config
+from rollouts.cluster.secret_data import secret_data
 from rollouts.errors import ApiUnavailable, RolloutsError, SettingsInvalid
-from rollouts.ports import Request
+from rollouts.ports import Request, Response
 from rollouts.probes.named_planes import parse_data_planes, parse_url
 from rollouts.secret import Secret, without_password
+from tests.cluster.test_client import Script, client
 from tests.cluster.test_connection import AGENT, kubeconfig, plugin, serving
 
 PLANTED = "hunter2-planted"
@@ -53,12 +55,14 @@ def test_a_secret_is_not_written_down() -> None:
 
 
 @pytest.mark.parametrize("answer", [f'{{"data":{{"k":"{PLANTED}', f'{{"data":"{PLANTED}","metadata":3}}', PLANTED])
-def test_a_secret_that_cannot_be_read_is_not_shown(answer: str) -> None:
+async def test_a_secret_that_cannot_be_read_is_not_shown(answer: str) -> None:
     """The error of any other object quotes the beginning of the answer."""
     with pytest.raises(ApiUnavailable) as refused:
         decode_config(answer.encode())
+    with pytest.raises(ApiUnavailable) as unread:
+        await secret_data(client(Script(Response(200, answer.encode()))), "shop", "prom")
 
-    assert PLANTED not in everything(refused.value)
+    assert PLANTED not in everything(refused.value) + everything(unread.value)
 
 
 def test_the_content_of_a_secret_is_not_in_its_text() -> None:

@@ -16,7 +16,7 @@ from rollouts.controller.observe.observer import Seen
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.status import Cutover
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, RouteSeen, Split
 from rollouts.errors import ApiConflict, Unroutable
@@ -149,6 +149,17 @@ async def test_a_route_that_was_not_read_is_never_written(world: World) -> None:
 
     with pytest.raises(ApiConflict):
         render(seen.snapshot, set_traffic(HALF), {})
+
+
+@pytest.mark.parametrize(
+    "intent", [MakeRoute(route=ROUTE, split=HALF), replace(set_traffic(HALF), anew=True)], ids=["made", "made again"]
+)
+async def test_a_route_is_made_only_of_a_manifest_in_the_spec(intent: MakeRoute | SetTraffic, world: World) -> None:
+    """The spec may have lost it since the decision."""
+    seen = seen_with(world, route_manifest(version=7))
+
+    with pytest.raises(ApiConflict, match=r"trafficRouting\.own has no manifest"):
+        render(seen.snapshot, intent, seen.routes)
 
 
 async def test_a_route_without_its_codec_is_left_alone(world: World) -> None:

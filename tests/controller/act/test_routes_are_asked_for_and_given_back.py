@@ -10,7 +10,7 @@ import pytest
 
 from rollouts.cluster.decoding import decode_route
 from rollouts.cluster.structs import RouteObject
-from rollouts.controller.act.calls import Apply, AskDataPlanes, AskProbes, Patch, ReadRoute
+from rollouts.controller.act.calls import Apply, AskDataPlanes, AskProbes, CreateRoute, Patch, ReadRoute
 from rollouts.controller.act.performer import Performer
 from rollouts.controller.facts.route_kinds import kinds_of
 from rollouts.controller.workqueue.inbox import RouteAnswer
@@ -236,6 +236,22 @@ async def test_an_object_of_ours_is_applied_and_never_by_force(world: World, per
     assert (request.method, request.path) == ("PATCH", HTTP_ROUTE.path("shop", "w"))
     assert request.query == {"fieldManager": "rollouts"}
     assert request.content_type == "application/apply-patch+yaml"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(error(409, "AlreadyExists"), "already exists"), (error(404, "NotFound"), "its namespace or its kind is gone")],
+)
+async def test_a_route_that_cannot_be_made_is_looked_at_again(
+    answer: Response, words: str, world: World, performer: Performer
+) -> None:
+    """Somebody was faster, or the CRD has gone: what is there now decides."""
+    make = CreateRoute(kind=HTTP_ROUTE, name="cart", manifest=route_manifest(), route=ROUTE)
+    world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0))
+    world.api.answers = [says(answer)]
+    with pytest.raises(ApiConflict, match=words):
+        await performer.perform(world.target(), [make])
+    assert world.inbox.route(CART, ROUTE) is None
 
 
 @pytest.mark.parametrize("call", ["patch", "apply"])

@@ -27,7 +27,7 @@ from rollouts.core.model.intents import RemoveAnnotation
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Verb
-from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiUnavailable, NotLeader
+from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Request, Response
 from tests.controller.world import (
@@ -183,6 +183,28 @@ async def test_an_object_that_is_gone_means_that_our_view_is_old(
     world.api.answers = [says(error(404, "NotFound"))]
     with pytest.raises(ApiConflict):
         await performer.perform(world.target(), [call])
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure", "words"),
+    [
+        (error(422, "Invalid", "metadata.uid: field is immutable"), ApiConflict, "metadata.uid"),
+        (
+            error(400, "BadRequest", 'strict decoding error: unknown field "spec.more"'),
+            ApiInvalid,
+            "is older than that field: upgrade it",
+        ),
+        (error(422, "Invalid", "too long"), ApiInvalid, "too long$"),
+    ],
+    ids=["another object has the name", "an old CRD", "anything else"],
+)
+async def test_a_refused_patch_says_whether_to_look_again(
+    answer: Response, failure: type[Exception], words: str, world: World, performer: Performer
+) -> None:
+    """A namesake is a matter of the next pass; a field that the cluster does not know needs a person."""
+    world.api.answers = [says(answer)]
+    with pytest.raises(failure, match=words):
+        await performer.perform(world.target(), [replace(GROW, strict=True)])
 
 
 async def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout(world: World, performer: Performer) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rollouts.api.status.analysis_run import STATUS_VALUES_MAX, run_status_to_wire
 from rollouts.cluster.structs import AnalysisRunObject, Metadata
-from rollouts.controller.analysis.reading import status_of, within_limits
+from rollouts.controller.analysis.reading import needs_a_look, status_of, within_limits
 from rollouts.controller.workqueue.runs_seen import RunsSeen
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.model.analysis import AnalysisPhase
@@ -49,6 +49,20 @@ def test_a_status_with_more_values_than_ours_is_as_if_it_were_not_there() -> Non
 
     assert read.status == RunStatus()
     assert read.problems == ("status: has more than 30,000 fields and entries of lists",)
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [(b'"text"', "status: is not an object"), (b'{"phase":', "cannot be read"), (b"[" * 5_000, "cannot be read")],
+)
+def test_a_status_that_is_none_is_as_if_it_were_not_there(raw: bytes, why: str) -> None:
+    """And somebody looks: the run is not taken for one that is over."""
+    seen = msgspec.structs.replace(run({}), status=msgspec.Raw(raw))
+    read = status_of(seen)
+
+    assert needs_a_look(seen)
+    assert read.status == RunStatus()
+    assert why in read.problems[0]
 
 
 @pytest.mark.parametrize("metrics", [1, 64])

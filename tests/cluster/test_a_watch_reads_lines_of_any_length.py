@@ -13,15 +13,15 @@ import pytest
 from aiohttp import web
 
 from rollouts.clock import SystemClock
-from rollouts.cluster.connection import KubernetesConnection
-from rollouts.cluster.decoding import Decoder, UnreadableObject
+from rollouts.cluster.decoding import Decoder
 from rollouts.cluster.lines import Lines
-from rollouts.cluster.store import Store, Table
+from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ReplicaSetObject
-from rollouts.cluster.watch import INITIAL_EVENTS_END, reflect
-from rollouts.errors import AnswerTooLarge, ApiUnavailable, RolloutsError
+from rollouts.cluster.watch import INITIAL_EVENTS_END
+from rollouts.errors import AnswerTooLarge, ApiUnavailable
 from rollouts.objects import REPLICA_SET
 from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request
+from tests.cluster.reflecting import Seen, reflecting
 from tests.cluster.test_an_unreadable_object_harms_no_other import damaged, line, named
 from tests.cluster.test_connection import Handler, connected, kubeconfig, serving
 
@@ -83,55 +83,20 @@ class Hostile:
         return response
 
 
-class Seen:
-    """What a reflector has reported."""
-
-    def __init__(self, table: Table[ReplicaSetObject]) -> None:
-        self.table = table
-        self.unreadable: list[str] = []
-        self.problems: list[RolloutsError] = []
-
-    async def until(self, name: str) -> None:
-        """Waits for an object."""
-        async with asyncio.timeout(60):
-            while self.table.get("shop", name) is None:  # noqa: ASYNC110 - a real server, so real time
-                await asyncio.sleep(0.01)
+async def until(seen: Seen[ReplicaSetObject], name: str) -> None:
+    """Waits for an object."""
+    async with asyncio.timeout(60):
+        while seen.table.get("shop", name) is None:  # noqa: ASYNC110 - a real server, so real time
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
-async def reflecting(connection: KubernetesConnection) -> AsyncIterator[Seen]:
-    """A reflector that runs while the block does, and has not ended by then."""
-    table = Store(clock=SystemClock()).add(REPLICA_SET, ReplicaSetObject)
-    seen = Seen(table)
-
-    def note(_kind: object, each: UnreadableObject) -> None:
-        seen.unreadable.append(each.metadata.name)
-
-    task = asyncio.ensure_future(
-        reflect(
-            connection,
-            table,
-            on_change=lambda *_: None,
-            on_unreadable=note,
-            on_problem=lambda _, problem: seen.problems.append(problem),
-            rng=random.Random(1),  # noqa: S311 - jitter
-        )
-    )
-    try:
-        yield seen
-        assert not task.done(), task
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-@asynccontextmanager
-async def watching(folder: Path, answer: Handler) -> AsyncIterator[Seen]:
+async def watching(folder: Path, answer: Handler) -> AsyncIterator[Seen[ReplicaSetObject]]:
     """A reflector on a real connection to a server that answers so."""
     async with (
         serving(answer) as url,
         connected(kubeconfig(folder, url, {"token": "t"})) as connection,
-        reflecting(connection) as seen,
+        reflecting(connection, Store(clock=SystemClock()).add(REPLICA_SET, ReplicaSetObject)) as seen,
     ):
         yield seen
 
@@ -146,7 +111,7 @@ async def test_a_line_of_nine_mebibytes_is_an_object_like_any_other(tmp_path: Pa
     large = at("large", 2, b'{"replicas":4,"x":"%b"}' % (b"\\u003c" * 1_500_000))
     server = Hostile(at("a", 1), large, at("b", 3))
     async with watching(tmp_path, server.answer) as seen:
-        await seen.until("b")
+        await until(seen, "b")
 
         found = seen.table.get("shop", "large")
         assert found is not None
@@ -159,9 +124,9 @@ async def test_a_longer_line_is_skipped_and_its_object_named(tmp_path: Path) -> 
     longer = at("long", 2, b'{"x":"%b"}' % (b"x" * (LINE_MAX_BYTES + 100)))
     server = Hostile(at("long", 1), longer, at("b", 3))
     async with watching(tmp_path, server.answer) as seen:
-        await seen.until("b")
+        await until(seen, "b")
 
-        assert seen.unreadable == ["long"]
+        assert [each.metadata.name for each in seen.unreadable] == ["long"]
         assert "16 MiB" in seen.table.unreadable["shop", "long"].why
         assert seen.table.get("shop", "long") is not None  # the version before
         assert (seen.problems, server.opened) == ([], 1)
@@ -180,7 +145,7 @@ async def test_twenty_thousand_hostile_lines_end_nothing(tmp_path: Path) -> None
             bodies.append(each)
     server = Hostile(at("a", 1), b"".join(bodies), at("end", 90_000_000))
     async with watching(tmp_path, server.answer) as seen:
-        await seen.until("end")
+        await until(seen, "end")
 
         assert (seen.problems, server.opened) == ([], 1)
         assert seen.unreadable

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from rollouts.cluster.store import Store, Table
+from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ConfigMapObject
-from rollouts.cluster.watch import reflect
-from rollouts.errors import ApiForbidden, RolloutsError
+from rollouts.errors import ApiForbidden
 from rollouts.objects import CONFIG_MAP, Manifest
 from rollouts.ports import METADATA, METADATA_LIST, ApiServer, Request, Response, WatchStream
 from rollouts.sim.clock import SimClock
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import FaultyWatches, WatchFaults
 from tests import build
+from tests.cluster.reflecting import Seen, reflecting
 from tests.cluster.stand_ins import NoServer
 
 pytestmark = pytest.mark.virtual_time(limit_s=600)
@@ -80,8 +80,7 @@ class Watched:
 
     cluster: SimulatedCluster
     listener: Listener
-    table: Table[ConfigMapObject]
-    changes: list[Any]
+    seen: Seen[ConfigMapObject]
 
 
 @pytest.fixture
@@ -100,14 +99,9 @@ async def watched(faults: WatchFaults | None) -> AsyncIterator[Watched]:
         listener = Listener(cluster.api if faults is None else FaultyWatches(cluster.api, faults, rng))
         store = Store(clock=cluster.clock)
         table = store.add(CONFIG_MAP, ConfigMapObject, labels=(LABEL,), optional=True, metadata_only=True)
-        found = Watched(cluster, listener, table, [])
-        task = asyncio.ensure_future(
-            reflect(listener, table, on_change=lambda *change: found.changes.append(change), rng=rng)
-        )
-        await asyncio.sleep(5)
-        yield found
-        task.cancel()
-        await asyncio.wait({task})
+        async with reflecting(listener, table) as seen:
+            await asyncio.sleep(5)
+            yield Watched(cluster, listener, seen)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +117,7 @@ async def watched(faults: WatchFaults | None) -> AsyncIterator[Watched]:
 )
 async def test_the_table_shows_every_change_and_no_content(watched: Watched, asked: list[tuple[str, str]]) -> None:
     """A change of the content is a new resourceVersion; a copy is found by its label."""
-    table = watched.table
+    table = watched.seen.table
     assert {each.metadata.name for each in table.all()} == {"kube-proxy", "old-0", "old-1", "old-2"}
     first = table.get("default", "old-1")
     watched.cluster.apply({**config_map("old-1"), "data": {"key": f"{SECRETIVE}-any-more"}})
@@ -136,18 +130,18 @@ async def test_the_table_shows_every_change_and_no_content(watched: Watched, ask
     assert second.metadata.version > first.metadata.version
     (copy,) = table.labelled(LABEL, "default", "cart")
     assert copy.metadata.name == "copy"
-    assert len(watched.changes) == 6
+    assert len(watched.seen.changes) == 6
     assert watched.listener.asked == asked
     assert SECRETIVE not in b"".join(watched.listener.said).decode()
 
 
 async def test_the_time_of_the_last_change_moves_with_the_content(watched: Watched) -> None:
     """A simulated cluster keeps the times of field owners as the real one does."""
-    before = watched.table.get("default", "old-1")
+    before = watched.seen.table.get("default", "old-1")
     await asyncio.sleep(100)
     watched.cluster.apply({**config_map("old-1"), "data": {"key": "new"}})
     await asyncio.sleep(1)
-    after = watched.table.get("default", "old-1")
+    after = watched.seen.table.get("default", "old-1")
 
     assert before is not None
     assert after is not None
@@ -177,21 +171,10 @@ class Indented(NoServer):
 
 async def test_a_refusal_of_several_lines_is_read_to_its_end() -> None:
     """Otherwise people would read `{` where the reason should be; and the connection may stay open behind it."""
-    problems: list[RolloutsError] = []
     table = Store(clock=SimClock(asyncio.get_running_loop())).add(CONFIG_MAP, ConfigMapObject, metadata_only=True)
-    task = asyncio.ensure_future(
-        reflect(
-            Indented(),
-            table,
-            on_change=lambda *_: None,
-            on_problem=lambda _, problem: problems.append(problem),
-            rng=random.Random(1),  # noqa: S311 - jitter
-        )
-    )
-    await asyncio.sleep(0.5)
-    task.cancel()
-    await asyncio.wait({task})
+    async with reflecting(Indented(), table) as seen:
+        await asyncio.sleep(0.5)
 
-    (problem,) = problems
+    (problem,) = seen.problems
     assert isinstance(problem, ApiForbidden)
     assert "403 Forbidden configmaps is forbidden" in str(problem)

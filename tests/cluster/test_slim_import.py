@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import Any
 
 from rollouts.cluster import slim_import
 
@@ -27,6 +28,15 @@ KUBECONFIG = (INCLUSTER - {"kubernetes_asyncio.config.incluster_config"}) | {
 }
 
 
+def printed(program: str, **more: Any) -> str:
+    """What a Python of its own prints."""
+    command = [sys.executable, "-c", program]
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, **more
+    )
+    return done.stdout.strip()
+
+
 def test_the_library_is_the_version_that_was_read() -> None:
     """The slim import relies on the library's inner layout, so a new version is looked at before it is taken."""
     assert version("kubernetes_asyncio") == "36.1.0"
@@ -45,9 +55,7 @@ def test_the_connection_room_imports_no_model_and_stays_small() -> None:
         "print(sum(m.startswith('kubernetes_asyncio') for m in sys.modules), len(sys.modules),"
         "int(open('/proc/self/statm').read().split()[1]) // 256)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-
-    leaked, modules, resident_mib = map(int, done.stdout.split())
+    leaked, modules, resident_mib = map(int, printed(program).split())
 
     assert leaked == 0
     assert modules < 600
@@ -60,9 +68,7 @@ def test_a_later_ordinary_import_gets_the_whole_library() -> None:
         "from rollouts.cluster import slim_import; slim_import.kubeconfig();"
         "from kubernetes_asyncio import client; print(client.CoreV1Api.__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-
-    assert done.stdout.strip() == "CoreV1Api"
+    assert printed(program) == "CoreV1Api"
 
 
 def test_a_user_without_a_home_can_import_the_kubeconfig_reader() -> None:
@@ -72,13 +78,5 @@ def test_a_user_without_a_home_can_import_the_kubeconfig_reader() -> None:
         "def nobody(uid): raise KeyError(uid)\n"
         "pwd.getpwuid = nobody; slim_import.kubeconfig(); import os; print('HOME' in os.environ)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-        env={"PYTHONPATH": ":".join(filter(None, sys.path)), "PATH": "/usr/bin:/bin"},
-    )
-
-    assert done.stdout.strip() == "False"
+    bare = {"PYTHONPATH": ":".join(filter(None, sys.path)), "PATH": "/usr/bin:/bin"}
+    assert printed(program, env=bare) == "False"

@@ -90,27 +90,6 @@ def test_an_old_or_repeated_event_changes_nothing(version: int) -> None:
     assert table.get("shop", "cart") is seen
 
 
-def test_a_deleted_object_does_not_come_back_by_a_late_event() -> None:
-    """A late MODIFIED after DELETED would show a ReplicaSet that no longer exists."""
-    _, table = empty()
-    table.put("", replica_set(5))
-
-    assert table.remove("", replica_set(9)) is not None
-    assert table.put("", replica_set(8)) is None
-    assert len(table) == 0
-
-
-def test_an_object_made_anew_under_the_same_name_survives_the_old_ones_late_deletion() -> None:
-    """The uid differs and the deletion is older than the new object."""
-    _, table = empty()
-    anew = replica_set(12, uid="u2")
-    table.put("", replica_set(5))
-    table.put("", anew)
-
-    assert table.remove("", replica_set(11)) is None
-    assert table.get("shop", "cart") is anew
-
-
 def test_an_object_that_left_the_filter_may_return() -> None:
     """Leaving a label filter looks like a deletion; coming back has a newer resourceVersion."""
     _, table = empty()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -12,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from rollouts.cluster.store import Store, Table
+from rollouts.cluster.store import Store
 from rollouts.cluster.structs import ServiceObject
-from rollouts.cluster.watch import INITIAL_EVENTS_END, reflect
-from rollouts.errors import AnswerTooLarge, ApiUnavailable, RolloutsError
+from rollouts.cluster.watch import INITIAL_EVENTS_END
+from rollouts.errors import AnswerTooLarge, ApiUnavailable
 from rollouts.objects import SERVICE
 from rollouts.ports import Request, Response
 from rollouts.sim.clock import SimClock
+from tests.cluster.reflecting import Seen, reflecting
 from tests.cluster.stand_ins import NoServer
 
 pytestmark = pytest.mark.virtual_time(limit_s=7200)
@@ -103,46 +103,17 @@ class Streams(NoServer):
 NO_STREAMING_LISTS = json.dumps({"kind": "Status", "code": 422, "reason": "Invalid"}).encode()
 
 
-class Seen:
-    """What a reflector has reported."""
-
-    def __init__(self, table: Table[ServiceObject]) -> None:
-        self.table = table
-        self.changes: list[tuple[int | None, int | None]] = []
-        self.problems: list[RolloutsError] = []
-
-    def names(self) -> list[str]:
-        """What the store shows."""
-        return sorted(each.metadata.name for each in self.table.all())
-
-    def change(self, kind: Any, before: ServiceObject | None, after: ServiceObject | None) -> None:
-        assert kind is SERVICE
-        self.changes.append((before.metadata.version if before else None, after.metadata.version if after else None))
-
-
 @asynccontextmanager
-async def reflecting(api: Streams, **options: Any) -> AsyncIterator[Seen]:
-    """A reflector that runs while the block does."""
+async def reflected(api: Streams, **options: Any) -> AsyncIterator[Seen[ServiceObject]]:
+    """A reflector of Services while the block lasts."""
     table = Store(clock=SimClock(asyncio.get_running_loop())).add(SERVICE, ServiceObject)
-    seen = Seen(table)
-    given: dict[str, Any] = {
-        "silence_s": SILENCE_S,
-        "on_change": seen.change,
-        "on_problem": lambda _, problem: seen.problems.append(problem),
-    }
-    rng = random.Random(7)  # noqa: S311 - the same jitter in every run
-    task = asyncio.ensure_future(reflect(api, table, rng=rng, **(given | options)))
-    try:
+    async with reflecting(api, table, silence_s=SILENCE_S, **options) as seen:
         yield seen
-        assert not task.done(), task
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
-async def watched(api: Streams, for_s: float, **options: Any) -> Seen:
+async def watched(api: Streams, for_s: float, **options: Any) -> Seen[ServiceObject]:
     """What a reflector has shown after so many seconds."""
-    async with reflecting(api, **options) as seen:
+    async with reflected(api, **options) as seen:
         await asyncio.sleep(for_s)
         return seen
 
@@ -153,7 +124,7 @@ async def test_a_streaming_list_becomes_the_watch() -> None:
     api = Streams(Stream(*listed, event("MODIFIED", "a", 6), event("DELETED", "b", 7)))
     seen = await watched(api, 1, label_selector="x=y")
     assert seen.names() == ["a"]
-    assert seen.changes == [(None, 3), (None, 2), (3, 6), (2, None)]
+    assert seen.versions() == [(None, 3), (None, 2), (3, 6), (2, None)]
     (request,) = (request for _, request in api.watches)
     assert request.query["sendInitialEvents"] == "true"
     assert request.query["resourceVersionMatch"] == "NotOlderThan"
@@ -241,7 +212,7 @@ async def test_an_expired_version_lists_again_and_reports_what_went() -> None:
         api = Streams(first, gone, Stream(*relist))
         seen = await watched(api, 5)
         assert seen.names() == ["b", "c"]
-        assert seen.changes[2:] == [(3, None), (None, 20)]
+        assert seen.versions()[2:] == [(3, None), (None, 20)]
         assert api.versions() == [None, "6", None]
 
 
@@ -250,7 +221,7 @@ async def test_repeated_and_late_events_change_nothing() -> None:
     late = [event("MODIFIED", "a", 8), event("MODIFIED", "a", 8), event("MODIFIED", "a", 7), event("ADDED", "b", 6)]
     api = Streams(Stream(event("ADDED", "a", 3), bookmark(5, end=True), *late))
     seen = await watched(api, 1)
-    assert seen.changes == [(None, 3), (3, 8), (None, 6)]
+    assert seen.versions() == [(None, 3), (3, 8), (None, 6)]
     newest = seen.table.get("shop", "a")
     assert newest is not None
     assert newest.metadata.version == 8
@@ -282,7 +253,7 @@ async def test_a_list_from_the_past_is_refused_until_it_must_be_believed() -> No
     """An old cache shows deleted objects, so it is refused; after a restored backup the past is the present."""
     past = [Stream(event("ADDED", "old", 3), bookmark(4, end=True)) for _ in range(6)]
     api = Streams(Stream(event("ADDED", "a", 9), bookmark(9, end=True), error(410)), *past)
-    async with reflecting(api) as seen:
+    async with reflected(api) as seen:
         await asyncio.sleep(10)
         assert seen.names() == ["a"]
         assert any("older than the last" in str(problem) for problem in seen.problems)
@@ -372,13 +343,14 @@ async def test_pages_that_are_too_large_are_asked_for_in_smaller_ones() -> None:
 async def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watch_goes_on() -> None:
     """A bug that one object's content brings out must not cost the others their controller."""
     api = Streams(Stream(bookmark(5, end=True), event("ADDED", "a", 6), event("ADDED", "b", 7)))
-    told: list[str] = []
 
     def follow(_kind: Any, _before: Any, after: ServiceObject) -> None:
         if after.metadata.name == "a":
             raise RuntimeError("a bug")
 
-    seen = await watched(api, 1, on_change=follow, on_unreadable=lambda _, each: told.append(each.why))
+    seen = await watched(api, 1, on_change=follow)
     assert set(seen.table.unreadable) == {("shop", "a")}
     assert seen.table.get("shop", "b") is not None
-    assert told == ["it makes the controller fail (RuntimeError), which is a bug in the controller"]
+    assert [each.why for each in seen.unreadable] == [
+        "it makes the controller fail (RuntimeError), which is a bug in the controller"
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -89,29 +90,40 @@ def test_containers_without_a_pre_stop_sleep_before_they_end() -> None:
     assert (pod["terminationGracePeriodSeconds"], pod["priority"]) == (41, 5)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "}", "[]", "{}", '"x"', '{"containers":1,"seconds":1,"graceSeconds":1}', '{"containers":["a"],"seconds":"1"}'],
-)
-def test_a_note_that_somebody_spoilt_says_nothing(text: str) -> None:
-    """Annotations are anybody's to edit; the template is what counts."""
-    assert injection_of({"rollouts.dev/pre-stop": text}) is None
+SPOILT = ("", "}", "{", "[]", "{}", '"x"', "[" * 100_000)
+NOTES: list[tuple[Callable[[dict[str, str]], Any], str, Any, tuple[str, ...]]] = [
+    (
+        injection_of,
+        "pre-stop",
+        None,
+        ('{"containers":1,"seconds":1,"graceSeconds":1}', '{"containers":["a"],"seconds":"1"}'),
+    ),
+    (
+        abort_note_of,
+        "abort-accepted",
+        None,
+        (
+            '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":"now","by":""}',
+            '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":NaN,"by":""}',
+            '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":1' + "0" * 400 + ',"by":""}',
+            '{"revision":["b"],"attempt":0,"started_at_s":1.5,"at_s":1,"by":""}',
+        ),
+    ),
+    (pod_metadata_of, "ephemeral-metadata", PodMetadata(), ('{"labels": 5}', '{"labels": {"a": 1}}')),
+    (revision_number_of, "revision-number", 0, ("-1", "x", "9" * 40, "²")),
+]
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        *("", "}", "[]", "{}", '"x"', "[" * 100_000),
-        '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":"now","by":""}',
-        '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":NaN,"by":""}',
-        '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":1' + "0" * 400 + ',"by":""}',
-        '{"revision":["b"],"attempt":0,"started_at_s":1.5,"at_s":1,"by":""}',
-    ],
-    ids=lambda text: text[-30:],
+    ("read", "note", "nothing", "text"),
+    [(read, note, nothing, text) for read, note, nothing, texts in NOTES for text in (*SPOILT, *texts)],
+    ids=lambda part: str(part)[-30:],
 )
-def test_a_spoilt_note_of_an_abort_aborts_nothing(text: str) -> None:
-    """Whoever may edit the annotation could ask for an abort too; but what nobody can read asks for nothing."""
-    assert abort_note_of({"rollouts.dev/abort-accepted": text}) is None
+def test_a_note_that_somebody_spoilt_says_nothing(
+    read: Callable[[dict[str, str]], Any], note: str, nothing: object, text: str
+) -> None:
+    """Annotations are anybody's to edit: what nobody can read asks for nothing, and the template is what counts."""
+    assert read({f"rollouts.dev/{note}": text}) == nothing
 
 
 def test_the_note_of_an_abort_is_read_as_it_was_written() -> None:
@@ -273,15 +285,9 @@ def test_anti_affinity_joins_the_users_own(strategy: Any) -> None:
     made = replica_set(rollout, replace(CREATE, anti_affinity_revision="old"))["spec"]["template"]["spec"]["affinity"]
 
     assert made["nodeAffinity"] == {"x": 1}
-    assert made["podAntiAffinity"][form] == [
-        own,
-        {
-            "labelSelector": {
-                "matchExpressions": [{"key": "rollouts.dev/revision", "operator": "In", "values": ["old"]}]
-            },
-            "topologyKey": "kubernetes.io/hostname",
-        },
-    ]
+    expressions = [{"key": "rollouts.dev/revision", "operator": "In", "values": ["old"]}]
+    ours = {"labelSelector": {"matchExpressions": expressions}, "topologyKey": "kubernetes.io/hostname"}
+    assert made["podAntiAffinity"][form] == [own, ours]
 
 
 def test_a_preferred_anti_affinity_has_its_weight() -> None:
@@ -314,28 +320,24 @@ def test_a_long_name_fits_its_label() -> None:
     assert name_label("a" * 63) == "a" * 63
 
 
+def _patch(**changes: Any) -> dict[str, Any]:
+    return replica_set_patch(PatchReplicaSet(name="a", uid="u", revision="r", **changes))
+
+
 def test_a_patch_changes_what_is_given_and_nothing_else() -> None:
     """Scaling is the most frequent write: it is small, and growing needs no version."""
-    assert replica_set_patch(PatchReplicaSet(name="a", uid="u", revision="r", replicas=0)) == {
-        "metadata": {"uid": "u"},
-        "spec": {"replicas": 0},
-    }
+    assert _patch(replicas=0) == {"metadata": {"uid": "u"}, "spec": {"replicas": 0}}
 
 
 def test_a_patch_can_be_bound_to_a_version_and_changes_a_role() -> None:
     """Keys of the role before are taken off, keys of the new one are set, and the note follows."""
-    patch = replica_set_patch(
-        PatchReplicaSet(
-            name="a",
-            uid="u",
-            revision="r",
-            resource_version="7",
-            min_ready_s=3,
-            number=5,
-            pod_metadata=PodMetadata(labels={"role": "stable"}),
-            replaced_metadata=ROLE,
-            pods_carry_metadata=False,
-        )
+    patch = _patch(
+        resource_version="7",
+        min_ready_s=3,
+        number=5,
+        pod_metadata=PodMetadata(labels={"role": "stable"}),
+        replaced_metadata=ROLE,
+        pods_carry_metadata=False,
     )
 
     annotations = patch["metadata"].pop("annotations")
@@ -353,33 +355,10 @@ def test_a_patch_can_be_bound_to_a_version_and_changes_a_role() -> None:
 
 def test_a_role_without_metadata_leaves_no_note() -> None:
     """Null removes the annotation; then the pods carry what the template has."""
-    patch = replica_set_patch(
-        PatchReplicaSet(
-            name="a",
-            uid="u",
-            revision="r",
-            pod_metadata=PodMetadata(),
-            replaced_metadata=ROLE,
-            pods_carry_metadata=True,
-        )
-    )
+    patch = _patch(pod_metadata=PodMetadata(), replaced_metadata=ROLE, pods_carry_metadata=True)
 
-    assert patch["metadata"]["annotations"] == {
-        "rollouts.dev/ephemeral-metadata": None,
-        "rollouts.dev/pods-metadata": None,
-    }
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"labels": 5}', '{"labels": {"a": 1}}'])
-def test_a_note_that_cannot_be_read_is_no_note(text: str) -> None:
-    """Somebody may have edited it."""
-    assert pod_metadata_of({"rollouts.dev/ephemeral-metadata": text}) == PodMetadata()
-
-
-@pytest.mark.parametrize(("text", "number"), [("3", 3), ("", 0), ("-1", 0), ("x", 0), ("9" * 40, 0), ("²", 0)])
-def test_a_revision_number_that_cannot_be_read_is_0(text: str, number: int) -> None:
-    """As above."""
-    assert revision_number_of({"rollouts.dev/revision-number": text}) == number
+    notes = ("rollouts.dev/ephemeral-metadata", "rollouts.dev/pods-metadata")
+    assert patch["metadata"]["annotations"] == dict.fromkeys(notes)
 
 
 def test_a_service_is_managed_by_three_entries_and_a_guard() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -49,6 +49,15 @@ async def values(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mappi
     """What the Secrets of a namespace hold."""
     known = {"token": PLANTED, "number": NUMBER}
     return {each.argument: known[each.argument] for each in secrets if each.argument in known}
+
+
+def holding(text: str) -> Callable[[str, tuple[SecretReference, ...]], Awaitable[Mapping[str, str]]]:
+    """Secrets that hold a text, each of them."""
+
+    async def values(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str]:
+        return {each.argument: text for each in secrets}
+
+    return values
 
 
 async def unreadable(_namespace: str, secrets: tuple[SecretReference, ...]) -> SecretProblem:
@@ -102,16 +111,12 @@ async def test_a_secret_is_sent_where_its_place_is() -> None:
 
 async def test_a_secret_is_one_value_where_its_place_is() -> None:
     """Whoever writes a Secret writes no other part of a request: it is encoded in a URL, and escaped in a JSON body."""
-
-    async def other(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str]:
-        return {each.argument: 'a&b="c", "d": 1' for each in secrets}
-
     echo = Echo(1)
     for body in ('{"e": "{{args.token}}"}', '{"e": {{args.token}}}'):
         await measured(
             {"web": {"url": "https://shop.example/q?t={{args.token}}&z=1", "method": "POST", "body": body}},
             echo,
-            secret_values=other,
+            secret_values=holding('a&b="c", "d": 1'),
         )
 
     (request,) = echo.requests
@@ -132,16 +137,12 @@ async def test_a_comparison_sends_its_secrets_to_both_arms() -> None:
 
 async def test_nothing_in_a_secret_is_the_place_of_an_arm() -> None:
     """Whoever writes a Secret writes no part of a request."""
-
-    async def other(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str]:
-        return {each.argument: "{{arm}}" for each in secrets}
-
     echo = Echo(1)
     compare = {"kind": "value", "canary": "new", "stable": "old", "effect": "10%"}
     of = web("https://shop.example/{{arm}}")
     metric = {"name": "m", "interval": "1m", "count": 9, "provider": {"compare": {**compare, "of": of}}}
 
-    await taken(metric, echo, secret_values=other)
+    await taken(metric, echo, secret_values=holding("{{arm}}"))
 
     assert [value.reveal() for _, value in echo.requests[0].headers] == ["Bearer {{arm}}", "{{arm}}"]
 
@@ -180,11 +181,7 @@ async def test_a_server_that_repeats_a_secret_gets_it_into_no_measurement(echo: 
 @pytest.mark.parametrize("secret", ["0084123", "84123.0", "+84123", "8.4123e4", "123456789012345678"])
 async def test_a_number_that_is_a_secret_is_not_shown_in_another_spelling(secret: str) -> None:
     """A server sends it back as JSON writes it, and a status shows it as Prometheus does."""
-
-    async def of_keys(_namespace: str, secrets: tuple[SecretReference, ...]) -> Mapping[str, str]:
-        return {each.argument: secret for each in secrets}
-
-    found = await measured(web(), Echo([7, float(secret)]), secret_values=of_keys, condition="result[0] > 0.0")
+    found = await measured(web(), Echo([7, float(secret)]), secret_values=holding(secret), condition="result[0] > 0.0")
 
     assert (found.phase, found.value) == (AnalysisPhase.SUCCESSFUL, "")
 

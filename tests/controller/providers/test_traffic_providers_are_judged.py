@@ -95,6 +95,14 @@ class Running:
             stop.set()
             assert await running == EXIT_STOPPED
 
+    @asynccontextmanager
+    async def judged(self, made: Manifest | None = None) -> AsyncIterator[None]:
+        """A TrafficProvider, and a controller that has had two seconds for it."""
+        self.cluster.apply(made or provider())
+        async with self.controller():
+            await asyncio.sleep(2)
+            yield
+
     def condition(self, kind: str = "Ready", name: str = NAME) -> Manifest:
         """A condition of the TrafficProvider; empty before it is judged."""
         status = (self.cluster.get(TRAFFIC_PROVIDER, "", name) or {}).get("status") or {}
@@ -121,9 +129,7 @@ def running(cluster: SimulatedCluster) -> Running:
 
 async def test_a_good_one_is_ready_after_a_dry_run_that_stores_nothing(running: Running) -> None:
     """Its tests' objects are what the router's own CRD is asked about, before and after."""
-    running.cluster.apply(provider())
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged():
         ready, stalled = running.condition(), running.condition("Stalled")
         assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("True", "Tried", 1)
         assert stalled["status"] == "False"
@@ -157,9 +163,7 @@ async def test_a_bad_one_says_what_is_wrong_with_it(
 ) -> None:
     """Its author reads it with kubectl, and nobody's traffic is where it is found out."""
     name = made["metadata"]["name"]
-    running.cluster.apply(made)
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged(made):
         ready = running.condition(name=name)
         assert (ready["status"], ready["reason"]) == ("False", reason)
         assert message in ready["message"]
@@ -191,9 +195,7 @@ async def test_a_copy_that_the_api_server_would_make_unknown_is_found_by_the_dry
     """What a CRD adds to a copied rule would hide it from us, and the rule would be made again and again."""
     declaration = with_headers()
     made = provider(header=declaration["header"], tests=declaration["tests"])
-    running.cluster.apply(made)
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged(made):
         hidden = running.condition()
         running.cluster.apply(with_kind(made))
         await asyncio.sleep(2)
@@ -207,9 +209,7 @@ async def test_one_that_may_not_be_tried_is_ready_and_says_what_would_allow_it(r
     """The right to create a router's objects is more than the controller needs for its work."""
     words = 'apisixroutes.apisix.apache.org is forbidden: User "x" cannot create resource "apisixroutes"'
     running.door.answers = lambda asked: refusal(403, "Forbidden", words) if "dryRun" in asked.query else None
-    running.cluster.apply(provider())
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged():
         ready = running.condition()
         assert (ready["status"], ready["reason"]) == ("True", "NotTried")
         assert "apiGroups: [apisix.apache.org], resources: [apisixroutes], verbs: [create]" in ready["message"]
@@ -219,9 +219,7 @@ async def test_a_webhook_that_says_no_is_not_taken_for_a_missing_right(running: 
     """Both answer 403."""
     words = 'admission webhook "policy.example.com" denied the request: no weights here'
     running.door.answers = lambda asked: refusal(403, "Forbidden", words) if "dryRun" in asked.query else None
-    running.cluster.apply(provider())
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged():
         assert (running.condition()["status"], running.condition()["reason"]) == ("False", "TestRefused")
         assert "no weights here" in running.condition()["message"]
 
@@ -229,9 +227,7 @@ async def test_a_webhook_that_says_no_is_not_taken_for_a_missing_right(running: 
 @pytest.mark.parametrize("crds", [crd_manifests()], ids=["no router"])
 async def test_it_becomes_ready_when_the_routers_own_kind_is_installed(running: Running) -> None:
     """The order in which things are installed is nobody's business; no more than one request in five minutes asks."""
-    running.cluster.apply(provider())
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged():
         assert running.condition()["reason"] == "KindNotServed"
         running.cluster.apply(APISIX_CRD)
         await asyncio.sleep(310)
@@ -240,9 +236,8 @@ async def test_it_becomes_ready_when_the_routers_own_kind_is_installed(running: 
 
 async def test_a_restart_asks_nothing_and_interrupts_nobody(running: Running) -> None:
     """What was found Ready is believed for its generation; the declaration itself is read again."""
-    running.cluster.apply(provider())
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged():
+        pass
     tried = len(running.door.tried)
     running.cluster.apply(rollout())
     async with running.controller("two"):
@@ -287,9 +282,8 @@ async def test_a_rollout_that_names_one_makes_the_controller_look_again(running:
 
 async def test_nothing_is_called_invalid_before_it_is_known_which_there_are(running: Running) -> None:
     """A slow answer at the start must not turn every Rollout with a declared router Degraded for a moment."""
-    running.cluster.apply(provider())
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged():
+        pass
     slow = asyncio.Event()
     running.cluster.apply(rollout())
     told: list[str] = []
@@ -310,9 +304,7 @@ async def test_nothing_is_called_invalid_before_it_is_known_which_there_are(runn
 
 async def test_a_status_that_somebody_writes_over_is_put_right(running: Running) -> None:
     """It is the controller's."""
-    running.cluster.apply(provider())
-    async with running.controller():
-        await asyncio.sleep(2)
+    async with running.judged():
         body = msgspec.json.encode({"status": {"conditions": []}})
         path = TRAFFIC_PROVIDER.path(None, NAME, "status")
         assert running.cluster.api.answer(Request("PATCH", path, {}, body, MERGE_PATCH)).status == 200

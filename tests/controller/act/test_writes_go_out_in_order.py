@@ -1,25 +1,12 @@
-"""Act: writes one at a time, stopping at the first failure; questions on the side, answered through the inbox."""
+"""Act: writes go out one at a time, stopping at the first failure."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-import msgspec
 import pytest
 
-from rollouts.controller.act.answers import ASK_AGAIN_CRASHED_S
-from rollouts.controller.act.calls import (
-    Adopt,
-    Create,
-    Delete,
-    Evict,
-    ListPods,
-    Patch,
-    ReadService,
-    RemoveRolloutAnnotation,
-    WriteStatus,
-)
+from rollouts.controller.act.calls import Adopt, Create, Delete, Evict, Patch, RemoveRolloutAnnotation, WriteStatus
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.render import render
 from rollouts.core.model.frozen import replace
@@ -29,20 +16,8 @@ from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Verb
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
-from rollouts.ports import MERGE_PATCH, Request, Response
-from tests.controller.world import (
-    CART,
-    CART_UID,
-    World,
-    answered,
-    error,
-    ok,
-    owned,
-    replica_set,
-    rollout,
-    says,
-    service,
-)
+from rollouts.ports import MERGE_PATCH, Response
+from tests.controller.world import CART, CART_UID, World, error, ok, owned, replica_set, rollout, says
 from tests.core.model import snapshot
 from tests.core.worlds import running
 
@@ -347,153 +322,3 @@ async def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back(world: W
     await performer.perform(world.target(), [release])
 
     assert not world.barrier.holds_back(CART)
-
-
-async def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key(
-    world: World, performer: Performer
-) -> None:
-    """A slow answer must never delay a reconcile."""
-
-    def reply(request: Request) -> Response:
-        return Response(200, msgspec.json.encode(service("web"))) if "services" in request.path else ok(8)
-
-    world.api.answers = [reply, reply, reply]
-    assert await performer.perform(world.target(), [ReadService("web"), ReadService("web"), STATUS]) == 1
-    assert world.api.requests[0].path.endswith("/status")
-    assert world.inbox.service(CART, "web") is None
-
-    assert await world.queue.take() == CART
-    answer = world.inbox.service(CART, "web")
-    assert answer is not None
-    assert answer.service is not None
-
-    await answered()
-    assert len(world.api.requests) == 2  # the same question is asked once at a time
-
-
-async def test_an_absent_service_is_an_answer_and_an_error_is_none(world: World, performer: Performer) -> None:
-    """An API error is never read as "absent"."""
-    world.api.answers = [says(error(404, "NotFound")), says(error(403, "Forbidden"))]
-    await performer.perform(world.target(), [ReadService("gone"), ReadService("secret")])
-    assert await world.queue.take() == CART
-
-    answer = world.inbox.service(CART, "gone")
-    assert answer is not None
-    assert answer.service is None
-    assert world.inbox.service(CART, "secret") is None
-
-
-async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: Performer) -> None:
-    """A stray pod with our labels is not evicted, relabelled or counted, whatever it says of its owner."""
-
-    def pod(name: str, /, **owner: object) -> dict[str, object]:
-        true = {"kind": "ReplicaSet", "name": "cart-v1", "uid": "cart-v1-uid", "controller": True}
-        references = [{"apiVersion": "apps/v1", **true, **owner}]
-        waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
-        labels = {"rollouts.dev/revision": "v1"}
-        return {
-            "metadata": {
-                "name": name,
-                "namespace": "shop",
-                "uid": name,
-                "labels": labels,
-                "ownerReferences": references,
-            },
-            "status": {"phase": "Pending", "containerStatuses": [waiting]},
-        }
-
-    lies: tuple[dict[str, Any], ...] = (
-        {"uid": "someone's"},
-        {"name": "other"},
-        {"kind": "Job"},
-        {"apiVersion": "x/v1"},
-        {"controller": False},
-    )
-    items = [pod("a"), *(pod(f"b{at}", **lie) for at, lie in enumerate(lies))]
-    listed = {"metadata": {"resourceVersion": "9"}, "items": items}
-    world.api.answers = [says(Response(200, msgspec.json.encode(listed)))]
-    world.replica_sets.put("", replica_set())
-    await performer.perform(world.target(), [ListPods("rollouts.dev/name=cart")])
-    await world.queue.take()
-
-    seen = world.inbox.pods(CART)
-    assert seen is not None
-    assert [(each.name, each.revision, each.problem) for each in seen.pods] == [
-        ("a", "v1", "ImagePullBackOff: no such image")
-    ]
-
-
-async def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it(
-    world: World, performer: Performer
-) -> None:
-    """The Service is not watched: an old answer may name a resourceVersion that is long gone."""
-    reply = says(Response(200, msgspec.json.encode(service("web"))))
-    world.api.answers = [reply, says(ok(3)), reply]
-    ask = [ReadService("web")]
-    await performer.perform(world.target(), ask)
-    await world.queue.take()
-    world.queue.done(CART)
-
-    assert world.inbox.service(CART, "web") is not None
-
-    point = Patch(kind=SERVICE, name="web", uid="web-uid", body={}, content_type=MERGE_PATCH)
-    await performer.perform(world.target(), [point])
-
-    assert world.inbox.service(CART, "web") is None
-
-    await performer.perform(world.target(), ask)
-    await world.queue.take()
-    await asyncio.sleep(10.5)  # virtual
-
-    assert world.inbox.service(CART, "web") is None
-
-
-async def test_what_the_inbox_knows_of_a_rollout_goes_with_it(world: World, performer: Performer) -> None:
-    """Memory must not grow with Rollouts that come and go."""
-    world.api.answers = [says(error(429, "TooManyRequests")), says(error(404, "NotFound"))]
-    await performer.perform(world.target(), [ReadService("web"), Evict(pod="p", uid="u")])
-    await world.queue.take()
-    world.inbox.forget(CART)
-
-    assert world.inbox.service(CART, "web") is None
-    assert world.inbox.refusal(CART) is None
-    assert world.inbox.askers("shop", "web") == frozenset()
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Response(200, b'{"metadata":{"name":"web","labels":%b}}' % (b"[" * 1_100 + b"]" * 1_100)),
-        Response(200, b'{"metadata":{"name":"web","resourceVersion":"seven"}}'),
-        Response(200, b"[" * 9_000),
-        Response(200, b"\xff"),
-        Response(403, b"[" * 9_000),
-    ],
-    ids=["deep", "no version", "endless", "no text", "deep error"],
-)
-async def test_an_answer_that_cannot_be_read_ends_no_other_question(
-    answer: Response, world: World, performer: Performer
-) -> None:
-    """One hostile object that a Rollout names ended the questions of all, and with them the leader."""
-    world.api.answers = [lambda _request: answer]
-    await performer.perform(world.target(), [ReadService(name="web")])
-    await asyncio.sleep(1)
-    world.api.answers = [lambda _request: ok(4)]
-    await performer.perform(world.target(), [ReadService(name="other")])
-    await asyncio.sleep(1)
-    assert world.inbox.service(CART, "web") is None
-    assert world.inbox.service(CART, "other") is not None
-
-
-async def test_a_bug_in_a_question_is_its_rollouts_trouble_alone(world: World, performer: Performer) -> None:
-    """Whatever an answer brings out: the key comes again later, and the group of questions lives."""
-
-    def fails(_request: Request) -> Response:
-        raise RuntimeError("a bug")
-
-    world.api.answers = [fails]
-    began_s = asyncio.get_running_loop().time()
-    await performer.perform(world.target(), [ReadService(name="web")])
-
-    assert await world.queue.take() == CART
-    assert asyncio.get_running_loop().time() - began_s == pytest.approx(ASK_AGAIN_CRASHED_S, abs=0.1)

@@ -16,3 +16,14 @@ class NoServer:
 
     async def aclose(self) -> None:
         """Holds nothing."""
+
+
+class Answers(NoServer):
+    """An API server with one answer a path, 404 elsewhere."""
+
+    def __init__(self, answers: dict[str, Response]) -> None:
+        self.answers = answers
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        assert deadline_s > 0
+        return self.answers.get(request.path, Response(404, b"404 page not found"))

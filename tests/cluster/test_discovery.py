@@ -7,19 +7,8 @@ import pytest
 from rollouts.cluster.discovery import ServerVersion, first_served, served, server_version
 from rollouts.errors import ApiForbidden, ApiUnavailable, RolloutsError
 from rollouts.objects import ROLLOUT, SERVICE, Kind
-from rollouts.ports import Request, Response
-from tests.cluster.stand_ins import NoServer
-
-
-class Answers(NoServer):
-    """An API server with one answer a path, 404 elsewhere."""
-
-    def __init__(self, answers: dict[str, Response]) -> None:
-        self.answers = answers
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        assert deadline_s > 0
-        return self.answers.get(request.path, Response(404, b"404 page not found"))
+from rollouts.ports import Response
+from tests.cluster.stand_ins import Answers
 
 
 async def test_the_release_is_read_with_a_distributions_plus_sign() -> None:

@@ -19,7 +19,7 @@ from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.revision import canonical_json
 from rollouts.core.model.rollout import Canary, PodMetadata, Rollout
 from rollouts.manifests.config_copy import config_copy, config_key, config_key_of, rewritten
-from rollouts.manifests.ownership import config_note_of, config_note_text, injection_of
+from rollouts.manifests.ownership import config_note_of, config_note_text, injection_of, owner_reference
 from rollouts.manifests.workload import replica_set
 from rollouts.objects import name_problem
 from tests.core.config.templates import EVERYWHERE, Template, random_templates
@@ -186,16 +186,7 @@ def test_a_copy_is_whole_and_immutable() -> None:
             "namespace": "shop",
             "labels": {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"},
             "annotations": {"rollouts.dev/config-source": "files", "rollouts.dev/content": use.content},
-            "ownerReferences": [
-                {
-                    "apiVersion": "rollouts.dev/v1alpha1",
-                    "kind": "Rollout",
-                    "name": "cart",
-                    "uid": "u-1",
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(_rollout())],
         },
         "immutable": True,
         "data": {"a": "1"},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 
 from rollouts.controller.act.calls import Adopt, Create, Delete, Evict, Patch, RemoveRolloutAnnotation, WriteStatus
@@ -17,7 +19,7 @@ from rollouts.core.model.status import Verb
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Response
-from tests.controller.world import CART, CART_UID, World, error, ok, owned, replica_set, rollout, says
+from tests.controller.world import CART, CART_UID, Answer, World, error, ok, owned, replica_set, rollout, says
 from tests.core.model import snapshot
 from tests.core.worlds import running
 
@@ -322,3 +324,26 @@ async def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back(world: W
     await performer.perform(world.target(), [release])
 
     assert not world.barrier.holds_back(CART)
+
+
+VERDICTS = WriteStatus(patch={"analyses": [{"run": "cart-b-step-1", "phase": "Pending"}]})
+
+
+def answered_with(**status: Any) -> Answer:
+    """The Rollout after a write of its status, of which a CRD keeps these fields."""
+    metadata = {"name": "cart", "uid": "cart-uid", "resourceVersion": "8"}
+    return says(Response(200, msgspec.json.encode({"metadata": metadata, "status": status})))
+
+
+async def test_a_server_that_drops_verdicts_has_an_old_crd(world: World, performer: Performer) -> None:
+    """It answers 200 and keeps nothing of them, so no verdict would ever count."""
+    world.api.answers = [answered_with(phase="Progressing")]
+    with pytest.raises(ApiInvalid, match=r"rollouts crds \| kubectl apply -f -"):
+        await performer.perform(world.target("7"), [VERDICTS])
+
+
+async def test_a_server_that_keeps_verdicts_is_believed(world: World, performer: Performer) -> None:
+    """And one that was told of none has nothing to keep."""
+    world.api.answers = [answered_with(**VERDICTS.patch), answered_with(phase="Healthy")]
+    await performer.perform(world.target("7"), [VERDICTS])
+    await performer.perform(world.target("7"), [STATUS])

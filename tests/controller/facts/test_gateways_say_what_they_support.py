@@ -10,27 +10,20 @@ from rollouts.clock import SystemClock
 from rollouts.cluster.client import Client
 from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.core.model.traffic import Feature
-from rollouts.ports import Request, Response
+from rollouts.ports import Response
 from rollouts.traffic.gateway_api.features import features_of_class
-from tests.cluster.stand_ins import NoServer
+from tests.cluster.stand_ins import Answers
 
 GATEWAYS = "/apis/gateway.networking.k8s.io/v1/namespaces/edge/gateways"
 CLASSES = "/apis/gateway.networking.k8s.io/v1/gatewayclasses"
 
 
-class Answering(NoServer):
-    """An API server with one answer a path, 404 elsewhere."""
-
-    def __init__(self, **answers: object) -> None:
-        self.answers = {path: Response(200, json.dumps(body).encode()) for path, body in answers.items()}
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        assert deadline_s > 0
-        missing = b'{"kind":"Status","status":"Failure","reason":"NotFound","code":404,"message":"none"}'
-        return self.answers.get(request.path, Response(404, missing))
+def having(objects: dict[str, object]) -> Answers:
+    """An API server with these objects."""
+    return Answers({path: Response(200, json.dumps(body).encode()) for path, body in objects.items()})
 
 
-async def asked(api: Answering, *gateways: str) -> GatewayClasses:
+async def asked(api: Answers, *gateways: str) -> GatewayClasses:
     """What is known once `gateways` have been asked."""
     classes = GatewayClasses(clock=SystemClock())
     assert classes.known(gateways) is None
@@ -49,12 +42,8 @@ def gateway(class_name: str) -> dict[str, object]:
 )
 async def test_the_class_of_the_gateway_names_what_it_supports(published: list[object]) -> None:
     """`supportedFeatures` are objects since Gateway API 1.2 and were words before; both are served by somebody."""
-    api = Answering(
-        **{
-            f"{GATEWAYS}/public": gateway("traefik"),
-            f"{CLASSES}/traefik": {"status": {"supportedFeatures": published}},
-        }
-    )
+    features = {"status": {"supportedFeatures": published}}
+    api = having({f"{GATEWAYS}/public": gateway("traefik"), f"{CLASSES}/traefik": features})
 
     known = (await asked(api, "edge/public")).known(["edge/public"])
 
@@ -65,14 +54,9 @@ async def test_the_class_of_the_gateway_names_what_it_supports(published: list[o
 
 async def test_of_several_gateways_only_what_all_support_counts() -> None:
     """A route with two parents is told the same for both."""
-    api = Answering(
-        **{
-            f"{GATEWAYS}/a": gateway("one"),
-            f"{GATEWAYS}/b": gateway("two"),
-            f"{CLASSES}/one": {"status": {"supportedFeatures": [{"name": "HTTPRouteRequestMirror"}]}},
-            f"{CLASSES}/two": {},
-        }
-    )
+    mirrors = {"status": {"supportedFeatures": [{"name": "HTTPRouteRequestMirror"}]}}
+    gateways = {f"{GATEWAYS}/a": gateway("one"), f"{GATEWAYS}/b": gateway("two")}
+    api = having({**gateways, f"{CLASSES}/one": mirrors, f"{CLASSES}/two": {}})
 
     classes = await asked(api, "edge/a", "edge/b")
 
@@ -82,7 +66,7 @@ async def test_of_several_gateways_only_what_all_support_counts() -> None:
 
 async def test_what_cannot_be_read_supports_nothing_beyond_the_core() -> None:
     """A Gateway that is not there, or a class that may not be read: the safe answer, which names no extended feature."""
-    classes = await asked(Answering(), "edge/public")
+    classes = await asked(having({}), "edge/public")
 
     assert classes.known(["edge/public"]) == frozenset()
     assert features_of_class(frozenset()) >= {Feature.HEADER, Feature.PATH}

@@ -79,6 +79,7 @@ ONE_METRIC: list[tuple[dict[str, Any], str, str]] = [
     (STREAK, "SSS", "S"),
     (STREAK, "FSSFSS", "R"),
     (STREAK, "FFFFFFSSS", "S"),
+    (STREAK, "SSES", "R"),
     (STREAK, "SSESSS", "S"),
     (STREAK, "SSISSS", "I"),
     (STREAK, "FSSF!", "S"),

@@ -220,13 +220,15 @@ def test_an_abort_in_mid_switch_drains_the_revision_that_had_the_traffic() -> No
     assert (there.status.cutovers[-1].from_revision, there.status.cutovers[-1].to_revision) == ("b", "a")
 
 
-def test_going_back_in_the_drain_keeps_what_serves_again() -> None:
-    """A → B → A within the wait: A is stable again and nobody waits for it any more; B is drained instead."""
+@pytest.mark.parametrize("by", ["cart", "another"])
+def test_going_back_in_the_drain_keeps_what_serves_again(by: str) -> None:
+    """A → B → A within the wait, by whichever Service: nobody waits for A, which is stable again; B is drained instead."""
     there = next(each for each in _updated(GREEN) if each.status.stable_revision == "b")
     assert sizes(there) == {"a": 4, "b": 4}
 
-    there = settled(edited(there, revision="a"), seconds=WAIT_S / 2)
+    there = settled(edited(there, revision="a", strategy=replace(GREEN, active_service=by)), seconds=WAIT_S / 2)
     assert sizes(there) == {"a": 4, "b": 4}
+    assert [(each.from_revision, each.to_revision) for each in there.status.cutovers] == [("b", "a")]
     there = settled(there)
 
     assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.HEALTHY)

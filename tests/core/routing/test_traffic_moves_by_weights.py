@@ -151,9 +151,10 @@ def test_a_step_is_not_done_before_its_weight_is_live(name: RouteName) -> None:
     assert (there.status.traffic.desired_percent, there.status.traffic.observed_percent) == (50, 0)
 
 
-def test_where_nobody_can_be_asked_the_settle_time_is_waited() -> None:
+@pytest.mark.parametrize("names", [(TIMED,), (TIMED, ASKED)], ids=["alone", "beside one that is asked"])
+def test_where_nobody_can_be_asked_the_settle_time_is_waited(names: tuple[RouteName, ...]) -> None:
     """The declared last resort, and it says so: verifiedBy is SettleTime, and the wait has a deadline."""
-    there = running(canary(SetWeight(50), GATE, names=(TIMED,)))
+    there = running(canary(SetWeight(50), GATE, names=names))
     there = without_gateways(edited(there, revision="b"))
     there = reconciled(gateways_caught_up(there))
 
@@ -239,10 +240,13 @@ def test_a_wiped_status_takes_no_route_for_what_the_data_plane_does() -> None:
     assert sizes(settled(there)) == {"a": 2, "b": 2}
 
 
-def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first() -> None:
+@pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamicStableScale"])
+def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first(dynamic: bool) -> None:
     """Argo Rollouts issue 3372 (P14): the canary Service went to the third revision while it still had half of the traffic."""
-    there = settled(edited(running(canary(SetWeight(50), GATE)), revision="b"))
+    there = settled(edited(running(canary(SetWeight(50), GATE, dynamic_stable_scale=dynamic)), revision="b"))
 
+    held = without_gateways(edited(there, revision="c"))
+    assert sizes(held) == {"a": 4, "b": 2, "c": 2}, "stable has every pod back before a weight leaves the second one"
     for film in films(edited(there, revision="c")):
         there, share = film, plane(film).share
         selected = there.services["cart-canary"].revision
@@ -250,7 +254,7 @@ def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first() 
         assert ready >= 2 or not share, f"{share} goes to {ready} pods of {selected}"
     assert plane(there) == Split(Fraction(1, 2))
     assert there.services["cart-canary"].revision == "c"
-    assert sizes(there) == {"a": 4, "c": 2}
+    assert sizes(there) == {"a": 2 if dynamic else 4, "c": 2}
 
 
 def test_a_change_by_hand_is_set_again_and_told() -> None:
@@ -279,13 +283,20 @@ def test_a_route_that_goes_and_comes_again_is_managed_again() -> None:
     assert plane(there) == Split(Fraction(1, 2))
 
 
-def test_a_header_route_finds_a_pod_even_at_weight_0() -> None:
+@pytest.mark.parametrize(
+    ("there_is", "no_more"),
+    [
+        (SetHeaderRoute("insiders", MATCH), SetHeaderRoute("insiders", None)),
+        (SetMirrorRoute("copies", MirrorRoute("copies")), SetMirrorRoute("copies", None)),
+    ],
+    ids=["setHeaderRoute", "setMirrorRoute"],
+)
+def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: object, no_more: object) -> None:
     """A route to a canary without pods answers 503 to exactly the people who were asked to try it."""
-    steps = (SetHeaderRoute("insiders", MATCH), GATE, SetHeaderRoute("insiders", None), GATE)
-    there = settled(edited(running(canary(*steps)), revision="b"))
+    there = settled(edited(running(canary(there_is, GATE, no_more, GATE)), revision="b"))
 
     assert sizes(there) == {"a": 4, "b": 1}
-    assert [each.name for each in plane(there).matches] == ["insiders"]
+    assert len((*plane(there).matches, *plane(there).mirrors)) == 1
     there = settled(annotated(there, "promote", "b@1"))
     assert plane(there) == ALL_TO_STABLE
 
@@ -412,6 +423,8 @@ def test_traffic_comes_back_to_the_stable_service_only_when_its_slices_show_the_
     assert there.services["cart"].revision == "b"
     assert set(there.services["cart"].ready_by_revision) == {"a"}
     assert plane(there) == Split(Fraction(1))
+    both = replace(there.services["cart"], ready_by_revision={"a": 1, "b": 4})
+    assert reconciled(replace(there, services={**there.services, "cart": both})).routes[ASKED].split == plane(there)
     assert plane(settled(there)) == ALL_TO_STABLE
 
 

@@ -213,6 +213,23 @@ def test_a_restart_in_the_middle_of_an_update_takes_both_sides() -> None:
     assert (there.status.step_index, there.status.phase) == (1, Phase.PAUSED)
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["first restart", "after an earlier one"])
+def test_a_restart_goes_on_when_another_revision_comes_in_between(again: bool) -> None:
+    """It was given while the second one was there; the stable revision has old pods still when that one goes."""
+    there = settled(
+        edited(running(Canary(steps=(SetWeight(25), PauseUntilPromoted()), max_unavailable=1)), revision="b")
+    )
+    if again:
+        there = settled(annotated(later(there, 100), "restart", "true"))
+    old = {pod.uid for pod in there.pods}
+    there = settled(annotated(later(there, 100), "restart", "true"), seconds=0.5)
+    assert old & {pod.uid for pod in there.pods}
+
+    there = settled(edited(there, revision="c"))
+
+    assert not old & {pod.uid for pod in there.pods}
+
+
 def test_a_time_that_cannot_be_read_is_said() -> None:
     """No pod goes by mistake."""
     there = settled(annotated(running(CANARY), "restart", "soon"))

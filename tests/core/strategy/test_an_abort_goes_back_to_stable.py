@@ -134,6 +134,18 @@ def test_a_note_of_an_abort_says_nothing_about_another_attempt_list_of_steps_or_
     assert (back.status.phase, forth.status.phase, forth.status.abort) == (Phase.HEALTHY, Phase.PAUSED, None)
 
 
+def test_a_note_of_an_abort_counts_on_the_stable_replica_set_alone() -> None:
+    """There the abort writes it, with the pods that come back; on another set it is nobody's record."""
+    there = annotated(reconciled(annotated(_at_half(), "abort", "true")), "abort", None)
+    note = one(there, "a").abort_note
+    sets = [replace(each, abort_note=note if each.revision == "b" else None) for each in there.replica_sets]
+
+    there = settled(replace(there, replica_sets=tuple(sets)))
+
+    assert note is not None
+    assert (there.status.phase, there.status.commands) == (Phase.PAUSED, ())
+
+
 def test_an_abort_on_record_is_told_with_what_it_does() -> None:
     """Pods start meanwhile, and a write more would only delay them; it is told after a quarter of a second at the latest."""
     strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()), max_surge=1, max_unavailable=0)

@@ -16,7 +16,7 @@ from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import router, snapshot
-from tests.core.worlds import edited, running, settled
+from tests.core.updates import updating
 
 CORE = Path(rollouts.core.__file__).parent
 MOST_CALLS = 250
@@ -30,7 +30,7 @@ ROUTED = Canary(
 
 def _at_the_gate() -> Snapshot:
     """A canary with a route, at a `pause: {}`: nothing is to be done until somebody promotes it."""
-    return snapshot(settled(edited(running(ROUTED, drain=DrainSpec()), revision="b")))
+    return snapshot(updating(ROUTED, drain=DrainSpec()))
 
 
 def _calls(seen: Snapshot) -> Counter[str]:

@@ -17,6 +17,7 @@ from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
 from tests.core.model import World, annotated, router, service, snapshot, world
+from tests.core.updates import updating
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 STEPS: tuple[Step, ...] = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Pause(5.0))
@@ -165,7 +166,7 @@ def test_nothing_to_do_has_no_stages() -> None:
 
 def test_an_update_on_its_way_is_told_from_where_it_stands() -> None:
     """What is behind it is not told again."""
-    there = settled(edited(running(CANARY), revision="b"))
+    there = updating(CANARY)
     assert there.status.step_index == 1
 
     assert [each.step_index for each in rehearse(seen_of(there), startup_s=0.0).stages] == [1, 2, 3, None]
@@ -173,7 +174,7 @@ def test_an_update_on_its_way_is_told_from_where_it_stands() -> None:
 
 def test_an_aborted_update_is_stuck() -> None:
     """Nobody can tell what a person will do about it."""
-    there = settled(annotated(settled(edited(running(CANARY), revision="b")), "abort", "b"))
+    there = settled(annotated(updating(CANARY), "abort", "b"))
 
     told = rehearse(seen_of(there), startup_s=0.0)
 

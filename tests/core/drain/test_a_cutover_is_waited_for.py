@@ -18,6 +18,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Cutover, Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from tests.core.model import World, annotated, service, snapshot, world
+from tests.core.updates import updating
 from tests.core.worlds import edited, later, one, quiet, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
 DRAIN = DrainSpec(max_request_s=20.0)
@@ -239,7 +240,7 @@ def test_going_back_in_the_drain_keeps_what_serves_again(by: str) -> None:
 def test_a_canary_that_is_tried_again_while_it_drains_gives_up_its_pods_at_its_first_step(after_s: float) -> None:
     """`retry` soon after an abort at 75 %: its Service selects it again, so it has not left, and not all of its pods are kept."""
     routed = replace(ROUTED, steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(75), PauseUntilPromoted()))
-    there = settled(edited(running(routed, drain=DRAIN), revision="b"))
+    there = updating(routed, drain=DRAIN)
     there = annotated(settled(annotated(there, "promote", "b@1")), "promote", None)
     assert sizes(there) == {"a": 4, "b": 3}
 
@@ -289,7 +290,7 @@ def test_a_canary_by_the_ratio_of_pods_waits_for_nothing_more() -> None:
     plain = Canary(steps=(SetWeight(50),), max_surge=1, max_unavailable=0)
     began_s = running(plain, drain=DRAIN).now_s
 
-    there = settled(edited(running(plain, drain=DRAIN), revision="b"))
+    there = updating(plain, drain=DRAIN)
 
     assert there.now_s - began_s < 1.0
     assert there.status.cutovers == ()
@@ -298,7 +299,7 @@ def test_a_canary_by_the_ratio_of_pods_waits_for_nothing_more() -> None:
 def test_an_abort_of_a_canary_is_not_slowed_down() -> None:
     """Its stable Service never moved, so the stable revision gets its pods back at once."""
     strategy = replace(SERVICES, steps=(SetWeight(50), PauseUntilPromoted()))
-    there = settled(edited(running(strategy, drain=DRAIN), revision="b"))
+    there = updating(strategy, drain=DRAIN)
     aborted_s = there.now_s
 
     there = settled(annotated(there, "abort", "b"))

@@ -14,6 +14,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import REFS, copy_forged, source_written, with_configs
 from tests.core.model import World, annotated, snapshot
+from tests.core.updates import waiting, waits_for
 from tests.core.worlds import later, reconciled, running, settled, sizes
 
 STRATEGY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -75,9 +76,8 @@ def test_a_rollback_waits_for_a_copy_that_cannot_be_read() -> None:
     there = settled(annotated(there, "rollback", first), seconds=60)
 
     assert first not in sizes(there)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.CONFIG_NOT_READ
-    assert "leader changed" in there.status.waiting_for.message
+    assert waits_for(there) is Reason.CONFIG_NOT_READ
+    assert "leader changed" in waiting(there).message
 
 
 @pytest.mark.parametrize("serves", [True, False])

@@ -32,6 +32,7 @@ from tests.core.config_worlds import (
 )
 from tests.core.model import World, annotated, deleted, snapshot, world
 from tests.core.sources import answered
+from tests.core.updates import waits_for
 from tests.core.worlds import edited, later, one, reconciled, running, settled
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -138,8 +139,7 @@ def test_a_replica_set_of_the_revision_on_record_waits_until_the_contents_are_kn
     decision = decide(snapshot(unknown))
 
     assert [type(each) for each in decision.intents] == [AskConfig]
-    assert decision.status.waiting_for is not None
-    assert decision.status.waiting_for.reason is Reason.CONFIG_NOT_READ
+    assert waits_for(decision) is Reason.CONFIG_NOT_READ
     made = settled(with_configs(unknown, trouble=""))
     assert _config(made, there.status.current_revision) == _config(there, there.status.current_revision)
 
@@ -313,7 +313,6 @@ def test_a_source_that_goes_takes_nothing_from_the_pods_that_run() -> None:
     there = settled(source_removed(_v1()))
 
     assert set(_copies(there)) == {"v1"}
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.CONFIG_NOT_FOUND
+    assert waits_for(there) is Reason.CONFIG_NOT_FOUND
     again = settled(source_written(there, "v1"))
     assert (again.status.phase, again.status.current_revision) == ("Healthy", there.status.current_revision)

@@ -12,6 +12,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Phase, RolloutStatus, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
+from tests.core.updates import updating
 from tests.core.worlds import edited, later, reconciled, running, settled, steps_of
 
 GATES = Canary(steps=(SetWeight(20), PauseUntilPromoted(), SetWeight(40), PauseUntilPromoted()))
@@ -24,7 +25,7 @@ def _healthy() -> World:
 
 
 def _at_gate(strategy: Canary = GATES) -> World:
-    return settled(edited(running(strategy), revision="b"))
+    return updating(strategy)
 
 
 def _finished(there: World, revision: str) -> World:
@@ -178,7 +179,7 @@ TAPES = {
 @pytest.mark.parametrize("name", TAPES)
 def test_no_status_shows_something_new_beside_a_spent_true(strategy: Canary | BlueGreen, name: str) -> None:
     """A `true` for what is new would be the same annotation, which changes nothing on the object, and would be lost."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     for verb, value in TAPES[name]:
         there = annotated(there, verb, value)
         for after in steps_of(there):

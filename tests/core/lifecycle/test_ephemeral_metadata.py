@@ -9,6 +9,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
+from tests.core.updates import updating
 from tests.core.worlds import edited, reconciled, running, settled
 
 NEW = PodMetadata(labels={"role": "new"}, annotations={"trace": "all"})
@@ -25,7 +26,7 @@ def _roles(there: World, revision: str) -> set[tuple[str | None, str | None]]:
 @BOTH
 def test_each_side_carries_its_own(strategy: Strategy) -> None:
     """Pods are born with it: it is in the ReplicaSet's template before there is a pod."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
 
     assert (_roles(there, "a"), _roles(there, "b")) == ({("old", None)}, {("new", "all")})
 
@@ -33,7 +34,7 @@ def test_each_side_carries_its_own(strategy: Strategy) -> None:
 @BOTH
 def test_a_promotion_changes_it_on_running_pods(strategy: Strategy) -> None:
     """The same pods: what the other role had is taken off."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
 
     there = settled(annotated(there, "promote", "b"))
 
@@ -56,7 +57,7 @@ def test_a_change_of_the_metadata_is_no_new_revision(strategy: Strategy) -> None
 @BOTH
 def test_a_crash_between_any_two_writes_loses_nothing(strategy: Strategy) -> None:
     """The mark that all pods have it is written after the last pod."""
-    there = annotated(settled(edited(running(strategy), revision="b")), "promote", "b")
+    there = annotated(updating(strategy), "promote", "b")
     for count in range(6):
         there = reconciled(there, writes=count)
 

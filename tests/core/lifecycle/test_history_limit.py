@@ -10,6 +10,7 @@ from rollouts.core.model.intents import DeleteReplicaSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
+from tests.core.updates import updating
 from tests.core.worlds import edited, later, running, settled
 
 
@@ -55,7 +56,7 @@ def test_one_with_pods_is_not_deleted() -> None:
 def test_what_a_rollback_names_is_kept_and_so_is_what_it_came_from() -> None:
     """Both ends may be asked for again."""
     strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     there = settled(later(annotated(there, "promote", "b@full"), 1))
 
     there = settled(edited(annotated(there, "rollback", "a"), revision_history_limit=0))

@@ -11,12 +11,11 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, router
+from tests.core.updates import measuring, updating
 from tests.core.worlds import (
-    edited,
     pods_unready,
     reconciled,
     replica_sets_caught_up,
-    running,
     settled,
 )
 
@@ -44,7 +43,7 @@ def _said(there: World) -> set[str]:
 
 def _aborted(strategy: Canary | BlueGreen, *, broken: int) -> World:
     """Revision b is aborted, and so many pods of the stable one are not ready."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     there = settled(annotated(there, "abort", "b"))
     there = replace(there, bad=frozenset("a"), patient=False)
     return settled(replica_sets_caught_up(pods_unready(there, "a", limit=broken)), seconds=1)
@@ -65,7 +64,7 @@ def test_an_abort_says_whether_the_stable_revision_can_serve(
 
 def test_a_canary_without_pods_says_where_its_traffic_is() -> None:
     """The proxies still send it requests for a moment, and the stable revision may have no pod either."""
-    there = settled(edited(running(ROUTED), revision="b"))
+    there = updating(ROUTED)
     lost = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("ab")), "b", limit=9))
 
     going = reconciled(lost)
@@ -81,7 +80,7 @@ def test_a_weight_that_goes_back_is_there_only_when_the_proxies_have_it() -> Non
     """A failed verdict took it back: until the data plane says so, the clients still get the old share."""
     failed = Analyze(Analysis(path="", settings={}, templates=("rate",), on_failure=OnFailure.STEP_BACK))
     steps = (SetWeight(25), SetWeight(50), failed)
-    there = settled(edited(replace(running(replace(ROUTED, steps=steps)), unmeasured=True), revision="b"))
+    there = measuring(replace(ROUTED, steps=steps))
     going = reconciled(reconciled(runs_measured(there, AnalysisPhase.FAILED)))
     there = settled(going)
 

@@ -13,6 +13,7 @@ from rollouts.core.model.snapshot import OrphanedReplicaSet
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated, orphaned, snapshot
+from tests.core.updates import updating
 from tests.core.worlds import applied_again, edited, reconciled, running, settled, sizes, steps_of
 
 STEPS = (SetWeight(25), PauseUntilPromoted())
@@ -45,7 +46,7 @@ def test_a_rollout_that_is_applied_again_has_its_pods_again(strategy: Strategy) 
 @EVERY
 def test_an_update_under_way_begins_again_from_the_revision_that_served(strategy: Strategy) -> None:
     """The new one is not promoted for want of memory; older ones can be gone back to as before."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     before = sizes(there)
 
     for after in steps_of(applied_again(there)):
@@ -60,7 +61,7 @@ def test_an_update_under_way_begins_again_from_the_revision_that_served(strategy
 @pytest.mark.parametrize("writes", range(4))
 def test_a_crash_between_two_adoptions_is_made_good_by_the_next_pass(writes: int) -> None:
     """With one of two ReplicaSets adopted the other is still missed: nothing else is decided."""
-    there = replace(applied_again(settled(edited(running(Canary(steps=STEPS)), revision="b"))), writes=())
+    there = replace(applied_again(updating(Canary(steps=STEPS))), writes=())
 
     there = reconciled(there, writes=writes)
 

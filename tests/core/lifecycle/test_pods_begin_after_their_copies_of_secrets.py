@@ -15,6 +15,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import CRED, source_written, with_configs
 from tests.core.model import World, deleted, snapshot, world
+from tests.core.updates import waits_for
 from tests.core.worlds import edited, later, one, reconciled, settled, sizes
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -132,8 +133,7 @@ def test_an_unreadable_secret_holds_the_revision_on_record() -> None:
     decision = decide(snapshot(reconciled(unknown)))
 
     assert decision.status.current_revision == there.status.current_revision
-    assert decision.status.waiting_for is not None
-    assert decision.status.waiting_for.reason is Reason.CONFIG_NOT_READ
+    assert waits_for(decision) is Reason.CONFIG_NOT_READ
 
 
 def _robbed() -> World:

@@ -12,6 +12,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, router
+from tests.core.updates import waiting
 from tests.core.worlds import (
     edited,
     later,
@@ -218,8 +219,7 @@ def test_a_wait_that_knows_its_end_is_given_until_then() -> None:
     name = next(iter(there.routes))
     there = replace(there, routes={name: replace(there.routes[name], settle_s=300.0)})
 
-    waiting = settled(edited(there, revision="b"), seconds=290)
-    assert waiting.status.waiting_for is not None
-    assert (waiting.status.phase, waiting.status.waiting_for.reason) == (Phase.PROGRESSING, Reason.TRAFFIC_SWITCHING)
+    there = settled(edited(there, revision="b"), seconds=290)
+    assert (there.status.phase, waiting(there).reason) == (Phase.PROGRESSING, Reason.TRAFFIC_SWITCHING)
 
-    assert settled(waiting, seconds=20).status.phase is Phase.PAUSED
+    assert settled(there, seconds=20).status.phase is Phase.PAUSED

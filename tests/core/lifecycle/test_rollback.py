@@ -9,6 +9,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Outcome, Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, deleted
+from tests.core.updates import updating
 from tests.core.worlds import edited, later, running, settled, sizes
 
 STEPS = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -21,7 +22,7 @@ def _finished(there: World, revision: str) -> World:
 
 def test_the_old_template_in_the_middle_of_an_update_goes_back_without_steps() -> None:
     """It is stable already: there is nothing to prove."""
-    there = settled(edited(running(STEPS), revision="b"))
+    there = updating(STEPS)
 
     there = settled(edited(there, revision="a"))
 

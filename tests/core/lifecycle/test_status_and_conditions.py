@@ -11,6 +11,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
+from tests.core.updates import waiting, waits_for
 from tests.core.worlds import (
     edited,
     later,
@@ -130,8 +131,7 @@ def test_pods_that_do_not_come_are_named_with_their_trouble() -> None:
     there = settled(replace(there, pods=pods), seconds=50)
 
     assert "ImagePullBackOff: no such image" in there.status.message
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.problem in there.status.message
+    assert waiting(there).problem in there.status.message
 
 
 def test_their_trouble_is_told_on_while_nobody_has_asked_again() -> None:
@@ -159,8 +159,7 @@ def test_the_trouble_of_a_revision_is_not_that_of_the_next_one() -> None:
 
     there = reconciled(edited(replace(there, pods_seen=None), revision="c"))
 
-    assert there.status.waiting_for is not None
-    assert (there.status.current_revision, there.status.waiting_for.problem) == ("c", "")
+    assert (there.status.current_revision, waiting(there).problem) == ("c", "")
 
 
 def test_a_replica_set_that_cannot_make_pods_says_why() -> None:
@@ -172,8 +171,7 @@ def test_a_replica_set_that_cannot_make_pods_says_why() -> None:
 
     there = settled(replace(there, replica_sets=sets), seconds=5)
 
-    assert there.status.waiting_for is not None
-    assert (there.status.waiting_for.reason, there.status.message) == (Reason.REPLICA_FAILURE, "exceeded quota")
+    assert (waiting(there).reason, there.status.message) == (Reason.REPLICA_FAILURE, "exceeded quota")
 
 
 def test_a_kept_old_revision_leaves_it_healthy() -> None:
@@ -182,8 +180,7 @@ def test_a_kept_old_revision_leaves_it_healthy() -> None:
     there = settled(edited(running(strategy), revision="b"), seconds=10)
 
     assert there.status.phase is Phase.HEALTHY
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.SCALE_DOWN_DELAY
+    assert waits_for(there) is Reason.SCALE_DOWN_DELAY
 
 
 def test_a_rollout_that_is_being_deleted_is_left_alone() -> None:

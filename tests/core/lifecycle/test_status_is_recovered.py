@@ -9,6 +9,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated
+from tests.core.updates import updating
 from tests.core.worlds import edited, reconciled, running, settled, sizes, status_wiped, steps_of
 
 STEPS = (SetWeight(25), PauseUntilPromoted())
@@ -38,7 +39,7 @@ def test_a_finished_rollout_is_healthy_again_without_a_pod_moved(strategy: Strat
 @EVERY
 def test_an_update_under_way_begins_again_from_the_revision_that_served(strategy: Strategy) -> None:
     """The new one is not promoted for want of memory."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     before = sizes(there)
 
     for after in steps_of(status_wiped(there)):
@@ -54,7 +55,7 @@ def test_an_update_under_way_begins_again_from_the_revision_that_served(strategy
 @pytest.mark.parametrize("writes", range(5))
 def test_a_crash_at_any_write_of_an_update_ends_in_the_same_place(strategy: Strategy, writes: int) -> None:
     """Sieve's intermediate states: the only memory is the API."""
-    whole = settled(annotated(settled(edited(running(strategy), revision="b")), "promote", "b@full"))
+    whole = settled(annotated(updating(strategy), "promote", "b@full"))
 
     there = annotated(edited(running(strategy), revision="b"), "promote", "b@full")
     for _ in range(4):
@@ -71,7 +72,7 @@ def test_a_crash_at_any_write_of_an_update_ends_in_the_same_place(strategy: Stra
 
 def test_revision_numbers_go_on_counting() -> None:
     """They are annotations of the ReplicaSets; people name revisions by them."""
-    there = settled(edited(running(Canary()), revision="b"))
+    there = updating(Canary())
 
     there = settled(edited(status_wiped(there), revision="c"))
 
@@ -81,7 +82,7 @@ def test_revision_numbers_go_on_counting() -> None:
 @EVERY
 def test_a_stable_revision_that_cannot_be_read_is_taken_from_the_history(strategy: Strategy) -> None:
     """Without it the Rollout would look like a first deployment, which has no steps, and the canary would be promoted."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
 
     there = settled(replace(there, status=replace(there.status, stable_revision="")))
 

@@ -10,6 +10,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Outcome, Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
+from tests.core.updates import updating
 from tests.core.worlds import edited, one, running, settled, sizes, steps_of
 
 MOST = Canary(steps=(SetWeight(90), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
@@ -26,7 +27,7 @@ def _available(there: World) -> int:
 @pytest.mark.parametrize("strategy", [MOST, DYNAMIC, UNSERVED])
 def test_p14_a_second_update_at_a_large_weight_keeps_every_pod_that_serves(strategy: Canary) -> None:
     """Argo Rollouts issue 3372: the traffic went to a stable revision that had been scaled down."""
-    there = settled(edited(running(strategy, replicas=10), revision="b"))
+    there = updating(strategy, replicas=10)
     assert sizes(there) == {"a": 1, "b": 9}
 
     lowest = 10
@@ -40,7 +41,7 @@ def test_p14_a_second_update_at_a_large_weight_keeps_every_pod_that_serves(strat
 
 def test_the_one_superseded_is_remembered_as_such() -> None:
     """History and an Event tell what became of it."""
-    there = settled(edited(running(MOST), revision="b"))
+    there = updating(MOST)
 
     there = settled(edited(there, revision="c"))
 
@@ -77,7 +78,7 @@ def test_p24_a_fix_goes_through_while_the_stable_revision_is_wholly_down(strateg
 def test_a_new_revision_starts_at_the_first_step_and_the_first_weight() -> None:
     """The weight of the one before is not inherited."""
     strategy = Canary(steps=(SetWeight(0), PauseUntilPromoted(), SetWeight(90), PauseUntilPromoted()))
-    there = settled(annotated(settled(edited(running(strategy), revision="b")), "promote", "b@1"))
+    there = settled(annotated(updating(strategy), "promote", "b@1"))
     assert there.status.weight_percent == 90
 
     there = settled(edited(there, revision="c"))

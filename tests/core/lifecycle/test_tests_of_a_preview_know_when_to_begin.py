@@ -13,6 +13,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Condition, Phase
 from tests.core.model import World, annotated
+from tests.core.updates import updating
 from tests.core.worlds import (
     edited,
     pods_unready,
@@ -64,7 +65,7 @@ def test_tests_begin_when_the_preview_leads_to_the_new_revision_alone(count: int
 
 def test_a_preview_whose_pods_are_lost_is_not_ready_any_more() -> None:
     """A test that fails then has a reason that it can read."""
-    there = settled(edited(running(MANUAL), revision="b"))
+    there = updating(MANUAL)
     assert (ready := _ready(there)) is not None and ready.status
 
     lost = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=9))
@@ -84,7 +85,7 @@ def test_the_gate_says_that_a_revision_is_previewed_only_when_the_preview_leads_
 
 def test_after_an_abort_the_preview_is_not_that_of_the_revision() -> None:
     """The Service goes back to the stable revision: a test that still waits must not pass with that one."""
-    there = settled(annotated(settled(edited(running(MANUAL), revision="b")), "abort", "true"))
+    there = settled(annotated(updating(MANUAL), "abort", "true"))
 
     assert there.status.phase is Phase.ABORTED
     assert (ready := _ready(there)) is not None

@@ -10,6 +10,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Percent, TrafficRouting
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, deleted
+from tests.core.updates import updating
 from tests.core.worlds import (
     edited,
     pods_ready,
@@ -51,22 +52,22 @@ WORLDS: dict[str, tuple[Callable[[], World], str]] = {
         "waiting for 4 pods of revision b to be available; 0 are",
     ),
     "a gate": (
-        lambda: settled(edited(running(GATE), revision="b")),
+        lambda: updating(GATE),
         "step 1: waiting for promotion of revision b: rollouts promote cart -n shop",
     ),
     "a previewed revision": (
-        lambda: settled(edited(running(GREEN), revision="b")),
+        lambda: updating(GREEN),
         "waiting for promotion of revision b, which is previewed: rollouts promote cart -n shop",
     ),
     "an abort whose stable revision is gone": (
-        lambda: settled(annotated(settled(deleted(settled(edited(running(GATE), revision="b")), "a")), "abort", "b")),
+        lambda: settled(annotated(settled(deleted(updating(GATE), "a")), "abort", "b")),
         (
             "revision b was aborted by annotation; no pods take the place of those that revision b has: the ReplicaSet of the "
             "stable one is gone; to try revision b again: rollouts retry cart -n shop"
         ),
     ),
     "an abort": (
-        lambda: settled(annotated(settled(edited(running(GATE), revision="b")), "abort", "b")),
+        lambda: settled(annotated(updating(GATE), "abort", "b")),
         (
             "revision b was aborted by annotation; the stable revision takes its place; "
             "to try revision b again: rollouts retry cart -n shop"

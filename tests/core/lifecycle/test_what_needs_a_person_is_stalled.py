@@ -17,6 +17,7 @@ from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, route, router, service, world
+from tests.core.updates import waiting
 from tests.core.worlds import edited, later, route_put_back, running, settled, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
@@ -85,8 +86,7 @@ def test_a_new_rollout_is_given_the_time_of_an_apply_and_is_stalled_then(
     }
     assert "Reconciling" not in conditions
     assert conditions.get("InvalidSpec") == ((True, reason) if spec_is_wrong else None)
-    assert there.status.waiting_for is not None
-    assert (there.status.waiting_for.reason, there.status.waiting_for.deadline_s) == (reason, None)
+    assert (waiting(there).reason, waiting(there).deadline_s) == (reason, None)
 
 
 @EVERY
@@ -159,10 +159,10 @@ def test_with_progress_deadline_abort_it_is_aborted_at_the_deadline_and_status_s
     there = running(SERVICES, progress_deadline_s=100, progress_deadline_abort=True)
     there = settled(replace(edited(there, revision="b"), services={}), seconds=90)
     assert there.status.phase is Phase.DEGRADED
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.deadline_s is not None
+    deadline_s = waiting(there).deadline_s or 0.0
+    assert deadline_s > there.now_s
 
-    there = settled(there, seconds=there.status.waiting_for.deadline_s - there.now_s + 0.1)
+    there = settled(there, seconds=deadline_s - there.now_s + 0.1)
 
     assert there.status.abort is not None
     assert there.status.abort.reason is Reason.PROGRESS_DEADLINE_EXCEEDED

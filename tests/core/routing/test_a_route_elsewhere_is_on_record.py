@@ -16,6 +16,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteAbsent, RouteName, RouteUnasked
 from tests.core.model import World, route, router, snapshot
+from tests.core.updates import updating
 from tests.core.worlds import edited, running, settled, steps_of
 from tests.invariants.every import broken_by
 
@@ -32,7 +33,7 @@ BY_PODS = replace(STRATEGY, traffic_routing=None)
 
 def at_half() -> World:
     """Half of the requests come to the canary, by a route of another namespace."""
-    return settled(edited(running(STRATEGY), revision="b"))
+    return updating(STRATEGY)
 
 
 def test_the_record_comes_before_the_first_write() -> None:

@@ -15,6 +15,7 @@ from rollouts.core.model.steps import SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.api_server import RefusedError, applied
 from tests.core.model import World, annotated, route, router, snapshot, world
+from tests.core.updates import updating
 from tests.core.worlds import edited, reconciled, running, settled, without_route
 
 OURS = RouteName("istio", "HTTPRoute", "shop", "own-cart")
@@ -59,7 +60,7 @@ def test_a_route_that_somebody_has_made_meanwhile_is_not_written_over() -> None:
 
 def test_an_update_goes_through_a_route_of_ours() -> None:
     """Nobody else writes it."""
-    there = settled(edited(running(CANARY), revision="b"))
+    there = updating(CANARY)
 
     assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
     assert there.writes.count("MakeRoute") == 0

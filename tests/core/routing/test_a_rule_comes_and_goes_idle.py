@@ -27,7 +27,8 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from tests.core.model import World, annotated, router, snapshot
-from tests.core.worlds import edited, reconciled, running, settled
+from tests.core.updates import updating, waiting, waits_for
+from tests.core.worlds import reconciled
 
 ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
@@ -40,7 +41,7 @@ def at_the_header_step(name: RouteName) -> World:
     routing = TrafficRouting(routers=(router(name.router, name.name),), managed_routes=("insiders",))
     steps = (SetWeight(5), PauseUntilPromoted(), SetHeaderRoute("insiders", MATCH), PauseUntilPromoted())
     strategy = Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     there = annotated(there, "promote", "b@1")
     for _ in range(PASSES_MOST):
         if there.status.step_index == 2:
@@ -85,8 +86,7 @@ def test_what_the_data_plane_has_not_got_is_not_woken(live: bool | None) -> None
     assert not write_of(decision).settled
     (ask,) = [each for each in decision.intents if isinstance(each, AskLive)]
     assert (ask.split, ask.resource_version) == (seen(there, ASKED).split, "77")
-    assert decision.status.waiting_for is not None
-    assert decision.status.waiting_for.reason is Reason.TRAFFIC_SWITCHING
+    assert waits_for(decision) is Reason.TRAFFIC_SWITCHING
 
 
 def test_what_it_has_is_woken() -> None:
@@ -113,8 +113,7 @@ def test_where_nobody_can_be_asked_the_settle_time_passes_in_between() -> None:
     late = decide(snapshot(replace(there, now_s=there.now_s + SETTLE_S)))
 
     assert (write_of(early).settled, write_of(late).settled) == (False, True)
-    assert early.status.waiting_for is not None
-    assert early.status.waiting_for.deadline_s is not None
+    assert waiting(early).deadline_s is not None
     assert early.requeue_at_s is not None
 
 

@@ -27,6 +27,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
 from tests.core.model import World, annotated, router, snapshot
+from tests.core.updates import updating, waiting, waits_for
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -115,8 +116,7 @@ def test_no_time_makes_up_for_what_the_counters_deny() -> None:
     there = waited(there, 10 * COUNTED_S)
 
     assert (there.status.step_index, sizes(there)) == (0, {"a": 4, "b": 4})
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.TRAFFIC_SWITCHING
+    assert waits_for(there) is Reason.TRAFFIC_SWITCHING
     assert settled(gateways_caught_up(there)).status.phase is Phase.HEALTHY
 
 
@@ -128,8 +128,7 @@ def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
     there = waited(replace(there, routes={COUNTED: refused}), 2 * COUNTED_S)
 
     assert there.status.step_index == 0
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_ACCEPTED
+    assert waits_for(there) is Reason.ROUTE_NOT_ACCEPTED
 
 
 def test_a_route_that_waits_for_one_of_its_parents_names_that_one() -> None:
@@ -138,9 +137,8 @@ def test_a_route_that_waits_for_one_of_its_parents_names_that_one() -> None:
     late = replace(there.routes[COUNTED], accepted=Acceptance(Answer.UNKNOWN, "Gateway edge/web has not reported"))
     there = waited(replace(there, routes={COUNTED: late}), 2 * COUNTED_S)
 
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_ACCEPTED
-    assert there.status.waiting_for.message.endswith("is not accepted yet: Gateway edge/web has not reported")
+    assert waits_for(there) is Reason.ROUTE_NOT_ACCEPTED
+    assert waiting(there).message.endswith("is not accepted yet: Gateway edge/web has not reported")
 
 
 def test_with_a_header_route_the_settle_time_holds() -> None:
@@ -156,7 +154,7 @@ def test_with_a_header_route_the_settle_time_holds() -> None:
 
 def test_the_question_says_since_when_and_what_was_before() -> None:
     """Requests of before do not count, and the share before tells how many are needed."""
-    there = settled(edited(running(canary(SetWeight(20), GATE, SetWeight(50), GATE)), revision="b"))
+    there = updating(canary(SetWeight(20), GATE, SetWeight(50), GATE))
     there = annotated(there, "promote", "b@1")
     asked: list[AskLive] = []
     for _ in range(10):

@@ -14,6 +14,7 @@ from rollouts.core.model.snapshot import Service, ServiceAbsent, ServiceUnasked
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, service, snapshot, world
+from tests.core.updates import updating, waits_for
 from tests.core.worlds import (
     edited,
     later,
@@ -47,7 +48,7 @@ def _frozen_slices(there: World, rounds: int = 40) -> World:
 @pytest.mark.parametrize("strategy", EVERY)
 def test_p2_no_revision_goes_while_a_service_still_shows_its_pods(strategy: Strategy) -> None:
     """Argo Rollouts issue 2235: the selector was switched after the old ReplicaSet had reached zero."""
-    there = annotated(settled(edited(running(strategy), revision="b")), "promote", "b@full")
+    there = annotated(updating(strategy), "promote", "b@full")
 
     there = _frozen_slices(there)
     assert there.services["cart"].revision == "b"
@@ -61,7 +62,7 @@ def test_p2_no_revision_goes_while_a_service_still_shows_its_pods(strategy: Stra
 @pytest.mark.parametrize("strategy", EVERY)
 def test_p1_stable_keeps_its_pods_until_the_service_was_switched(strategy: Strategy) -> None:
     """Argo Rollouts issue 2050: stable went from 110 to 0 before the routing switched."""
-    there = annotated(settled(edited(running(strategy), revision="b")), "promote", "b@full")
+    there = annotated(updating(strategy), "promote", "b@full")
     for after in steps_of(there):
         if after.services["cart"].revision == "a":
             assert one(after, "a").available >= 1
@@ -86,7 +87,7 @@ def test_a_service_is_not_taken_over_before_every_pod_is_there(strategy: Strateg
 @pytest.mark.parametrize("strategy", [SERVICES, ROUTED])
 def test_the_canary_service_goes_to_the_canary_when_it_has_a_pod_and_back_before_it_loses_it(strategy: Canary) -> None:
     """At no moment does it select a revision without available pods."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     assert there.services["cart-canary"].revision == "b"
 
     for after in steps_of(annotated(there, "abort", "b")):
@@ -112,8 +113,7 @@ def test_a_missing_service_is_said_and_asked_for_again(strategy: Strategy) -> No
     """It is not watched, so time must bring the next look; then the update goes on by itself."""
     there = replace(running(strategy), services={})
     there = settled(edited(there, revision="b"), seconds=5)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_FOUND
+    assert waits_for(there) is Reason.SERVICE_NOT_FOUND
     assert "cart" in there.status.message
 
     there = replace(there, services={name: service(name) for name in ("cart", "cart-canary")})
@@ -129,8 +129,7 @@ def test_a_service_that_was_put_right_is_found_by_itself(wrong: dict[str, object
     """Nobody watches one that is not managed yet: its user mends it, and no event tells."""
     there = world(GREEN)
     there = settled(replace(there, services={"cart": service("cart", **wrong)}), seconds=5)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_USABLE
+    assert waits_for(there) is Reason.SERVICE_NOT_USABLE
     assert looks_again_in_s(there) <= 10
 
     there = settled(later(replace(there, services={"cart": service("cart", resource_version="2")}), 10.1))
@@ -150,8 +149,7 @@ def test_a_service_of_somebody_else_is_not_touched(changes: dict[str, bool]) -> 
     there = settled(there, seconds=60)
 
     assert there.services == {"cart": theirs} or there.services["cart"].revision == ""
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_USABLE
+    assert waits_for(there) is Reason.SERVICE_NOT_USABLE
 
 
 def test_a_service_that_the_spec_no_longer_names_is_given_back() -> None:
@@ -208,7 +206,7 @@ def _seeing(there: World, *services: Service) -> tuple[bool, list[ServiceRef]]:
 
 def _aborted(strategy: Strategy) -> World:
     """An aborted update, in the moment in which its pods may leave."""
-    there = annotated(settled(edited(running(strategy), revision="b")), "abort", "b")
+    there = annotated(updating(strategy), "abort", "b")
     return next(each for each in steps_of(there) if _seeing(each) == (True, []))
 
 

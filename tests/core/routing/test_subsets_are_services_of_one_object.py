@@ -13,15 +13,14 @@ from rollouts.core.model.service_ref import ServiceRef, SubsetName, service_ref
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.routing.services import display_name
 from tests.core.model import World, router, snapshot, world
+from tests.core.updates import updating
 from tests.core.worlds import (
-    edited,
     one,
     pods_ready,
     quiet,
     reconciled,
     replica_sets_caught_up,
     running,
-    settled,
     slices_caught_up,
 )
 
@@ -102,7 +101,7 @@ def test_one_that_is_watched_no_more_is_marked_again(pair: str) -> None:
 @pytest.mark.parametrize("pair", PAIRS)
 def test_an_update_goes_between_any_two(pair: str) -> None:
     """The same steps, the same order."""
-    there = settled(edited(running(canary(*PAIRS[pair])), revision="b"))
+    there = updating(canary(*PAIRS[pair]))
 
     assert [there.services[name].revision for name in PAIRS[pair]] == ["a", "b"]
     assert there.status.step_index == 1

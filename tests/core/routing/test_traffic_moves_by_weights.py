@@ -27,6 +27,7 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from tests.core.model import World, annotated, route, router, snapshot, world
+from tests.core.updates import updating, waiting, waits_for
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -134,8 +135,7 @@ def test_the_stable_service_changes_only_when_nothing_reaches_it() -> None:
     assert plane(there) == Split(Fraction(1, 2))
     assert there.services["cart"].revision == "a"
     assert sizes(there) == {"a": 4, "b": 4}
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.TRAFFIC_SWITCHING
+    assert waits_for(there) is Reason.TRAFFIC_SWITCHING
 
 
 @pytest.mark.parametrize("name", [ASKED, TIMED])
@@ -158,8 +158,7 @@ def test_where_nobody_can_be_asked_the_settle_time_is_waited(names: tuple[RouteN
     there = without_gateways(edited(there, revision="b"))
     there = reconciled(gateways_caught_up(there))
 
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.deadline_s == there.now_s + 5.0
+    assert waiting(there).deadline_s == there.now_s + 5.0
     assert settled(there, seconds=4.9).status.step_index == 0
     there = settled(there)
     assert there.status.step_index == 1
@@ -183,7 +182,7 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     """DESIGN: the first write after the abort is durable puts everything on stable and removes header and mirror routes."""
     mirror = MirrorRoute("copies")
     steps = (SetWeight(50), SetHeaderRoute("insiders", MATCH), SetMirrorRoute("copies", mirror), GATE)
-    there = settled(edited(running(canary(*steps, abort_scale_down_delay_s=10)), revision="b"))
+    there = updating(canary(*steps, abort_scale_down_delay_s=10))
     assert plane(there).matches[0].name == "insiders"
     assert plane(there).mirrors == (mirror,)
 
@@ -205,7 +204,7 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
 def test_an_abort_gives_a_shrunk_stable_only_what_its_pods_can_take() -> None:
     """Flagger issue 635 and Argo Rollouts issue 3372: all traffic went to a primary that had been scaled down."""
     steps = (SetWeight(75), GATE)
-    there = settled(edited(running(canary(*steps, dynamic_stable_scale=True, max_unavailable=0)), revision="b"))
+    there = updating(canary(*steps, dynamic_stable_scale=True, max_unavailable=0))
     assert sizes(there) == {"a": 1, "b": 3}
 
     shares = []
@@ -243,7 +242,7 @@ def test_a_wiped_status_takes_no_route_for_what_the_data_plane_does() -> None:
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamicStableScale"])
 def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first(dynamic: bool) -> None:
     """Argo Rollouts issue 3372 (P14): the canary Service went to the third revision while it still had half of the traffic."""
-    there = settled(edited(running(canary(SetWeight(50), GATE, dynamic_stable_scale=dynamic)), revision="b"))
+    there = updating(canary(SetWeight(50), GATE, dynamic_stable_scale=dynamic))
 
     held = without_gateways(edited(there, revision="c"))
     assert sizes(held) == {"a": 4, "b": 2, "c": 2}, "stable has every pod back before a weight leaves the second one"
@@ -259,7 +258,7 @@ def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first(dy
 
 def test_a_change_by_hand_is_set_again_and_told() -> None:
     """F47, F49: GitOps writes its own weights back; the Rollout says so in an Event and puts its own there again."""
-    there = settled(edited(running(canary(SetWeight(50), GATE)), revision="b"))
+    there = updating(canary(SetWeight(50), GATE))
     stolen = replace(there.routes[ASKED], split=ALL_TO_STABLE, resource_version="by-hand")
     there = replace(there, routes={ASKED: stolen}, notices=())
 
@@ -272,7 +271,7 @@ def test_a_change_by_hand_is_set_again_and_told() -> None:
 
 def test_a_route_that_goes_and_comes_again_is_managed_again() -> None:
     """F47: a route deleted and made anew by its owner has its first weights; another uid, and nothing of ours."""
-    there = settled(edited(running(canary(SetWeight(50), GATE)), revision="b"))
+    there = updating(canary(SetWeight(50), GATE))
     there = settled(replace(there, routes={}, planes={}), seconds=30)
     assert there.status.step_index == 1
 
@@ -293,7 +292,7 @@ def test_a_route_that_goes_and_comes_again_is_managed_again() -> None:
 )
 def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: object, no_more: object) -> None:
     """A route to a canary without pods answers 503 to exactly the people who were asked to try it."""
-    there = settled(edited(running(canary(there_is, GATE, no_more, GATE)), revision="b"))
+    there = updating(canary(there_is, GATE, no_more, GATE))
 
     assert sizes(there) == {"a": 4, "b": 1}
     assert len((*plane(there).matches, *plane(there).mirrors)) == 1
@@ -303,7 +302,7 @@ def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: object,
 
 def test_pinned_canaries_take_the_weight_they_are_given() -> None:
     """`setCanaryScale` is the user's own word: one pod may get half of the traffic."""
-    there = settled(edited(running(canary(SetCanaryReplicas(1), SetWeight(50), GATE)), revision="b"))
+    there = updating(canary(SetCanaryReplicas(1), SetWeight(50), GATE))
 
     assert sizes(there) == {"a": 4, "b": 1}
     assert plane(there) == Split(Fraction(1, 2))
@@ -324,9 +323,8 @@ def test_a_missing_route_is_named_and_nothing_moves() -> None:
 
     there = settled(edited(there, revision="b"), seconds=60)
 
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_FOUND
-    assert "asked-cart" in there.status.waiting_for.message
+    assert waits_for(there) is Reason.ROUTE_NOT_FOUND
+    assert "asked-cart" in waiting(there).message
     assert there.status.step_index == 0
 
 
@@ -335,8 +333,7 @@ def test_a_route_that_was_put_right_is_found_by_itself(name: RouteName) -> None:
     """Nobody watches one that is not managed yet: its user mends it, and no event tells."""
     there = world(canary(SetWeight(50), GATE, names=(name,)))
     there = settled(with_route(there, name, split=None), seconds=5)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_USABLE
+    assert waits_for(there) is Reason.ROUTE_NOT_USABLE
     assert looks_again_in_s(there) <= 10
 
     there = settled(later(with_route(there, name, split=ALL_TO_STABLE), 10.1))
@@ -346,7 +343,7 @@ def test_a_route_that_was_put_right_is_found_by_itself(name: RouteName) -> None:
 
 def test_a_route_that_the_spec_drops_is_given_back() -> None:
     """What was taken is returned, also when the strategy changes in the middle."""
-    there = settled(edited(running(canary(SetWeight(50), GATE)), revision="b"))
+    there = updating(canary(SetWeight(50), GATE))
 
     there = settled(edited(there, strategy=canary(SetWeight(50), GATE, names=(TIMED,))))
 
@@ -357,7 +354,7 @@ def test_a_route_that_the_spec_drops_is_given_back() -> None:
 
 def test_a_pause_raises_no_weight() -> None:
     """S9: somebody holds the Rollout; pods may die and come, but no more traffic goes to the canary."""
-    there = settled(edited(running(canary(SetWeight(25), GATE, SetWeight(75))), revision="b"))
+    there = updating(canary(SetWeight(25), GATE, SetWeight(75)))
     there = settled(edited(there, paused=True))
     there = settled(annotated(there, "promote", "b@1"), seconds=30)
 
@@ -392,7 +389,7 @@ def test_a_data_plane_is_not_asked_all_the_time() -> None:
 
 def test_a_settled_canary_asks_and_writes_nothing() -> None:
     """An idle Rollout costs no request, also one that holds a weight."""
-    there = settled(edited(running(canary(SetWeight(50), GATE)), revision="b"))
+    there = updating(canary(SetWeight(50), GATE))
 
     for _ in range(3):
         decision = decide(snapshot(quiet(later(there, 100))))
@@ -402,7 +399,7 @@ def test_a_settled_canary_asks_and_writes_nothing() -> None:
 
 def test_a_lower_weight_takes_pods_only_when_it_is_live() -> None:
     """S2: what the data plane still brings to the canary needs its pods, also where a step goes down."""
-    there = settled(edited(running(canary(SetWeight(75), GATE, SetWeight(25), GATE)), revision="b"))
+    there = updating(canary(SetWeight(75), GATE, SetWeight(25), GATE))
     assert sizes(there) == {"a": 4, "b": 3}
 
     held = without_gateways(annotated(there, "promote", "b@1"))
@@ -448,7 +445,7 @@ def test_ping_pong_services_take_turns_and_none_changes_under_traffic() -> None:
 
 def test_an_abort_brings_ping_pong_back_to_the_service_that_is_stable_now() -> None:
     """After one update pongService is the stable one: an abort of the next goes there."""
-    there = settled(edited(running(canary(SetWeight(50), ping_pong=True)), revision="b"))
+    there = updating(canary(SetWeight(50), ping_pong=True))
     there = settled(edited(there, revision="c", strategy=canary(SetWeight(50), GATE, ping_pong=True)))
     assert plane(there) == Split(Fraction(1, 2))
 
@@ -476,9 +473,8 @@ def test_a_route_is_told_nothing_that_its_gateways_do_not_know() -> None:
     there = settled(edited(there, revision="b"), seconds=60)
 
     assert plane(there) == Split(Fraction(1, 4))
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.ROUTE_NOT_USABLE
-    assert "mirror-percent" in there.status.waiting_for.message
+    assert waits_for(there) is Reason.ROUTE_NOT_USABLE
+    assert "mirror-percent" in waiting(there).message
     assert looks_again_in_s(there) <= 60, "an upgrade of the gateway changes no object of ours"
 
     there = settled(annotated(there, "abort", "true"))

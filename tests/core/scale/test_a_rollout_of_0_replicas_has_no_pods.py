@@ -17,6 +17,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE
 from tests.core.model import World, annotated, router, snapshot
+from tests.core.updates import updating, waiting, waits_for
 from tests.core.worlds import edited, running, settled, sizes, slices_caught_up, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
@@ -41,7 +42,7 @@ KEPT_AFTER_ABORT = tuple(replace(each, abort_scale_down_delay_s=0) for each in (
 
 
 def at_the_gate(strategy: Strategy, *, replicas: int = 4) -> World:
-    return settled(edited(running(strategy, replicas=replicas), revision="b"))
+    return updating(strategy, replicas=replicas)
 
 
 @pytest.mark.parametrize("strategy", EVERY)
@@ -114,8 +115,7 @@ def test_a_missing_service_keeps_no_pod_at_0(strategy: Strategy) -> None:
     there = settled(edited(there, replicas=0), seconds=600)
 
     assert sizes(there) == {}
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.SERVICE_NOT_FOUND
+    assert waits_for(there) is Reason.SERVICE_NOT_FOUND
 
 
 @pytest.mark.parametrize("strategy", [PINNED, ROUTED, replace(PREVIEW, preview_replica_count=None)])
@@ -133,7 +133,7 @@ def test_a_scale_down_delay_keeps_no_old_pod_at_0(strategy: Strategy) -> None:
 def test_a_drain_that_is_under_way_is_told_and_then_its_pods_go() -> None:
     """The requests in flight are not ours to cut; what waits for them says until when."""
     drain = DrainSpec(max_request_s=120.0)
-    there = settled(edited(running(replace(PREVIEW, scale_down_delay_s=30), drain=drain), revision="b"))
+    there = updating(replace(PREVIEW, scale_down_delay_s=30), drain=drain)
     there = settled(annotated(there, "promote", "b@full"), seconds=20)
     assert there.status.stable_revision == "b"
     assert sizes(there) == {"a": 4, "b": 4}
@@ -141,9 +141,8 @@ def test_a_drain_that_is_under_way_is_told_and_then_its_pods_go() -> None:
     off = settled(edited(there, replicas=0), seconds=20)
 
     assert sizes(off) == {"a": 4}
-    assert off.status.waiting_for is not None
-    assert off.status.waiting_for.reason is Reason.DRAINING
-    assert off.status.waiting_for.deadline_s is not None
+    assert waits_for(off) is Reason.DRAINING
+    assert waiting(off).deadline_s is not None
     assert sizes(settled(off)) == {}
 
 

@@ -10,6 +10,7 @@ import pytest
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated
+from tests.core.updates import updating
 from tests.core.worlds import edited, running, settled, steps_of
 
 STEPS = (SetWeight(5), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted())
@@ -45,6 +46,6 @@ def test_fewer_pods_than_asked_for_are_told_as_they_are() -> None:
 @pytest.mark.parametrize("strategy", [RATIO, ROUTED])
 def test_usage_is_measured_in_all_pods_of_a_canary(strategy: Strategy) -> None:
     """They share the requests: an average of some of them would say nothing of the others."""
-    there = settled(edited(running(strategy, replicas=20), revision="b"))
+    there = updating(strategy, replicas=20)
 
     assert there.status.selector == there.rollout.spec.selector_text

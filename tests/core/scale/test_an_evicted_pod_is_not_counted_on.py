@@ -21,6 +21,7 @@ from rollouts.core.scale.restarts import COUNTED_WITHIN_S
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY
+from tests.core.updates import updating
 from tests.core.worlds import (
     edited,
     later,
@@ -54,7 +55,7 @@ def _just_evicted(strategy: int = 0) -> World:
     Args:
         strategy: its place in EVERY.
     """
-    there = later(settled(edited(running(EVERY[strategy], drain=DrainSpec(max_request_s=10.0)), revision="b")), 100)
+    there = later(updating(EVERY[strategy], drain=DrainSpec(max_request_s=10.0)), 100)
     return _once_restarting(replace(there, writes=()))
 
 

@@ -10,6 +10,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
+from tests.core.updates import updating, waiting, waits_for
 from tests.core.worlds import (
     edited,
     later,
@@ -98,8 +99,7 @@ def test_no_pod_is_evicted_while_nobody_makes_new_ones(strategy: Strategy) -> No
         there = later(reconciled(pods_ready(slices_caught_up(there))), 1)
 
     assert "EvictPod" not in there.writes
-    assert there.status.waiting_for is not None
-    assert "after adding 1 pod" in there.status.waiting_for.message
+    assert "after adding 1 pod" in waiting(there).message
     assert not {pod.uid for pod in settled(there).pods} & {pod.uid for pod in there.pods}
 
 
@@ -141,7 +141,7 @@ def test_a_step_may_need_exactly_the_pods_that_a_restart_had_added() -> None:
     """Somebody promotes to a step of that size while they come up, and takes the restart back: the update stood still."""
     steps = (SetWeight(50), PauseUntilPromoted(), SetWeight(75), PauseUntilPromoted())
     routed = Canary(steps=steps, traffic_routing=TrafficRouting(), max_surge=1, max_unavailable=0)
-    there = settled(edited(running(routed), revision="b"))
+    there = updating(routed)
     there = later(there, 100)
     there = edited(there, restart_at_s=there.now_s)
     while not one(there, "b").restart_surge:
@@ -173,8 +173,7 @@ def test_a_budget_that_refuses_is_respected_and_told() -> None:
     """Eviction, not deletion; it is tried again later."""
     there, old = _asked(CANARY, "time")
     there = settled(replace(there, budget=4), seconds=60)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.DISRUPTION_BUDGET
+    assert waits_for(there) is Reason.DISRUPTION_BUDGET
     assert old == {pod.uid for pod in there.pods}
 
     there = settled(replace(there, budget=None))

@@ -9,6 +9,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
+from tests.core.updates import updating
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
@@ -29,7 +30,7 @@ def test_both_sides_follow_at_a_gate(
     strategy: Strategy, at_4: dict[str, int], at_7: dict[str, int], at_2: dict[str, int]
 ) -> None:
     """4 → 7 → 2 in the middle of a step, which stays what it was."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     assert sizes(there) == at_4
     for replicas, wanted in ((7, at_7), (2, at_2), (4, at_4)):
         step = there.status.step_index
@@ -40,7 +41,7 @@ def test_both_sides_follow_at_a_gate(
 @pytest.mark.parametrize("how", ["spec", "annotation"])
 def test_an_autoscaler_acts_during_a_hold(how: str) -> None:
     """Argo Rollouts issue 4261: a paused canary did not scale at all."""
-    there = settled(edited(running(RATIO), revision="b"))
+    there = updating(RATIO)
     there = annotated(there, "pause", "true") if how == "annotation" else edited(there, paused=True)
 
     there = settled(edited(there, replicas=8), seconds=60)
@@ -52,7 +53,7 @@ def test_an_autoscaler_acts_during_a_hold(how: str) -> None:
 @pytest.mark.parametrize("strategy", [RATIO, ROUTED, PREVIEW])
 def test_p15_an_autoscaler_in_the_middle_of_an_update_never_empties_the_stable_side(strategy: Strategy) -> None:
     """Argo Rollouts issue 1415: an event of the autoscaler scaled stable to zero."""
-    there = settled(edited(running(strategy, replicas=5), revision="b"))
+    there = updating(strategy, replicas=5)
     for replicas in (6, 1, 3, 10, 2):
         for after in steps_of(edited(there, replicas=replicas)):
             assert sizes(after)["a"] >= 1
@@ -62,7 +63,7 @@ def test_p15_an_autoscaler_in_the_middle_of_an_update_never_empties_the_stable_s
 @pytest.mark.parametrize("strategy", [RATIO, ROUTED, PREVIEW])
 def test_scaling_acts_after_an_abort(strategy: Strategy) -> None:
     """The stable side serves, so it scales."""
-    there = settled(annotated(settled(edited(running(strategy), revision="b")), "abort", "b"))
+    there = settled(annotated(updating(strategy), "abort", "b"))
 
     there = settled(edited(there, replicas=9))
 

@@ -10,7 +10,8 @@ from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, Traf
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.model import World, annotated, router
-from tests.core.worlds import edited, running, settled, steps_of
+from tests.core.updates import updating
+from tests.core.worlds import steps_of
 
 ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 
@@ -25,7 +26,7 @@ def at_weight(percent: int, *, dynamic: bool = False, threshold: ProgressThresho
         replica_progress_threshold=threshold,
         traffic_routing=TrafficRouting(routers=(router(ROUTE.router, ROUTE.name),), dynamic_stable_scale=dynamic),
     )
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     assert said(there) == Split(Fraction(percent, 100))
     return there
 

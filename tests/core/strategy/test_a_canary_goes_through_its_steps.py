@@ -11,6 +11,7 @@ from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, Traf
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import MatchTrafficWeight, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from tests.core.model import annotated, snapshot, world
+from tests.core.updates import updating, waits_for
 from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, sizes, steps_of
 from tests.invariants.every import nothing_more_to_do
 
@@ -53,8 +54,7 @@ def test_a_step_is_written_once_it_is_reached_and_not_before() -> None:
     there = settled(edited(there, revision="b"), seconds=120)
 
     assert (there.status.step_index, there.status.phase) == (0, Phase.PROGRESSING)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.PODS_NOT_AVAILABLE
+    assert waits_for(there) is Reason.PODS_NOT_AVAILABLE
 
 
 def test_a_settled_canary_is_left_alone() -> None:
@@ -72,7 +72,7 @@ def test_set_canary_scale_pins_the_pods_until_they_match_the_weight_again() -> N
         steps=(SetCanaryReplicas(3), PauseUntilPromoted(), SetWeight(10), MatchTrafficWeight(), PauseUntilPromoted()),
         traffic_routing=TrafficRouting(),
     )
-    there = settled(edited(running(strategy, replicas=10), revision="b"))
+    there = updating(strategy, replicas=10)
     assert (sizes(there), there.status.weight_percent) == ({"a": 10, "b": 3}, 0)
 
     there = settled(annotated(there, "promote", "b@1"))
@@ -83,7 +83,7 @@ def test_dynamic_stable_scale_gives_the_stable_side_its_share_and_keeps_room_for
     """Stable shrinks only after the weight was recorded, and is whole again after an abort."""
     routing = TrafficRouting(dynamic_stable_scale=True)
     strategy = Canary(steps=(SetWeight(70), PauseUntilPromoted()), traffic_routing=routing)
-    there = settled(edited(running(strategy, replicas=10), revision="b"))
+    there = updating(strategy, replicas=10)
     assert sizes(there) == {"a": 3, "b": 7}
 
     there = settled(annotated(there, "abort", "b"))

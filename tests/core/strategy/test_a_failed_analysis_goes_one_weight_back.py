@@ -16,6 +16,7 @@ from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetCan
 from rollouts.core.strategy.canary_steps import LowerWeight, one_weight_back
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, router
+from tests.core.updates import measuring
 from tests.core.worlds import edited, later, running, settled, sizes
 
 BACK = Analysis(
@@ -32,7 +33,7 @@ ROUTED: dict[str, Any] = {
 
 def _at_the_analysis(strategy: Canary = Canary(steps=STEPS)) -> World:  # noqa: B008 - a frozen value
     """Revision b at 50 %, and its run of step 4 measures."""
-    there = settled(edited(replace(running(strategy), unmeasured=True), revision="b"))
+    there = measuring(strategy)
     return settled(annotated(there, "promote", "true"))
 
 
@@ -106,7 +107,7 @@ def test_without_a_lower_weight_the_revision_gets_no_requests() -> None:
 def test_the_verdict_holds_though_its_step_is_ahead_and_its_analysis_leaves_the_spec() -> None:
     """What has failed is not undone by an edit; only a person lets the weight rise again."""
     beside = Canary(steps=(SetWeight(25), SetWeight(50), PauseUntilPromoted()), analysis=BACK)
-    there = _ended(settled(edited(replace(running(beside), unmeasured=True), revision="b")), BAD)
+    there = _ended(measuring(beside), BAD)
     assert _at(there) == (1, 25, 0)
 
     there = settled(later(edited(there, strategy=replace(beside, analysis=None)), 60))
@@ -120,7 +121,7 @@ def test_the_verdict_holds_though_its_step_is_ahead_and_its_analysis_leaves_the_
 def test_after_the_last_step_the_stable_revision_gets_its_share_again(fields: dict[str, Any]) -> None:
     """The background fails while the revision has all the requests."""
     beside = Canary(steps=(SetWeight(50), Pause(5)), analysis=BACK, **fields)
-    there = settled(edited(replace(running(beside), unmeasured=True), revision="b"))
+    there = measuring(beside)
     there = settled(runs_measured(there))
     assert _at(there) == (2, 100, 0)
 
@@ -135,7 +136,7 @@ def test_after_the_last_step_the_stable_revision_gets_its_share_again(fields: di
 def test_another_failure_there_goes_further_back() -> None:
     """The analysis beside the steps goes on measuring at the lower weight."""
     beside = Canary(steps=(SetWeight(10), SetWeight(25), SetWeight(50), Analyze(BACK)), analysis=BACK)
-    there = settled(edited(replace(running(beside), unmeasured=True), revision="b"))
+    there = measuring(beside)
     steps = tuple(each for each in there.runs if each.gate and each.gate.kind is AnalysisKind.STEP)
     others = tuple(each for each in there.runs if each not in steps)
 
@@ -175,7 +176,7 @@ def test_a_promotion_passes_no_second_failure() -> None:
 def test_no_promotion_from_before_the_failure_counts_after_it() -> None:
     """The pause of step 1 was promoted; it is not passed again, and nor is one of a step that is done again."""
     steps = (SetWeight(25), SetWeight(50), PauseUntilPromoted(), Analyze(BACK))
-    there = settled(edited(replace(running(Canary(steps=steps)), unmeasured=True), revision="b"))
+    there = measuring(Canary(steps=steps))
     there = _ended(settled(annotated(there, "promote", "b@2")), BAD)
 
     there = settled(annotated(there, "promote", "b@3"))

@@ -13,13 +13,14 @@ from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.autoscalers import Load
 from tests.core.model import World, annotated, snapshot
+from tests.core.updates import updating
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 GATES = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted()))
 
 
 def _at_gate() -> World:
-    return settled(edited(running(GATES), revision="b"))
+    return updating(GATES)
 
 
 def _waits_for(there: World) -> tuple[int, Reason | None]:
@@ -149,7 +150,7 @@ def test_a_promotion_is_recorded_alone() -> None:
 def test_a_blue_green_gate_is_step_zero() -> None:
     """`<revision>` and `<revision>@0` name it; another number does not."""
     strategy = BlueGreen(active_service="cart", auto_promotion_enabled=False)
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     assert there.status.phase is Phase.PAUSED
 
     assert settled(annotated(there, "promote", "b@1")).status.phase is Phase.PAUSED

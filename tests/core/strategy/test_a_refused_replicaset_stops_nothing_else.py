@@ -12,6 +12,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.snapshot import CreationRefused, Snapshot
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import snapshot
+from tests.core.updates import waiting
 from tests.core.worlds import edited, running
 
 AGAIN_S = 60.0
@@ -50,8 +51,7 @@ def test_the_revision_is_taken_up_and_its_replicaset_is_not_tried_again(strategy
     told = {each.type: each.message for each in decision.status.conditions}
     assert not _creates(decision)
     assert decision.status.current_revision == "b"
-    assert decision.status.waiting_for is not None
-    assert (decision.status.waiting_for.reason, told["RevisionRefused"]) == (Reason.API_FORBIDDEN, "exceeded quota")
+    assert (waiting(decision).reason, told["RevisionRefused"]) == (Reason.API_FORBIDDEN, "exceeded quota")
     assert decision.requeue_at_s is not None
     assert decision.requeue_at_s <= seen.now_s + AGAIN_S
 

@@ -25,11 +25,11 @@ from rollouts.core.model.traffic import (
     MatchKind,
     NamedMatch,
     RequestMatch,
-    RouteName,
     RouteSeen,
     TextMatch,
 )
 from tests.core.model import World, annotated, deleted, router, snapshot
+from tests.core.updates import ASKED, TIMED, updating
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -47,8 +47,6 @@ from tests.core.worlds import (
 )
 from tests.invariants.every import broken_by
 
-ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
-TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
 BEFORE = Canary(
     steps=(SetWeight(75), PauseUntilPromoted()),
     max_unavailable=0,
@@ -78,7 +76,7 @@ STRATEGIES = pytest.mark.parametrize("after", AFTER.values(), ids=AFTER.keys())
 @cache
 def at_75_percent() -> World:
     """One stable pod of four, three of the canary; all requests come by one route."""
-    there = settled(edited(running(BEFORE), revision="b"))
+    there = updating(BEFORE)
     assert sizes(there) == {"a": 1, "b": 3}
     return there
 
@@ -218,7 +216,7 @@ def test_a_way_in_by_header_is_let_go_of_too() -> None:
     match = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
     routing = replace(BEFORE.traffic_routing, managed_routes=("insiders",))  # type: ignore[type-var]
     strategy = replace(BEFORE, steps=(SetHeaderRoute("insiders", match), PauseUntilPromoted()), traffic_routing=routing)
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     assert sizes(there) == {"a": 4, "b": 1}
 
     there = lagging(edited(there, strategy=replace(GREEN, preview_replica_count=0)))
@@ -290,7 +288,7 @@ def of_two(strategy: Canary) -> Canary:
 
 def test_one_of_two_routes_comes_back_alone() -> None:
     """The other one stays at 75 %, and for the time that it takes the stable revision is whole."""
-    there = settled(edited(running(of_two(BEFORE)), revision="b"))
+    there = updating(of_two(BEFORE))
     assert sizes(there) == {"a": 1, "b": 3}
 
     there = lagging(edited(there, strategy=ANOTHER_ROUTER))
@@ -306,7 +304,7 @@ def test_one_of_two_routes_comes_back_alone() -> None:
 def test_with_exchanged_roles_it_waits_for_the_end_of_the_update() -> None:
     """`pingPong`: its user wrote it for the other roles, so that all of its requests would go to the new revision."""
     strategy = replace(of_two(BEFORE), ping_pong=True, steps=(SetWeight(75),))
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     assert there.status.pong_is_stable
     gated = replace(strategy, steps=BEFORE.steps)
     there = settled(edited(there, revision="c", strategy=gated))
@@ -321,7 +319,7 @@ def test_with_exchanged_roles_it_waits_for_the_end_of_the_update() -> None:
 def test_what_had_begun_is_drained_too() -> None:
     """The last request that a proxy brought may be a slow one."""
     drain = DrainSpec(max_request_s=40.0)
-    there = settled(edited(running(BEFORE, drain=drain), revision="b"))
+    there = updating(BEFORE, drain=drain)
 
     there = lagging(edited(there, strategy=GREEN))
 

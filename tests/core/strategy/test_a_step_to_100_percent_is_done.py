@@ -8,7 +8,8 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.worlds import edited, running, settled, sizes
+from tests.core.updates import updating
+from tests.core.worlds import sizes
 
 STEPS = (SetWeight(50), SetWeight(100), PauseUntilPromoted())
 RATIO = Canary(steps=STEPS, max_surge=1, max_unavailable=0)
@@ -27,10 +28,10 @@ STRATEGIES: dict[str, Canary] = {
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_it_comes_to_the_gate_behind_it_and_to_its_end(name: str, replicas: int) -> None:
     """Many canaries end in a step to 100: it must not wait for a pod that the stable Service keeps until the steps are over."""
-    at_gate = settled(edited(running(STRATEGIES[name], replicas=replicas), revision="b"))
+    at_gate = updating(STRATEGIES[name], replicas=replicas)
 
     assert (at_gate.status.step_index, at_gate.status.phase) == (2, Phase.PAUSED)
 
-    done = settled(edited(running(replace(STRATEGIES[name], steps=STEPS[:2]), replicas=replicas), revision="b"))
+    done = updating(replace(STRATEGIES[name], steps=STEPS[:2]), replicas=replicas)
 
     assert (done.status.phase, sizes(done)) == (Phase.HEALTHY, {"b": replicas})

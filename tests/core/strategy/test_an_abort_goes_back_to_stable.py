@@ -16,6 +16,7 @@ from rollouts.core.model.status import Outcome, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.model import World, annotated, router, snapshot
+from tests.core.updates import updating
 from tests.core.worlds import (
     edited,
     later,
@@ -34,7 +35,7 @@ HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
 
 def _at_half(strategy: Canary = HALF) -> World:
-    return settled(edited(running(strategy), revision="b"))
+    return updating(strategy)
 
 
 @pytest.mark.parametrize("value", ["true", "b"])

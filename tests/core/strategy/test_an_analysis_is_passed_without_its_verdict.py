@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import pytest
 
@@ -10,24 +10,21 @@ from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, 
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Command, Phase, Verb
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated
-from tests.core.worlds import edited, reconciled, running, settled
+from tests.core.updates import measuring, waits_for
+from tests.core.worlds import reconciled, settled
 
 CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
 HOLD = replace(CHECK, on_failure=OnFailure.HOLD)
 THEN_A_PAUSE = Canary(steps=(SetWeight(50), Analyze(CHECK), PauseUntilPromoted()), analysis=CHECK)
+AT_STEP = Canary(steps=(SetWeight(50), Analyze(CHECK), SetWeight(75)))
 BEFORE = BlueGreen(active_service="cart", preview_service="cart-preview", pre_promotion=CHECK)
 ALICE = Author("alice@example.com", AuthorKind.USER)
 AFTER = BlueGreen(active_service="cart", post_promotion=CHECK)
-
-
-def _measuring(strategy: Strategy = THEN_A_PAUSE, **changes: Any) -> World:
-    """Revision b is rolled out as far as it comes while nobody measures."""
-    return settled(edited(replace(running(strategy, **changes), unmeasured=True), revision="b"))
 
 
 def _ended(there: World, kind: AnalysisKind) -> bool:
@@ -40,18 +37,17 @@ def _promotion(there: World) -> Command:
 
 def test_a_person_passes_an_analysis_step_that_still_measures_by_its_name() -> None:
     """In Argo Rollouts `promote` passes such a step. Here only a value that says so does; the next pause holds as before."""
-    there = _measuring()
+    there = measuring(THEN_A_PAUSE)
 
     there = settled(annotated(there, "promote", "b@skip-1", by=ALICE))
 
     assert (there.status.step_index, there.status.phase) == (2, Phase.PAUSED)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.PROMOTION_NEEDED
+    assert waits_for(there) is Reason.PROMOTION_NEEDED
 
 
 def test_it_is_on_record_who_passed_it_and_that_there_was_no_verdict() -> None:
     """A promotion without evidence is never silent: in the command, in the record of the analysis and in an Event."""
-    there = settled(annotated(_measuring(), "promote", "b@skip-1", by=ALICE))
+    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", "b@skip-1", by=ALICE))
 
     command = _promotion(there)
     assert (command.refusal, command.unjudged, command.by) == (None, True, ALICE)
@@ -64,7 +60,7 @@ def test_it_is_on_record_who_passed_it_and_that_there_was_no_verdict() -> None:
 
 def test_its_run_ends_and_the_analysis_beside_the_steps_goes_on() -> None:
     """Nobody waits for the step's run any more, and it costs queries; the one beside the steps was not passed."""
-    there = settled(annotated(_measuring(), "promote", "b@skip-1"))
+    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", "b@skip-1"))
 
     assert _ended(there, AnalysisKind.STEP)
     assert not _ended(there, AnalysisKind.BACKGROUND)
@@ -74,7 +70,7 @@ def test_its_run_ends_and_the_analysis_beside_the_steps_goes_on() -> None:
 
 def test_what_its_run_says_after_that_counts_for_nothing() -> None:
     """It measures a moment longer: a verdict that comes late must not change the record of what a person decided."""
-    there = annotated(_measuring(replace(THEN_A_PAUSE, analysis=None)), "promote", "b@skip-1")
+    there = annotated(measuring(replace(THEN_A_PAUSE, analysis=None)), "promote", "b@skip-1")
     there = reconciled(reconciled(there))
     before = [each for each in there.status.analyses if each.passed]
     assert len(before) == 1
@@ -88,7 +84,7 @@ def test_what_its_run_says_after_that_counts_for_nothing() -> None:
 @pytest.mark.parametrize("value", ["true", "b", "b@1"])
 def test_no_other_promotion_passes_it_and_each_says_what_does(value: str) -> None:
     """Whoever writes a plain `true` may not know that something measures; the refusal has the value that goes on nevertheless."""
-    there = settled(annotated(_measuring(), "promote", value))
+    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", value))
 
     assert there.status.step_index == 1
     if value != "b":  # that one is for the first pause ahead
@@ -111,7 +107,7 @@ def test_no_other_promotion_passes_it_and_each_says_what_does(value: str) -> Non
 )
 def test_nothing_else_is_passed_without_a_verdict(value: str, says: str) -> None:
     """The value names what it passes: another gate, one that does not measure, and another revision are refused."""
-    there = settled(annotated(_measuring(), "promote", value))
+    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", value))
 
     refusal = _promotion(there).refusal
     assert refusal is not None and says in refusal.message
@@ -121,7 +117,7 @@ def test_nothing_else_is_passed_without_a_verdict(value: str, says: str) -> None
 
 def test_a_verdict_that_is_there_is_not_passed_as_if_there_were_none() -> None:
     """The run has failed and holds the update: whoever skips it did not see that, and is told."""
-    there = _measuring(Canary(steps=(SetWeight(50), Analyze(HOLD), PauseUntilPromoted())))
+    there = measuring(Canary(steps=(SetWeight(50), Analyze(HOLD), PauseUntilPromoted())))
     there = settled(runs_measured(there, AnalysisPhase.FAILED))
 
     there = settled(annotated(there, "promote", "b@skip-1"))
@@ -134,7 +130,7 @@ def test_a_verdict_that_is_there_is_not_passed_as_if_there_were_none() -> None:
 @pytest.mark.parametrize("hold", [CHECK, HOLD])
 def test_a_verdict_that_comes_first_wins(hold: Analysis) -> None:
     """The run failed between the look and the command: the failure counts, and the command is refused after all."""
-    there = _measuring(Canary(steps=(SetWeight(50), Analyze(hold), PauseUntilPromoted())))
+    there = measuring(Canary(steps=(SetWeight(50), Analyze(hold), PauseUntilPromoted())))
 
     there = settled(annotated(runs_measured(there, AnalysisPhase.FAILED), "promote", "b@skip-1"))
 
@@ -146,17 +142,16 @@ def test_a_verdict_that_comes_first_wins(hold: Analysis) -> None:
 
 def test_it_passes_one_analysis_once() -> None:
     """The value stays in Git: a retry measures again, and waits for its verdict."""
-    there = settled(annotated(_measuring(), "promote", "b@skip-1"))
+    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", "b@skip-1"))
     there = settled(annotated(settled(annotated(there, "abort", "true")), "retry", "true"))
 
     assert (there.status.attempt, there.status.step_index) == (1, 1)
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.ANALYSIS_RUNNING
+    assert waits_for(there) is Reason.ANALYSIS_RUNNING
 
 
 def test_a_preview_is_switched_without_the_verdict_of_its_analysis() -> None:
     """The same form at a blue-green update: only that gate is passed."""
-    there = settled(annotated(_measuring(replace(BEFORE, post_promotion=CHECK)), "promote", "b@skip-pre-promotion"))
+    there = settled(annotated(measuring(replace(BEFORE, post_promotion=CHECK)), "promote", "b@skip-pre-promotion"))
 
     assert (there.services["cart"].revision, there.status.stable_revision) == ("b", "a")
     assert _ended(there, AnalysisKind.PRE_PROMOTION)
@@ -166,7 +161,7 @@ def test_a_preview_is_switched_without_the_verdict_of_its_analysis() -> None:
 def test_a_preview_that_a_person_promotes_needs_that_too() -> None:
     """Going on without the verdict opens no gate that waits for a person, and its run has ended meanwhile."""
     there = settled(
-        annotated(_measuring(replace(BEFORE, auto_promotion_enabled=False)), "promote", "b@skip-pre-promotion")
+        annotated(measuring(replace(BEFORE, auto_promotion_enabled=False)), "promote", "b@skip-pre-promotion")
     )
     assert (there.services["cart"].revision, there.status.stable_revision) == ("a", "a")
     assert _ended(there, AnalysisKind.PRE_PROMOTION)
@@ -176,7 +171,43 @@ def test_a_preview_that_a_person_promotes_needs_that_too() -> None:
 
 def test_a_revision_with_the_traffic_becomes_stable_without_the_verdict() -> None:
     """After the switch only the analysis keeps the old pods."""
-    there = settled(annotated(_measuring(AFTER), "promote", "b@skip-post-promotion"))
+    there = settled(annotated(measuring(AFTER), "promote", "b@skip-post-promotion"))
 
     assert there.status.stable_revision == "b"
     assert _ended(there, AnalysisKind.POST_PROMOTION)
+
+
+Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
+
+
+@pytest.mark.parametrize(("errors", "told"), [(0, False), (3, False), (4, True), (10_000, True)])
+def test_a_run_that_gets_no_answers_says_what_helps(*, errors: int, told: bool) -> None:
+    """A metric without count and with a high `consecutiveErrorLimit` asks forever; nothing else would say so."""
+    there = measuring(AT_STEP)
+
+    there = settled(replace(there, runs=tuple(replace(each, errors_in_a_row=errors) for each in there.runs)))
+
+    unjudged = "rollouts promote cart -n shop --skip-analysis"
+    ways = (f"rollouts analysis terminate {there.runs[0].name} -n shop", unjudged, "rollouts abort cart -n shop")
+    assert [each in there.status.message for each in ways] == [told] * 3
+    assert there.status.waiting_for is not None and there.status.waiting_for.reason is Reason.ANALYSIS_RUNNING
+
+
+@pytest.mark.parametrize(
+    ("shortest_s", "words", "ends"),
+    [
+        (None, "", False),
+        (5.0, "", False),
+        (300.0, ", which takes 300 s at least", False),
+        (math.inf, ", which has no count of measurements and goes on until somebody ends it", True),
+    ],
+)
+def test_a_wait_for_a_run_says_how_long_it_takes(shortest_s: float | None, words: str, *, ends: bool) -> None:
+    """A step whose metric has no count stands there forever, and looked like one that is nearly done."""
+    there = measuring(AT_STEP)
+
+    there = settled(replace(there, runs=tuple(replace(each, shortest_s=shortest_s) for each in there.runs)))
+
+    (run,) = there.runs
+    assert there.status.message.startswith(f"step 1: waiting for AnalysisRun {run.name}{words}")
+    assert (f"rollouts analysis terminate {run.name} -n shop" in there.status.message) == ends

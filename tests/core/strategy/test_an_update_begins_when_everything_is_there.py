@@ -21,6 +21,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.strategy.beginning import LOOKS_ON_S, TOLD_MAX, held_back
 from tests.core.model import World, annotated, route, router, service, snapshot, world
+from tests.core.updates import measuring, updating
 from tests.core.worlds import edited, one, reconciled, route_put_back, running, settled, sizes, with_route
 
 CHECKED = Analysis(path="spec.strategy.canary.steps[3].analysis", settings={}, templates=("good",))
@@ -246,7 +247,7 @@ def test_a_long_list_of_what_is_missing_is_cut() -> None:
 
 def test_a_field_of_status_may_come_later() -> None:
     """A `fieldPath` into status may be there at its step only: waiting for it would be waiting for the update itself."""
-    there = settled(edited(running(AT_STEPS), revision="b"))
+    there = updating(AT_STEPS)
     begun = snapshot(edited(running(AT_STEPS), revision="b"))
     ctx = context_of(begun, replace(there.status, step_index=0))
     problem = DraftProblem("the Rollout has no status.canary.weights: 'canary' is not there", comes_later=True)
@@ -284,7 +285,7 @@ def test_a_first_revision_begins_without_its_templates() -> None:
 
 def test_an_update_that_has_begun_goes_on_to_its_step() -> None:
     """What is deleted meanwhile is waited for where it is needed: no pod of a good update goes because somebody tidies up."""
-    there = settled(edited(running(AT_STEPS), revision="b"))
+    there = updating(AT_STEPS)
 
     there = settled(annotated(_without_template(AnalysisGate(AnalysisKind.STEP, 3))(there), "promote", "b@1"))
 
@@ -307,7 +308,7 @@ def test_an_abort_of_an_update_that_has_not_begun_leaves_the_stable_revision_alo
 @pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
 def test_the_way_back_to_the_stable_revision_needs_nothing(strategy: Strategy) -> None:
     """A template that is missing keeps no bad revision alive: `git revert` goes back at once."""
-    there = settled(edited(running(strategy), revision="b"))
+    there = updating(strategy)
     missing = frozenset(analyses(strategy))
 
     there = settled(edited(replace(there, templates_missing=missing), revision="a"))
@@ -319,7 +320,7 @@ def test_the_way_back_to_the_stable_revision_needs_nothing(strategy: Strategy) -
 @pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
 def test_a_rollback_to_an_earlier_revision_is_not_held_up(strategy: Strategy) -> None:
     """By command and by `git revert`: its pods come, and the analyses at their steps judge it as always."""
-    there = settled(annotated(settled(edited(running(strategy), revision="b")), "promote", "b@full"))
+    there = settled(annotated(updating(strategy), "promote", "b@full"))
     there = replace(settled(later_than_delays(there)), templates_missing=frozenset(analyses(strategy)))
     assert (there.status.stable_revision, sizes(there)) == ("b", {"b": 4})
 
@@ -356,7 +357,7 @@ def test_the_only_revision_that_can_serve_is_not_held_up() -> None:
 
 def test_an_aborted_revision_without_pods_begins_again_when_everything_is_there() -> None:
     """A retry is another beginning; while its pods are still there it goes on with them."""
-    there = settled(annotated(settled(edited(running(AT_STEPS), revision="b")), "abort", "true"))
+    there = settled(annotated(updating(AT_STEPS), "abort", "true"))
     assert sizes(there) == {"a": 4}
     there = settled(annotated(_without_template(AHEAD)(there), "retry", "true"))
     assert (sizes(there), _reason(there)) == ({"a": 4}, Reason.ANALYSIS_INVALID)
@@ -368,7 +369,7 @@ def test_an_aborted_revision_without_pods_begins_again_when_everything_is_there(
 
 def test_a_newer_revision_takes_the_place_of_one_that_has_begun() -> None:
     """The older one leaves as always, while the newer one waits: no traffic stays at a revision that was given up."""
-    there = settled(edited(replace(running(ROUTED), unmeasured=True), revision="b"))
+    there = measuring(ROUTED)
     there = settled(annotated(there, "promote", "b@2"))
     assert (there.status.weight_percent, "b" in sizes(there)) == (50, True)
 

@@ -21,6 +21,7 @@ from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWei
 from rollouts.core.strategy.autoscaling import FRESH_S, POLL_S
 from tests.core.autoscalers import LIMITED, Load
 from tests.core.model import World, annotated, snapshot
+from tests.core.updates import waiting
 from tests.core.worlds import edited, later, looks_again_in_s, reconciled, running, settled, sizes
 
 SETTLED = AutoscalingGate(settled=True)
@@ -299,8 +300,7 @@ def test_a_change_of_size_counts_for_the_stabilization_window() -> None:
     there = settled(updating(scaled, gate=SETTLED), seconds=250)
     assert there.status.step_index == 0
     assert told(there)[1].startswith("waiting for autoscaler cart to settle: it scaled less than 300 s ago")
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.deadline_s == scaled.changes["last_scale_at_s"] + 300
+    assert waiting(there).deadline_s == scaled.changes["last_scale_at_s"] + 300
 
     assert settled(there, seconds=70).status.step_index > 0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from rollouts.core.decide import decide
@@ -12,11 +10,12 @@ from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
 from tests.core.measured_runs import runs_ended, runs_measured
-from tests.core.model import World, annotated, deleted, router, snapshot
+from tests.core.model import World, annotated, deleted, snapshot
+from tests.core.updates import measuring, routed, waiting, waits_for
 from tests.core.worlds import (
     edited,
     later,
@@ -38,17 +37,8 @@ GOOD, BAD = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
 NEITHER = (AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR)
 
 
-def _updating(strategy: Strategy, **changes: Any) -> World:
-    """Revision b is rolled out as far as it comes while nobody measures."""
-    return settled(edited(replace(running(strategy, **changes), unmeasured=True), revision="b"))
-
-
 def _ended(there: World, phase: AnalysisPhase) -> World:
     return settled(runs_measured(there, phase))
-
-
-def _waits(there: World) -> Reason | None:
-    return there.status.waiting_for.reason if there.status.waiting_for is not None else None
 
 
 def _open(there: World) -> list[RunSeen]:
@@ -67,7 +57,7 @@ def test_a_step_begins_its_run_with_the_pods_of_its_weight_and_waits_for_it() ->
     there = settled(replace(there, bad=frozenset()))
 
     assert [(each.gate and each.gate.kind, each.revision) for each in there.runs] == [(AnalysisKind.STEP, "b")]
-    assert (there.status.step_index, _waits(there), there.status.phase) == (
+    assert (there.status.step_index, waits_for(there), there.status.phase) == (
         1,
         Reason.ANALYSIS_RUNNING,
         Phase.PROGRESSING,
@@ -77,7 +67,7 @@ def test_a_step_begins_its_run_with_the_pods_of_its_weight_and_waits_for_it() ->
 
 def test_a_success_completes_the_step() -> None:
     """The verdict stays on record after the promotion, for who asks why."""
-    there = _ended(_updating(AT_STEP), GOOD)
+    there = _ended(measuring(AT_STEP), GOOD)
 
     assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
     assert [(each.phase, each.run) for each in there.status.analyses] == [(GOOD, there.runs[0].name)]
@@ -85,7 +75,7 @@ def test_a_success_completes_the_step() -> None:
 
 def test_a_failure_aborts_and_says_what_was_measured() -> None:
     """The stable revision has all the pods again, and the condition names the run."""
-    there = _ended(_updating(AT_STEP), BAD)
+    there = _ended(measuring(AT_STEP), BAD)
 
     assert there.status.phase is Phase.ABORTED
     assert there.status.abort is not None
@@ -98,8 +88,8 @@ def test_a_failure_aborts_and_says_what_was_measured() -> None:
 @pytest.mark.parametrize("phase", NEITHER)
 def test_without_evidence_the_update_stands_still_until_somebody_promotes_it(phase: AnalysisPhase) -> None:
     """Argo Rollouts stayed stuck after an inconclusive run and a promotion (its issue 3015)."""
-    there = _ended(_updating(AT_STEP), phase)
-    assert (there.status.step_index, there.status.phase, _waits(there)) == (
+    there = _ended(measuring(AT_STEP), phase)
+    assert (there.status.step_index, there.status.phase, waits_for(there)) == (
         1,
         Phase.PAUSED,
         Reason.ANALYSIS_INCONCLUSIVE,
@@ -114,15 +104,19 @@ def test_without_evidence_the_update_stands_still_until_somebody_promotes_it(pha
 
 def test_a_failure_that_the_spec_says_to_hold_waits_for_a_person() -> None:
     """`onFailure: hold`: somebody looks before anything is given up."""
-    there = _ended(_updating(replace(AT_STEP, steps=(SetWeight(50), Analyze(HOLD)))), BAD)
+    there = _ended(measuring(replace(AT_STEP, steps=(SetWeight(50), Analyze(HOLD)))), BAD)
 
-    assert (there.status.phase, there.status.abort, _waits(there)) == (Phase.PAUSED, None, Reason.ANALYSIS_INCONCLUSIVE)
+    assert (there.status.phase, there.status.abort, waits_for(there)) == (
+        Phase.PAUSED,
+        None,
+        Reason.ANALYSIS_INCONCLUSIVE,
+    )
     assert settled(annotated(there, "abort", "true")).status.phase is Phase.ABORTED
 
 
 def test_a_run_that_somebody_deletes_is_made_again_under_its_name() -> None:
     """The gate needs its evidence; a second name would be a second run."""
-    there = _updating(AT_STEP)
+    there = measuring(AT_STEP)
 
     again = settled(replace(there, runs=()))
 
@@ -132,7 +126,7 @@ def test_a_run_that_somebody_deletes_is_made_again_under_its_name() -> None:
 
 def test_a_promotion_passes_the_verdict_that_is_there_whatever_the_clock_says() -> None:
     """The next leader's clock may be behind: a promotion that seemed older than the verdict was taken off without an effect."""
-    there = _ended(_updating(AT_STEP), AnalysisPhase.INCONCLUSIVE)
+    there = _ended(measuring(AT_STEP), AnalysisPhase.INCONCLUSIVE)
 
     there = settled(annotated(replace(there, now_s=there.now_s - 5.0), "promote", "true"))
 
@@ -145,21 +139,15 @@ def test_a_promotion_passes_the_verdict_that_is_there_whatever_the_clock_says() 
 
 def test_a_background_analysis_begins_with_the_first_requests_and_ends_with_the_last_step() -> None:
     """It measures beside the steps; at the end it is told to end, and judged by what it has measured."""
-    routed = replace(
-        IN_BACKGROUND,
-        stable_service="cart",
-        canary_service="cart-canary",
-        traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
-    )
-    there = replace(running(routed), unmeasured=True)
+    there = replace(running(routed(*IN_BACKGROUND.steps, analysis=CHECK)), unmeasured=True)
     early = reconciled(replica_sets_caught_up(pods_ready(reconciled(edited(there, revision="b")))))
     assert early.runs == ()
 
     there = settled(edited(there, revision="b"))
-    assert (len(there.runs), there.status.step_index, _waits(there)) == (1, 1, Reason.PROMOTION_NEEDED)
+    assert (len(there.runs), there.status.step_index, waits_for(there)) == (1, 1, Reason.PROMOTION_NEEDED)
 
     there = settled(annotated(there, "promote", "true"))
-    assert (there.status.step_index, _waits(there), there.runs[0].terminate) == (2, Reason.ANALYSIS_RUNNING, False)
+    assert (there.status.step_index, waits_for(there), there.runs[0].terminate) == (2, Reason.ANALYSIS_RUNNING, False)
 
     there = settled(runs_measured(there))
     assert (there.runs[0].terminate, there.status.stable_revision) == (True, "a")
@@ -172,7 +160,7 @@ LAST_STEPS: tuple[Step, ...] = (SetWeight(50), Pause(5), PauseUntilPromoted(), A
 
 def _without_evidence_beside_the_steps(last: Step) -> World:
     """An update at its last step, which would be over long since."""
-    there = _updating(Canary(steps=(SetWeight(25), last), analysis=CHECK))
+    there = measuring(Canary(steps=(SetWeight(25), last), analysis=CHECK))
     if isinstance(last, PauseUntilPromoted):
         return settled(annotated(there, "promote", "true"))
     of_step = replace(there, runs=tuple(each for each in there.runs if each.gate and each.gate.step is not None))
@@ -188,7 +176,7 @@ def test_all_traffic_comes_after_the_first_evidence_of_the_background(last: Step
     there = _ended(there, phase) if phase is not None else there
 
     assert (there.status.step_index, sizes(there).get("a", 0) > 0) == (1, True)
-    assert _waits(there) is (Reason.ANALYSIS_RUNNING if phase is None else Reason.ANALYSIS_INCONCLUSIVE)
+    assert waits_for(there) is (Reason.ANALYSIS_RUNNING if phase is None else Reason.ANALYSIS_INCONCLUSIVE)
     there = settled(runs_ended(settled(runs_measured(settled(annotated(there, "promote", "b@background"))))))
     assert there.status.stable_revision == "b"
 
@@ -200,17 +188,10 @@ def test_all_traffic_comes_after_the_first_evidence_of_the_background(last: Step
 )
 def test_the_first_requests_of_a_revision_may_come_with_the_last_step(steps: tuple[Step, ...]) -> None:
     """The pass that sees the weight arrive begins the analysis, and nobody has measured anything by then."""
-    routed = Canary(
-        steps=steps,
-        analysis=CHECK,
-        stable_service="cart",
-        canary_service="cart-canary",
-        traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
-    )
-    there = settled(annotated(_updating(routed), "promote", "true"), seconds=3600)
+    there = settled(annotated(measuring(routed(*steps, analysis=CHECK)), "promote", "true"), seconds=3600)
 
     assert there.status.step_index == len(steps) - 1
-    assert (there.services["cart"].revision, _waits(there)) == ("a", Reason.ANALYSIS_RUNNING)
+    assert (there.services["cart"].revision, waits_for(there)) == ("a", Reason.ANALYSIS_RUNNING)
 
     there = settled(runs_ended(settled(runs_measured(there))))
     assert there.status.stable_revision == "b"
@@ -218,40 +199,40 @@ def test_the_first_requests_of_a_revision_may_come_with_the_last_step(steps: tup
 
 def test_a_background_analysis_that_fails_aborts_at_any_step() -> None:
     """Also while the update waits for a person."""
-    there = _ended(_updating(IN_BACKGROUND), BAD)
+    there = _ended(measuring(IN_BACKGROUND), BAD)
 
     assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
 
 
 def test_a_promotion_passes_one_verdict_of_the_background_and_it_measures_again() -> None:
     """The first `true` is for the verdict, the second for the step; then evidence is gathered anew."""
-    there = _ended(_updating(IN_BACKGROUND), AnalysisPhase.INCONCLUSIVE)
-    assert (_waits(there), there.status.step_index) == (Reason.ANALYSIS_INCONCLUSIVE, 1)
+    there = _ended(measuring(IN_BACKGROUND), AnalysisPhase.INCONCLUSIVE)
+    assert (waits_for(there), there.status.step_index) == (Reason.ANALYSIS_INCONCLUSIVE, 1)
 
     there = settled(annotated(there, "promote", "true"))
-    assert (_waits(there), there.status.step_index) == (Reason.PROMOTION_NEEDED, 1)
+    assert (waits_for(there), there.status.step_index) == (Reason.PROMOTION_NEEDED, 1)
     assert [each.number for each in there.status.analyses] == [2]
     assert len(_open(there)) == 1
 
     there = _ended(there, AnalysisPhase.INCONCLUSIVE)
-    assert _waits(there) is Reason.ANALYSIS_INCONCLUSIVE
+    assert waits_for(there) is Reason.ANALYSIS_INCONCLUSIVE
 
 
-def test_a_verdict_is_promoted_by_its_name_and_only_while_it_waits() -> None:
+def test_a_verdict_is_promoted_by_its_name_and_only_while_itwaits_for() -> None:
     """`<revision>@background` in Git passes the verdict that is there, and none that comes later."""
-    early = settled(annotated(_updating(IN_BACKGROUND), "promote", "b@background"))
+    early = settled(annotated(measuring(IN_BACKGROUND), "promote", "b@background"))
     assert [each.refusal is not None for each in early.status.commands] == [True]
 
-    there = _ended(_updating(IN_BACKGROUND), AnalysisPhase.ERROR)
+    there = _ended(measuring(IN_BACKGROUND), AnalysisPhase.ERROR)
     there = settled(annotated(there, "promote", "b@background"))
-    assert _waits(there) is Reason.PROMOTION_NEEDED
+    assert waits_for(there) is Reason.PROMOTION_NEEDED
 
-    assert _waits(_ended(there, AnalysisPhase.ERROR)) is Reason.ANALYSIS_INCONCLUSIVE
+    assert waits_for(_ended(there, AnalysisPhase.ERROR)) is Reason.ANALYSIS_INCONCLUSIVE
 
 
 def test_a_step_that_is_an_analysis_is_not_promoted_ahead_of_its_verdict() -> None:
     """A promotion of a run that is under way would be one without evidence, and nobody has seen what it says."""
-    there = settled(annotated(_updating(AT_STEP), "promote", "b@1"))
+    there = settled(annotated(measuring(AT_STEP), "promote", "b@1"))
 
     assert [each.refusal is not None for each in there.status.commands if each.verb is Verb.PROMOTE] == [True]
     assert there.status.step_index == 1
@@ -262,8 +243,8 @@ def test_a_step_that_is_an_analysis_is_not_promoted_ahead_of_its_verdict() -> No
 
 def test_a_preview_gets_the_traffic_only_after_its_analysis() -> None:
     """The time of the automatic promotion is over at once; the verdict is still missing."""
-    there = _updating(BEFORE)
-    assert (there.services["cart"].revision, _waits(there)) == ("a", Reason.ANALYSIS_RUNNING)
+    there = measuring(BEFORE)
+    assert (there.services["cart"].revision, waits_for(there)) == ("a", Reason.ANALYSIS_RUNNING)
 
     assert _ended(there, GOOD).services["cart"].revision == "b"
     failed = _ended(there, BAD)
@@ -272,29 +253,29 @@ def test_a_preview_gets_the_traffic_only_after_its_analysis() -> None:
 
 def test_a_promotion_by_hand_and_an_analysis_are_both_needed() -> None:
     """The first `true` opens the preview's gate, and does not stand for evidence."""
-    there = _updating(replace(BEFORE, auto_promotion_enabled=False))
-    assert _waits(there) is Reason.PROMOTION_NEEDED
+    there = measuring(replace(BEFORE, auto_promotion_enabled=False))
+    assert waits_for(there) is Reason.PROMOTION_NEEDED
 
     there = settled(annotated(there, "promote", "true"))
-    assert (there.services["cart"].revision, _waits(there)) == ("a", Reason.ANALYSIS_RUNNING)
+    assert (there.services["cart"].revision, waits_for(there)) == ("a", Reason.ANALYSIS_RUNNING)
 
     assert _ended(there, GOOD).status.stable_revision == "b"
 
 
 def test_a_preview_gets_the_traffic_at_once_when_nothing_else_serves() -> None:
     """Somebody deleted the stable ReplicaSet: requests come first. The analysis with the traffic is needed all the same."""
-    there = _updating(replace(BEFORE, post_promotion=CHECK))
+    there = measuring(replace(BEFORE, post_promotion=CHECK))
 
     alone = settled(deleted(there, "a"))
 
     assert (alone.services["cart"].revision, alone.status.stable_revision) == ("b", "a")
-    assert _waits(alone) is Reason.ANALYSIS_RUNNING
+    assert waits_for(alone) is Reason.ANALYSIS_RUNNING
     assert [each.gate and each.gate.kind for each in _open(alone)] == [AnalysisKind.POST_PROMOTION]
 
 
 def test_after_the_switch_the_old_pods_stay_whole_until_the_verdict() -> None:
     """A failure goes back to them at once."""
-    there = _updating(AFTER)
+    there = measuring(AFTER)
     assert (there.services["cart"].revision, there.status.stable_revision) == ("b", "a")
     assert sizes(there) == {"a": 4, "b": 4}
 
@@ -308,7 +289,7 @@ def test_after_the_switch_the_old_pods_stay_whole_until_the_verdict() -> None:
 
 def test_a_new_revision_is_not_judged_by_the_run_of_an_earlier_one() -> None:
     """Flagger lets a new revision inherit an analysis that is half done (its issue 30)."""
-    there = _updating(AT_STEP)
+    there = measuring(AT_STEP)
     first = there.runs[0].name
 
     there = settled(edited(there, revision="c"))
@@ -322,36 +303,35 @@ def test_a_new_revision_is_not_judged_by_the_run_of_an_earlier_one() -> None:
 
 def test_a_retry_needs_evidence_of_its_own() -> None:
     """The failed run of the first attempt counts for nothing any more."""
-    there = settled(annotated(_ended(_updating(AT_STEP), BAD), "retry", "true"))
+    there = settled(annotated(_ended(measuring(AT_STEP), BAD), "retry", "true"))
 
-    assert (there.status.attempt, there.status.abort, _waits(there)) == (1, None, Reason.ANALYSIS_RUNNING)
+    assert (there.status.attempt, there.status.abort, waits_for(there)) == (1, None, Reason.ANALYSIS_RUNNING)
     assert len(there.runs) == 2
     assert _ended(there, GOOD).status.stable_revision == "b"
 
 
 def test_an_aborted_update_ends_its_runs() -> None:
     """Nobody waits for them, and a run costs queries."""
-    there = settled(annotated(_updating(IN_BACKGROUND), "abort", "true"))
+    there = settled(annotated(measuring(IN_BACKGROUND), "abort", "true"))
 
     assert [each.terminate for each in there.runs] == [True]
 
 
 def test_the_name_of_a_run_that_another_owner_has_is_told_and_not_taken() -> None:
     """A run of somebody else must neither be judged nor ended."""
-    there = _updating(AT_STEP)
+    there = measuring(AT_STEP)
     seen = replace(snapshot(there), runs=(), taken_runs=frozenset({there.runs[0].name}))
 
     decision = decide(seen)
 
     assert not [each for each in decision.intents if isinstance(each, CreateAnalysisRun)]
-    assert decision.status.waiting_for is not None
-    assert decision.status.waiting_for.reason is Reason.ANALYSIS_INVALID
-    assert there.runs[0].name in decision.status.waiting_for.message
+    assert waits_for(decision) is Reason.ANALYSIS_INVALID
+    assert there.runs[0].name in waiting(decision).message
 
 
 def test_names_of_runs_fit_a_label() -> None:
     """The Job of a metric carries the name as a label, of 63 characters at most."""
-    there = _updating(AT_STEP)
+    there = measuring(AT_STEP)
     rollout = replace(there.rollout, name="a-name-that-is-longer-than-any-label-could-ever-be-in-kubernetes")
     seen = replace(snapshot(there), rollout=rollout, runs=(), status=replace(there.status, analyses=()))
 
@@ -373,7 +353,7 @@ def test_a_missing_template_stops_the_update_and_is_told() -> None:
     assert "AnalysisTemplate/success-rate does not exist" in there.status.message
     assert (there.status.step_index, there.runs, sizes(there)) == (0, (), {"a": 4})
 
-    assert _waits(settled(replace(there, templates_wrong=""))) is Reason.ANALYSIS_RUNNING
+    assert waits_for(settled(replace(there, templates_wrong=""))) is Reason.ANALYSIS_RUNNING
 
 
 def test_a_background_analysis_that_cannot_begin_holds_the_steps() -> None:
@@ -384,14 +364,14 @@ def test_a_background_analysis_that_cannot_begin_holds_the_steps() -> None:
 
     there = settled(edited(there, revision="b"))
 
-    assert (there.status.stable_revision, _waits(there)) == ("a", Reason.ANALYSIS_INVALID)
+    assert (there.status.stable_revision, waits_for(there)) == ("a", Reason.ANALYSIS_INVALID)
 
 
 def test_the_first_revision_and_one_promoted_in_full_are_not_analysed() -> None:
     """There is nothing to go back to, or a person has decided."""
     assert running(AT_STEP).runs == ()
 
-    there = settled(annotated(_updating(IN_BACKGROUND), "promote", "b@full"))
+    there = settled(annotated(measuring(IN_BACKGROUND), "promote", "b@full"))
 
     assert there.status.stable_revision == "b"
     assert [each.terminate for each in there.runs] == [True]
@@ -404,10 +384,9 @@ def test_an_update_of_0_replicas_waits_for_pods_that_can_be_judged(strategy: Str
 
     there = settled(edited(there, revision="b"), seconds=7 * 86400)
 
-    assert (there.status.stable_revision, there.runs, _waits(there)) == ("a", (), Reason.ANALYSIS_NEEDS_PODS)
+    assert (there.status.stable_revision, there.runs, waits_for(there)) == ("a", (), Reason.ANALYSIS_NEEDS_PODS)
     assert there.status.phase is Phase.PAUSED
-    assert there.status.waiting_for is not None
-    assert "0 replicas, is scaled up" in there.status.waiting_for.message
+    assert "0 replicas, is scaled up" in waiting(there).message
     assert settled(annotated(there, "promote", "b@full")).status.stable_revision == "b"
     assert len(_open(settled(edited(there, replicas=4)))) == 1
 
@@ -424,9 +403,9 @@ HELD: tuple[Strategy, ...] = (
 @pytest.mark.parametrize("strategy", HELD)
 def test_a_verdict_that_holds_an_update_holds_it_at_0_replicas_too(strategy: Strategy, phase: AnalysisPhase) -> None:
     """An autoscaler that finds no requests at night must not promote what has failed: in the morning it would get all of them."""
-    there = settled(edited(_ended(_updating(strategy), phase), replicas=0), seconds=3600)
+    there = settled(edited(_ended(measuring(strategy), phase), replicas=0), seconds=3600)
 
-    assert (there.status.stable_revision, _waits(there)) == ("a", Reason.ANALYSIS_INCONCLUSIVE)
+    assert (there.status.stable_revision, waits_for(there)) == ("a", Reason.ANALYSIS_INCONCLUSIVE)
     anew = (
         isinstance(strategy, Canary) and strategy.analysis is not None
     )  # a background analysis measures again, with pods
@@ -436,7 +415,7 @@ def test_a_verdict_that_holds_an_update_holds_it_at_0_replicas_too(strategy: Str
 @pytest.mark.parametrize("strategy", HELD)
 def test_a_promotion_that_names_no_gate_passes_no_verdict_and_is_told_the_name(strategy: Strategy) -> None:
     """It had been kept for the next pause, which nobody had meant, while the update still stood at the verdict."""
-    there = settled(annotated(_ended(_updating(strategy), AnalysisPhase.INCONCLUSIVE), "promote", "b"))
+    there = settled(annotated(_ended(measuring(strategy), AnalysisPhase.INCONCLUSIVE), "promote", "b"))
 
     refusal = there.status.commands[-1].refusal
     assert refusal is not None
@@ -448,8 +427,8 @@ def test_a_promotion_that_names_no_gate_passes_no_verdict_and_is_told_the_name(s
 @pytest.mark.parametrize("strategy", [AT_STEP, BEFORE, AFTER])
 def test_a_run_that_has_begun_counts_when_the_rollout_is_scaled_to_0(strategy: Strategy) -> None:
     """It was asked for when the revision served, and nothing has been learned of it since."""
-    there = settled(edited(_updating(strategy), replicas=0), seconds=3600)
-    assert (there.status.stable_revision, _waits(there), len(_open(there))) == ("a", Reason.ANALYSIS_RUNNING, 1)
+    there = settled(edited(measuring(strategy), replicas=0), seconds=3600)
+    assert (there.status.stable_revision, waits_for(there), len(_open(there))) == ("a", Reason.ANALYSIS_RUNNING, 1)
 
     assert _ended(there, BAD).status.phase is Phase.ABORTED
     assert _ended(there, GOOD).status.stable_revision == "b"
@@ -470,7 +449,7 @@ def test_nothing_begins_while_somebody_holds_the_rollout() -> None:
     there = settled(edited(replace(running(AT_STEP), unmeasured=True), revision="b", paused=True))
     assert there.runs == ()
 
-    held = settled(edited(_updating(AT_STEP), paused=True))
+    held = settled(edited(measuring(AT_STEP), paused=True))
     assert len(_open(held)) == 1
 
 
@@ -498,3 +477,15 @@ def test_a_rehearsal_goes_through_analyses() -> None:
         waits = [wait for stage in rehearsal.stages for wait in stage.waits]
         (verdict,) = [wait for wait in waits if wait.reason is Reason.ANALYSIS_RUNNING]
         assert (verdict.seconds, "a failure aborts the update" in verdict.message) == (0.0, True)
+
+
+def test_requests_of_the_revision_before_are_not_taken_for_those_of_the_new_one() -> None:
+    """A fix comes while a bad version has 25 %: its run began at once, and could be judged by the errors of the other."""
+    there = measuring(routed(SetWeight(25), PauseUntilPromoted(), analysis=CHECK))
+    assert [each.revision for each in there.runs] == ["b"]
+
+    there = settled(edited(replace(there, bad=frozenset("c")), revision="c"), seconds=60)
+    assert [each.revision for each in there.runs] == ["b"]
+
+    there = settled(replace(there, bad=frozenset()))
+    assert [each.revision for each in there.runs] == ["b", "c"]

@@ -9,6 +9,7 @@ from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Phase
 from tests.core.model import World, annotated, world
+from tests.core.updates import waiting
 from tests.core.worlds import (
     edited,
     later,
@@ -172,9 +173,8 @@ def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision
 
     there = settled(there, seconds=120)
     assert sizes(there) == {"a": 3, "b": 3}
-    assert there.status.waiting_for is not None
-    assert "revision a keeps its 3 pods" in there.status.waiting_for.message
-    assert "rollback" in there.status.waiting_for.message
+    assert "revision a keeps its 3 pods" in waiting(there).message
+    assert "rollback" in waiting(there).message
 
     back = settled(annotated(there, "rollback", "true"), seconds=5)
     assert back.services["cart"].revision == "a"

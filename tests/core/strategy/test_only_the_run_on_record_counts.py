@@ -21,16 +21,12 @@ from rollouts.core.model.status import Phase
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.strategy.test_analyses_guard_an_update import AFTER, AT_STEP, BEFORE, IN_BACKGROUND
+from tests.core.updates import measuring
 from tests.core.worlds import edited, reconciled, running, settled, steps_of
 
 EASY = run_spec_hash(b'{"metrics":[{"name":"easy"}]}')
 STRATEGIES = {"step": AT_STEP, "background": IN_BACKGROUND, "pre-promotion": BEFORE, "post-promotion": AFTER}
 EACH_GATE = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=list(STRATEGIES))
-
-
-def _updating(strategy: Strategy) -> World:
-    """Revision b is under way, and its run is there and measures."""
-    return settled(edited(replace(running(strategy), unmeasured=True), revision="b"))
 
 
 def _changed(there: World, **changes: Any) -> World:
@@ -52,7 +48,7 @@ def _verdicts(there: World) -> list[AnalysisPhase]:
 @EACH_GATE
 def test_a_run_that_somebody_made_in_place_of_ours_is_not_believed(strategy: Strategy) -> None:
     """It has our name, our labels, our owner reference, another spec, and a success."""
-    there = _updating(strategy)
+    there = measuring(strategy)
 
     there = settled(_changed(there, uid="forged", spec_hash=EASY))
 
@@ -71,7 +67,7 @@ def test_a_run_that_somebody_made_in_place_of_ours_is_not_believed(strategy: Str
 )
 def test_a_run_whose_spec_was_edited_is_not_believed(strategy: Strategy, edits: dict[str, Any]) -> None:
     """The CRD refuses edits of all but `terminate`; a cluster with an older CRD may not."""
-    there = settled(_changed(_updating(strategy), **edits))
+    there = settled(_changed(measuring(strategy), **edits))
 
     assert _verdicts(there) == []
     assert there.status.stable_revision == "a"
@@ -80,7 +76,7 @@ def test_a_run_whose_spec_was_edited_is_not_believed(strategy: Strategy, edits: 
 
 def test_a_run_that_is_told_to_end_is_believed() -> None:
     """`terminate` is the one field that may change."""
-    there = settled(_changed(_updating(AT_STEP), generation=2, terminate=True))
+    there = settled(_changed(measuring(AT_STEP), generation=2, terminate=True))
 
     assert _verdicts(there) == [AnalysisPhase.SUCCESSFUL]
     assert there.status.phase is Phase.HEALTHY
@@ -89,7 +85,7 @@ def test_a_run_that_is_told_to_end_is_believed() -> None:
 @EACH_GATE
 def test_once_the_other_run_is_deleted_the_analysis_is_made_again(strategy: Strategy) -> None:
     """What the wait says helps."""
-    there = settled(_changed(_updating(strategy), uid="forged", spec_hash=EASY))
+    there = settled(_changed(measuring(strategy), uid="forged", spec_hash=EASY))
 
     there = settled(replace(there, runs=()))
     assert _told(there) == ""
@@ -145,7 +141,7 @@ def _old_record(there: World) -> World:
 
 def test_a_run_of_an_older_controller_goes_on_if_its_spec_is_what_would_be_made_now() -> None:
     """An upgrade in mid-run begins no measurement again."""
-    there = _updating(AT_STEP)
+    there = measuring(AT_STEP)
     mine = [each.uid for each in there.runs]
 
     there = settled(_old_record(there))
@@ -163,7 +159,7 @@ def test_a_run_of_an_older_controller_goes_on_if_its_spec_is_what_would_be_made_
 )
 def test_any_other_run_of_an_older_controller_is_made_again(run: dict[str, Any]) -> None:
     """Nobody can tell it from a forged one. The new run has a name of its own."""
-    there = _updating(AT_STEP)
+    there = measuring(AT_STEP)
     before = there.runs[0]
 
     there = settled(_old_record(replace(there, runs=(replace(before, **run),))))

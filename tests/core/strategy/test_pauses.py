@@ -11,6 +11,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, SetWeight
 from tests.core.model import World, annotated, snapshot
+from tests.core.updates import waiting, waits_for
 from tests.core.worlds import edited, later, reconciled, running, settled, sizes
 
 TIMED = Canary(steps=(SetWeight(25), Pause(60), SetWeight(50)))
@@ -33,8 +34,7 @@ def test_a_pass_wakes_at_the_end_of_the_pause() -> None:
     there = _pausing()
 
     assert decide(snapshot(there)).requeue_at_s == (there.status.step_started_at_s or 0) + 60
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.deadline_s == decide(snapshot(there)).requeue_at_s
+    assert waiting(there).deadline_s == decide(snapshot(there)).requeue_at_s
 
 
 def test_a_clock_that_goes_back_lengthens_a_pause_and_never_skips_it() -> None:
@@ -78,8 +78,7 @@ def test_a_hold_in_the_middle_of_scaling_is_no_failure() -> None:
     there = settled(_hold(there, "annotation"), seconds=3600)
 
     assert there.status.phase is Phase.PAUSED
-    assert there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.PAUSED_BY_USER
+    assert waits_for(there) is Reason.PAUSED_BY_USER
     assert settled(annotated(there, "pause", None)).status.phase is Phase.HEALTHY
 
 

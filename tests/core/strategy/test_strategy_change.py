@@ -10,6 +10,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName
 from tests.core.model import annotated, route, router, service, world
+from tests.core.updates import updating
 from tests.core.worlds import edited, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart")
@@ -34,7 +35,7 @@ def test_a_finished_rollout_changes_nothing_but_its_memory(before: Strategy, aft
 @PAIRS
 def test_an_update_under_way_starts_over_in_the_new_strategy(before: Strategy, after: Strategy) -> None:
     """And is finished in it, with enough pods all the time."""
-    there = settled(edited(running(before), revision="b"))
+    there = updating(before)
 
     for each in steps_of(edited(there, strategy=after)):
         assert sum(pod.ready for pod in each.pods) >= 3
@@ -76,7 +77,7 @@ def test_pods_that_the_active_service_went_to_stay_until_it_has_come_back() -> N
 
 def test_other_steps_in_the_middle_of_an_update_start_from_the_first() -> None:
     """An index into steps that are gone means nothing."""
-    there = settled(edited(running(CANARY), revision="b"))
+    there = updating(CANARY)
     assert there.status.step_index == 1
 
     there = settled(edited(there, strategy=Canary(steps=(PauseUntilPromoted(), SetWeight(50)), stable_service="cart")))

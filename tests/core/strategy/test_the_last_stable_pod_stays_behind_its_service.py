@@ -13,7 +13,8 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight, Step
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, router
-from tests.core.worlds import edited, one, pods_unready, replica_sets_caught_up, running, settled, sizes, steps_of
+from tests.core.updates import measuring, updating
+from tests.core.worlds import edited, one, pods_unready, replica_sets_caught_up, settled, sizes, steps_of
 
 ROUTERS = {
     "asked": router("gatewayAPI", "asked-cart"),
@@ -37,7 +38,7 @@ def at_all_the_traffic(name: str, last: str, *, ping_pong: bool) -> World:
         canary_service="cart-canary",
         ping_pong=ping_pong,
     )
-    there = settled(edited(replace(running(strategy), unmeasured=True), revision="b"))
+    there = measuring(strategy)
     assert (there.status.step_index, sizes(there)) == (1, {"a": 1, "b": 4})
     return there
 
@@ -131,7 +132,7 @@ def test_pods_by_the_ratio_make_room_all_the_same(replicas: int) -> None:
     strategy = Canary(
         steps=(SetWeight(100), PauseUntilPromoted()), max_surge=1, max_unavailable=0, stable_service="cart"
     )
-    at_gate = settled(edited(running(strategy, replicas=replicas), revision="b"))
+    at_gate = updating(strategy, replicas=replicas)
 
     there = settled(without_it(replace(at_gate, bad=frozenset("a"))))
 

@@ -1,0 +1,58 @@
+"""Where tests of an update begin, and what they read in its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Decision
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.rollout import Canary, Strategy, TrafficRouting
+from rollouts.core.model.status import Condition, WaitingFor
+from rollouts.core.model.steps import Step
+from rollouts.core.model.traffic import RouteName
+from tests.core.model import World, router
+from tests.core.worlds import edited, running, settled
+
+ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
+TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
+COUNTED = RouteName("istio", "HTTPRoute", "shop", "counted-cart")
+
+
+def with_services(*steps: Step, **fields: Any) -> Canary:
+    """A canary of the Services `cart` and `cart-canary`."""
+    return Canary(steps=steps, **{"stable_service": "cart", "canary_service": "cart-canary", **fields})
+
+
+def routed(*steps: Step, by: tuple[RouteName, ...] = (ASKED,), managed: tuple[str, ...] = (), dynamic: bool = False,
+           **fields: Any) -> Canary:  # fmt: skip
+    """The same with a route for each name; `managed` are its `managedRoutes`, `dynamic` is its `dynamicStableScale`."""
+    routers = tuple(router(each.router, each.name) for each in by)
+    routing = TrafficRouting(routers=routers, managed_routes=managed, dynamic_stable_scale=dynamic)
+    return with_services(*steps, traffic_routing=routing, **fields)
+
+
+def updating(strategy: Strategy, **spec: Any) -> World:
+    """Revision `b` after `a`, as far as it comes by itself."""
+    return settled(edited(running(strategy, **spec), revision="b"))
+
+
+def measuring(strategy: Strategy, **spec: Any) -> World:
+    """The same while nobody measures for its analyses."""
+    return settled(edited(replace(running(strategy, **spec), unmeasured=True), revision="b"))
+
+
+def waiting(there: World | Decision) -> WaitingFor:
+    """What status says that is waited for."""
+    assert there.status.waiting_for is not None, there.status
+    return there.status.waiting_for
+
+
+def waits_for(there: World | Decision) -> Reason | None:
+    """Why the update does not go on; None while it waits for nothing."""
+    return there.status.waiting_for.reason if there.status.waiting_for is not None else None
+
+
+def condition(there: World | Decision, kind: str) -> Condition | None:
+    """The condition of that type; None without one."""
+    return next((each for each in there.status.conditions if each.type == kind), None)

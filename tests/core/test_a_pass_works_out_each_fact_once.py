@@ -12,20 +12,14 @@ import rollouts.core
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import router, snapshot
-from tests.core.updates import updating
+from tests.core.model import snapshot
+from tests.core.updates import routed, updating
 
 CORE = Path(rollouts.core.__file__).parent
 MOST_CALLS = 250
-ROUTED = Canary(
-    steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50)),
-    stable_service="cart",
-    canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
-)
+ROUTED = routed(SetWeight(25), PauseUntilPromoted(), SetWeight(50))
 
 
 def _at_the_gate() -> Snapshot:

@@ -16,8 +16,9 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
-from tests.core.model import World, annotated, router, service, snapshot, world
-from tests.core.updates import updating
+from rollouts.core.model.traffic import RouteName
+from tests.core.model import World, annotated, service, snapshot, world
+from tests.core.updates import ASKED, TIMED, routed, updating
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 STEPS: tuple[Step, ...] = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Pause(5.0))
@@ -271,19 +272,10 @@ def test_any_canary_comes_to_its_end_within_its_limits(
 
 
 @pytest.mark.parametrize("ping_pong", [False, True])
-@pytest.mark.parametrize("name", ["asked-cart", "cart"])
-def test_an_update_with_routes_is_rehearsed_to_its_end(name: str, ping_pong: bool) -> None:
+@pytest.mark.parametrize("name", [ASKED, TIMED], ids=["asked", "timed"])
+def test_an_update_with_routes_is_rehearsed_to_its_end(name: RouteName, ping_pong: bool) -> None:
     """Routes are told, found live and handed back: asked or by settle time, with Services that switch or exchange roles."""
-    routing = TrafficRouting(routers=(router("gatewayAPI", name),))
-    strategy = Canary(
-        steps=(SetWeight(25), PauseUntilPromoted()),
-        stable_service="cart",
-        canary_service="cart-canary",
-        traffic_routing=routing,
-        ping_pong=ping_pong,
-    )
-
-    told = rehearsed(strategy)
+    told = rehearsed(routed(SetWeight(25), PauseUntilPromoted(), by=(name,), ping_pong=ping_pong))
 
     assert [(each.kind, each.weight_percent, each.pods) for each in told.stages[:3]] == [
         (StageKind.STEP, 25, Pods(1, 4, 0)),
@@ -292,17 +284,12 @@ def test_an_update_with_routes_is_rehearsed_to_its_end(name: str, ping_pong: boo
     ]
     assert (told.stuck, told.end.status.stable_revision) == (None, "b")
     settles = [each for stage in told.stages for each in stage.waits if each.reason is Reason.TRAFFIC_SWITCHING]
-    assert bool(settles) == (name == "cart")
+    assert bool(settles) == (name is TIMED)
 
 
 def test_a_new_rollout_with_a_route_that_nobody_has_taken_yet_is_rehearsed_to_its_end() -> None:
     """The route says what it is to say already; marking it as ours is a write, too, and its gateways take it."""
-    strategy = Canary(
-        traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "cart"),)),
-        stable_service="cart",
-        canary_service="cart-canary",
-    )
-    there = world(strategy)
+    there = world(routed(by=(TIMED,)))
 
     told = rehearse(replace(seen_of(there), routes=there.routes), startup_s=0.0)
 

@@ -28,22 +28,18 @@ from rollouts.core.model.intents import (
     SetTraffic,
     SwitchService,
 )
-from rollouts.core.model.rollout import Canary, PodMetadata, TrafficRouting
+from rollouts.core.model.rollout import Canary, PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import Verb
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
 from tests.core.api_server import applied
 from tests.core.config_worlds import REFS, source_written
-from tests.core.model import World, annotated, router, snapshot, world
+from tests.core.model import World, annotated, snapshot, world
+from tests.core.updates import TIMED, routed
 from tests.core.worlds import running, settled
 
-ROUTE = RouteName("istio", "HTTPRoute", "shop", "cart")
-CANARY = Canary(
-    stable_service="cart",
-    canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)),
-)
+CANARY = routed(by=(TIMED,))
 HALF = Split(Fraction(1, 2))
 
 
@@ -53,7 +49,7 @@ def _there() -> World:
 
 
 def _intents(seen: Snapshot) -> dict[str, Intent]:
-    found, service, route = seen.replica_sets[0], seen.services["cart"], seen.routes[ROUTE]
+    found, service, route = seen.replica_sets[0], seen.services["cart"], seen.routes[TIMED]
     assert isinstance(service, ServiceSeen)
     assert isinstance(route, RouteSeen)
     assert seen.pods is not None
@@ -66,8 +62,8 @@ def _intents(seen: Snapshot) -> dict[str, Intent]:
         "delete": DeleteReplicaSet(name=found.name, uid=found.uid, resource_version=found.resource_version),
         "point": SwitchService(**of_service, revision="b"),
         "release": ReleaseService(**of_service),
-        "split": SetTraffic(route=ROUTE, uid=route.uid, resource_version=route.resource_version, split=HALF),
-        "give back": ReleaseRoute(route=ROUTE, uid=route.uid, resource_version=route.resource_version),
+        "split": SetTraffic(route=TIMED, uid=route.uid, resource_version=route.resource_version, split=HALF),
+        "give back": ReleaseRoute(route=TIMED, uid=route.uid, resource_version=route.resource_version),
         "relabel": PatchPod(name=pod.name, uid=pod.uid, metadata=PodMetadata(labels={"role": "stable"})),
         "evict": EvictPod(name=pod.name, uid=pod.uid),
         "spend": RemoveAnnotation(verb=Verb.PROMOTE, value="true"),
@@ -155,7 +151,7 @@ def test_a_route_that_is_made_is_ours_and_nobody_has_taken_it_yet() -> None:
     """What its gateways can do is still to be asked."""
     before = replace(snapshot(_there()), routes={})
 
-    made = after(before, MakeRoute(ROUTE, HALF)).routes[ROUTE]
+    made = after(before, MakeRoute(TIMED, HALF)).routes[TIMED]
 
     assert isinstance(made, RouteSeen)
     assert (made.split, made.managed_by, made.features, made.live) == (HALF, "cart", None, None)

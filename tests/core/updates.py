@@ -9,13 +9,14 @@ from rollouts.core.model.intents import Decision
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Condition, WaitingFor
-from rollouts.core.model.steps import Step
+from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetMirrorRoute, Step
 from rollouts.core.model.traffic import RouteName
 from tests.core.model import World, router
 from tests.core.worlds import edited, running, settled
 
 ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
+GATE = PauseUntilPromoted()
 COUNTED = RouteName("istio", "HTTPRoute", "shop", "counted-cart")
 
 
@@ -24,11 +25,11 @@ def with_services(*steps: Step, **fields: Any) -> Canary:
     return Canary(steps=steps, **{"stable_service": "cart", "canary_service": "cart-canary", **fields})
 
 
-def routed(*steps: Step, by: tuple[RouteName, ...] = (ASKED,), managed: tuple[str, ...] = (), dynamic: bool = False,
-           **fields: Any) -> Canary:  # fmt: skip
-    """The same with a route for each name; `managed` are its `managedRoutes`, `dynamic` is its `dynamicStableScale`."""
+def routed(*steps: Step, by: tuple[RouteName, ...] = (ASKED,), dynamic: bool = False, **fields: Any) -> Canary:
+    """The same with a route for each name, and with `dynamicStableScale` or without."""
     routers = tuple(router(each.router, each.name) for each in by)
-    routing = TrafficRouting(routers=routers, managed_routes=managed, dynamic_stable_scale=dynamic)
+    managed = dict.fromkeys(each.name for each in steps if isinstance(each, SetHeaderRoute | SetMirrorRoute))
+    routing = TrafficRouting(routers=routers, managed_routes=tuple(managed), dynamic_stable_scale=dynamic)
     return with_services(*steps, traffic_routing=routing, **fields)
 
 

@@ -20,25 +20,15 @@ def measurement(phase: AnalysisPhase) -> Measurement:
     [
         (MetricRules(name="rate"), AnalysisPhase.SUCCESSFUL, AnalysisPhase.SUCCESSFUL, 1, 0),
         (MetricRules(name="rate", interval_s=60, count=5), AnalysisPhase.SUCCESSFUL, AnalysisPhase.SUCCESSFUL, 5, 240),
-        (
-            MetricRules(name="rate", interval_s=60, count=5, failure_limit=2),
-            AnalysisPhase.FAILED,
-            AnalysisPhase.FAILED,
-            3,
-            120,
-        ),
+        (MetricRules(name="rate", interval_s=60, count=5, failure_limit=2), AnalysisPhase.FAILED, AnalysisPhase.FAILED, 3,
+            120),
         (MetricRules(name="rate", initial_delay_s=30), AnalysisPhase.INCONCLUSIVE, AnalysisPhase.INCONCLUSIVE, 1, 30),
         (MetricRules(name="rate", interval_s=60), AnalysisPhase.ERROR, AnalysisPhase.ERROR, 5, 40),
-        (
-            MetricRules(name="rate", interval_s=60, consecutive_success_limit=3),
-            AnalysisPhase.SUCCESSFUL,
-            AnalysisPhase.SUCCESSFUL,
-            3,
-            120,
-        ),
+        (MetricRules(name="rate", interval_s=60, consecutive_success_limit=3), AnalysisPhase.SUCCESSFUL,
+            AnalysisPhase.SUCCESSFUL, 3, 120),
     ],
     ids=["once", "five times", "failures are borne", "after its delay", "errors come again after 10 s", "in a row"],
-)
+)  # fmt: skip
 def test_the_end_is_that_of_a_real_run(
     rules: MetricRules, phase: AnalysisPhase, ends: AnalysisPhase, measurements: int, took_s: float
 ) -> None:

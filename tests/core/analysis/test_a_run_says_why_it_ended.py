@@ -22,30 +22,17 @@ SAID: list[tuple[dict[str, Any], str, str]] = [
     ({}, "I", 'Metric "m" assessed Inconclusive due to inconclusive (1) > inconclusiveLimit (0)'),
     ({}, "EEEEE", 'Metric "m" assessed Error due to consecutiveErrors (5) > consecutiveErrorLimit (4)'),
     ({"failure_limit": 1}, "F", 'Metric "m" assessed Failed due to no successful measurement: failed (1)'),
-    (
-        {"inconclusive_limit": 1},
-        "I",
-        'Metric "m" assessed Inconclusive due to no successful measurement: inconclusive (1)',
-    ),
-    (
-        {**ENDLESS, "count": 2, "consecutive_success_limit": 2, "failure_limit": 0},
-        "SS",
-        "",
-    ),
-    (
-        {**ENDLESS, "count": 3, "consecutive_success_limit": 2, "failure_limit": 1},
-        "SFS",
-        'Metric "m" assessed Inconclusive due to consecutiveSuccess (1) < consecutiveSuccessLimit (2)',
-    ),
+    ({"inconclusive_limit": 1}, "I",
+        'Metric "m" assessed Inconclusive due to no successful measurement: inconclusive (1)'),
+    ({**ENDLESS, "count": 2, "consecutive_success_limit": 2, "failure_limit": 0}, "SS", ""),
+    ({**ENDLESS, "count": 3, "consecutive_success_limit": 2, "failure_limit": 1}, "SFS",
+        'Metric "m" assessed Inconclusive due to consecutiveSuccess (1) < consecutiveSuccessLimit (2)'),
     (ENDLESS, "SS!", TERMINATED),
     (ENDLESS, "EE!", 'Run Terminated; Metric "m" assessed Error due to no successful measurement: errors (2)'),
-    (
-        {"initial_delay_s": 20.0},
-        "!",
-        'Run Terminated; Metric "m" assessed Inconclusive due to no measurement with evidence',
-    ),
+    ({"initial_delay_s": 20.0}, "!",
+        'Run Terminated; Metric "m" assessed Inconclusive due to no measurement with evidence'),
     ({"dry_run": True}, "F", ""),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rules", "tape", "message"), SAID)

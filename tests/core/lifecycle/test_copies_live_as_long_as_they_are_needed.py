@@ -11,8 +11,6 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskConfig,
     AskPods,
-    CreateConfigCopy,
-    CreateReplicaSet,
     DeleteConfigCopy,
     Intent,
     Notice,
@@ -24,7 +22,6 @@ from rollouts.core.model.snapshot import OrphanedReplicaSet, Pod, PodsSeen, Snap
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import (
     CONF,
-    MAYBE,
     REFS,
     source_removed,
     source_written,
@@ -70,16 +67,6 @@ def test_nothing_is_made_of_a_template_whose_sources_are_not_known() -> None:
     """Both are asked for, and nothing else happens."""
     assert _intents(world(CANARY, config_refs=REFS))[:1] == ()
     assert _intents(source_written(world(CANARY, config_refs=REFS), "v1")) == (AskConfig(CONF),)
-
-
-def test_copies_are_made_before_the_replica_set_that_names_them() -> None:
-    """Otherwise its pods would wait for them, or a crash between the two would leave pods that never start."""
-    there = source_written(source_written(world(CANARY, config_refs=REFS), "v1"), "v1", MAYBE.name)
-    made = [each for each in _intents(reconciled(there)) if isinstance(each, CreateConfigCopy | CreateReplicaSet)]
-
-    assert [type(each) for each in made] == [CreateConfigCopy, CreateConfigCopy, CreateReplicaSet]
-    assert isinstance(made[2], CreateReplicaSet)
-    assert [each.use for each in made[:2] if isinstance(each, CreateConfigCopy)] == list(made[2].config)
 
 
 def test_an_event_tells_which_copy_is_made() -> None:
@@ -243,14 +230,6 @@ def test_a_pod_that_no_known_replica_set_controls_keeps_every_copy() -> None:
     assert decide(unowned).requeue_at_s == there.now_s + STRANGERS_AGAIN_S
 
 
-def test_a_copy_that_a_kept_replica_set_names_stays_however_old_it_is() -> None:
-    """A rollback to it needs the copy."""
-    there = later(settled(source_written(_v2(), "v1")), 10_000.0)
-
-    assert _deleted(_listed(there)) == []
-    assert set(_copies(there)) == {"v1", "v2"}
-
-
 def test_a_copy_that_a_template_names_by_hand_stays() -> None:
     """To that revision it is a source, which is immutable and has no copy of its own."""
     there = _left_over()
@@ -260,15 +239,6 @@ def test_a_copy_that_a_template_names_by_hand_stays() -> None:
     users = tuple(replace(each, config=(*(each.config or ()), by_hand)) for each in seen.replica_sets)
 
     assert _deleted(replace(seen, replica_sets=users)) == []
-
-
-def test_a_copy_that_the_next_replica_set_will_name_stays() -> None:
-    """A crash came between the two; the copy is old by now."""
-    there = reconciled(later(reconciled(source_written(_v1(), "v2")), 60.0), writes=1)
-
-    assert set(_copies(there)) == {"v1", "v2"}
-    assert len(there.replica_sets) == 1
-    assert _deleted(_listed(later(there, KEPT_S))) == []
 
 
 @pytest.mark.parametrize("why", ["orphan", "note", "source"])

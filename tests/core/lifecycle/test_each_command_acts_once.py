@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.decide import decide
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Phase, RolloutStatus, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated
 from tests.core.updates import updating
 from tests.core.worlds import edited, later, reconciled, running, settled, steps_of
 
@@ -84,23 +83,6 @@ def test_a_value_that_nobody_can_mean_is_refused_by_its_beginning(verb: Verb) ->
     assert settled(annotated(there, verb, None)).status.commands == ()
 
 
-@pytest.mark.parametrize("verb", ["promote", "abort"])
-def test_a_refused_true_does_nothing_to_the_next_update(verb: str) -> None:
-    """The next revision stands at its gate as if nothing had ever been said."""
-    there = settled(edited(settled(annotated(_healthy(), verb, "true")), revision="b"))
-
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-
-def test_a_refused_retry_does_not_undo_the_next_abort() -> None:
-    """It was given for an update that went well."""
-    there = settled(annotated(_at_gate(), "retry", "true"))
-
-    there = settled(annotated(there, "abort", "true"))
-
-    assert there.status.phase is Phase.ABORTED
-
-
 @pytest.mark.parametrize("value", ["b@1", "b@2"])
 def test_a_retry_by_name_that_was_refused_does_not_undo_the_next_abort(value: str) -> None:
     """What is refused stays refused for as long as its annotation stands."""
@@ -110,23 +92,6 @@ def test_a_retry_by_name_that_was_refused_does_not_undo_the_next_abort(value: st
     there = settled(annotated(there, "abort", "true"))
 
     assert there.status.phase is Phase.ABORTED
-
-
-def test_a_refused_rollback_does_not_take_the_next_template_back() -> None:
-    """The first revision had none before it; the second one has."""
-    there = settled(annotated(_healthy(), "rollback", "true"))
-
-    assert _finished(there, "b").status.stable_revision == "b"
-
-
-def test_a_promotion_of_a_revision_that_does_not_exist_yet_is_no_promise_for_later() -> None:
-    """It was refused, in an Event; when that revision comes somebody looks at it."""
-    there = settled(annotated(_healthy(), "promote", "b@full"))
-    assert len(_refusals(there)) == 1
-
-    there = settled(edited(there, revision="b"))
-
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
 
 
 def test_a_template_and_its_promotion_in_one_write_go_through() -> None:
@@ -188,37 +153,6 @@ def test_no_status_shows_something_new_beside_a_spent_true(strategy: Canary | Bl
             there = after
 
 
-def test_a_second_true_for_the_next_gate_counts() -> None:
-    """It comes as soon as status shows that gate."""
-    there = annotated(_at_gate(IMMEDIATE_GATES), "promote", "true")
-    for after in steps_of(there):
-        there = after
-        if there.status.step_index == 2:
-            break
-
-    there = settled(annotated(there, "promote", "true"))
-
-    assert (there.status.step_index, there.status.phase) == (3, Phase.PAUSED)
-
-
-def test_a_true_is_recorded_before_anything_follows_from_it() -> None:
-    """The pass that reads it writes status alone."""
-    for verb in ("promote", "abort", "rollback"):
-        there = annotated(_at_gate(), verb, "true")
-        decision = decide(snapshot(there))
-
-        assert (decision.intents, decision.status.step_index, decision.status.abort) == ((), 1, None)
-        assert [each.verb for each in decision.status.commands] == [verb]
-
-
-def test_an_abort_by_true_holds_though_another_value_takes_its_place_at_once() -> None:
-    """It was accepted; `abort: a-later-one` is another command."""
-    there = reconciled(annotated(_at_gate(), "abort", "true"))
-    there = settled(annotated(there, "abort", "c"))
-
-    assert (there.status.phase, there.status.abort is not None) == (Phase.ABORTED, True)
-
-
 # --- a `true` that is read late
 
 
@@ -232,32 +166,11 @@ def test_a_true_is_about_the_revision_that_status_shows(verb: str) -> None:
     assert any("b" in each and "c" in each for each in _refusals(there)), there.notices
 
 
-def test_a_rollback_to_a_name_that_is_read_late_is_not_one_from_the_new_template() -> None:
-    """`rollback: a` does not say what it leaves: that is what status showed."""
-    there = settled(edited(annotated(_at_gate(), "rollback", "a"), revision="c"))
-
-    assert (there.status.current_revision, len(_refusals(there))) == ("c", 1)
-
-
 def test_a_rollback_to_what_serves_is_from_the_new_template() -> None:
     """Given in the moment after an apply: there is nothing else that it could leave."""
     there = settled(edited(annotated(_finished(_healthy(), "b"), "rollback", "b"), revision="c"))
 
     assert (there.status.current_revision, there.status.phase, _refusals(there)) == ("b", Phase.ROLLED_BACK, [])
-
-
-def test_an_abort_holds_its_revision_though_the_steps_were_changed() -> None:
-    """It is about the revision, whatever its steps are."""
-    there = settled(edited(annotated(_at_gate(), "abort", "true"), strategy=OTHER_GATES))
-
-    assert there.status.phase is Phase.ABORTED
-
-
-def test_a_promotion_by_true_is_not_for_steps_that_came_with_it() -> None:
-    """Its step 1 is another one by now."""
-    there = settled(edited(annotated(_at_gate(), "promote", "true"), strategy=OTHER_GATES))
-
-    assert (there.status.phase, there.status.step_index, len(_refusals(there))) == (Phase.PAUSED, 1, 1)
 
 
 # --- other steps, another attempt, a later update
@@ -273,26 +186,6 @@ def test_a_promotion_of_an_old_list_of_steps_passes_no_gate_of_the_new_one(value
     there = settled(edited(there, strategy=OTHER_GATES))
 
     assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-
-def test_a_promotion_that_passes_all_steps_passes_those_that_were_there() -> None:
-    """While the pods of the end are awaited, the list is edited: its gate is a new one."""
-    there = annotated(_at_gate(), "promote", "b@full")
-    there = next(each for each in steps_of(there) if each.status.step_index == 4)
-
-    there = settled(edited(there, strategy=OTHER_GATES))
-
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-
-@pytest.mark.parametrize("value", ["true", "b@1"])
-def test_a_promotion_of_an_attempt_passes_no_gate_of_the_next(value: str) -> None:
-    """What went wrong after it was promoted is why it was aborted."""
-    there = settled(annotated(_at_gate(), "promote", value))
-    there = settled(annotated(there, "abort", "true"))
-    there = settled(annotated(there, "retry", "true"))
-
-    assert (there.status.phase, there.status.step_index, there.status.attempt) == (Phase.PAUSED, 1, 1)
 
 
 def test_a_promotion_that_stays_in_git_does_not_pass_a_later_update_of_its_revision() -> None:
@@ -331,25 +224,6 @@ def test_a_promotion_without_a_step_is_for_the_gate_that_was_ahead() -> None:
 
 
 @pytest.mark.parametrize("value", ["previous@b", "a", "true"])
-def test_a_rollback_does_not_take_a_later_apply_of_its_revision_back(value: str) -> None:
-    """`b` was rolled back, `c` came, and now somebody applies `b` on purpose."""
-    there = settled(annotated(_finished(_healthy(), "b"), "rollback", value))
-    there = _finished(there, "c")
-
-    there = settled(edited(there, revision="b"))
-
-    assert there.status.current_revision == "b"
-
-
-def test_a_rollback_to_the_specs_own_revision_swallows_no_later_apply() -> None:
-    """It is refused: there is nothing to leave."""
-    there = settled(annotated(_finished(_healthy(), "b"), "rollback", "b"))
-    assert len(_refusals(there)) == 1
-
-    assert _finished(there, "c").status.stable_revision == "c"
-
-
-@pytest.mark.parametrize("value", ["previous@b", "a", "true"])
 def test_a_rollback_to_the_specs_own_revision_ends_a_rollback(value: str) -> None:
     """The way forward without another template."""
     there = settled(annotated(_finished(running(GATES, rollback_window_revisions=3), "b"), "rollback", value))
@@ -358,15 +232,6 @@ def test_a_rollback_to_the_specs_own_revision_ends_a_rollback(value: str) -> Non
     there = settled(annotated(there, "rollback", "b"))
 
     assert there.status.current_revision == "b"
-
-
-def test_a_second_rollback_works_after_a_later_template() -> None:
-    """v1, v2, back, v3, and back again."""
-    there = _finished(running(GATES, rollback_window_revisions=3), "b")
-    there = settled(annotated(there, "rollback", "previous@b"))
-    there = settled(annotated(_finished(there, "c"), "rollback", "previous@c"))
-
-    assert there.status.current_revision == "a"
 
 
 # --- what people see
@@ -386,13 +251,6 @@ def test_rolled_back_is_not_ready() -> None:
 
     there = _finished(there, "c")
     assert (there.status.phase, _condition(there, "RolledBack")) == (Phase.HEALTHY, "")
-
-
-def test_an_abort_says_how_to_go_forward() -> None:
-    """Status has the command."""
-    there = settled(annotated(_at_gate(), "abort", "true"))
-
-    assert "rollouts retry cart" in there.status.message
 
 
 def test_a_pause_shows_on_a_healthy_rollout() -> None:

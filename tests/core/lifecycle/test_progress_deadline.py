@@ -11,11 +11,10 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, router
-from tests.core.updates import waiting
+from tests.core.model import World
+from tests.core.updates import TIMED, routed, waiting
 from tests.core.worlds import (
     edited,
-    later,
     pods_ready,
     pods_unready,
     reconciled,
@@ -61,15 +60,6 @@ def test_with_progress_deadline_abort_it_is_aborted(strategy: Strategy) -> None:
     assert there.status.abort.reason is Reason.PROGRESS_DEADLINE_EXCEEDED
 
 
-def test_a_preview_of_which_a_part_is_available_is_aborted_too() -> None:
-    """Blue-green's status counts the active side; the pods that the preview has must not hide those it lacks."""
-    there = running(BLUE_GREEN, progress_deadline_s=100, progress_deadline_abort=True)
-    there = replica_sets_caught_up(reconciled(edited(there, revision="b")))
-    there = replace(replica_sets_caught_up(pods_ready(there, limit=2)), bad=frozenset("b"))
-
-    assert settled(there).status.phase is Phase.ABORTED
-
-
 def test_it_recovers_by_itself_when_the_pods_come_after_all() -> None:
     """Degraded is a state of health, not of the update."""
     there = settled(_bad_update(CANARY, abort=False), seconds=200)
@@ -77,20 +67,6 @@ def test_it_recovers_by_itself_when_the_pods_come_after_all() -> None:
     there = settled(replace(there, bad=frozenset()))
 
     assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-
-def test_every_pod_that_becomes_available_starts_the_deadline_anew() -> None:
-    """Slow is not stuck."""
-    there = running(Canary(steps=()), replicas=4, progress_deadline_s=100, progress_deadline_abort=True)
-    there = replica_sets_caught_up(reconciled(edited(replace(there, bad=frozenset("b")), revision="b")))
-    for _ in range(12):
-        there = replace(later(there, 90), bad=frozenset())
-        there = replace(replica_sets_caught_up(pods_ready(there, limit=1)), bad=frozenset("b"))
-        for _ in range(3):
-            there = replica_sets_caught_up(reconciled(there))
-        assert there.status.phase in (Phase.PROGRESSING, Phase.HEALTHY)
-
-    assert there.status.phase is Phase.HEALTHY
 
 
 @pytest.mark.parametrize("pause_s", [1_000.0])
@@ -208,16 +184,9 @@ def test_an_update_is_aborted_when_the_deadline_has_passed_since_the_last_pod_be
 
 def test_a_wait_that_knows_its_end_is_given_until_then() -> None:
     """A router's settle time may be longer than the deadline; status says when it is over."""
-    routing = TrafficRouting(routers=(router("istio", "cart"),))
-    strategy = Canary(
-        steps=(SetWeight(50), PauseUntilPromoted()),
-        stable_service="cart",
-        canary_service="cart-canary",
-        traffic_routing=routing,
-    )
+    strategy = routed(SetWeight(50), PauseUntilPromoted(), by=(TIMED,))
     there = running(strategy, progress_deadline_s=100, progress_deadline_abort=True)
-    name = next(iter(there.routes))
-    there = replace(there, routes={name: replace(there.routes[name], settle_s=300.0)})
+    there = replace(there, routes={TIMED: replace(there.routes[TIMED], settle_s=300.0)})
 
     there = settled(edited(there, revision="b"), seconds=290)
     assert (there.status.phase, waiting(there).reason) == (Phase.PROGRESSING, Reason.TRAFFIC_SWITCHING)

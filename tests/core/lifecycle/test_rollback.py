@@ -83,15 +83,6 @@ def test_an_unknown_target_is_a_condition(value: str) -> None:
     assert (problem.reason, there.status.stable_revision) == (Reason.UNKNOWN_REVISION, "b")
 
 
-def test_nothing_to_go_back_to_is_said() -> None:
-    """The first revision has none before it."""
-    there = settled(annotated(running(STEPS), "rollback", "true"))
-
-    assert (
-        next(each.reason for each in there.status.conditions if each.type == "InvalidCommand") is Reason.COMMAND_INVALID
-    )
-
-
 def test_a_target_whose_replica_set_was_deleted_gives_way_to_the_template() -> None:
     """Only the ReplicaSet has the old template; without it the spec's is what there is."""
     there = settled(annotated(_finished(running(STEPS), "b"), "rollback", "a"))

@@ -6,14 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
+from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Percent, TrafficRouting
-from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, deleted
-from tests.core.updates import updating
+from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
+from tests.core.measured_runs import runs_measured
+from tests.core.model import World, annotated, deleted, router
+from tests.core.updates import measuring, updating
 from tests.core.worlds import (
     edited,
     pods_ready,
+    pods_unready,
     reconciled,
     replica_sets_caught_up,
     running,
@@ -43,50 +47,24 @@ def _old_pods_terminate() -> World:
 
 
 WORLDS: dict[str, tuple[Callable[[], World], str]] = {
-    "pods of a canary": (
-        _one_of_two_is_there,
-        "waiting for 2 pods of revision b to be available; 1 is",
-    ),
-    "pods of a preview": (
-        _a_preview_of_which_nothing_is_there,
-        "waiting for 4 pods of revision b to be available; 0 are",
-    ),
-    "a gate": (
-        lambda: updating(GATE),
-        "step 1: waiting for promotion of revision b: rollouts promote cart -n shop",
-    ),
-    "a previewed revision": (
-        lambda: updating(GREEN),
-        "waiting for promotion of revision b, which is previewed: rollouts promote cart -n shop",
-    ),
-    "an abort whose stable revision is gone": (
-        lambda: settled(annotated(settled(deleted(updating(GATE), "a")), "abort", "b")),
-        (
-            "revision b was aborted by annotation; no pods take the place of those that revision b has: the ReplicaSet of the "
-            "stable one is gone; to try revision b again: rollouts retry cart -n shop"
-        ),
-    ),
-    "an abort": (
-        lambda: settled(annotated(updating(GATE), "abort", "b")),
-        (
-            "revision b was aborted by annotation; the stable revision takes its place; "
-            "to try revision b again: rollouts retry cart -n shop"
-        ),
-    ),
-    "a pause by annotation": (
-        lambda: settled(annotated(edited(running(GATE), revision="b"), "pause", "true"), seconds=1),
-        "paused by the annotation rollouts.dev/pause: rollouts resume cart -n shop",
-    ),
-    "a pause in the spec": (
-        lambda: settled(edited(running(GATE), revision="b", paused=True), seconds=1),
-        "paused by spec.paused: remove it from the manifest",
-    ),
-    "a delay": (
-        lambda: settled(edited(running(ROUTED), revision="b"), seconds=100),
-        "revision a keeps its 4 pods until its scale-down delay is over",
-    ),
+    "pods of a canary": (_one_of_two_is_there, "waiting for 2 pods of revision b to be available; 1 is"),
+    "pods of a preview": (_a_preview_of_which_nothing_is_there,
+        "waiting for 4 pods of revision b to be available; 0 are"),
+    "a gate": (lambda: updating(GATE), "step 1: waiting for promotion of revision b: rollouts promote cart -n shop"),
+    "a previewed revision": (lambda: updating(GREEN),
+        "waiting for promotion of revision b, which is previewed: rollouts promote cart -n shop"),
+    "an abort whose stable revision is gone": (lambda: settled(annotated(settled(deleted(updating(GATE), "a")), "abort", "b")),
+        "no pods take the place of those that revision b has: the ReplicaSet of the stable one is gone; to try revision b again"),
+    "an abort": (lambda: settled(annotated(updating(GATE), "abort", "b")),
+        "the stable revision takes its place; to try revision b again: rollouts retry cart -n shop"),
+    "a pause by annotation": (lambda: settled(annotated(edited(running(GATE), revision="b"), "pause", "true"), seconds=1),
+        "paused by the annotation rollouts.dev/pause: rollouts resume cart -n shop"),
+    "a pause in the spec": (lambda: settled(edited(running(GATE), revision="b", paused=True), seconds=1),
+        "paused by spec.paused: remove it from the manifest"),
+    "a delay": (lambda: settled(edited(running(ROUTED), revision="b"), seconds=100),
+        "revision a keeps its 4 pods until its scale-down delay is over"),
     "old pods": (_old_pods_terminate, "waiting for 4 pods of revision a to terminate"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("there", "sentence"), WORLDS.values(), ids=list(WORLDS))
@@ -95,3 +73,72 @@ def test_a_wait_says_what_it_waits_for_and_what_helps(there: Callable[[], World]
     message = there().status.message
 
     assert sentence in message, message
+
+
+BY_RATIO = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
+WITH_ROUTE = replace(
+    BY_RATIO,
+    stable_service="cart",
+    canary_service="cart-canary",
+    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
+)
+GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
+WHOLE, NONE, FEW = (
+    "takes its place;",
+    "takes its place, and no pod of it is available",
+    "takes its place, with fewer than",
+)
+
+
+def _said(there: World) -> set[str]:
+    """What the conditions of an abort say."""
+    return {
+        each.message for each in there.status.conditions if each.type in ("Aborted", "Ready", "Stalled", "Progressing")
+    }
+
+
+def _aborted(strategy: Canary | BlueGreen, *, broken: int) -> World:
+    """Revision b is aborted, and so many pods of the stable one are not ready."""
+    there = updating(strategy)
+    there = settled(annotated(there, "abort", "b"))
+    there = replace(there, bad=frozenset("a"), patient=False)
+    return settled(replica_sets_caught_up(pods_unready(there, "a", limit=broken)), seconds=1)
+
+
+@pytest.mark.parametrize("strategy", [BY_RATIO, WITH_ROUTE, GREEN], ids=["ratio", "routed", "blue-green"])
+@pytest.mark.parametrize(("broken", "words"), [(0, WHOLE), (3, FEW), (4, NONE)])
+def test_an_abort_says_whether_the_stable_revision_can_serve(
+    strategy: Canary | BlueGreen, broken: int, words: str
+) -> None:
+    """Argo Rollouts issue 777: stable had 0 of 4 pods ready, and the conditions said that it serves."""
+    there = _aborted(strategy, broken=broken)
+
+    assert there.status.phase is Phase.ABORTED
+    assert [each for each in _said(there) if words not in each] == []
+    assert "serves" not in " ".join((*_said(there), there.status.message))
+
+
+def test_a_canary_without_pods_says_where_its_traffic_is() -> None:
+    """The proxies still send it requests for a moment, and the stable revision may have no pod either."""
+    there = updating(WITH_ROUTE)
+    lost = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("ab")), "b", limit=9))
+
+    going = reconciled(lost)
+    gone = settled(going, seconds=1)
+    both = settled(replica_sets_caught_up(pods_unready(gone, "a", limit=9)), seconds=1)
+
+    assert "its traffic goes back to the stable revision" in going.status.message
+    assert "its traffic is at the stable revision" in gone.status.message
+    assert "its traffic is at the stable revision, and no pod of it is available" in both.status.message
+
+
+def test_a_weight_that_goes_back_is_there_only_when_the_proxies_have_it() -> None:
+    """A failed verdict took it back: until the data plane says so, the clients still get the old share."""
+    failed = Analyze(Analysis(path="", settings={}, templates=("rate",), on_failure=OnFailure.STEP_BACK))
+    steps = (SetWeight(25), SetWeight(50), failed)
+    there = measuring(replace(WITH_ROUTE, steps=steps))
+    going = reconciled(reconciled(runs_measured(there, AnalysisPhase.FAILED)))
+    there = settled(going)
+
+    assert "the weight goes back to 25 %" in going.status.message
+    assert "the weight is back at 25 %" in there.status.message

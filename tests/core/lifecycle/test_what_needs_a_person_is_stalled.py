@@ -48,17 +48,13 @@ def _mended(there: World) -> World:
 BROKEN: dict[str, tuple[Strategy, Change, Reason, bool]] = {
     "no Service": (SERVICES, lambda there: replace(there, services={}), Reason.SERVICE_NOT_FOUND, False),
     "no active Service": (GREEN, lambda there: replace(there, services={}), Reason.SERVICE_NOT_FOUND, False),
-    "another's Service": (
-        SERVICES,
-        lambda there: _with_services(there, managed_by="till", watched=True),
-        Reason.SERVICE_NOT_USABLE,
-        True,
-    ),
+    "another's Service": (SERVICES, lambda there: _with_services(there, managed_by="till", watched=True),
+        Reason.SERVICE_NOT_USABLE, True),
     "other pods": (GREEN, lambda there: _with_services(there, selects_template=False), Reason.SERVICE_NOT_USABLE, True),
     "no selector": (GREEN, lambda there: _with_services(there, has_selector=False), Reason.SERVICE_NOT_USABLE, True),
     "no route": (ROUTED, lambda there: replace(there, routes={}), Reason.ROUTE_NOT_FOUND, False),
     "another's route": (ROUTED, lambda there: _with_routes(there, managed_by="till"), Reason.ROUTE_NOT_USABLE, True),
-}
+}  # fmt: skip
 EVERY = pytest.mark.parametrize(("strategy", "breaks", "reason", "spec_is_wrong"), BROKEN.values(), ids=list(BROKEN))
 
 

@@ -27,7 +27,8 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.stickiness import STICKY_ROUTE, as_said, ends_pattern, sticking
 from tests.core.model import annotated, snapshot
-from tests.core.routing.test_traffic_moves_by_weights import GATE, canary, plane
+from tests.core.routing.test_traffic_moves_by_weights import plane
+from tests.core.updates import GATE, routed
 from tests.core.worlds import edited, reconciled, running, settled, sizes
 
 SID = Sticky("sid", "0123456789abcdef", "revision")
@@ -89,7 +90,7 @@ def test_all_and_nothing_need_no_cookie(share: int) -> None:
 
 def test_an_update_goes_by_clients_until_its_last_step() -> None:
     """Each weight is a share of clients; at 100 % and at rest nobody is told apart any more."""
-    there = running(_sticky(canary(SetWeight(25), GATE, SetWeight(100), GATE)))
+    there = running(_sticky(routed(SetWeight(25), GATE, SetWeight(100), GATE)))
 
     there = settled(edited(there, revision="b"))
     assert plane(there) == Split(Fraction(1, 4), sticky=replace(SID, seed="b"))
@@ -103,7 +104,7 @@ def test_an_update_goes_by_clients_until_its_last_step() -> None:
 
 def test_an_abort_takes_every_client_back_in_one_write() -> None:
     """Nothing is left in their browsers that would bring them there again."""
-    there = settled(edited(running(_sticky(canary(SetWeight(25), GATE))), revision="b"))
+    there = settled(edited(running(_sticky(routed(SetWeight(25), GATE))), revision="b"))
     assert plane(there).sticky is not None
 
     there = reconciled(annotated(there, "abort", "b"))

@@ -9,22 +9,16 @@ import pytest
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import MakeRoute
-from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from tests.core.api_server import RefusedError, applied
-from tests.core.model import World, annotated, route, router, snapshot, world
-from tests.core.updates import updating
+from tests.core.model import World, annotated, route, snapshot, world
+from tests.core.updates import routed, updating
 from tests.core.worlds import edited, reconciled, running, settled, without_route
 
 OURS = RouteName("istio", "HTTPRoute", "shop", "own-cart")
-CANARY = Canary(
-    steps=(SetWeight(25),),
-    traffic_routing=TrafficRouting(routers=(router("istio", "own-cart"),)),
-    stable_service="cart",
-    canary_service="cart-canary",
-)
+CANARY = routed(SetWeight(25), by=(OURS,))
 
 
 def _making() -> tuple[World, MakeRoute]:

@@ -10,7 +10,6 @@ from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskLive, Decision, SetTraffic
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import (
     SETTLE_S,
@@ -26,23 +25,18 @@ from rollouts.core.model.traffic import (
     TextMatch,
     VerifiedBy,
 )
-from tests.core.model import World, annotated, router, snapshot
-from tests.core.updates import updating, waiting, waits_for
+from tests.core.model import World, annotated, snapshot
+from tests.core.updates import ASKED, TIMED, routed, updating, waiting, waits_for
 from tests.core.worlds import reconciled
 
-ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
-TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
 PASSES_MOST = 20
 MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
 
 
 def at_the_header_step(name: RouteName) -> World:
     """5 % are live, and the header route is to be made next."""
-    routing = TrafficRouting(routers=(router(name.router, name.name),), managed_routes=("insiders",))
     steps = (SetWeight(5), PauseUntilPromoted(), SetHeaderRoute("insiders", MATCH), PauseUntilPromoted())
-    strategy = Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
-    there = updating(strategy)
-    there = annotated(there, "promote", "b@1")
+    there = annotated(updating(routed(*steps, by=(name,))), "promote", "b@1")
     for _ in range(PASSES_MOST):
         if there.status.step_index == 2:
             return there

@@ -10,9 +10,9 @@ from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskLive
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Phase
-from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
+from rollouts.core.model.steps import SetHeaderRoute, SetWeight, Step
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Acceptance,
@@ -20,14 +20,13 @@ from rollouts.core.model.traffic import (
     MatchKind,
     NamedMatch,
     RequestMatch,
-    RouteName,
     Split,
     TextMatch,
     VerifiedBy,
 )
 from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
-from tests.core.model import World, annotated, router, snapshot
-from tests.core.updates import updating, waiting, waits_for
+from tests.core.model import World, annotated, snapshot
+from tests.core.updates import COUNTED, GATE, routed, updating, waiting, waits_for
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -40,15 +39,11 @@ from tests.core.worlds import (
     slices_caught_up,
 )
 
-COUNTED = RouteName("istio", "HTTPRoute", "shop", "counted-cart")
-GATE = PauseUntilPromoted()
 MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
 
 
-def canary(*steps: object) -> Canary:
-    """A canary of Services `cart` and `cart-canary` with one route whose requests are counted."""
-    routing = TrafficRouting(routers=(router(COUNTED.router, COUNTED.name),), managed_routes=("insiders",))
-    return Canary(steps=steps, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)  # type: ignore[arg-type]
+def _counted(*steps: Step) -> Canary:
+    return routed(*steps, by=(COUNTED,))
 
 
 def told(there: World) -> World:
@@ -72,7 +67,7 @@ def waited(there: World, seconds: float) -> World:
 
 def test_what_was_counted_ends_a_step_and_is_said() -> None:
     """The whole way by counters, to the hand-back: `verifiedBy: Counters`."""
-    there = running(canary(SetWeight(5), GATE))
+    there = running(_counted(SetWeight(5), GATE))
     there = settled(edited(there, revision="b"))
 
     assert there.status.step_index == 1
@@ -84,7 +79,7 @@ def test_what_was_counted_ends_a_step_and_is_said() -> None:
 
 def test_a_quiet_gateway_is_not_waited_for_without_end() -> None:
     """At night nothing can be counted: the settle time holds after a minute, and the wait has its deadline from the start."""
-    start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
+    start = replace(running(_counted(SetWeight(50), GATE)), unheard=True)
     there = told(edited(start, revision="b"))
 
     assert there.status.traffic is not None and there.status.waiting_for is not None
@@ -101,7 +96,7 @@ def test_a_quiet_gateway_is_not_waited_for_without_end() -> None:
 
 def test_a_longer_settle_time_is_not_cut_short() -> None:
     """What was declared for the router is the least that is waited where nothing was counted."""
-    start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
+    start = replace(running(_counted(SetWeight(50), GATE)), unheard=True)
     slow = replace(start.routes[COUNTED], settle_s=90.0)
     there = told(edited(replace(start, routes={COUNTED: slow}), revision="b"))
 
@@ -112,7 +107,7 @@ def test_a_longer_settle_time_is_not_cut_short() -> None:
 
 def test_no_time_makes_up_for_what_the_counters_deny() -> None:
     """Requests go where they went: the step waits, its message says so, and the old pods stay until the requests follow."""
-    there = told(edited(running(canary(SetWeight(100))), revision="b"))
+    there = told(edited(running(_counted(SetWeight(100))), revision="b"))
     there = waited(there, 10 * COUNTED_S)
 
     assert (there.status.step_index, sizes(there)) == (0, {"a": 4, "b": 4})
@@ -122,7 +117,7 @@ def test_no_time_makes_up_for_what_the_counters_deny() -> None:
 
 def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
     """Silence of the counters and a refusal together: the refusal is told, and nothing goes on."""
-    start = replace(running(canary(SetWeight(50), GATE)), unheard=True)
+    start = replace(running(_counted(SetWeight(50), GATE)), unheard=True)
     there = told(edited(start, revision="b"))
     refused = replace(there.routes[COUNTED], accepted=Acceptance(Answer.NO, "no such port"))
     there = waited(replace(there, routes={COUNTED: refused}), 2 * COUNTED_S)
@@ -133,7 +128,7 @@ def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
 
 def test_a_route_that_waits_for_one_of_its_parents_names_that_one() -> None:
     """That no gateway has accepted it would be untrue of a route that one of two has taken."""
-    there = told(edited(replace(running(canary(SetWeight(50), GATE)), unheard=True), revision="b"))
+    there = told(edited(replace(running(_counted(SetWeight(50), GATE)), unheard=True), revision="b"))
     late = replace(there.routes[COUNTED], accepted=Acceptance(Answer.UNKNOWN, "Gateway edge/web has not reported"))
     there = waited(replace(there, routes={COUNTED: late}), 2 * COUNTED_S)
 
@@ -143,7 +138,7 @@ def test_a_route_that_waits_for_one_of_its_parents_names_that_one() -> None:
 
 def test_with_a_header_route_the_settle_time_holds() -> None:
     """Its requests go to the canary whatever the weight, and a counter does not say why a request went where it did."""
-    there = told(edited(running(canary(SetHeaderRoute("insiders", MATCH), GATE)), revision="b"))
+    there = told(edited(running(_counted(SetHeaderRoute("insiders", MATCH), GATE)), revision="b"))
 
     assert not any(isinstance(each, AskLive) and each.split.matches for each in decide(snapshot(there)).intents)
     there = waited(there, 6)
@@ -154,7 +149,7 @@ def test_with_a_header_route_the_settle_time_holds() -> None:
 
 def test_the_question_says_since_when_and_what_was_before() -> None:
     """Requests of before do not count, and the share before tells how many are needed."""
-    there = updating(canary(SetWeight(20), GATE, SetWeight(50), GATE))
+    there = updating(_counted(SetWeight(20), GATE, SetWeight(50), GATE))
     there = annotated(there, "promote", "b@1")
     asked: list[AskLive] = []
     for _ in range(10):
@@ -171,7 +166,7 @@ def test_the_question_says_since_when_and_what_was_before() -> None:
 @pytest.mark.parametrize("unheard", [True, False])
 def test_prometheus_is_asked_no_more_often_than_it_knows_anything_new(unheard: bool) -> None:
     """A query a second from every Rollout that waits would be its own load."""
-    there = told(edited(replace(running(canary(SetWeight(50), GATE)), unheard=unheard), revision="b"))
+    there = told(edited(replace(running(_counted(SetWeight(50), GATE)), unheard=unheard), revision="b"))
     asked, end_s = 0, there.now_s + 50
     while there.now_s < end_s:
         decision = decide(snapshot(there))

@@ -59,18 +59,6 @@ def test_p2_no_revision_goes_while_a_service_still_shows_its_pods(strategy: Stra
     assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
 
 
-@pytest.mark.parametrize("strategy", EVERY)
-def test_p1_stable_keeps_its_pods_until_the_service_was_switched(strategy: Strategy) -> None:
-    """Argo Rollouts issue 2050: stable went from 110 to 0 before the routing switched."""
-    there = annotated(updating(strategy), "promote", "b@full")
-    for after in steps_of(there):
-        if after.services["cart"].revision == "a":
-            assert one(after, "a").available >= 1
-        there = after
-
-    assert there.services["cart"].revision == "b"
-
-
 @pytest.mark.parametrize("strategy", [SERVICES, ROUTED, GREEN])
 def test_a_service_is_not_taken_over_before_every_pod_is_there(strategy: Strategy) -> None:
     """As its user made it, it serves whatever its selector finds, which is at least as much."""
@@ -84,19 +72,6 @@ def test_a_service_is_not_taken_over_before_every_pod_is_there(strategy: Strateg
     assert settled(replace(there, bad=frozenset())).services["cart"].revision == "a"
 
 
-@pytest.mark.parametrize("strategy", [SERVICES, ROUTED])
-def test_the_canary_service_goes_to_the_canary_when_it_has_a_pod_and_back_before_it_loses_it(strategy: Canary) -> None:
-    """At no moment does it select a revision without available pods."""
-    there = updating(strategy)
-    assert there.services["cart-canary"].revision == "b"
-
-    for after in steps_of(annotated(there, "abort", "b")):
-        assert one(after, after.services["cart-canary"].revision).available >= 1
-        there = after
-
-    assert (there.services["cart-canary"].revision, sizes(there)) == ("a", {"a": 4})
-
-
 def test_a_step_of_weight_zero_takes_the_canary_service_back_first() -> None:
     """Steps may go down; the Service is never left with nothing."""
     strategy = replace(SERVICES, steps=(SetWeight(50), SetWeight(0), PauseUntilPromoted()))
@@ -106,20 +81,6 @@ def test_a_step_of_weight_zero_takes_the_canary_service_back_first() -> None:
         there = after
 
     assert (there.services["cart-canary"].revision, sizes(there), there.status.step_index) == ("a", {"a": 4}, 2)
-
-
-@pytest.mark.parametrize("strategy", [SERVICES, GREEN])
-def test_a_missing_service_is_said_and_asked_for_again(strategy: Strategy) -> None:
-    """It is not watched, so time must bring the next look; then the update goes on by itself."""
-    there = replace(running(strategy), services={})
-    there = settled(edited(there, revision="b"), seconds=5)
-    assert waits_for(there) is Reason.SERVICE_NOT_FOUND
-    assert "cart" in there.status.message
-
-    there = replace(there, services={name: service(name) for name in ("cart", "cart-canary")})
-    there = settled(annotated(settled(later(there, 10)), "promote", "b@full"))
-
-    assert (there.status.phase, there.services["cart"].revision) == (Phase.HEALTHY, "b")
 
 
 @pytest.mark.parametrize(
@@ -135,21 +96,6 @@ def test_a_service_that_was_put_right_is_found_by_itself(wrong: dict[str, object
     there = settled(later(replace(there, services={"cart": service("cart", resource_version="2")}), 10.1))
 
     assert (there.status.phase, there.services["cart"].revision) == (Phase.HEALTHY, "a")
-
-
-@pytest.mark.parametrize(
-    "changes", [{"managed_by": "wagon", "watched": True}, {"selects_template": False}, {"has_selector": False}]
-)
-def test_a_service_of_somebody_else_is_not_touched(changes: dict[str, bool]) -> None:
-    """Another Rollout's, or one that selects other pods: said, and left as it is."""
-    there = running(GREEN)
-    theirs = service("cart", **changes)
-    there = edited(replace(there, services={"cart": theirs}), revision="b")
-
-    there = settled(there, seconds=60)
-
-    assert there.services == {"cart": theirs} or there.services["cart"].revision == ""
-    assert waits_for(there) is Reason.SERVICE_NOT_USABLE
 
 
 def test_a_service_that_the_spec_no_longer_names_is_given_back() -> None:
@@ -171,22 +117,6 @@ def test_a_selector_that_somebody_stripped_is_put_back() -> None:
     there = settled(slices_caught_up(there))
 
     assert there.services["cart"].revision == "a"
-
-
-@pytest.mark.parametrize("missing", ["cart", "cart-canary"])
-def test_no_stable_pod_is_given_up_for_a_service_that_is_not_there(missing: str) -> None:
-    """Nobody could say where its requests go; what serves stays as it is until somebody makes the Service."""
-    strategy = Canary(
-        steps=(SetWeight(50),), max_surge=1, max_unavailable=1, stable_service="cart", canary_service="cart-canary"
-    )
-    there = running(strategy)
-    there = replace(there, services={name: each for name, each in there.services.items() if name != missing})
-
-    there = settled(edited(there, revision="b"), seconds=300)
-
-    assert sizes(there)["a"] == 4
-    there = settled(replace(there, services={**there.services, missing: service(missing)}))
-    assert sizes(there) == {"b": 4}
 
 
 SUBSET = SubsetName("cart-rule", "canary")

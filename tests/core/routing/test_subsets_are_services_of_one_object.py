@@ -8,12 +8,12 @@ from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef, SubsetName, service_ref
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.routing.services import display_name
-from tests.core.model import World, router, snapshot, world
-from tests.core.updates import updating
+from tests.core.model import World, snapshot, world
+from tests.core.updates import TIMED, routed, updating
 from tests.core.worlds import (
     one,
     pods_ready,
@@ -34,12 +34,7 @@ PAIRS: dict[str, tuple[ServiceRef, ServiceRef]] = {
 
 def canary(stable: ServiceRef, other: ServiceRef) -> Canary:
     """Between any two, by one route whose time is waited for."""
-    return Canary(
-        steps=(SetWeight(50), PauseUntilPromoted()),
-        stable_service=stable,
-        canary_service=other,
-        traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)),
-    )
+    return routed(SetWeight(50), PauseUntilPromoted(), by=(TIMED,), stable_service=stable, canary_service=other)
 
 
 def pointed(there: World) -> list[set[ServiceRef]]:

@@ -11,9 +11,8 @@ from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskLive, SetTraffic
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Phase
-from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetHeaderRoute, SetMirrorRoute, SetWeight
+from rollouts.core.model.steps import SetCanaryReplicas, SetHeaderRoute, SetMirrorRoute, SetWeight, Step
 from rollouts.core.model.traffic import (
     ALL_TO_STABLE,
     Feature,
@@ -26,14 +25,15 @@ from rollouts.core.model.traffic import (
     TextMatch,
     VerifiedBy,
 )
-from tests.core.model import World, annotated, route, router, snapshot, world
-from tests.core.updates import updating, waiting, waits_for
+from tests.core.model import World, annotated, route, snapshot, world
+from tests.core.updates import ASKED, GATE, TIMED, routed, updating, waiting, waits_for
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
     later,
     looks_again_in_s,
     pods_ready,
+    pods_unready,
     quiet,
     reconciled,
     replica_sets_caught_up,
@@ -47,28 +47,6 @@ from tests.core.worlds import (
 )
 
 MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
-GATE = PauseUntilPromoted()
-ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
-TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
-
-
-def canary(*steps: object, names: tuple[RouteName, ...] = (ASKED,), **changes: object) -> Canary:
-    """A canary of Services `cart` and `cart-canary` with one route for each name."""
-    routing = TrafficRouting(
-        routers=tuple(router(each.router, each.name) for each in names),
-        managed_routes=("insiders", "copies"),
-        **{key: each for key, each in changes.items() if key in ("dynamic_stable_scale", "min_pods_per_replica_set")},  # type: ignore[arg-type]
-    )
-    others = {
-        key: each for key, each in changes.items() if key not in ("dynamic_stable_scale", "min_pods_per_replica_set")
-    }
-    return Canary(
-        steps=steps,  # type: ignore[arg-type]
-        stable_service="cart",
-        canary_service="cart-canary",
-        traffic_routing=routing,
-        **others,  # type: ignore[arg-type]
-    )
 
 
 def plane(there: World, name: RouteName = ASKED) -> Split:
@@ -93,7 +71,7 @@ def films(there: World) -> Iterator[World]:
 @pytest.mark.parametrize("name", [ASKED, TIMED])
 def test_a_canary_goes_through_its_weights_and_hands_all_back_to_stable(name: RouteName) -> None:
     """The whole way: each weight is what the data plane does when its step ends, and at rest the stable Service has all."""
-    there = running(canary(SetWeight(5), GATE, SetWeight(50), GATE, names=(name,)))
+    there = running(routed(SetWeight(5), GATE, SetWeight(50), GATE, by=(name,)))
     assert there.status.traffic is not None
     assert there.status.traffic.observed_percent == 0
 
@@ -113,7 +91,7 @@ def test_a_canary_goes_through_its_weights_and_hands_all_back_to_stable(name: Ro
 
 def test_no_service_changes_what_it_selects_while_it_has_traffic() -> None:
     """The canary's end is where peers drop requests: a selector that changes under traffic loses what its slices are late for."""
-    start = running(canary(SetWeight(50)))
+    start = running(routed(SetWeight(50)))
     services, before = dict(start.services), start
     for there in films(edited(start, revision="b")):
         for name, share in (("cart", 1 - plane(before).share), ("cart-canary", plane(before).share)):
@@ -127,8 +105,8 @@ def test_no_service_changes_what_it_selects_while_it_has_traffic() -> None:
 
 def test_the_stable_service_changes_only_when_nothing_reaches_it() -> None:
     """`weight 100 confirmed` comes before the switch: with a data plane that never follows there is none."""
-    there = running(canary(SetWeight(50)))
-    there = settled(edited(there, revision="b", strategy=canary(SetWeight(50), GATE)))
+    there = running(routed(SetWeight(50)))
+    there = settled(edited(there, revision="b", strategy=routed(SetWeight(50), GATE)))
     there = without_gateways(annotated(there, "promote", "b@full"))
 
     assert there.routes[ASKED].split == Split(Fraction(1))
@@ -141,7 +119,7 @@ def test_the_stable_service_changes_only_when_nothing_reaches_it() -> None:
 @pytest.mark.parametrize("name", [ASKED, TIMED])
 def test_a_step_is_not_done_before_its_weight_is_live(name: RouteName) -> None:
     """A route that says 50 % is a wish. Traefik served the old weights for two seconds after its status had accepted the new."""
-    there = running(canary(SetWeight(50), GATE, names=(name,)))
+    there = running(routed(SetWeight(50), GATE, by=(name,)))
 
     there = without_gateways(edited(there, revision="b"))
 
@@ -154,7 +132,7 @@ def test_a_step_is_not_done_before_its_weight_is_live(name: RouteName) -> None:
 @pytest.mark.parametrize("names", [(TIMED,), (TIMED, ASKED)], ids=["alone", "beside one that is asked"])
 def test_where_nobody_can_be_asked_the_settle_time_is_waited(names: tuple[RouteName, ...]) -> None:
     """The declared last resort, and it says so: verifiedBy is SettleTime, and the wait has a deadline."""
-    there = running(canary(SetWeight(50), GATE, names=names))
+    there = running(routed(SetWeight(50), GATE, by=names))
     there = without_gateways(edited(there, revision="b"))
     there = reconciled(gateways_caught_up(there))
 
@@ -168,7 +146,7 @@ def test_where_nobody_can_be_asked_the_settle_time_is_waited(names: tuple[RouteN
 
 def test_a_weight_comes_only_when_its_pods_are_in_the_slices() -> None:
     """S1: the route points at a Service; what is not in its slices serves nothing."""
-    there = running(canary(SetWeight(50), GATE))
+    there = running(routed(SetWeight(50), GATE))
     for _ in range(20):  # pods are there, slices stay as they were
         there = reconciled(gateways_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
         there = edited(there, revision="b") if there.rollout.spec.revision == "a" else there
@@ -182,7 +160,7 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     """DESIGN: the first write after the abort is durable puts everything on stable and removes header and mirror routes."""
     mirror = MirrorRoute("copies")
     steps = (SetWeight(50), SetHeaderRoute("insiders", MATCH), SetMirrorRoute("copies", mirror), GATE)
-    there = updating(canary(*steps, abort_scale_down_delay_s=10))
+    there = updating(routed(*steps, abort_scale_down_delay_s=10))
     assert plane(there).matches[0].name == "insiders"
     assert plane(there).mirrors == (mirror,)
 
@@ -201,36 +179,9 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     assert sizes(there) == {"a": 4}
 
 
-def test_an_abort_gives_a_shrunk_stable_only_what_its_pods_can_take() -> None:
-    """Flagger issue 635 and Argo Rollouts issue 3372: all traffic went to a primary that had been scaled down."""
-    steps = (SetWeight(75), GATE)
-    there = updating(canary(*steps, dynamic_stable_scale=True, max_unavailable=0))
-    assert sizes(there) == {"a": 1, "b": 3}
-
-    shares = []
-    for film in films(annotated(there, "abort", "true")):
-        there, split = film, film.routes[ASKED].split
-        assert split is not None
-        ready = sum(pod.ready for pod in there.pods if pod.revision == "a")
-        assert (1 - split.share) * 4 <= max(ready, 1), f"{split} with {ready} stable pods"
-        shares.append(split.share)
-    assert shares == sorted(shares, reverse=True)
-    assert plane(there) == ALL_TO_STABLE
-
-
-def test_dynamic_stable_scale_follows_the_data_plane_not_the_wish() -> None:
-    """S2: stable loses pods for the weight that is live, or requests find none."""
-    there = running(canary(SetWeight(50), GATE, dynamic_stable_scale=True))
-
-    held = without_gateways(edited(there, revision="b"))
-    assert (held.routes[ASKED].split, sizes(held)["a"]) == (Split(Fraction(1, 2)), 4)
-
-    assert sizes(settled(held)) == {"a": 2, "b": 2}
-
-
 def test_a_wiped_status_takes_no_route_for_what_the_data_plane_does() -> None:
     """The route says half; whether every proxy does was on record only, so nothing shrinks before it is found out again."""
-    there = edited(running(canary(SetWeight(50), GATE, names=(TIMED,), dynamic_stable_scale=True)), revision="b")
+    there = edited(running(routed(SetWeight(50), GATE, by=(TIMED,), dynamic=True)), revision="b")
     there = next(each for each in films(there) if each.routes[TIMED].split == Split(Fraction(1, 2)))
 
     there = settled(status_wiped(there), seconds=4.9)
@@ -242,7 +193,7 @@ def test_a_wiped_status_takes_no_route_for_what_the_data_plane_does() -> None:
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamicStableScale"])
 def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first(dynamic: bool) -> None:
     """Argo Rollouts issue 3372 (P14): the canary Service went to the third revision while it still had half of the traffic."""
-    there = updating(canary(SetWeight(50), GATE, dynamic_stable_scale=dynamic))
+    there = updating(routed(SetWeight(50), GATE, dynamic=dynamic))
 
     held = without_gateways(edited(there, revision="c"))
     assert sizes(held) == {"a": 4, "b": 2, "c": 2}, "stable has every pod back before a weight leaves the second one"
@@ -258,7 +209,7 @@ def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first(dy
 
 def test_a_change_by_hand_is_set_again_and_told() -> None:
     """F47, F49: GitOps writes its own weights back; the Rollout says so in an Event and puts its own there again."""
-    there = updating(canary(SetWeight(50), GATE))
+    there = updating(routed(SetWeight(50), GATE))
     stolen = replace(there.routes[ASKED], split=ALL_TO_STABLE, resource_version="by-hand")
     there = replace(there, routes={ASKED: stolen}, notices=())
 
@@ -271,7 +222,7 @@ def test_a_change_by_hand_is_set_again_and_told() -> None:
 
 def test_a_route_that_goes_and_comes_again_is_managed_again() -> None:
     """F47: a route deleted and made anew by its owner has its first weights; another uid, and nothing of ours."""
-    there = updating(canary(SetWeight(50), GATE))
+    there = updating(routed(SetWeight(50), GATE))
     there = settled(replace(there, routes={}, planes={}), seconds=30)
     assert there.status.step_index == 1
 
@@ -290,9 +241,9 @@ def test_a_route_that_goes_and_comes_again_is_managed_again() -> None:
     ],
     ids=["setHeaderRoute", "setMirrorRoute"],
 )
-def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: object, no_more: object) -> None:
+def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: Step, no_more: Step) -> None:
     """A route to a canary without pods answers 503 to exactly the people who were asked to try it."""
-    there = updating(canary(there_is, GATE, no_more, GATE))
+    there = updating(routed(there_is, GATE, no_more, GATE))
 
     assert sizes(there) == {"a": 4, "b": 1}
     assert len((*plane(there).matches, *plane(there).mirrors)) == 1
@@ -302,7 +253,7 @@ def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: object,
 
 def test_pinned_canaries_take_the_weight_they_are_given() -> None:
     """`setCanaryScale` is the user's own word: one pod may get half of the traffic."""
-    there = updating(canary(SetCanaryReplicas(1), SetWeight(50), GATE))
+    there = updating(routed(SetCanaryReplicas(1), SetWeight(50), GATE))
 
     assert sizes(there) == {"a": 4, "b": 1}
     assert plane(there) == Split(Fraction(1, 2))
@@ -310,28 +261,16 @@ def test_pinned_canaries_take_the_weight_they_are_given() -> None:
 
 def test_parts_of_a_percent_are_exact() -> None:
     """`maxTrafficWeight: 1000, setWeight: 1` is a thousandth."""
-    there = settled(edited(running(canary(SetWeight(Fraction(1, 10)), GATE)), revision="b"))
+    there = settled(edited(running(routed(SetWeight(Fraction(1, 10)), GATE)), revision="b"))
 
     assert plane(there) == Split(Fraction(1, 1000))
     assert sizes(there) == {"a": 4, "b": 1}
 
 
-def test_a_missing_route_is_named_and_nothing_moves() -> None:
-    """A stuck rollout says why, and until when it looks again."""
-    there = running(canary(SetWeight(50), GATE))
-    there = replace(there, routes={}, planes={})
-
-    there = settled(edited(there, revision="b"), seconds=60)
-
-    assert waits_for(there) is Reason.ROUTE_NOT_FOUND
-    assert "asked-cart" in waiting(there).message
-    assert there.status.step_index == 0
-
-
 @pytest.mark.parametrize("name", [ASKED, TIMED])
 def test_a_route_that_was_put_right_is_found_by_itself(name: RouteName) -> None:
     """Nobody watches one that is not managed yet: its user mends it, and no event tells."""
-    there = world(canary(SetWeight(50), GATE, names=(name,)))
+    there = world(routed(SetWeight(50), GATE, by=(name,)))
     there = settled(with_route(there, name, split=None), seconds=5)
     assert waits_for(there) is Reason.ROUTE_NOT_USABLE
     assert looks_again_in_s(there) <= 10
@@ -341,40 +280,9 @@ def test_a_route_that_was_put_right_is_found_by_itself(name: RouteName) -> None:
     assert (there.status.phase, there.routes[name].managed_by) == (Phase.HEALTHY, "cart")
 
 
-def test_a_route_that_the_spec_drops_is_given_back() -> None:
-    """What was taken is returned, also when the strategy changes in the middle."""
-    there = updating(canary(SetWeight(50), GATE))
-
-    there = settled(edited(there, strategy=canary(SetWeight(50), GATE, names=(TIMED,))))
-
-    assert there.routes[ASKED].managed_by == ""
-    assert there.routes[ASKED].split == ALL_TO_STABLE
-    assert plane(there, TIMED) == Split(Fraction(1, 2))
-
-
-def test_a_pause_raises_no_weight() -> None:
-    """S9: somebody holds the Rollout; pods may die and come, but no more traffic goes to the canary."""
-    there = updating(canary(SetWeight(25), GATE, SetWeight(75)))
-    there = settled(edited(there, paused=True))
-    there = settled(annotated(there, "promote", "b@1"), seconds=30)
-
-    assert plane(there) == Split(Fraction(1, 4))
-
-
-def test_a_pause_before_the_pods_are_there_keeps_the_weight_away() -> None:
-    """S9: the step had begun, but nothing of it was in force; it comes with the resume."""
-    there = reconciled(reconciled(edited(running(canary(SetWeight(25), GATE)), revision="b")))
-    assert (there.status.weight_percent, there.routes[ASKED].split) == (25, ALL_TO_STABLE)
-
-    there = settled(annotated(there, "pause", "true"), seconds=100)
-    assert (sizes(there), there.routes[ASKED].split) == ({"a": 4, "b": 1}, ALL_TO_STABLE)
-
-    assert plane(settled(annotated(there, "pause", None))) == Split(Fraction(1, 4))
-
-
 def test_a_data_plane_is_not_asked_all_the_time() -> None:
     """Fifty milliseconds first, then ever more slowly: at most a question a second."""
-    there = running(canary(SetWeight(50), GATE))
+    there = running(routed(SetWeight(50), GATE))
     there = without_gateways(edited(there, revision="b"))
     asked, started_s = 0, there.now_s
     while there.now_s < started_s + 60:
@@ -389,7 +297,7 @@ def test_a_data_plane_is_not_asked_all_the_time() -> None:
 
 def test_a_settled_canary_asks_and_writes_nothing() -> None:
     """An idle Rollout costs no request, also one that holds a weight."""
-    there = updating(canary(SetWeight(50), GATE))
+    there = updating(routed(SetWeight(50), GATE))
 
     for _ in range(3):
         decision = decide(snapshot(quiet(later(there, 100))))
@@ -397,21 +305,10 @@ def test_a_settled_canary_asks_and_writes_nothing() -> None:
         assert decision.status == there.status
 
 
-def test_a_lower_weight_takes_pods_only_when_it_is_live() -> None:
-    """S2: what the data plane still brings to the canary needs its pods, also where a step goes down."""
-    there = updating(canary(SetWeight(75), GATE, SetWeight(25), GATE))
-    assert sizes(there) == {"a": 4, "b": 3}
-
-    held = without_gateways(annotated(there, "promote", "b@1"))
-    assert (held.routes[ASKED].split, sizes(held)["b"]) == (Split(Fraction(1, 4)), 3)
-
-    assert sizes(settled(held)) == {"a": 4, "b": 1}
-
-
 def test_traffic_comes_back_to_the_stable_service_only_when_its_slices_show_the_new_pods() -> None:
     """A selector is a wish: until its slices follow the stable Service would bring requests to pods on their way out."""
-    there = running(canary(SetWeight(50)))
-    there = gateways_caught_up(settled(edited(there, revision="b", strategy=canary(SetWeight(50), GATE))))
+    there = running(routed(SetWeight(50)))
+    there = gateways_caught_up(settled(edited(there, revision="b", strategy=routed(SetWeight(50), GATE))))
     there = annotated(there, "promote", "b@full")
     for _ in range(40):  # everything but the slices of the stable Service
         there = gateways_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
@@ -427,7 +324,7 @@ def test_traffic_comes_back_to_the_stable_service_only_when_its_slices_show_the_
 
 def test_ping_pong_services_take_turns_and_none_changes_under_traffic() -> None:
     """At the end the traffic stays where it is: the Services change roles, so that no load balancer registers pods anew."""
-    there = running(canary(SetWeight(50), ping_pong=True))
+    there = running(routed(SetWeight(50), ping_pong=True))
     for revision, stable, split in (("b", "cart-canary", Split(Fraction(1))), ("c", "cart", ALL_TO_STABLE)):
         before = there
         for film in films(edited(there, revision=revision)):
@@ -445,8 +342,8 @@ def test_ping_pong_services_take_turns_and_none_changes_under_traffic() -> None:
 
 def test_an_abort_brings_ping_pong_back_to_the_service_that_is_stable_now() -> None:
     """After one update pongService is the stable one: an abort of the next goes there."""
-    there = updating(canary(SetWeight(50), ping_pong=True))
-    there = settled(edited(there, revision="c", strategy=canary(SetWeight(50), GATE, ping_pong=True)))
+    there = updating(routed(SetWeight(50), ping_pong=True))
+    there = settled(edited(there, revision="c", strategy=routed(SetWeight(50), GATE, ping_pong=True)))
     assert plane(there) == Split(Fraction(1, 2))
 
     there = settled(annotated(there, "abort", "true"))
@@ -456,19 +353,10 @@ def test_an_abort_brings_ping_pong_back_to_the_service_that_is_stable_now() -> N
     assert sizes(there) == {"b": 4}
 
 
-def test_ping_pong_with_a_dynamic_stable_side_comes_to_its_end() -> None:
-    """The stable Service keeps its last pod until the roles change, so that pod is not waited for (found by a random world)."""
-    there = running(canary(SetWeight(50), ping_pong=True, dynamic_stable_scale=True), replicas=2)
-
-    there = settled(edited(there, revision="b", min_ready_s=5))
-
-    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 2})
-
-
 def test_a_route_is_told_nothing_that_its_gateways_do_not_know() -> None:
     """Traefik accepted a mirror that it does not know, and answered every request with 500."""
     steps = (SetWeight(25), SetMirrorRoute("copies", MirrorRoute("copies", percent=10)), GATE)
-    there = replace(running(canary(*steps)), supported=frozenset({Feature.HEADER, Feature.MIRROR}))
+    there = replace(running(routed(*steps)), supported=frozenset({Feature.HEADER, Feature.MIRROR}))
 
     there = settled(edited(there, revision="b"), seconds=60)
 
@@ -479,3 +367,43 @@ def test_a_route_is_told_nothing_that_its_gateways_do_not_know() -> None:
 
     there = settled(annotated(there, "abort", "true"))
     assert plane(there) == ALL_TO_STABLE
+
+
+def test_canary_pods_that_die_do_not_move_the_weight_by_themselves() -> None:
+    """Health is the analysis' and the deadline's business; a weight that follows readiness would flap."""
+    there = updating(routed(SetWeight(50), GATE))
+    there = settled(replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=1)), seconds=5)
+
+    assert plane(there) == Split(Fraction(1, 2))
+
+
+def test_pods_that_have_died_take_no_more_weight_while_the_slices_still_show_them() -> None:
+    """S1: a slice says what it last heard; the ReplicaSet's counts may know sooner that a pod is not there."""
+    steps = (SetCanaryReplicas(2), SetWeight(50), GATE, SetWeight(75), GATE)
+    there = updating(routed(*steps))
+
+    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=1))
+    assert there.services["cart-canary"].ready_by_revision == {"b": 2}
+    there = annotated(there, "promote", "b@2")
+    for _ in range(10):
+        there = reconciled(gateways_caught_up(there))
+
+    assert there.routes[ASKED].split == Split(Fraction(1, 2))
+    assert waits_for(there) is Reason.PODS_NOT_AVAILABLE
+    assert plane(settled(replace(there, bad=frozenset()))) == Split(Fraction(3, 4))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_with_no_canary_pod_left_traffic_goes_back_to_stable_at_once(dynamic: bool) -> None:
+    """A pause may last an hour, and nobody could answer the requests meanwhile. When all pods are back, so is the weight."""
+    there = updating(routed(SetWeight(75), GATE, dynamic=dynamic))
+    assert plane(there) == Split(Fraction(3, 4))
+    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b"))
+
+    gone = settled(there, seconds=5)
+    assert plane(gone) == ALL_TO_STABLE
+    assert (gone.status.step_index, sizes(gone)["a"]) == (1, 4)
+    assert "revision b has 3 pods and none is available" in waiting(gone).message
+
+    back = settled(replace(gone, bad=frozenset()), seconds=5)
+    assert (plane(back), back.status.phase) == (Split(Fraction(3, 4)), Phase.PAUSED)

@@ -16,7 +16,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE
-from tests.core.model import World, annotated, router, snapshot
+from tests.core.model import annotated, router, snapshot
 from tests.core.updates import updating, waiting, waits_for
 from tests.core.worlds import edited, running, settled, sizes, slices_caught_up, steps_of
 
@@ -37,18 +37,12 @@ PREVIEW = BlueGreen(
     active_service="cart", preview_service="cart-preview", preview_replica_count=1, auto_promotion_enabled=False
 )
 EVERY = (RATIO, SERVICES, PINNED, ROUTED, PING_PONG, PREVIEW)
-KEPT_AFTER_ABORT = tuple(replace(each, abort_scale_down_delay_s=0) for each in (PINNED, ROUTED, PREVIEW))
-"""A delay of 0 keeps the pods of an aborted revision until a person acts."""
-
-
-def at_the_gate(strategy: Strategy, *, replicas: int = 4) -> World:
-    return updating(strategy, replicas=replicas)
 
 
 @pytest.mark.parametrize("strategy", EVERY)
 def test_scaled_to_0_in_the_middle_of_an_update_no_pod_is_left_and_the_sizes_come_back(strategy: Strategy) -> None:
     """The step stays what it was."""
-    there = at_the_gate(strategy)
+    there = updating(strategy)
     step = there.status.step_index
 
     off = settled(edited(there, replicas=0))
@@ -60,8 +54,8 @@ def test_scaled_to_0_in_the_middle_of_an_update_no_pod_is_left_and_the_sizes_com
 
 
 @pytest.mark.parametrize("strategy", EVERY)
-def test_an_update_of_0_replicas_makes_no_pod(strategy: Strategy) -> None:
-    """Neither at its gate nor after its promotion."""
+def test_an_update_of_0_replicas_makes_no_pod_and_comes_back_whole(strategy: Strategy) -> None:
+    """Neither at its gate nor after its promotion: a Rollout that is switched off overnight."""
     there = settled(edited(running(strategy), replicas=0))
     for after in steps_of(edited(there, revision="b")):
         assert sizes(after) == {}
@@ -70,23 +64,13 @@ def test_an_update_of_0_replicas_makes_no_pod(strategy: Strategy) -> None:
         assert sizes(after) == {}
         there = after
     assert (there.status.stable_revision, there.status.phase) == ("b", Phase.HEALTHY)
-
-
-@pytest.mark.parametrize("strategy", [*EVERY, *KEPT_AFTER_ABORT])
-def test_an_aborted_revision_keeps_no_pod_at_0(strategy: Strategy) -> None:
-    """No scale-down delay keeps pods that nobody wants: neither a long one nor one without an end."""
-    there = settled(annotated(at_the_gate(strategy), "abort", "b"), seconds=5)
-
-    off = settled(edited(there, replicas=0))
-
-    assert (sizes(off), off.status.phase) == ({}, Phase.ABORTED)
-    assert sizes(settled(edited(off, replicas=3))) == {"a": 3}
+    assert sizes(settled(edited(there, replicas=3))) == {"b": 3}
 
 
 @pytest.mark.parametrize("strategy", EVERY)
 def test_an_abort_at_0_makes_no_pod_and_stable_comes_back_alone(strategy: Strategy) -> None:
     """Whoever aborts what is switched off gets the old version in the morning."""
-    there = settled(annotated(settled(edited(at_the_gate(strategy), replicas=0)), "abort", "b"))
+    there = settled(annotated(settled(edited(updating(strategy), replicas=0)), "abort", "b"))
     assert (sizes(there), there.status.phase) == ({}, Phase.ABORTED)
 
     back = settled(edited(there, replicas=3))
@@ -99,7 +83,7 @@ def test_an_abort_at_0_makes_no_pod_and_stable_comes_back_alone(strategy: Strate
 @pytest.mark.parametrize("replicas", [1, 4])
 def test_a_hold_keeps_no_pod_at_0(strategy: Strategy, replicas: int) -> None:
     """Somebody who pauses the steps does not take `replicas` away from its owner."""
-    there = edited(at_the_gate(strategy, replicas=replicas), paused=True)
+    there = edited(updating(strategy, replicas=replicas), paused=True)
 
     there = settled(edited(settled(there, seconds=30), replicas=0), seconds=600)
 
@@ -109,7 +93,7 @@ def test_a_hold_keeps_no_pod_at_0(strategy: Strategy, replicas: int) -> None:
 @pytest.mark.parametrize("strategy", [SERVICES, ROUTED, PREVIEW])
 def test_a_missing_service_keeps_no_pod_at_0(strategy: Strategy) -> None:
     """It is not known where requests go, and nobody wants pods to go to. The missing Service is told all the same."""
-    there = at_the_gate(strategy)
+    there = updating(strategy)
     there = replace(there, services={name: each for name, each in there.services.items() if name != "cart"}, answers={})
 
     there = settled(edited(there, replicas=0), seconds=600)
@@ -121,7 +105,7 @@ def test_a_missing_service_keeps_no_pod_at_0(strategy: Strategy) -> None:
 @pytest.mark.parametrize("strategy", [PINNED, ROUTED, replace(PREVIEW, preview_replica_count=None)])
 def test_a_scale_down_delay_keeps_no_old_pod_at_0(strategy: Strategy) -> None:
     """The delay is for a quick way back of those who serve."""
-    there = at_the_gate(replace(strategy, scale_down_delay_s=3600))
+    there = updating(replace(strategy, scale_down_delay_s=3600))
     there = settled(annotated(there, "promote", "b@full"), seconds=900)
     assert there.status.stable_revision == "b"
 
@@ -149,7 +133,7 @@ def test_a_drain_that_is_under_way_is_told_and_then_its_pods_go() -> None:
 @pytest.mark.parametrize("strategy", [ROUTED, PING_PONG])
 def test_back_from_0_a_canary_gets_requests_only_when_its_pods_are_shown(strategy: Strategy) -> None:
     """At 0 the route goes back to the stable Service; the weight comes back with the canary's pods, as with a new update."""
-    there = settled(edited(at_the_gate(strategy), replicas=0))
+    there = settled(edited(updating(strategy), replicas=0))
     assert list(there.planes.values()) == [ALL_TO_STABLE]
 
     for after in steps_of(edited(there, replicas=4)):

@@ -55,15 +55,6 @@ def test_every_older_pod_is_replaced_once(strategy: Strategy, how: str) -> None:
     assert settled(later(there, 3600)).writes.count("EvictPod") == 4
 
 
-@pytest.mark.parametrize("strategy", [CANARY, GREEN])
-def test_no_more_pods_are_missing_than_max_unavailable(strategy: Strategy) -> None:
-    """Argo Rollouts issue 4221: a restart and a scale-down in one pass broke the budget."""
-    there, _ = _asked(strategy, "time")
-    for after in steps_of(there):
-        assert sum(pod.ready for pod in after.pods) >= 3
-        there = after
-
-
 SURGES = (
     Canary(max_surge=1, max_unavailable=0),
     Canary(max_surge=1, max_unavailable=0, stable_service="cart"),
@@ -237,30 +228,3 @@ def test_a_time_that_cannot_be_read_is_said() -> None:
         next(each.reason for each in there.status.conditions if each.type == "InvalidCommand") is Reason.COMMAND_INVALID
     )
     assert "EvictPod" not in there.writes
-
-
-def test_a_restart_waits_for_pods_that_a_scale_up_is_still_to_bring() -> None:
-    """Two of five pods are there: none of them can be spared."""
-    there = edited(later(running(CANARY, replicas=2), 10), replicas=5)
-    there = annotated(there, "restart", str(there.now_s))
-
-    for after in steps_of(there):
-        assert sum(pod.ready for pod in after.pods) >= 2
-        there = after
-
-    assert there.writes.count("EvictPod") == 2
-
-
-def test_a_restart_and_the_end_of_a_canary_take_no_pods_at_once() -> None:
-    """Argo Rollouts issue 4221 again: the pass that shrinks a revision evicts nothing of another, though each alone may go."""
-    steps = (SetWeight(25), PauseUntilPromoted())
-    strategy = Canary(steps=steps, max_surge=0, max_unavailable=1, stable_service="cart", canary_service="cart-canary")
-    there = settled(edited(later(running(strategy), 100), revision="b"))
-    assert sizes(there) == {"a": 3, "b": 1}
-    there = annotated(annotated(there, "restart", "true"), "abort", "true")
-    there = settled(
-        slices_caught_up(reconciled(reconciled(there)))
-    )  # the pods are listed, and the canary's Service has left
-
-    assert (sizes(there), there.status.phase) == ({"a": 4}, Phase.ABORTED)
-    assert there.writes.count("EvictPod") == 3, "the fourth came with the abort"

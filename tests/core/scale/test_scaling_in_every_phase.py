@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated
+from rollouts.core.scale.settling import Unsettled, is_settled, unsettled
+from tests.core.autoscalers import autoscaler
+from tests.core.model import annotated
 from tests.core.updates import updating
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
@@ -51,16 +54,6 @@ def test_an_autoscaler_acts_during_a_hold(how: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", [RATIO, ROUTED, PREVIEW])
-def test_p15_an_autoscaler_in_the_middle_of_an_update_never_empties_the_stable_side(strategy: Strategy) -> None:
-    """Argo Rollouts issue 1415: an event of the autoscaler scaled stable to zero."""
-    there = updating(strategy, replicas=5)
-    for replicas in (6, 1, 3, 10, 2):
-        for after in steps_of(edited(there, replicas=replicas)):
-            assert sizes(after)["a"] >= 1
-            there = after
-
-
-@pytest.mark.parametrize("strategy", [RATIO, ROUTED, PREVIEW])
 def test_scaling_acts_after_an_abort(strategy: Strategy) -> None:
     """The stable side serves, so it scales."""
     there = settled(annotated(updating(strategy), "abort", "b"))
@@ -70,29 +63,60 @@ def test_scaling_acts_after_an_abort(strategy: Strategy) -> None:
     assert (sizes(there), there.status.phase) == ({"a": 9}, Phase.ABORTED)
 
 
-@pytest.mark.parametrize("strategy", [RATIO, ROUTED, PREVIEW])
-def test_zero_replicas_and_back(strategy: Strategy) -> None:
-    """A Rollout switched off overnight is Healthy, updates while off, and comes back at its newest revision."""
-    there = settled(edited(running(strategy), replicas=0))
-    assert (sizes(there), there.status.phase) == ({}, Phase.HEALTHY)
-    there = settled(annotated(settled(edited(there, revision="b")), "promote", "b@full"))
-
-    there = settled(edited(there, replicas=3))
-
-    assert (sizes(there), there.status.phase, there.status.stable_revision) == ({"b": 3}, Phase.HEALTHY, "b")
+FEW = (SetWeight(5), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted())
+FEW_BY_RATIO = Canary(steps=FEW, max_surge=1, max_unavailable=0)
+FEW_ROUTED = Canary(steps=FEW, traffic_routing=TrafficRouting(), scale_down_delay_s=600)
+PREVIEW = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 
 
-def test_the_end_of_a_long_update_counts_the_replicas_of_that_moment() -> None:
-    """Scaled while the last pods come."""
-    there = edited(running(replace(RATIO, steps=())), revision="b")
-    there = _some_rounds(there, 3)
+@pytest.mark.parametrize("strategy", [FEW_BY_RATIO, FEW_ROUTED, PREVIEW])
+def test_no_pod_of_an_update_counts_on_top(strategy: Strategy) -> None:
+    """A queue for 20 pods, scaled by its average, made 21 of them at a canary of 5 %: 21 is within an HPA's tolerance."""
+    there = edited(running(strategy, replicas=20), revision="b")
+    most = 0
+    for each in (*steps_of(there), *steps_of(annotated(settled(there), "promote", "b@full"))):
+        assert each.status.hpa_replicas <= 20
+        most = max(most, sum(one.replicas for one in each.replica_sets))
+        there = each
 
-    there = settled(edited(there, replicas=6))
+    assert most > 20
+    assert there.status.hpa_replicas == 20
 
-    assert (sizes(there), there.status.phase) == ({"b": 6}, Phase.HEALTHY)
+
+def test_fewer_pods_than_asked_for_are_told_as_they_are() -> None:
+    """As of a Deployment."""
+    there = running(FEW_BY_RATIO, replicas=4)
+    for each in steps_of(edited(there, replicas=9)):
+        assert each.status.hpa_replicas == min(9, each.status.replicas)
+        there = each
+
+    assert there.status.hpa_replicas == 9
 
 
-def _some_rounds(there: World, count: int) -> World:
-    for _, after in zip(range(count), steps_of(there), strict=False):
-        there = after
-    return there
+@pytest.mark.parametrize("strategy", [FEW_BY_RATIO, FEW_ROUTED])
+def test_usage_is_measured_in_all_pods_of_a_canary(strategy: Strategy) -> None:
+    """They share the requests: an average of some of them would say nothing of the others."""
+    there = updating(strategy, replicas=20)
+
+    assert there.status.selector == there.rollout.spec.selector_text
+
+
+NOW_S = 1_790_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [({"max_replicas": 3}, "4 pods, its maximum is 3"), ({"min_replicas": 5}, "4 pods, its minimum is 5")],
+)
+def test_a_bound_past_the_pods_is_told(bounds: dict[str, Any], why: str) -> None:
+    """Nobody knows when the autoscaler has followed, so there is no time at which it is over by itself."""
+    seen = autoscaler(pods=4, **bounds)
+
+    assert unsettled(seen, now_s=NOW_S, replicas=4) == Unsettled(why)
+    assert not is_settled(seen, now_s=NOW_S)
+
+
+@pytest.mark.parametrize("bounds", [{"max_replicas": 4}, {"min_replicas": 4}])
+def test_at_its_bound_it_has_settled(bounds: dict[str, Any]) -> None:
+    """What it may not exceed holds no step; how far it is from there is `minHeadroomPercent`."""
+    assert is_settled(autoscaler(pods=4, **bounds), now_s=NOW_S)

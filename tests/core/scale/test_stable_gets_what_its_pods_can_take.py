@@ -6,34 +6,27 @@ from fractions import Fraction
 
 import pytest
 
-from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
+from rollouts.core.model.rollout import Percent, ProgressThreshold
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
-from tests.core.model import World, annotated, router
-from tests.core.updates import updating
+from rollouts.core.model.traffic import ALL_TO_STABLE, Split
+from tests.core.model import World, annotated
+from tests.core.updates import ASKED, routed, updating
 from tests.core.worlds import steps_of
-
-ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 
 
 def at_weight(percent: int, *, dynamic: bool = False, threshold: ProgressThreshold | None = None) -> World:
     """Four replicas that wait with the canary at this weight."""
-    strategy = Canary(
-        steps=(SetWeight(percent), PauseUntilPromoted()),
-        stable_service="cart",
-        canary_service="cart-canary",
-        max_unavailable=0,
-        replica_progress_threshold=threshold,
-        traffic_routing=TrafficRouting(routers=(router(ROUTE.router, ROUTE.name),), dynamic_stable_scale=dynamic),
+    gate = PauseUntilPromoted()
+    there = updating(
+        routed(SetWeight(percent), gate, dynamic=dynamic, max_unavailable=0, replica_progress_threshold=threshold)
     )
-    there = updating(strategy)
     assert said(there) == Split(Fraction(percent, 100))
     return there
 
 
 def said(there: World) -> Split:
     """What the route says."""
-    split = there.routes[ROUTE].split
+    split = there.routes[ASKED].split
     assert split is not None
     return split
 

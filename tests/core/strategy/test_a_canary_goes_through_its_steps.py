@@ -121,3 +121,29 @@ def test_a_step_is_done_when_the_canary_service_brings_requests_to_its_pods(rout
         if there.status.step_index == 1:
             assert there.services["cart-canary"].revision == "b"
             assert set(there.services["cart-canary"].ready_by_revision) == {"b"}
+
+
+TO_100 = (SetWeight(50), SetWeight(100), PauseUntilPromoted())
+RATIO = Canary(steps=TO_100, max_surge=1, max_unavailable=0)
+SERVICES = replace(RATIO, stable_service="cart", canary_service="cart-canary")
+STRATEGIES: dict[str, Canary] = {
+    "by the ratio of pods": RATIO,
+    "with Services": SERVICES,
+    "with Services and no surge": replace(SERVICES, max_surge=0, max_unavailable=1),
+    "with a stable Service alone": replace(SERVICES, canary_service=None),
+    "routed": replace(SERVICES, traffic_routing=TrafficRouting()),
+    "routed, dynamic stable": replace(SERVICES, traffic_routing=TrafficRouting(dynamic_stable_scale=True)),
+}
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_step_to_100_comes_to_the_gate_behind_it_and_to_its_end(name: str, replicas: int) -> None:
+    """Many canaries end in a step to 100: it must not wait for a pod that the stable Service keeps until the steps are over."""
+    at_gate = updating(STRATEGIES[name], replicas=replicas)
+
+    assert (at_gate.status.step_index, at_gate.status.phase) == (2, Phase.PAUSED)
+
+    done = updating(replace(STRATEGIES[name], steps=TO_100[:2]), replicas=replicas)
+
+    assert (done.status.phase, sizes(done)) == (Phase.HEALTHY, {"b": replicas})

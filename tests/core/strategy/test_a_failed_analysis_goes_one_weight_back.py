@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
 from rollouts.core.model.analysis import Analysis, AnalysisKind, AnalysisPhase, OnFailure
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Outcome, Phase, RolloutStatus
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight, Step
 from rollouts.core.strategy.canary_steps import LowerWeight, one_weight_back
 from tests.core.measured_runs import runs_ended, runs_measured
-from tests.core.model import World, annotated, router
-from tests.core.updates import measuring
+from tests.core.model import World, annotated
+from tests.core.updates import measuring, routed, waits_for
 from tests.core.worlds import edited, later, running, settled, sizes
 
 BACK = Analysis(
@@ -24,11 +23,7 @@ BACK = Analysis(
 )
 STEPS = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Pause(60), Analyze(BACK), SetWeight(75))
 GOOD, BAD = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
-ROUTED: dict[str, Any] = {
-    "stable_service": "cart",
-    "canary_service": "cart-canary",
-    "traffic_routing": TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),), dynamic_stable_scale=True),
-}
+EITHER = pytest.mark.parametrize("strategy", [Canary(), routed(dynamic=True)], ids=["by ratio", "routed"])
 
 
 def _at_the_analysis(strategy: Canary = Canary(steps=STEPS)) -> World:  # noqa: B008 - a frozen value
@@ -39,10 +34,6 @@ def _at_the_analysis(strategy: Canary = Canary(steps=STEPS)) -> World:  # noqa: 
 
 def _ended(there: World, phase: AnalysisPhase) -> World:
     return settled(runs_measured(there, phase))
-
-
-def _waits(there: World) -> Reason | None:
-    return there.status.waiting_for.reason if there.status.waiting_for is not None else None
 
 
 def _at(there: World) -> tuple[int, object, int]:
@@ -75,16 +66,20 @@ def test_it_is_the_latest_weight_below_the_present_one(steps: tuple[Step, ...], 
 # --- held there
 
 
-@pytest.mark.parametrize("fields", [{}, ROUTED], ids=["by ratio", "routed"])
-def test_a_failure_goes_back_and_stands_still(fields: dict[str, Any]) -> None:
+@EITHER
+def test_a_failure_goes_back_and_stands_still(strategy: Canary) -> None:
     """Neither an abort nor a promotion: fewer people meet the revision while somebody looks."""
-    there = _at_the_analysis(Canary(steps=STEPS, **fields))
+    there = _at_the_analysis(replace(strategy, steps=STEPS))
     assert _at(there) == (4, 50, 0)
 
     there = settled(later(_ended(there, BAD), 86_400))
 
     assert _at(there) == (2, 25, 0)
-    assert (there.status.phase, there.status.abort, _waits(there)) == (Phase.PAUSED, None, Reason.ANALYSIS_INCONCLUSIVE)
+    assert (there.status.phase, there.status.abort, waits_for(there)) == (
+        Phase.PAUSED,
+        None,
+        Reason.ANALYSIS_INCONCLUSIVE,
+    )
     assert sizes(there) == {"a": 3, "b": 1}
     assert "the weight is back at 25 %" in there.status.message
     assert "to do step 2 and what follows again: rollouts promote cart -n shop" in there.status.message
@@ -111,16 +106,16 @@ def test_the_verdict_holds_though_its_step_is_ahead_and_its_analysis_leaves_the_
     assert _at(there) == (1, 25, 0)
 
     there = settled(later(edited(there, strategy=replace(beside, analysis=None)), 60))
-    assert (_at(there), _waits(there)) == ((1, 25, 0), Reason.ANALYSIS_INCONCLUSIVE)
+    assert (_at(there), waits_for(there)) == ((1, 25, 0), Reason.ANALYSIS_INCONCLUSIVE)
 
     there = settled(annotated(there, "promote", "true"))
-    assert (_at(there), _waits(there)) == ((2, 50, 1), Reason.PROMOTION_NEEDED)
+    assert (_at(there), waits_for(there)) == ((2, 50, 1), Reason.PROMOTION_NEEDED)
 
 
-@pytest.mark.parametrize("fields", [{}, ROUTED], ids=["by ratio", "routed"])
-def test_after_the_last_step_the_stable_revision_gets_its_share_again(fields: dict[str, Any]) -> None:
+@EITHER
+def test_after_the_last_step_the_stable_revision_gets_its_share_again(strategy: Canary) -> None:
     """The background fails while the revision has all the requests."""
-    beside = Canary(steps=(SetWeight(50), Pause(5)), analysis=BACK, **fields)
+    beside = replace(strategy, steps=(SetWeight(50), Pause(5)), analysis=BACK)
     there = measuring(beside)
     there = settled(runs_measured(there))
     assert _at(there) == (2, 100, 0)
@@ -153,10 +148,10 @@ def test_another_failure_there_goes_further_back() -> None:
 def test_a_promotion_goes_forward_and_all_evidence_is_measured_again(value: str) -> None:
     """The pause lasts its time again, and the first run counts for nothing."""
     there = settled(annotated(_ended(_at_the_analysis(), BAD), "promote", value), seconds=59)
-    assert (_at(there), _waits(there), there.status.analyses) == ((3, 50, 1), Reason.TIMED_PAUSE, ())
+    assert (_at(there), waits_for(there), there.status.analyses) == ((3, 50, 1), Reason.TIMED_PAUSE, ())
 
     there = settled(there)
-    assert (_waits(there), len({each.name for each in there.runs})) == (Reason.ANALYSIS_RUNNING, 2)
+    assert (waits_for(there), len({each.name for each in there.runs})) == (Reason.ANALYSIS_RUNNING, 2)
 
     assert _ended(there, GOOD).status.stable_revision == "b"
 
@@ -167,10 +162,10 @@ def test_a_promotion_passes_no_second_failure() -> None:
 
     there = settled(later(_ended(there, BAD), 3600))
 
-    assert (_at(there), _waits(there)) == ((2, 25, 1), Reason.ANALYSIS_INCONCLUSIVE)
+    assert (_at(there), waits_for(there)) == ((2, 25, 1), Reason.ANALYSIS_INCONCLUSIVE)
     assert [each.over for each in there.status.commands] == [True]
     there = settled(annotated(settled(annotated(there, "promote", None)), "promote", "b@4"))
-    assert (_at(there), _waits(there)) == ((4, 50, 2), Reason.ANALYSIS_RUNNING)
+    assert (_at(there), waits_for(there)) == ((4, 50, 2), Reason.ANALYSIS_RUNNING)
 
 
 def test_no_promotion_from_before_the_failure_counts_after_it() -> None:
@@ -181,7 +176,7 @@ def test_no_promotion_from_before_the_failure_counts_after_it() -> None:
 
     there = settled(annotated(there, "promote", "b@3"))
 
-    assert (_at(there), _waits(there)) == ((2, 50, 1), Reason.PROMOTION_NEEDED)
+    assert (_at(there), waits_for(there)) == ((2, 50, 1), Reason.PROMOTION_NEEDED)
 
 
 def test_promoted_in_full_it_goes_on_without_evidence() -> None:
@@ -196,7 +191,7 @@ def test_a_retry_begins_at_the_first_step(value: str) -> None:
     """It needs no abort first."""
     there = settled(annotated(_ended(_at_the_analysis(), BAD), "retry", value))
 
-    assert (_at(there), _waits(there), there.status.analyses) == ((1, 25, 1), Reason.PROMOTION_NEEDED, ())
+    assert (_at(there), waits_for(there), there.status.analyses) == ((1, 25, 1), Reason.PROMOTION_NEEDED, ())
 
 
 def test_an_abort_gives_up_and_a_retry_after_it_begins_again() -> None:
@@ -205,14 +200,14 @@ def test_an_abort_gives_up_and_a_retry_after_it_begins_again() -> None:
     assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
 
     there = settled(annotated(there, "retry", "true"))
-    assert (_at(there), _waits(there)) == ((1, 25, 1), Reason.PROMOTION_NEEDED)
+    assert (_at(there), waits_for(there)) == ((1, 25, 1), Reason.PROMOTION_NEEDED)
 
 
 def test_a_new_template_replaces_it() -> None:
     """A mended version begins at its first step; what failed says nothing about it."""
     there = settled(edited(_ended(_at_the_analysis(), BAD), revision="c"))
 
-    assert (_at(there), there.status.current_revision, _waits(there)) == ((1, 25, 0), "c", Reason.PROMOTION_NEEDED)
+    assert (_at(there), there.status.current_revision, waits_for(there)) == ((1, 25, 0), "c", Reason.PROMOTION_NEEDED)
     assert [each.outcome for each in there.status.history][-1] is Outcome.SUPERSEDED
 
 
@@ -221,7 +216,7 @@ def test_without_evidence_the_weight_stays(phase: AnalysisPhase) -> None:
     """Neither says that the revision is bad."""
     there = _ended(_at_the_analysis(), phase)
 
-    assert (_at(there), _waits(there)) == ((4, 50, 0), Reason.ANALYSIS_INCONCLUSIVE)
+    assert (_at(there), waits_for(there)) == ((4, 50, 0), Reason.ANALYSIS_INCONCLUSIVE)
 
 
 def test_a_step_back_goes_back_while_the_rollout_is_paused() -> None:

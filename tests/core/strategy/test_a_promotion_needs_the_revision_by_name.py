@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.decide import decide
 from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
@@ -12,20 +11,16 @@ from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.autoscalers import Load
-from tests.core.model import World, annotated, snapshot
-from tests.core.updates import updating
-from tests.core.worlds import edited, running, settled, sizes, steps_of
+from tests.core.model import World, annotated
+from tests.core.updates import updating, waits_for
+from tests.core.worlds import edited, running, settled, sizes
 
 GATES = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted()))
 
 
-def _at_gate() -> World:
-    return updating(GATES)
-
-
 def _waits_for(there: World) -> tuple[int, Reason | None]:
     """The step, and the reason why it is not complete."""
-    return there.status.step_index, there.status.waiting_for.reason if there.status.waiting_for else None
+    return there.status.step_index, waits_for(there)
 
 
 def _problem(there: World) -> str:
@@ -35,25 +30,10 @@ def _problem(there: World) -> str:
 @pytest.mark.parametrize(("value", "index"), [("b", 3), ("b@1", 3), ("b@full", 4), ("true", 3), ("b@3", 1)])
 def test_a_promotion_passes_the_gate_it_names(value: str, index: int) -> None:
     """`<revision>`, `<revision>@<step>`, `<revision>@full`, `true`; another step's name passes nothing."""
-    there = settled(annotated(_at_gate(), "promote", value))
+    there = settled(annotated(updating(GATES), "promote", value))
 
     assert there.status.step_index == index
     assert _problem(there) == ""
-
-
-def test_a_promotion_of_a_revision_that_is_not_being_rolled_out_is_refused() -> None:
-    """It passes nothing, now or when that revision comes again."""
-    there = settled(annotated(_at_gate(), "promote", "a"))
-
-    assert (there.status.step_index, _problem(there)) == (1, Reason.COMMAND_INVALID)
-
-
-def test_one_name_without_a_step_passes_one_gate_only() -> None:
-    """A value that stays in Git lets pass the gate where the revision stood, not every later one."""
-    there = settled(annotated(_at_gate(), "promote", "b"))
-
-    assert (there.status.step_index, there.status.phase) == (3, Phase.PAUSED)
-    assert settled(annotated(there, "promote", "b@3")).status.phase is Phase.HEALTHY
 
 
 def _waiting_for_the_autoscaler() -> World:
@@ -85,18 +65,9 @@ def test_a_promotion_that_came_with_the_template_is_for_the_first_pause_ahead() 
     assert there.status.commands[-1].step == 1
 
 
-def test_each_true_passes_one_gate() -> None:
-    """It means the step that the person saw; it is recorded, then taken off, and may be given again."""
-    there = settled(annotated(_at_gate(), "promote", "true"))
-    assert (there.status.step_index, there.rollout.annotations) == (3, {})
-
-    there = settled(annotated(there, "promote", "true"))
-    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
-
-
 def test_a_promotion_of_an_older_revision_stays_without_effect_for_ever() -> None:
     """GitOps values are not removed: `promote: b@full` must not let revision `c` through."""
-    there = settled(annotated(_at_gate(), "promote", "b@full"))
+    there = settled(annotated(updating(GATES), "promote", "b@full"))
     assert there.status.stable_revision == "b"
 
     there = settled(edited(there, revision="c"))
@@ -106,24 +77,20 @@ def test_a_promotion_of_an_older_revision_stays_without_effect_for_ever() -> Non
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [("nobody", Reason.UNKNOWN_REVISION), ("nobody@full", Reason.UNKNOWN_REVISION), ("b@soon", Reason.COMMAND_INVALID)],
+    [
+        ("a", Reason.COMMAND_INVALID),
+        ("nobody", Reason.UNKNOWN_REVISION),
+        ("nobody@full", Reason.UNKNOWN_REVISION),
+        ("b@soon", Reason.COMMAND_INVALID),
+    ],
 )
 def test_what_is_not_understood_is_a_condition_and_an_event_never_a_guess(value: str, reason: Reason) -> None:
     """And it is told once, not in every pass."""
-    there = settled(annotated(_at_gate(), "promote", value))
+    there = settled(annotated(updating(GATES), "promote", value))
 
     assert (there.status.step_index, _problem(there)) == (1, reason)
     assert [each.reason for each in there.notices].count(reason) == 1
     assert _problem(settled(annotated(there, "promote", None))) == ""
-
-
-def test_true_where_nothing_can_be_promoted_says_so() -> None:
-    """A healthy Rollout stands at no gate; nothing is kept for a later one."""
-    there = settled(annotated(running(GATES), "promote", "true"))
-    assert _problem(there) == Reason.COMMAND_INVALID
-
-    there = settled(edited(there, revision="b"))
-    assert (there.status.step_index, _problem(there)) == (1, "")
 
 
 def test_a_timed_pause_can_be_ended_early() -> None:
@@ -133,18 +100,6 @@ def test_a_timed_pause_can_be_ended_early() -> None:
     there = settled(annotated(there, "promote", "b@1"), seconds=60)
 
     assert there.status.phase is Phase.HEALTHY
-
-
-def test_a_promotion_is_recorded_alone() -> None:
-    """When the new revision becomes the stable one, that pass writes nothing else."""
-    there = annotated(_at_gate(), "promote", "b@full")
-    promotions = []
-    for after in steps_of(there):
-        decision = decide(snapshot(after))
-        if decision.status.stable_revision != after.status.stable_revision:
-            promotions.append(decision.intents)
-
-    assert promotions == [()]
 
 
 def test_a_blue_green_gate_is_step_zero() -> None:

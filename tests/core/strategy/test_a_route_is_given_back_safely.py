@@ -16,7 +16,7 @@ from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision, Intent, PatchReplicaSet, ReleaseRoute, SwitchService
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
@@ -28,8 +28,8 @@ from rollouts.core.model.traffic import (
     RouteSeen,
     TextMatch,
 )
-from tests.core.model import World, annotated, deleted, router, snapshot
-from tests.core.updates import ASKED, TIMED, updating
+from tests.core.model import World, annotated, deleted, snapshot
+from tests.core.updates import ASKED, TIMED, routed, updating
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
@@ -47,16 +47,10 @@ from tests.core.worlds import (
 )
 from tests.invariants.every import broken_by
 
-BEFORE = Canary(
-    steps=(SetWeight(75), PauseUntilPromoted()),
-    max_unavailable=0,
-    stable_service="cart",
-    canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),), dynamic_stable_scale=True),
-)
-ANOTHER_ROUTER = replace(
-    BEFORE, traffic_routing=TrafficRouting(routers=(router("istio", "cart"),), dynamic_stable_scale=True)
-)
+STEPS = (SetWeight(75), PauseUntilPromoted())
+BEFORE = routed(*STEPS, dynamic=True, max_unavailable=0)
+ANOTHER_ROUTER = routed(*STEPS, by=(TIMED,), dynamic=True, max_unavailable=0)
+BOTH_ROUTERS = routed(*STEPS, by=(ASKED, TIMED), dynamic=True, max_unavailable=0)
 BY_PODS = replace(BEFORE, traffic_routing=None)
 NO_SERVICES = replace(BY_PODS, stable_service=None, canary_service=None)
 OUTSIDE = replace(BEFORE, traffic_routing=TrafficRouting())
@@ -116,7 +110,7 @@ def test_the_canarys_pods_stay_until_the_data_plane_has_let_go(after: Strategy) 
     there = lagging(edited(at_75_percent(), strategy=after))
 
     assert there.routes[ASKED].managed_by == ""
-    assert there.planes[ASKED].share == BEFORE.steps[0].weight_percent / 100  # type: ignore[union-attr]
+    assert there.planes[ASKED].share == Fraction(3, 4)
     assert sizes(there) == {"a": 4, "b": 3}
     assert ready(there, "cart-canary") >= 3
     there = lagging(later(there, 59.0))
@@ -214,9 +208,7 @@ def test_going_back_to_the_stable_revision_meanwhile_loses_nothing(after: Strate
 def test_a_way_in_by_header_is_let_go_of_too() -> None:
     """Its weight is 0, and its one pod serves those who have the header."""
     match = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
-    routing = replace(BEFORE.traffic_routing, managed_routes=("insiders",))  # type: ignore[type-var]
-    strategy = replace(BEFORE, steps=(SetHeaderRoute("insiders", match), PauseUntilPromoted()), traffic_routing=routing)
-    there = updating(strategy)
+    there = updating(routed(SetHeaderRoute("insiders", match), PauseUntilPromoted(), dynamic=True))
     assert sizes(there) == {"a": 4, "b": 1}
 
     there = lagging(edited(there, strategy=replace(GREEN, preview_replica_count=0)))
@@ -280,15 +272,9 @@ def test_pods_that_the_slices_do_not_show_take_nothing() -> None:
     assert lagging(there).routes[ASKED].managed_by == ""
 
 
-def of_two(strategy: Canary) -> Canary:
-    """The same by two routes."""
-    routers = (router("gatewayAPI", "asked-cart"), router("istio", "cart"))
-    return replace(strategy, traffic_routing=TrafficRouting(routers=routers, dynamic_stable_scale=True))
-
-
 def test_one_of_two_routes_comes_back_alone() -> None:
     """The other one stays at 75 %, and for the time that it takes the stable revision is whole."""
-    there = updating(of_two(BEFORE))
+    there = updating(BOTH_ROUTERS)
     assert sizes(there) == {"a": 1, "b": 3}
 
     there = lagging(edited(there, strategy=ANOTHER_ROUTER))
@@ -303,7 +289,7 @@ def test_one_of_two_routes_comes_back_alone() -> None:
 
 def test_with_exchanged_roles_it_waits_for_the_end_of_the_update() -> None:
     """`pingPong`: its user wrote it for the other roles, so that all of its requests would go to the new revision."""
-    strategy = replace(of_two(BEFORE), ping_pong=True, steps=(SetWeight(75),))
+    strategy = replace(BOTH_ROUTERS, ping_pong=True, steps=(SetWeight(75),))
     there = updating(strategy)
     assert there.status.pong_is_stable
     gated = replace(strategy, steps=BEFORE.steps)

@@ -14,9 +14,9 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Outcome, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
-from tests.core.model import World, annotated, router, snapshot
-from tests.core.updates import updating
+from rollouts.core.model.traffic import ALL_TO_STABLE, Split
+from tests.core.model import annotated, snapshot
+from tests.core.updates import ASKED, routed, updating
 from tests.core.worlds import (
     edited,
     later,
@@ -34,14 +34,10 @@ from tests.core.worlds import (
 HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
 
-def _at_half(strategy: Canary = HALF) -> World:
-    return updating(strategy)
-
-
 @pytest.mark.parametrize("value", ["true", "b"])
 def test_an_abort_is_durable_before_anything_is_taken_from_the_canary(value: str) -> None:
     """A crash must not forget it; only more stable pods, which are safe on either side of the record, come before it."""
-    there = annotated(_at_half(), "abort", value)
+    there = annotated(updating(HALF), "abort", value)
 
     decision = decide(snapshot(there))  # pods take longest: they start while all else is written
 
@@ -59,7 +55,7 @@ def test_an_abort_is_durable_before_anything_is_taken_from_the_canary(value: str
 @pytest.mark.parametrize("value", ["true", "b"])
 def test_the_stable_revision_has_every_pod_again(value: str) -> None:
     """Phase Aborted, with the reason, and the new revision without pods."""
-    there = settled(annotated(_at_half(), "abort", value))
+    there = settled(annotated(updating(HALF), "abort", value))
 
     assert (sizes(there), there.status.phase, there.status.weight_percent) == ({"a": 4}, Phase.ABORTED, 0)
     assert "aborted by annotation" in there.status.message
@@ -68,7 +64,7 @@ def test_the_stable_revision_has_every_pod_again(value: str) -> None:
 
 def test_the_pass_after_the_abort_already_scales() -> None:
     """From the annotation to the canary on its way out are two passes."""
-    there = reconciled(annotated(_at_half(), "abort", "b"))
+    there = reconciled(annotated(updating(HALF), "abort", "b"))
 
     patches = [each for each in decide(snapshot(there)).intents if isinstance(each, PatchReplicaSet)]
 
@@ -77,7 +73,7 @@ def test_the_pass_after_the_abort_already_scales() -> None:
 
 def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
     """`true` is for people at a terminal: bound once, recorded, and taken off before status shows the abort."""
-    there = later(reconciled(annotated(_at_half(), "abort", "true")), 0.1)
+    there = later(reconciled(annotated(updating(HALF), "abort", "true")), 0.1)
     assert (there.status.abort, there.rollout.annotations) == (None, {"abort": "true"})
     assert isinstance(decide(snapshot(there)).intents[-1], RemoveAnnotation)
     assert decide(snapshot(there)).status.abort is not None
@@ -90,7 +86,7 @@ def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
 
 def test_an_abort_that_was_accepted_outlives_its_annotation_and_the_controller() -> None:
     """The note on the ReplicaSet is the record: a `true` that goes, and a controller that dies, lose nothing."""
-    noted = reconciled(annotated(_at_half(), "abort", "true"))
+    noted = reconciled(annotated(updating(HALF), "abort", "true"))
 
     there = settled(annotated(noted, "abort", None))
 
@@ -107,7 +103,7 @@ def test_an_abort_that_was_accepted_outlives_its_annotation_and_the_controller()
 )
 def test_the_note_of_an_abort_names_a_user_and_does_not_vouch_for_it(stands: bool, told: Author) -> None:
     """Whoever may write ReplicaSets can write a note with any name; only the API server's own word is a user's name."""
-    there = annotated(_at_half(), "abort", "true")
+    there = annotated(updating(HALF), "abort", "true")
     there = replace(there, rollout=replace(there.rollout, annotated_by={"abort": Author("alice", AuthorKind.USER)}))
     there = reconciled(there)
     if not stands:
@@ -123,7 +119,7 @@ def test_the_note_of_an_abort_names_a_user_and_does_not_vouch_for_it(stands: boo
 
 def test_a_note_of_an_abort_says_nothing_about_another_attempt_list_of_steps_or_update() -> None:
     """The ReplicaSet keeps it; what comes later is not aborted by it."""
-    aborted = later(settled(annotated(_at_half(), "abort", "true")), 1)
+    aborted = later(settled(annotated(updating(HALF), "abort", "true")), 1)
     assert any(each.abort_note for each in aborted.replica_sets)
 
     again = settled(annotated(aborted, "retry", "true"))
@@ -137,7 +133,7 @@ def test_a_note_of_an_abort_says_nothing_about_another_attempt_list_of_steps_or_
 
 def test_a_note_of_an_abort_counts_on_the_stable_replica_set_alone() -> None:
     """There the abort writes it, with the pods that come back; on another set it is nobody's record."""
-    there = annotated(reconciled(annotated(_at_half(), "abort", "true")), "abort", None)
+    there = annotated(reconciled(annotated(updating(HALF), "abort", "true")), "abort", None)
     note = one(there, "a").abort_note
     sets = [replace(each, abort_note=note if each.revision == "b" else None) for each in there.replica_sets]
 
@@ -150,7 +146,7 @@ def test_a_note_of_an_abort_counts_on_the_stable_replica_set_alone() -> None:
 def test_an_abort_on_record_is_told_with_what_it_does() -> None:
     """Pods start meanwhile, and a write more would only delay them; it is told after a quarter of a second at the latest."""
     strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
-    recorded = reconciled(annotated(_at_half(strategy), "abort", "true"))  # stable is to grow, and has not yet
+    recorded = reconciled(annotated(updating(strategy), "abort", "true"))  # stable is to grow, and has not yet
 
     waits = decide(snapshot(recorded))
 
@@ -165,7 +161,7 @@ def test_an_abort_on_record_is_told_with_what_it_does() -> None:
 
 def test_a_named_abort_ends_when_its_annotation_goes() -> None:
     """Declarative: what Git says holds, and no longer."""
-    there = settled(annotated(_at_half(), "abort", "b"))
+    there = settled(annotated(updating(HALF), "abort", "b"))
 
     there = settled(annotated(there, "abort", None))
 
@@ -174,7 +170,7 @@ def test_a_named_abort_ends_when_its_annotation_goes() -> None:
 
 def test_a_named_abort_may_stand_before_its_revision_comes() -> None:
     """GitOps applies annotation and template in any order; a revision that is held back starts nothing."""
-    there = annotated(edited(_at_half(), revision="c"), "abort", "c")
+    there = annotated(edited(updating(HALF), revision="c"), "abort", "c")
 
     there = settled(there)
 
@@ -183,7 +179,7 @@ def test_a_named_abort_may_stand_before_its_revision_comes() -> None:
 
 def test_a_new_revision_ends_an_abort() -> None:
     """The fix of a bad release must not need a verb; the annotation that names the bad one may stay."""
-    there = settled(annotated(_at_half(), "abort", "b"))
+    there = settled(annotated(updating(HALF), "abort", "b"))
 
     there = settled(annotated(settled(edited(there, revision="c")), "promote", "c"))
 
@@ -194,7 +190,7 @@ def test_a_new_revision_ends_an_abort() -> None:
 @pytest.mark.parametrize("value", ["true", "b@1"])
 def test_a_retry_starts_at_the_first_step_again(value: str) -> None:
     """The n-th attempt: named by its number it stays harmless in Git."""
-    there = settled(annotated(_at_half(), "abort", "true"))
+    there = settled(annotated(updating(HALF), "abort", "true"))
 
     there = settled(annotated(there, "retry", value))
 
@@ -215,7 +211,7 @@ def test_a_stable_revision_is_not_aborted() -> None:
 
 def test_with_traffic_routing_the_canary_is_kept_for_a_while() -> None:
     """`abortScaleDownDelaySeconds`: requests under way end first."""
-    there = _at_half(replace(HALF, traffic_routing=TrafficRouting(), abort_scale_down_delay_s=30))
+    there = updating(replace(HALF, traffic_routing=TrafficRouting(), abort_scale_down_delay_s=30))
 
     there = settled(annotated(there, "abort", "b"), seconds=29)
     assert sizes(there) == {"a": 4, "b": 2}
@@ -223,26 +219,14 @@ def test_with_traffic_routing_the_canary_is_kept_for_a_while() -> None:
     assert sizes(settled(later(there, 2))) == {"a": 4}
 
 
-def test_an_abort_waits_for_stable_pods_before_the_canary_goes() -> None:
-    """Aborting must not cost capacity: a stable side that lost pods keeps the canary's until they are back."""
-    there = replace(_at_half(replace(HALF, max_unavailable=0, max_surge=1)), bad=frozenset("a"))
-
-    there = settled(annotated(there, "abort", "b"), seconds=60)
-
-    assert one(there, "a").available + one(there, "b").available >= 4
-
-
 def test_after_an_abort_another_revision_gets_a_weight_only_when_it_is_on_record() -> None:
     """S5: C, aborted by name before it came, between two tries of B, whose pods and Service are there still."""
-    route = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
-    routing = TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),))
-    strategy = replace(HALF, stable_service="cart", canary_service="cart-canary", traffic_routing=routing)
-    there = annotated(edited(running(strategy), revision="b"), "abort", "c")
+    there = annotated(edited(running(routed(*HALF.steps)), revision="b"), "abort", "c")
     there = next(each for each in steps_of(there) if each.services["cart-canary"].revision == "b")
     there = reconciled(edited(there, revision="c"))
-    assert (there.status.phase, there.routes[route].split) == (Phase.ABORTED, ALL_TO_STABLE)
+    assert (there.status.phase, there.routes[ASKED].split) == (Phase.ABORTED, ALL_TO_STABLE)
 
     there = reconciled(edited(slices_caught_up(there), revision="b"))
 
-    assert (there.status.current_revision, there.routes[route].split) == ("b", ALL_TO_STABLE)
-    assert settled(there).routes[route].split == Split(Fraction(1, 2))
+    assert (there.status.current_revision, there.routes[ASKED].split) == ("b", ALL_TO_STABLE)
+    assert settled(there).routes[ASKED].split == Split(Fraction(1, 2))

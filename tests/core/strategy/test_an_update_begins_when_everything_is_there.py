@@ -21,8 +21,8 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.strategy.beginning import LOOKS_ON_S, TOLD_MAX, held_back
 from tests.core.model import World, annotated, route, router, service, snapshot, world
-from tests.core.updates import measuring, updating
-from tests.core.worlds import edited, one, reconciled, route_put_back, running, settled, sizes, with_route
+from tests.core.updates import measuring, updating, waits_for
+from tests.core.worlds import edited, later, one, reconciled, route_put_back, running, settled, sizes, with_route
 
 CHECKED = Analysis(path="spec.strategy.canary.steps[3].analysis", settings={}, templates=("good",))
 STEPS = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Analyze(CHECKED), SetWeight(75), Analyze(CHECKED))
@@ -87,61 +87,25 @@ MISSING: dict[str, tuple[Strategy, Change, Reason, str]] = {
     **_with_templates("canary with Services", SERVICES),
     **_with_templates("canary with routes", ROUTED),
     **_with_templates("blue-green", GREEN),
-    "stable Service": (
-        SERVICES,
-        _without_service("cart"),
-        Reason.SERVICE_NOT_FOUND,
-        f"{IN_CANARY}.stableService: Service cart does not exist",
-    ),
-    "canary Service": (
-        SERVICES,
-        _without_service("cart-canary"),
-        Reason.SERVICE_NOT_FOUND,
-        f"{IN_CANARY}.canaryService: Service cart-canary does not exist",
-    ),
-    "ping Service": (
-        PING_PONG,
-        _without_service("cart"),
-        Reason.SERVICE_NOT_FOUND,
-        f"{IN_CANARY}.pingPong.pingService: Service cart does not exist",
-    ),
-    "another's canary Service": (
-        SERVICES,
-        _with_others_service("cart-canary"),
-        Reason.SERVICE_NOT_USABLE,
-        f"{IN_CANARY}.canaryService: Service cart-canary belongs to Rollout till",
-    ),
-    "active Service": (
-        GREEN,
-        _without_service("cart"),
-        Reason.SERVICE_NOT_FOUND,
-        f"{IN_GREEN}.activeService: Service cart does not exist",
-    ),
-    "preview Service": (
-        GREEN,
-        _without_service("cart-preview"),
-        Reason.SERVICE_NOT_FOUND,
-        f"{IN_GREEN}.previewService: Service cart-preview does not exist",
-    ),
-    "route": (
-        ROUTED,
-        lambda there: replace(there, routes={}),
-        Reason.ROUTE_NOT_FOUND,
-        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart does not exist",
-    ),
-    "a route that cannot be managed": (
-        ROUTED,
-        _unreadable_route,
-        Reason.ROUTE_NOT_USABLE,
-        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart: no rule names both Services",
-    ),
-    "another's route": (
-        ROUTED,
-        _others_route,
-        Reason.ROUTE_NOT_USABLE,
-        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart belongs to Rollout till",
-    ),
-}
+    "stable Service": (SERVICES, _without_service("cart"), Reason.SERVICE_NOT_FOUND,
+        f"{IN_CANARY}.stableService: Service cart does not exist"),
+    "canary Service": (SERVICES, _without_service("cart-canary"), Reason.SERVICE_NOT_FOUND,
+        f"{IN_CANARY}.canaryService: Service cart-canary does not exist"),
+    "ping Service": (PING_PONG, _without_service("cart"), Reason.SERVICE_NOT_FOUND,
+        f"{IN_CANARY}.pingPong.pingService: Service cart does not exist"),
+    "another's canary Service": (SERVICES, _with_others_service("cart-canary"), Reason.SERVICE_NOT_USABLE,
+        f"{IN_CANARY}.canaryService: Service cart-canary belongs to Rollout till"),
+    "active Service": (GREEN, _without_service("cart"), Reason.SERVICE_NOT_FOUND,
+        f"{IN_GREEN}.activeService: Service cart does not exist"),
+    "preview Service": (GREEN, _without_service("cart-preview"), Reason.SERVICE_NOT_FOUND,
+        f"{IN_GREEN}.previewService: Service cart-preview does not exist"),
+    "route": (ROUTED, lambda there: replace(there, routes={}), Reason.ROUTE_NOT_FOUND,
+        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart does not exist"),
+    "a route that cannot be managed": (ROUTED, _unreadable_route, Reason.ROUTE_NOT_USABLE,
+        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart: no rule names both Services"),
+    "another's route": (ROUTED, _others_route, Reason.ROUTE_NOT_USABLE,
+        f"{IN_CANARY}.trafficRouting.istio: HTTPRoute cart belongs to Rollout till"),
+}  # fmt: skip
 EVERYTHING = pytest.mark.parametrize(("strategy", "breaks", "reason", "told"), MISSING.values(), ids=list(MISSING))
 
 
@@ -157,10 +121,6 @@ def _revisions(there: World) -> set[str]:
     return {each.revision for each in there.replica_sets}
 
 
-def _reason(there: World) -> Reason | None:
-    return there.status.waiting_for.reason if there.status.waiting_for is not None else None
-
-
 @EVERYTHING
 def test_no_pod_of_an_update_exists_before_everything_is_there(
     strategy: Strategy, breaks: Change, reason: Reason, told: str
@@ -173,7 +133,7 @@ def test_no_pod_of_an_update_exists_before_everything_is_there(
     assert (_revisions(there), sizes(there), one(there, "a").available) == ({"a"}, {"a": 4}, 4)
     assert (there.status.current_revision, there.status.stable_revision) == ("b", "a")
     assert (there.status.step_index, there.status.gate_started_at_s, there.runs) == (0, None, ())
-    assert (_reason(there), there.status.phase) == (reason, Phase.DEGRADED)
+    assert (waits_for(there), there.status.phase) == (reason, Phase.DEGRADED)
     assert f"revision b has no pods until all is there: {told}" in there.status.message
     stalled = [each for each in there.status.conditions if each.type == "Stalled"]
     assert [(each.reason, told in each.message) for each in stalled] == [(reason, True)]
@@ -226,7 +186,7 @@ def test_all_that_is_missing_is_told_at_once() -> None:
 
     there = settled(edited(there, revision="b"))
 
-    assert _reason(there) is Reason.SERVICE_NOT_FOUND
+    assert waits_for(there) is Reason.SERVICE_NOT_FOUND
     for told in ("canaryService: Service cart-canary does not exist", _of(AHEAD)):
         assert told in there.status.message
 
@@ -289,7 +249,7 @@ def test_an_update_that_has_begun_goes_on_to_its_step() -> None:
 
     there = settled(annotated(_without_template(AnalysisGate(AnalysisKind.STEP, 3))(there), "promote", "b@1"))
 
-    assert (there.status.step_index, _reason(there), sizes(there)) == (3, Reason.ANALYSIS_INVALID, {"a": 2, "b": 2})
+    assert (there.status.step_index, waits_for(there), sizes(there)) == (3, Reason.ANALYSIS_INVALID, {"a": 2, "b": 2})
 
 
 @pytest.mark.parametrize("breaks", [_without_template(AHEAD), _without_service("cart-canary")])
@@ -321,7 +281,7 @@ def test_the_way_back_to_the_stable_revision_needs_nothing(strategy: Strategy) -
 def test_a_rollback_to_an_earlier_revision_is_not_held_up(strategy: Strategy) -> None:
     """By command and by `git revert`: its pods come, and the analyses at their steps judge it as always."""
     there = settled(annotated(updating(strategy), "promote", "b@full"))
-    there = replace(settled(later_than_delays(there)), templates_missing=frozenset(analyses(strategy)))
+    there = replace(settled(later(there, 3600)), templates_missing=frozenset(analyses(strategy)))
     assert (there.status.stable_revision, sizes(there)) == ("b", {"b": 4})
 
     by_command = settled(annotated(there, "rollback", "a"))
@@ -329,11 +289,6 @@ def test_a_rollback_to_an_earlier_revision_is_not_held_up(strategy: Strategy) ->
 
     assert "a" in sizes(by_command)
     assert "a" in sizes(by_git)
-
-
-def later_than_delays(there: World) -> World:
-    """An hour later."""
-    return replace(there, now_s=there.now_s + 3600)
 
 
 def test_a_revision_promoted_in_full_begins_without_its_templates() -> None:
@@ -360,7 +315,7 @@ def test_an_aborted_revision_without_pods_begins_again_when_everything_is_there(
     there = settled(annotated(updating(AT_STEPS), "abort", "true"))
     assert sizes(there) == {"a": 4}
     there = settled(annotated(_without_template(AHEAD)(there), "retry", "true"))
-    assert (sizes(there), _reason(there)) == ({"a": 4}, Reason.ANALYSIS_INVALID)
+    assert (sizes(there), waits_for(there)) == ({"a": 4}, Reason.ANALYSIS_INVALID)
 
     there = settled(replace(there, templates_missing=frozenset()))
 
@@ -376,10 +331,3 @@ def test_a_newer_revision_takes_the_place_of_one_that_has_begun() -> None:
     there = settled(edited(replace(there, templates_missing=frozenset(analyses(ROUTED))), revision="c"))
 
     assert (_revisions(there) - {"a", "b"}, sizes(there)) == (set(), {"a": 4})
-
-
-def test_a_passing_look_holds_no_pod_for_longer_than_a_pass() -> None:
-    """All is there: the pass that takes the update up makes its ReplicaSet, as before."""
-    there = reconciled(edited(running(ROUTED), revision="b"))
-
-    assert _revisions(there) == {"a", "b"}

@@ -8,7 +8,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Phase
-from tests.core.model import World, annotated, world
+from tests.core.model import World, annotated
 from tests.core.updates import waiting
 from tests.core.worlds import (
     edited,
@@ -35,18 +35,13 @@ def _previewed(strategy: BlueGreen) -> World:
     return settled(edited(running(strategy), revision="b"), seconds=5)
 
 
-def test_the_first_revision_is_active_and_previewed() -> None:
-    """Both Services select it; there is nothing to compare it with."""
-    there = settled(world(MANUAL))
-
-    assert (there.status.phase, _selects(there), sizes(there)) == (Phase.HEALTHY, ("a", "a"), {"a": 4})
-
-
 def test_a_new_revision_is_previewed_beside_the_active_one() -> None:
-    """All its pods, its own Service, and none of the users' traffic."""
+    """All its pods, its own Service, and none of the users' traffic. An autoscaler measures the pods that serve."""
     there = _previewed(MANUAL)
 
     assert (_selects(there), sizes(there), there.status.phase) == (("a", "b"), {"a": 4, "b": 4}, Phase.PAUSED)
+    assert (there.status.replicas, there.status.available_replicas) == (4, 4)
+    assert there.status.selector == "app=cart,rollouts.dev/revision=a"
 
 
 def test_a_preview_may_be_smaller_until_it_is_promoted() -> None:
@@ -68,23 +63,6 @@ def test_it_is_promoted_by_time(elapsed_s: float, active: str) -> None:
     there = settled(_previewed(TIMED), seconds=elapsed_s)
 
     assert there.services["cart"].revision == active
-
-
-@pytest.mark.parametrize("delay_s", [0.0, 30.0, 600.0])
-def test_p20_the_old_side_keeps_its_pods_for_the_delay(delay_s: float) -> None:
-    """Argo Rollouts issue 4926: stable was scaled down with no time to drain."""
-    there = annotated(_previewed(replace(MANUAL, scale_down_delay_s=delay_s)), "promote", "b")
-    switched_s = gone_s = None
-    for after in steps_of(there):
-        if after.status.stable_revision == "b" and switched_s is None:
-            switched_s = after.now_s
-        if "a" not in sizes(after) and gone_s is None:
-            gone_s = after.now_s
-        assert sizes(after).get("a", 4) == 4
-
-    assert switched_s is not None
-    assert gone_s is not None
-    assert gone_s - switched_s >= delay_s
 
 
 def test_only_so_many_old_sides_wait_for_their_delay() -> None:
@@ -121,37 +99,11 @@ def test_an_abort_after_the_switch_takes_the_service_back_at_once() -> None:
     assert settled(there).status.phase is Phase.ABORTED
 
 
-def test_a_retry_in_mid_switch_keeps_what_serves() -> None:
-    """The active Service goes back before the preview is made small again."""
-    there = annotated(_previewed(replace(MANUAL, preview_replica_count=1)), "promote", "b@0")
-    for after in steps_of(there):
-        there = after
-        if there.services["cart"].revision == "b":
-            break
-    there = reconciled(annotated(annotated(there, "promote", None), "abort", "b"))
-    there = annotated(annotated(there, "abort", None), "retry", "b@1")
-
-    for after in steps_of(there):
-        active = after.services["cart"].revision
-        assert one(after, active).available == 4
-        there = after
-
-    assert (_selects(there), sizes(there), there.status.phase) == (("a", "b"), {"a": 4, "b": 1}, Phase.PAUSED)
-
-
 def test_a_preview_that_is_superseded_goes() -> None:
     """The newest takes its Service, then its place."""
     there = settled(edited(_previewed(MANUAL), revision="c"))
 
     assert (_selects(there), sizes(there)) == (("a", "c"), {"a": 4, "c": 4})
-
-
-def test_the_counts_and_the_selector_are_those_of_the_active_side() -> None:
-    """An autoscaler must measure the pods that serve."""
-    there = _previewed(MANUAL)
-
-    assert (there.status.replicas, there.status.available_replicas) == (4, 4)
-    assert there.status.selector == "app=cart,rollouts.dev/revision=a"
 
 
 def test_each_service_is_pointed_once() -> None:

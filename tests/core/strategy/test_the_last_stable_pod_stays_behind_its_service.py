@@ -8,37 +8,27 @@ import pytest
 
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import Canary, TrafficRouting
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight, Step
+from rollouts.core.model.traffic import RouteName
 from tests.core.coming_to_rest import assert_comes_to_rest
-from tests.core.model import World, annotated, router
-from tests.core.updates import measuring, updating
+from tests.core.model import World, annotated
+from tests.core.updates import ASKED, COUNTED, TIMED, measuring, routed, updating
 from tests.core.worlds import edited, one, pods_unready, replica_sets_caught_up, settled, sizes, steps_of
 
-ROUTERS = {
-    "asked": router("gatewayAPI", "asked-cart"),
-    "timed": router("istio", "cart"),
-    "counted": router("nginx", "counted-cart"),
-    "our own": router("traefik", "own-cart"),
-}
+OWN = RouteName("traefik", "HTTPRoute", "shop", "own-cart")
+ROUTES = {"asked": ASKED, "timed": TIMED, "counted": COUNTED, "our own": OWN}
 CHECKED = Analysis(path="spec.strategy.canary.steps[1].analysis", settings={}, templates=("good",))
 LASTS: dict[str, Step] = {"at a pause": PauseUntilPromoted(), "at an analysis": Analyze(CHECKED)}
-every_router = pytest.mark.parametrize("name", ROUTERS)
+every_router = pytest.mark.parametrize("name", ROUTES)
 every_step = pytest.mark.parametrize("last", LASTS)
 with_and_without_ping_pong = pytest.mark.parametrize("ping_pong", [False, True])
 
 
 def at_all_the_traffic(name: str, last: str, *, ping_pong: bool) -> World:
     """Weight 100 is live, `dynamicStableScale` has left one stable pod, and the step behind it waits."""
-    strategy = Canary(
-        steps=(SetWeight(100), LASTS[last]),
-        traffic_routing=TrafficRouting(routers=(ROUTERS[name],), dynamic_stable_scale=True),
-        stable_service="cart",
-        canary_service="cart-canary",
-        ping_pong=ping_pong,
-    )
-    there = measuring(strategy)
+    there = measuring(routed(SetWeight(100), LASTS[last], by=(ROUTES[name],), dynamic=True, ping_pong=ping_pong))
     assert (there.status.step_index, sizes(there)) == (1, {"a": 1, "b": 4})
     return there
 

@@ -5,32 +5,43 @@ For a moment only the pod itself shows that it was evicted. The status of its Re
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rollouts.core.decide import decide
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, Intent, PatchReplicaSet
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.rollout import BlueGreen, Canary, Percent, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import PodsSeen
 from rollouts.core.model.status import Phase
+from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.scale.restarts import COUNTED_WITHIN_S
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY
 from tests.core.updates import updating
 from tests.core.worlds import (
+    as_pods_are,
+    deleting,
     edited,
     later,
     one,
+    pods_heard,
+    pods_ready,
     quiet,
     reconciled,
+    replica_sets_caught_up,
     replica_sets_synced,
     running,
     settled,
+    sizes,
+    slices_caught_up,
     status_wiped,
     steps_of,
 )
@@ -150,3 +161,75 @@ def test_what_cannot_be_listed_holds_nothing_up_for_long() -> None:
 
     assert decision.status.evicting_since_s is None
     assert [each for each in decision.intents if isinstance(each, PatchReplicaSet)]
+
+
+EXAMPLES = 20_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 300
+STEPS = (SetWeight(20), SetWeight(60), PauseUntilPromoted(), SetWeight(80))
+KINDS: tuple[Strategy, ...] = (
+    Canary(steps=STEPS, max_surge=1, max_unavailable=0),
+    Canary(steps=STEPS, max_surge=Percent(100), max_unavailable=0, stable_service="cart"),
+    Canary(steps=STEPS, max_surge=1, max_unavailable=0, stable_service="cart", canary_service="cart-canary"),
+    Canary(
+        steps=STEPS, max_unavailable=0, traffic_routing=TrafficRouting(dynamic_stable_scale=True), canary_service="c"
+    ),
+    BlueGreen(active_service="cart", scale_down_delay_s=0),
+)
+"""Each with `maxUnavailable` 0 (a BlueGreen's default): then one pod that is not there breaks the promise."""
+
+
+def _pass(there: World) -> World:
+    """One pass; a step or a promotion that it records is one that it would record if it saw the true pods."""
+    view = snapshot(there)
+    told, true = decide(view).status, decide(as_pods_are(there, view)).status
+    if (told.step_index, told.stable_revision) != (view.status.step_index, view.status.stable_revision):
+        assert (told.step_index, told.stable_revision) == (true.step_index, true.stable_revision)
+    return reconciled(there)
+
+
+MOVES: dict[str, Callable[[World], World]] = {
+    "pass": _pass,
+    "sets are looked at": replica_sets_synced,
+    "pods are heard of": pods_heard,
+    "pods become ready": pods_ready,
+    "slices follow": slices_caught_up,
+    "abort": lambda there: annotated(there, "abort", "b"),
+    "retry": lambda there: annotated(there, "abort", None),
+    "promote": lambda there: annotated(there, "promote", "b@full"),
+    "template taken back": lambda there: edited(there, revision="a"),
+    "template": lambda there: edited(there, revision="b"),
+    "third template": lambda there: edited(there, revision="c"),
+    "a second": lambda there: later(there, 1.0),
+}
+OFTEN = ("pass", "sets are looked at", "pods are heard of", "pods become ready", "slices follow")
+
+
+@pytest.mark.long
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    strategy=st.sampled_from(KINDS),
+    replicas=st.sampled_from((3, 5)),
+    tape=st.lists(
+        st.one_of(st.sampled_from(OFTEN), st.sampled_from(OFTEN), st.sampled_from(sorted(MOVES))), max_size=80
+    ),
+)
+def test_no_pass_counts_on_a_pod_that_was_deleted(strategy: Strategy, replicas: int, tape: list[str]) -> None:
+    """Aborts, retries and new templates while sets shrink: `reconciled` holds each write to the rules with the true pods."""
+    there = edited(running(strategy, replicas=replicas), revision="b")
+    for name in tape:
+        there = MOVES[name](there)
+    settled(there)
+
+
+ALL_OF_IT = Canary(steps=(SetWeight(100),), max_surge=Percent(25), max_unavailable=Percent(25))
+
+
+def test_stable_pods_stay_while_the_new_replica_set_is_being_deleted() -> None:
+    """Its status counts a ready pod until the garbage collector has come; a stable pod went for it, and 1 of 2 was left."""
+    there = reconciled(edited(running(ALL_OF_IT, replicas=2), revision="b"))
+    there = replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))
+    there = deleting(there, "b")
+    assert sizes(there)["b"] == 1
+
+    after = reconciled(there)
+
+    assert sizes(after)["a"] == 2

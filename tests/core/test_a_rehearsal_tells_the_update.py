@@ -19,7 +19,7 @@ from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWei
 from rollouts.core.model.traffic import RouteName
 from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.updates import ASKED, TIMED, routed, updating
-from tests.core.worlds import edited, running, settled, sizes, steps_of
+from tests.core.worlds import edited, running, settled, steps_of
 
 STEPS: tuple[Step, ...] = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Pause(5.0))
 CANARY = Canary(steps=STEPS, max_surge=1, max_unavailable=0)
@@ -86,24 +86,6 @@ def test_a_preview_grows_before_the_gate_and_after_it() -> None:
         StageKind.SWITCH: [{"a": 4, "b": 4}],
         StageKind.AFTER: [],
     }
-
-
-def test_the_sizes_are_those_of_the_model_world() -> None:
-    """The rehearsal's pods and slices are simpler than those of the model that the policy is tested on; the sizes are not."""
-    there = edited(running(CANARY), revision="b")
-    at_rest = []
-    for _ in range(3):
-        for each in steps_of(there, until_s=there.now_s + 1.0):
-            there = each
-        at_rest.append((there.status.step_index, sizes(there)))
-        gate = there.status.step_index
-        there = annotated(there, "promote", f"b@{gate}")
-    there = settled(there)
-
-    by_step = {each.step_index: each.pods for each in rehearsed(CANARY).stages}
-    assert [(index, pods["b"], pods["a"]) for index, pods in at_rest[:2]] == [
-        (index, by_step[index].new, by_step[index].old) for index in (1, 3)
-    ]
 
 
 def test_waits_are_told_with_their_lengths() -> None:

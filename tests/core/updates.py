@@ -54,6 +54,7 @@ def waits_for(there: World | Decision) -> Reason | None:
     return there.status.waiting_for.reason if there.status.waiting_for is not None else None
 
 
-def condition(there: World | Decision, kind: str) -> Condition | None:
-    """The condition of that type; None without one."""
-    return next((each for each in there.status.conditions if each.type == kind), None)
+def condition(there: World | Decision, kind: str) -> Condition:
+    """The condition of that type."""
+    (found,) = (each for each in there.status.conditions if each.type == kind)
+    return found

@@ -35,15 +35,39 @@ def severities(relation: Relation, **fields: Any) -> dict[Rule, Severity]:
     return {each.rule: each.severity for each in service_findings(service(**fields), relation=relation)}
 
 
-@pytest.mark.parametrize("relation", [Relation.MANAGED, Relation.SHARED])
-def test_an_ordinary_service_has_no_findings(relation: Relation) -> None:
-    """Defaults that the API server writes out are not somebody's choice."""
-    defaults = {
-        "type": "ClusterIP", "clusterIP": "10.96.0.7", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
-        "publishNotReadyAddresses": False, "externalTrafficPolicy": "Cluster",
-    }  # fmt: skip
+MANAGED, SHARED, BESIDE = Relation.MANAGED, Relation.SHARED, Relation.BESIDE
+UNSAFE, WARNING = Severity.UNSAFE, Severity.WARNING
+OUTSIDE = {"externalTrafficPolicy": "Local", "type": "LoadBalancer"}
+DEFAULTS = {
+    "type": "ClusterIP", "clusterIP": "10.96.0.7", "internalTrafficPolicy": "Cluster", "sessionAffinity": "None",
+    "publishNotReadyAddresses": False, "externalTrafficPolicy": "Cluster",
+}  # fmt: skip
+FOUND: dict[str, tuple[dict[str, Any], dict[Relation, dict[Rule, Severity]]]] = {
+    "defaults that the API server writes out are nobody's choice": (DEFAULTS, {MANAGED: {}, SHARED: {}}),
+    **{
+        f"{value}: a zone whose only pod is the canary sends it everything": ({"trafficDistribution": value},
+            {SHARED: {Rule.TRAFFIC_DISTRIBUTION: UNSAFE}, MANAGED: {Rule.TRAFFIC_DISTRIBUTION: WARNING}})
+        for value in ("PreferClose", "PreferSameZone", "PreferSameNode")
+    },
+    "there is no way to another node where the last pod leaves": ({"internalTrafficPolicy": "Local"},
+        {MANAGED: {Rule.INTERNAL_TRAFFIC_LOCAL: UNSAFE}, SHARED: {Rule.INTERNAL_TRAFFIC_LOCAL: UNSAFE}}),
+    "the load balancer learns after the connections were dropped": (OUTSIDE,
+        {MANAGED: {Rule.EXTERNAL_TRAFFIC_LOCAL: UNSAFE}, SHARED: {Rule.EXTERNAL_TRAFFIC_LOCAL: WARNING}}),
+    "a ClusterIP has no outside": ({**OUTSIDE, "type": "ClusterIP"}, {SHARED: {}}),
+    "headless: clients hold addresses of pods": ({"clusterIP": "None"},
+        {MANAGED: {Rule.HEADLESS: UNSAFE}, SHARED: {Rule.HEADLESS: WARNING}}),
+    "the slices call every pod ready": ({"publishNotReadyAddresses": True}, {MANAGED: {Rule.PUBLISHES_NOT_READY: UNSAFE}}),
+    "the revision is a key of the selector": ({"selector": None}, {MANAGED: {Rule.NO_SELECTOR: UNSAFE}}),
+    "its clients meet a revision that nobody promoted": ({}, {BESIDE: {Rule.BESIDE_THE_SWITCH: WARNING}}),
+}  # fmt: skip
 
-    assert severities(relation, **defaults) == {}
+
+@pytest.mark.parametrize(("fields", "expected"), FOUND.values(), ids=list(FOUND))
+def test_each_field_that_does_harm_is_found(
+    fields: dict[str, Any], expected: dict[Relation, dict[Rule, Severity]]
+) -> None:
+    """By what the Service has to do with the Rollout: where it has one revision there is no share to bend."""
+    assert {relation: severities(relation, **fields) for relation in expected} == expected
 
 
 def test_a_service_outside_the_cluster_is_told_as_one() -> None:
@@ -58,28 +82,6 @@ def test_a_service_outside_the_cluster_is_told_as_one() -> None:
     assert "selector of" not in status.waiting_for.message
 
 
-@pytest.mark.parametrize("value", ["PreferClose", "PreferSameZone", "PreferSameNode"])
-def test_traffic_distribution_bends_shares(value: str) -> None:
-    """A zone whose only pod is the canary sends it everything; where a Service has one revision there is no share to bend."""
-    assert severities(Relation.SHARED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.UNSAFE}
-    assert severities(Relation.MANAGED, trafficDistribution=value) == {Rule.TRAFFIC_DISTRIBUTION: Severity.WARNING}
-
-
-@pytest.mark.parametrize("relation", [Relation.MANAGED, Relation.SHARED])
-def test_internal_traffic_policy_local_is_unsafe(relation: Relation) -> None:
-    """There is no way to another node: where the last pod leaves, connections are dropped."""
-    assert severities(relation, internalTrafficPolicy="Local") == {Rule.INTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
-
-
-def test_external_traffic_policy_local_is_unsafe_for_a_switch() -> None:
-    """The load balancer learns by its health check, after the connections were dropped; a ClusterIP has no outside."""
-    local = {"externalTrafficPolicy": "Local", "type": "LoadBalancer"}
-
-    assert severities(Relation.MANAGED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.UNSAFE}
-    assert severities(Relation.SHARED, **local) == {Rule.EXTERNAL_TRAFFIC_LOCAL: Severity.WARNING}
-    assert severities(Relation.SHARED, externalTrafficPolicy="Local", type="ClusterIP") == {}
-
-
 @pytest.mark.parametrize(("config", "seconds"), [(None, "10800"), ({"clientIP": {"timeoutSeconds": 60}}, "60")])
 def test_session_affinity_is_told_with_its_timeout(config: dict[str, Any] | None, seconds: str) -> None:
     """So long a client sticks to its pod; three hours when nobody said otherwise."""
@@ -89,22 +91,6 @@ def test_session_affinity_is_told_with_its_timeout(config: dict[str, Any] | None
 
     assert (finding.rule, finding.severity) == (Rule.SESSION_AFFINITY, Severity.WARNING)
     assert f"{seconds} s" in finding.what
-
-
-def test_a_headless_service_cannot_be_switched_by_a_proxy() -> None:
-    """Clients hold addresses of pods; the controller's waits for proxies say nothing about them."""
-    assert severities(Relation.MANAGED, clusterIP="None") == {Rule.HEADLESS: Severity.UNSAFE}
-    assert severities(Relation.SHARED, clusterIP="None") == {Rule.HEADLESS: Severity.WARNING}
-
-
-def test_addresses_of_pods_that_are_not_ready_are_unsafe() -> None:
-    """The slices call every pod ready, so they confirm nothing."""
-    assert severities(Relation.MANAGED, publishNotReadyAddresses=True) == {Rule.PUBLISHES_NOT_READY: Severity.UNSAFE}
-
-
-def test_a_managed_service_needs_a_selector() -> None:
-    """The revision is one key of it."""
-    assert severities(Relation.MANAGED, selector=None) == {Rule.NO_SELECTOR: Severity.UNSAFE}
 
 
 @pytest.mark.parametrize(
@@ -134,11 +120,6 @@ def test_the_revision_in_a_selector_is_ours() -> None:
     managed = service(selector={"app": "cart", "rollouts.dev/revision": "a"})
 
     assert relation_of(managed, spec(Canary(), template_labels=LABELS)) is Relation.SHARED
-
-
-def test_a_service_beside_the_switch_is_told() -> None:
-    """Its clients meet the new revision before anybody promoted it."""
-    assert severities(Relation.BESIDE) == {Rule.BESIDE_THE_SWITCH: Severity.WARNING}
 
 
 @pytest.mark.parametrize("broken", [{}, {"spec": 3}, {"spec": {"selector": 3, "sessionAffinity": "ClientIP"}}])

@@ -48,9 +48,66 @@ def without(container: dict[str, Any], *fields: str) -> dict[str, Any]:
     return {key: value for key, value in container.items() if key not in fields}
 
 
-def test_a_good_pod_has_one_note_only() -> None:
+def _sleeping(**pre_stop: Any) -> dict[str, Any]:
+    return app(lifecycle={"preStop": pre_stop})
+
+
+def _asking(port: int | str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An app whose probe asks that port, beside a sidecar."""
+    ports = [{"name": "status", "containerPort": 15021}]
+    sidecar = {"name": "proxy", "image": "envoy", "ports": ports, "readinessProbe": {"tcpSocket": {"port": 15021}}}
+    return app(readinessProbe={"httpGet": {"port": port}}), sidecar
+
+
+SLEEPS_6 = {"sleep": {"seconds": 6}}
+HOST_PORT = app(ports=[{"containerPort": 80, "hostPort": 80}])
+STARTS = {"livenessProbe": {**READY, "periodSeconds": 1}, "startupProbe": {**READY, "failureThreshold": 60}}
+NOTE, WARNING, UNSAFE = Severity.NOTE, Severity.WARNING, Severity.UNSAFE
+BINARY, SHORT, UNKNOWN = Rule.PRE_STOP_BINARY, Rule.PRE_STOP_SHORT, Rule.PRE_STOP_UNKNOWN
+LONG = {"terminationGracePeriodSeconds": 60}
+PODS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any], dict[Rule, Severity]]] = {
+    "a good pod": ((app(),), {}, {}),
+    "a startupProbe holds the livenessProbe back": ((app(**STARTS),), {}, {}),
+    "an injected sleep raises a short grace period": ((app(),), {"terminationGracePeriodSeconds": 5}, {}),
+    "a timeout that is less than lag and request": ((app(),), {"drain": DrainSpec(timeout_s=20.0)},
+        {Rule.DRAIN_TIMEOUT_SHORT: WARNING}),
+    "a sleep of 6 s, as iptables needs": ((_sleeping(**SLEEPS_6),), LONG, {}),
+    "one of 5 s": ((_sleeping(sleep={"seconds": 5}),), LONG, {SHORT: UNSAFE}),
+    "one by a program": ((_sleeping(exec={"command": ["sleep", "6"]}),), LONG, {BINARY: NOTE}),
+    "one in a shell": ((_sleeping(exec={"command": ["sh", "-c", "sleep 2"]}),), LONG, {BINARY: NOTE, SHORT: UNSAFE}),
+    "a program of its own": ((_sleeping(exec={"command": ["/drain"]}),), LONG, {BINARY: NOTE, UNKNOWN: NOTE}),
+    "a request": ((_sleeping(httpGet={"path": "/drain", "port": 80}),), LONG, {UNKNOWN: NOTE}),
+    "a sleep of its own, and none is put in": ((_sleeping(**SLEEPS_6),), {**LONG, "drain": DrainSpec(pre_stop=PreStop.OFF)}, {}),
+    "the same, and no switch is waited for": ((_sleeping(**SLEEPS_6),), {**LONG, "drain": DrainSpec(mode=DrainMode.OFF)},
+        {Rule.DRAIN_OFF: WARNING}),
+    "15 s, and 6 s of sleep and 10 s of request": ((_sleeping(**SLEEPS_6),),
+        {"drain": VALIDATE, "terminationGracePeriodSeconds": 15}, {Rule.GRACE_SHORT: UNSAFE}),
+    "16 s": ((_sleeping(**SLEEPS_6),), {"drain": VALIDATE, "terminationGracePeriodSeconds": 16}, {}),
+    "the default of 30 s": ((_sleeping(**SLEEPS_6),), {"drain": VALIDATE}, {}),
+    "a shell that keeps SIGTERM": ((app(command=["sh", "-c", "app | tee /log"]),), {},
+        {Rule.SHELL_SWALLOWS_SIGNALS: UNSAFE}),
+    "a shell that may keep it": ((app(command=["sh", "-c"], args=["app"]),), {}, {Rule.SHELL_SWALLOWS_SIGNALS: WARNING}),
+    "a shell that is replaced": ((app(command=["sh", "-c", "exec app"]),), {}, {}),
+    "an init that passes it on": ((app(command=["dumb-init", "sh", "-c", "app"]),), {}, {}),
+    "arguments of a command in the image": ((app(args=["sh", "-c", "app"]),), {}, {}),
+    "a probe by number": (_asking(80), {}, {}),
+    "a probe by name": (_asking("http"), {}, {}),
+    "a probe of a port that is nobody's": (_asking(9000), {}, {}),
+    "a probe that says how the sidecar is": (_asking(15021), {}, {Rule.PROBE_THROUGH_SIDECAR: WARNING}),
+    "a name of another container's port never succeeds": (_asking("status"), {}, {Rule.PROBE_THROUGH_SIDECAR: UNSAFE}),
+    "a host's port, and the old pod has it still": ((HOST_PORT,), {}, {Rule.HOST_PORT_AND_SURGE: WARNING}),
+    "a host's port without a surge": ((HOST_PORT,), {"surges": False}, {}),
+    "the host's network": ((app(),), {"hostNetwork": True}, {Rule.HOST_PORT_AND_SURGE: WARNING}),
+    "the host's network without a surge": ((app(),), {"hostNetwork": True, "surges": False}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("containers", "pod", "rules"), PODS.values(), ids=list(PODS))
+def test_what_loses_requests_is_found_and_nothing_else(
+    containers: tuple[dict[str, Any], ...], pod: dict[str, Any], rules: dict[Rule, Severity]
+) -> None:
     """The note about kept connections is for everybody: no template can show that the app closes them."""
-    assert found(app()) == {}
+    assert {rule: each.severity for rule, each in found(*containers, **pod).items()} == rules
 
 
 def test_a_pod_without_a_readiness_probe_is_unsafe() -> None:
@@ -94,40 +151,12 @@ def test_a_liveness_probe_must_not_fire_before_the_first_readiness(
     assert (finding.severity if finding else None) is severity
 
 
-def test_a_startup_probe_holds_the_liveness_probe_back() -> None:
-    """Kubernetes does not ask the others before it has succeeded."""
-    probes = {"livenessProbe": {**READY, "periodSeconds": 1}, "startupProbe": {**READY, "failureThreshold": 60}}
-
-    assert found(app(**probes)) == {}
-
-
-def test_an_injected_sleep_needs_nothing_of_the_template() -> None:
-    """The grace period is raised with it, so a short one is no finding."""
-    assert found(app(), terminationGracePeriodSeconds=5) == {}
-
-
 def test_without_injection_a_missing_sleep_is_unsafe() -> None:
     """With `Validate` the template stays as it is."""
     finding = found(app(), drain=VALIDATE)[Rule.PRE_STOP_MISSING]
 
     assert finding.severity is Severity.UNSAFE
     assert "preStop.sleep.seconds: 6" in finding.fix
-
-
-@pytest.mark.parametrize(
-    ("pre_stop", "rules"),
-    [
-        ({"sleep": {"seconds": 6}}, set()),
-        ({"sleep": {"seconds": 5}}, {Rule.PRE_STOP_SHORT}),
-        ({"exec": {"command": ["sleep", "6"]}}, {Rule.PRE_STOP_BINARY}),
-        ({"exec": {"command": ["sh", "-c", "sleep 2"]}}, {Rule.PRE_STOP_BINARY, Rule.PRE_STOP_SHORT}),
-        ({"exec": {"command": ["/drain"]}}, {Rule.PRE_STOP_BINARY, Rule.PRE_STOP_UNKNOWN}),
-        ({"httpGet": {"path": "/drain", "port": 80}}, {Rule.PRE_STOP_UNKNOWN}),
-    ],
-)
-def test_a_sleep_of_the_users_own_is_measured_against_the_proxies(pre_stop: dict[str, Any], rules: set[Rule]) -> None:
-    """kube-proxy in iptables mode needs 6 s: twice a sync of a second and two to be safe."""
-    assert set(found(app(lifecycle={"preStop": pre_stop}), terminationGracePeriodSeconds=60)) == rules
 
 
 def test_a_binary_that_the_image_may_lack_is_said_with_may() -> None:
@@ -138,16 +167,6 @@ def test_a_binary_that_the_image_may_lack_is_said_with_may() -> None:
 
     assert (likely.severity, possible.severity) == (Severity.WARNING, Severity.NOTE)
     assert "may" in likely.what and "may" in possible.what
-
-
-@pytest.mark.parametrize(("grace_s", "unsafe"), [(15, True), (16, False), (None, False)])
-def test_the_grace_period_holds_the_sleep_and_the_longest_request(grace_s: int | None, unsafe: bool) -> None:
-    """6 s of sleep and 10 s of request: at 15 s the last request is cut, and the default of 30 s is enough."""
-    pod: dict[str, Any] = {} if grace_s is None else {"terminationGracePeriodSeconds": grace_s}
-
-    findings = found(app(lifecycle={"preStop": {"sleep": {"seconds": 6}}}), drain=VALIDATE, **pod)
-
-    assert (Rule.GRACE_SHORT in findings) is unsafe
 
 
 @pytest.mark.parametrize(
@@ -165,58 +184,6 @@ def test_no_drain_is_unsafe(drain: DrainSpec, path: str) -> None:
     assert findings[Rule.DRAIN_OFF].severity is Severity.UNSAFE
 
 
-@pytest.mark.parametrize(
-    ("drain", "severities"),
-    [(DrainSpec(pre_stop=PreStop.OFF), []), (DrainSpec(mode=DrainMode.OFF), [Severity.WARNING])],
-)
-def test_pods_that_sleep_by_themselves_need_no_sleep_put_in(drain: DrainSpec, severities: list[Severity]) -> None:
-    """`preStop: Off` is then right, and `mode: Off` leaves out the waits of a switch only."""
-    pod: dict[str, Any] = {"terminationGracePeriodSeconds": 60}
-
-    findings = found(app(lifecycle={"preStop": {"sleep": {"seconds": 9}}}), drain=drain, **pod)
-
-    assert [each.severity for each in findings.values()] == severities
-
-
-def test_a_timeout_below_what_the_wait_needs_is_a_warning() -> None:
-    """3 s of proxy lag and 30 s of request cannot be waited for in 20 s."""
-    assert found(app(), drain=DrainSpec(timeout_s=20.0))[Rule.DRAIN_TIMEOUT_SHORT].severity is Severity.WARNING
-
-
-@pytest.mark.parametrize(
-    ("fields", "severity"),
-    [
-        ({"command": ["sh", "-c", "app | tee /log"]}, Severity.UNSAFE),
-        ({"command": ["sh", "-c"], "args": ["app"]}, Severity.WARNING),
-        ({"command": ["sh", "-c", "exec app"]}, None),
-        ({"command": ["dumb-init", "sh", "-c", "app"]}, None),
-        ({"args": ["sh", "-c", "app"]}, None),  # arguments of a command that is in the image
-    ],
-)
-def test_a_shell_that_swallows_sigterm_is_found(fields: dict[str, Any], severity: Severity | None) -> None:
-    """The app then works until it is killed, and cuts the requests that it has."""
-    finding = found(app(**fields)).get(Rule.SHELL_SWALLOWS_SIGNALS)
-
-    assert (finding.severity if finding else None) is severity
-
-
-@pytest.mark.parametrize(
-    ("port", "severity"),
-    [(80, None), ("http", None), (9000, None), (15021, Severity.WARNING), ("status", Severity.UNSAFE)],
-)
-def test_a_probe_that_asks_a_sidecar_is_found(port: int | str, severity: Severity | None) -> None:
-    """By number it says how the sidecar is; by name it never succeeds, as names are the container's own. 9000 is nobody's."""
-    sidecar = {
-        "name": "proxy",
-        "image": "envoy",
-        "ports": [{"name": "status", "containerPort": 15021}],
-        "readinessProbe": {"tcpSocket": {"port": 15021}},
-    }
-    finding = found(app(readinessProbe={"httpGet": {"port": port}}), sidecar).get(Rule.PROBE_THROUGH_SIDECAR)
-
-    assert (finding.severity if finding else None) is severity
-
-
 def test_native_sidecars_are_looked_at_too() -> None:
     """An init container that is always restarted serves as long as the others; any other has ended by then."""
     sidecar = {"name": "proxy", "image": "envoy", "restartPolicy": "Always", "ports": [{"containerPort": 15001}]}
@@ -224,15 +191,6 @@ def test_native_sidecars_are_looked_at_too() -> None:
     finding = found(app(), initContainers=[{"name": "migrate", "image": "m"}, sidecar])[Rule.NO_READINESS_PROBE]
 
     assert finding.path == "spec.template.spec.initContainers[1].readinessProbe"
-
-
-@pytest.mark.parametrize(("surges", "expected"), [(True, True), (False, False)])
-def test_host_ports_and_a_surge_do_not_go_together(surges: bool, expected: bool) -> None:
-    """The port of a node is taken by the old pod until it has gone."""
-    by_port = app(ports=[{"containerPort": 80, "hostPort": 80}])
-
-    assert (Rule.HOST_PORT_AND_SURGE in found(by_port, surges=surges)) is expected
-    assert (Rule.HOST_PORT_AND_SURGE in found(app(), surges=surges, hostNetwork=True)) is expected
 
 
 @pytest.mark.parametrize("broken", [None, 3, {"containers": "x"}, {"containers": [3]}, {"containers": [{"ports": 3}]}])

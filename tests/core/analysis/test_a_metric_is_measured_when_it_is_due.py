@@ -165,15 +165,6 @@ def test_nothing_new_is_measured_once_a_metric_has_failed() -> None:
     assert decision.status.phase is AnalysisPhase.FAILED
 
 
-def test_a_run_that_is_over_asks_nothing() -> None:
-    """Whatever comes late."""
-    over = RunStatus(phase=AnalysisPhase.FAILED, message="why", completed_at_s=T0)
-
-    decision = _decided({}, over, 9.0, measured={"m": finished("S")})
-
-    assert decision == RunDecision(due=(), status=over, wake_at_s=None)
-
-
 RULES = MetricRules(name="m", interval_s=30.0, count=1, kept=1)
 FIRST = (("looks", "1"),)
 

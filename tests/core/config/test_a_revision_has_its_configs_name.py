@@ -35,22 +35,6 @@ USES = st.lists(
 
 
 @QUICK
-@given(data=DATA, binary=BYTES)
-def test_the_order_of_keys_does_not_matter(data: dict[str, str], binary: dict[str, str]) -> None:
-    """JSON objects have no order, and no two clients write them alike."""
-    turned = [dict(reversed(list(each.items()))) for each in (data, binary)]
-
-    assert content_hash(*turned) == content_hash(data, binary)
-
-
-@QUICK
-@given(one=DATA, other=DATA)
-def test_other_content_has_another_hash(one: dict[str, str], other: dict[str, str]) -> None:
-    """Also where a key goes from one value to another."""
-    assert (content_hash(one, {}) == content_hash(other, {})) is (one == other)
-
-
-@QUICK
 @given(raw=st.binary(max_size=20))
 def test_binary_data_counts_as_bytes(raw: bytes) -> None:
     """A client may break lines of base64; a pod sees the bytes."""
@@ -90,22 +74,6 @@ def test_a_long_content_is_hashed_in_pieces() -> None:
     assert len(list(hashing({"a": "x" * (20 * PIECE_CHARS)}, None))) >= 20
     assert len(list(hashing(many, None))) >= 20
     assert list(hashing({"a": "x"}, {"b": "eA=="})) == []
-
-
-def test_text_and_bytes_of_one_key_are_not_the_same() -> None:
-    """They cannot be told apart in a volume, but `envFrom` reads `data` only."""
-    assert content_hash({"k": "eA=="}, {}) != content_hash({}, {"k": "eA=="})
-
-
-def test_no_data_and_empty_data_are_the_same() -> None:
-    """The API server leaves an empty map out; and what is empty is not absent."""
-    assert content_hash(None, None) == content_hash({}, {})
-    assert content_hash(None, None) != ""
-
-
-def test_what_is_no_base64_has_a_hash_all_the_same() -> None:
-    """A file may contain it; the API server will refuse it."""
-    assert content_hash({}, {"k": "?"}) != content_hash({}, {"k": "!"})
 
 
 @QUICK

@@ -33,7 +33,7 @@ SERVICES = Canary(
 )
 ROUTED = replace(SERVICES, traffic_routing=TrafficRouting(), scale_down_delay_s=0)
 DYNAMIC = replace(SERVICES, traffic_routing=TrafficRouting(dynamic_stable_scale=True))
-SWITCHED = (GREEN, SERVICES, ROUTED, DYNAMIC)
+SWITCHED: tuple[Strategy, ...] = (GREEN, SERVICES, ROUTED, DYNAMIC)
 NAMES = ("blue-green", "canary with services", "routed canary", "dynamic stable")
 
 
@@ -63,13 +63,27 @@ def _last_shrink(strategy: Strategy, drain: DrainSpec = DRAIN) -> tuple[World, f
     return there, gone_s - left_s
 
 
-@pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
-def test_pods_that_lost_their_service_wait_for_the_proxies_and_the_longest_request(strategy: Strategy) -> None:
-    """Argo Rollouts issue 4926: stable was scaled down with no drain delay."""
-    there, waited_s = _last_shrink(strategy)
+OFF = DrainSpec(mode=DrainMode.OFF)
+WAITS: dict[str, tuple[Strategy, DrainSpec, float]] = {
+    **{name: (each, DRAIN, WAIT_S) for name, each in zip(NAMES, SWITCHED, strict=True)},
+    **{f"{name}, draining is off": (each, OFF, 0.0) for name, each in zip(NAMES, SWITCHED, strict=True)},
+    "blue-green, a shorter scaleDownDelaySeconds beside it": (replace(GREEN, scale_down_delay_s=5), DRAIN, WAIT_S),
+    "blue-green, a longer one": (replace(GREEN, scale_down_delay_s=100), DRAIN, 100.0),
+    "routed canary, a shorter scaleDownDelaySeconds beside it": (replace(ROUTED, scale_down_delay_s=5), DRAIN, WAIT_S),
+    "routed canary, a longer one": (replace(ROUTED, scale_down_delay_s=100), DRAIN, 100.0),
+    "scaleDownDelayRevisionLimit 0": (replace(GREEN, scale_down_delay_revision_limit=0), DRAIN, WAIT_S),
+}  # fmt: skip
 
-    assert waited_s == pytest.approx(WAIT_S, abs=0.01)
-    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
+
+@pytest.mark.parametrize(("strategy", "drain", "seconds"), WAITS.values(), ids=list(WAITS))
+def test_pods_that_lost_their_service_wait_for_the_proxies_and_the_longest_request(
+    strategy: Strategy, drain: DrainSpec, seconds: float
+) -> None:
+    """Argo Rollouts issue 4926: stable was scaled down with no drain delay. A delay runs beside it: the longer of the two."""
+    there, waited_s = _last_shrink(strategy, drain)
+
+    assert waited_s == pytest.approx(seconds, abs=0.01)
+    assert (there.status.phase, sizes(there), there.status.cutovers == ()) == (Phase.HEALTHY, {"b": 4}, drain is OFF)
 
 
 @pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
@@ -83,31 +97,6 @@ def test_the_wait_begins_when_late_slices_have_left_the_old_revision(strategy: S
 
     assert sizes(settled(left, seconds=WAIT_S - 0.1))["a"] > 0
     assert "a" not in sizes(settled(left, seconds=WAIT_S + 0.1))
-
-
-@pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
-def test_nothing_is_waited_for_when_draining_is_off(strategy: Strategy) -> None:
-    """Who turns it off has the waits that the strategy itself has, and nothing of it in status."""
-    there, waited_s = _last_shrink(strategy, DrainSpec(mode=DrainMode.OFF))
-
-    assert waited_s == pytest.approx(0.0, abs=0.01)
-    assert there.status.cutovers == ()
-
-
-@pytest.mark.parametrize("delay_s", [5.0, 100.0])
-@pytest.mark.parametrize("strategy", [GREEN, ROUTED], ids=["blue-green", "routed canary"])
-def test_a_scale_down_delay_runs_beside_the_drain(strategy: Canary | BlueGreen, delay_s: float) -> None:
-    """The longer of the two, not their sum: both begin when the traffic has left."""
-    _, waited_s = _last_shrink(replace(strategy, scale_down_delay_s=delay_s))
-
-    assert waited_s == pytest.approx(max(delay_s, WAIT_S), abs=0.01)
-
-
-def test_no_limit_of_revisions_ends_a_drain() -> None:
-    """`scaleDownDelayRevisionLimit: 0` is about pods that are kept to go back to, not about requests in flight."""
-    _, waited_s = _last_shrink(replace(GREEN, scale_down_delay_revision_limit=0))
-
-    assert waited_s == pytest.approx(WAIT_S, abs=0.01)
 
 
 @pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)

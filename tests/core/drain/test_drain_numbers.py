@@ -11,52 +11,49 @@ from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop, ProxyFacts,
 from rollouts.core.model.frozen import replace
 
 SPEC = DrainSpec(max_request_s=30.0)
-KUBE_PROXY = (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.IPVS)
 OLD, NEW = (5, 4), (6, 1)
+EACH_SECOND = ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0)
+IPVS = ProxyFacts(mode=ProxyMode.IPVS, min_sync_period_s=0.0, oldest_kernel=OLD)
 
 
-@pytest.mark.parametrize("mode", [ProxyMode.IPTABLES, ProxyMode.NFTABLES])
-def test_twice_the_time_of_a_sync_and_never_less_than_five_seconds(mode: ProxyMode) -> None:
-    """With the default period of 1 s a change is in force after 3 s at most: sleep 6, and wait 3 s and the longest request."""
-    usual = drain_numbers(SPEC, ProxyFacts(mode=mode, min_sync_period_s=1.0))
-    quick = drain_numbers(SPEC, ProxyFacts(mode=mode, min_sync_period_s=0.0))
-
-    assert (usual.pre_stop_s, usual.grace_s, usual.proxy_lag_s, usual.drain_s) == (6, 41, 3.0, 33.0)
-    assert (quick.pre_stop_s, quick.proxy_lag_s) == (5, 2.0)
-    assert drain_numbers(SPEC, ProxyFacts(mode=mode)) == drain_numbers(SPEC, ProxyFacts(mode=mode, oldest_kernel=OLD))
-
-
-def test_a_slow_kube_proxy_is_waited_for() -> None:
-    """`minSyncPeriod: 10s`: an endpoint that left may be called for 10 s more, and for the sync itself."""
-    numbers = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=10.0))
-
-    assert (numbers.pre_stop_s, numbers.proxy_lag_s, numbers.drain_s) == (24, 12.0, 42.0)
-    assert "every 10 s" in numbers.proxy_lag_why
-
-
-def test_what_was_measured_counts_more_than_what_was_configured() -> None:
-    """A period says how seldom a proxy syncs, a measurement how long it took."""
-    numbers = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0, learnt_lag_s=8.5))
-
-    assert (numbers.pre_stop_s, numbers.proxy_lag_s) == (17, 8.5)
+NUMBERS: dict[str, tuple[ProxyFacts, int, float]] = {
+    "twice the second between two syncs": (ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=1.0), 6, 3.0),
+    "and the same with nftables": (ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0), 6, 3.0),
+    "never less than five seconds": (ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=0.0), 5, 2.0),
+    "the default period": (ProxyFacts(mode=ProxyMode.NFTABLES), 6, 3.0),
+    "the kernel matters to ipvs alone": (ProxyFacts(mode=ProxyMode.NFTABLES, oldest_kernel=OLD), 6, 3.0),
+    "an endpoint that left is called until the next sync": (replace(EACH_SECOND, min_sync_period_s=10.0), 24, 12.0),
+    "measured counts more than configured": (replace(EACH_SECOND, learnt_lag_s=8.5), 17, 8.5),
+    "what was learnt never shortens a wait": (replace(EACH_SECOND, learnt_lag_s=1.25), 6, 3.0),
+    "a gateway that was seen to be slow": (replace(EACH_SECOND, gateway_lag_s=12.0), 13, 12.0),
+    "a gateway that is quick says nothing of proxies": (replace(EACH_SECOND, gateway_lag_s=1.0), 6, 3.0),
+    "ipvs: a port in TIME_WAIT, 120 s, goes to the old pod": (IPVS, 124, 122.0),
+    "no flag of kube-proxy shortens that": (replace(IPVS, ipvs_tcp_timeout_s=600.0, ipvs_tcp_fin_timeout_s=20.0), 124, 122.0),
+    "ipvs on a newer kernel": (replace(IPVS, oldest_kernel=(5, 9)), 5, 2.0),
+    "ipvs on an unknown kernel": (replace(IPVS, oldest_kernel=None), 124, 122.0),
+    "nothing is known: it may be ipvs on an old kernel": (ProxyFacts(), 130, 125.0),
+    "only a new kernel is known": (ProxyFacts(oldest_kernel=NEW), 10, 5.0),
+    "no kube-proxy": (ProxyFacts(mode=ProxyMode.OTHER), 10, 5.0),
+}  # fmt: skip
 
 
-def test_what_was_learnt_of_proxies_never_shortens_a_wait() -> None:
-    """Most changes were quick; how long the slowest took cannot be told from a kube-proxy's histogram."""
-    configured = ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0)
+@pytest.mark.parametrize(("facts", "pre_stop_s", "proxy_lag_s"), NUMBERS.values(), ids=list(NUMBERS))
+def test_what_is_known_of_proxies_decides(facts: ProxyFacts, pre_stop_s: int, proxy_lag_s: float) -> None:
+    """A guess that is wrong loses requests, a wait that is too long loses time. Kubernetes issue 81775 has the ports of ipvs."""
+    numbers = drain_numbers(SPEC, facts)
 
-    assert drain_numbers(SPEC, replace(configured, learnt_lag_s=1.25)) == drain_numbers(SPEC, configured)
+    assert (numbers.pre_stop_s, numbers.grace_s) == (pre_stop_s, pre_stop_s + 35)
+    assert (numbers.proxy_lag_s, numbers.drain_s) == (proxy_lag_s, proxy_lag_s + 30.0)
 
 
-def test_a_gateway_that_was_seen_to_be_slow_is_waited_for() -> None:
-    """It sends requests to a pod until it has learnt that the pod goes; kube-proxy is not asked for those."""
-    slow = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0, gateway_lag_s=12.0))
-    quick = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0, gateway_lag_s=1.0))
+def test_each_number_says_what_it_follows_from() -> None:
+    """The period, the kernel, or what gateways were seen to take."""
+    gateway = drain_numbers(SPEC, replace(EACH_SECOND, gateway_lag_s=12.0))
 
-    assert (slow.pre_stop_s, slow.grace_s, slow.proxy_lag_s, slow.drain_s) == (13, 48, 12.0, 42.0)
-    assert slow.proxy_lag_why == "gateways were seen to take 12 s"
-    assert slow.pre_stop_why == "gateways were seen to take 12 s, and 1 s on top"
-    assert quick == drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.NFTABLES, min_sync_period_s=1.0))
+    assert "every 10 s" in drain_numbers(SPEC, replace(EACH_SECOND, min_sync_period_s=10.0)).proxy_lag_why
+    assert "kernel 5.4" in drain_numbers(SPEC, IPVS).pre_stop_why
+    assert gateway.proxy_lag_why == "gateways were seen to take 12 s"
+    assert gateway.pre_stop_why == "gateways were seen to take 12 s, and 1 s on top"
 
 
 @given(gateway_s=st.floats(0, 30), period_s=st.floats(0, 60), mode=st.sampled_from(ProxyMode))
@@ -69,42 +66,6 @@ def test_what_was_learnt_of_gateways_never_shortens_a_wait(gateway_s: float, per
     assert numbers.pre_stop_s >= max(without.pre_stop_s, gateway_s + 1)
     assert numbers.proxy_lag_s == max(without.proxy_lag_s, gateway_s)
     assert numbers.drain_s >= without.drain_s
-
-
-def test_ipvs_on_an_old_kernel_sends_used_ports_to_the_old_pod() -> None:
-    """Kubernetes issue 81775: with `conn_reuse_mode=0` a port in TIME_WAIT, 120 s, goes to the server of weight 0."""
-    old = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.IPVS, min_sync_period_s=0.0, oldest_kernel=OLD))
-    new = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.IPVS, min_sync_period_s=0.0, oldest_kernel=(5, 9)))
-    unknown = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.IPVS, min_sync_period_s=0.0))
-
-    assert (old.pre_stop_s, old.proxy_lag_s, old.drain_s, old.grace_s) == (124, 122.0, 152.0, 159)
-    assert (new.pre_stop_s, new.proxy_lag_s) == (5, 2.0)
-    assert (unknown.pre_stop_s, unknown.proxy_lag_s) == (124, 122.0)
-    assert "kernel 5.4" in old.pre_stop_why
-
-
-def test_no_flag_of_kube_proxy_shortens_the_wait_for_ports() -> None:
-    """With `--ipvs-tcpfin-timeout=20s` closed connections still lived 120 s in a real ipvs table, and their ports with them."""
-    facts = ProxyFacts(
-        mode=ProxyMode.IPVS,
-        min_sync_period_s=0.0,
-        oldest_kernel=OLD,
-        ipvs_tcp_timeout_s=600.0,
-        ipvs_tcp_fin_timeout_s=20.0,
-    )
-
-    assert drain_numbers(SPEC, facts).pre_stop_s == 124
-
-
-def test_what_is_unknown_gets_the_safe_number() -> None:
-    """A guess that is wrong loses requests, a wait that is too long loses time: unknown may be ipvs on an old kernel."""
-    nothing = drain_numbers(SPEC, ProxyFacts())
-    kernel = drain_numbers(SPEC, ProxyFacts(oldest_kernel=NEW))
-    no_kube_proxy = drain_numbers(SPEC, ProxyFacts(mode=ProxyMode.OTHER))
-
-    assert (nothing.pre_stop_s, nothing.proxy_lag_s) == (130, 125.0)
-    assert (kernel.pre_stop_s, kernel.proxy_lag_s) == (10, 5.0)
-    assert (no_kube_proxy.pre_stop_s, no_kube_proxy.proxy_lag_s) == (10, 5.0)
 
 
 def test_off_waits_for_nothing() -> None:

@@ -5,20 +5,14 @@ Copies of ConfigMaps are watched; whether one of a Secret is there is asked for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.lost_copies import LOOK_AGAIN_S, REFUSED_AGAIN_S
-from rollouts.core.model.config import (
-    ConfigKind,
-    ConfigRef,
-    ConfigVersioning,
-    CopyLook,
-    SourceLeftAlone,
-    SourceUnread,
-)
+from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigVersioning, CopyLook, SourceLeftAlone, SourceUnread
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskConfig, AskSecretCopy, CreateConfigCopy, CreateReplicaSet, Intent, Notice
 from rollouts.core.model.reasons import Reason
@@ -119,21 +113,22 @@ def test_a_copy_is_made_again_though_the_template_names_its_source_no_more() -> 
     assert _told(settled(there)) == ""
 
 
-@pytest.mark.parametrize("what", ["changed", "gone", "left alone"])
-def test_a_lost_copy_of_a_source_that_the_template_names_no_more_is_told(what: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda there: source_written(there, "v2"), "the source has another content by now"),
+        (source_removed, "the source is gone too"),
+        (lambda there: source_written(there, "v1", left_alone=True), "the source is left alone"),
+    ],
+    ids=["changed", "gone", "left alone"],
+)
+def test_a_lost_copy_of_a_source_that_the_template_names_no_more_is_told(
+    change: Callable[[World], World], why: str
+) -> None:
     """The template says nothing about it any more, and the stable pods need it all the same."""
-    there = copy_deleted(_unnamed(), 0)
-    changed = {
-        "changed": lambda: source_written(there, "v2"),
-        "gone": lambda: source_removed(there),
-        "left alone": lambda: source_written(there, "v1", left_alone=True),
-    }[what]()
-    why = {"changed": "has another content by now", "gone": "is gone too", "left alone": "is left alone"}[what]
+    told = _told(settled(change(copy_deleted(_unnamed(), 0))))
 
-    told = _told(settled(changed))
-
-    assert "the copy of conf, is gone, and the source" in told
-    assert why in told
+    assert f"the copy of conf, is gone, and {why}" in told
     assert "pods that start need it" in told
 
 
@@ -148,7 +143,7 @@ def test_a_lost_copy_of_a_revision_without_pods_is_told_as_what_a_rollback_needs
 
 
 def test_where_config_maps_cannot_be_seen_nothing_is_said_to_be_gone() -> None:
-    """No copy is shown there, whether it exists or not."""
+    """No copy is shown there, whether it exists or not. Where they are seen, and one may not be read, that helps."""
     seen = replace(
         snapshot(_unnamed()),
         copies=(),
@@ -157,14 +152,9 @@ def test_where_config_maps_cannot_be_seen_nothing_is_said_to_be_gone() -> None:
 
     assert _told(seen) == ""
     assert not [each for each in _intents(seen) if isinstance(each, CreateConfigCopy | AskConfig)]
-
-
-def test_a_source_that_may_not_be_read_is_told_with_what_helps() -> None:
-    """The copy is known to be gone, and somebody must grant a right first."""
-    there = snapshot(copy_deleted(_unnamed(), 0))
-    seen = replace(there, sources={KEY: SourceUnread("grant get of configmaps", needs_a_person=True)})
-
-    assert "is gone, and grant get of configmaps" in _told(seen)
+    gone = snapshot(copy_deleted(_unnamed(), 0))
+    unread = replace(gone, sources={KEY: SourceUnread("grant get of configmaps", needs_a_person=True)})
+    assert "is gone, and grant get of configmaps" in _told(unread)
 
 
 # --- Secrets

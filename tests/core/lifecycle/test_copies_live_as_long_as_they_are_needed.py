@@ -1,6 +1,9 @@
-"""Promise: a copy is there before the ReplicaSet that names it, and goes only when nobody can read it any more."""
+"""Promise: a copy is there before the ReplicaSet that names it, goes when nobody can read it, or with the Rollout."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,24 +12,21 @@ from rollouts.core.lifecycle.config_copies import KEPT_S, PODS_SEEN_S, STRANGERS
 from rollouts.core.model.config import ConfigUse, SourceUnread
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
+    AdoptConfigCopy,
     AskConfig,
     AskPods,
+    CreateConfigCopy,
     DeleteConfigCopy,
     Intent,
     Notice,
     PatchReplicaSet,
+    ReleaseConfigCopy,
 )
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import OrphanedReplicaSet, Pod, PodsSeen, Snapshot
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.config_worlds import (
-    CONF,
-    REFS,
-    source_removed,
-    source_written,
-    with_configs,
-)
+from tests.core.config_worlds import CONF, REFS, copies_moved, retained, source_removed, source_written, with_configs
 from tests.core.model import World, annotated, deleted, snapshot, world
 from tests.core.sources import answered
 from tests.core.updates import waits_for
@@ -43,7 +43,7 @@ def _v1() -> World:
 
 def _v2() -> World:
     """A canary with the second content waits for its promotion."""
-    return settled(source_written(_v1(), "v2"))
+    return replace(settled(source_written(_v1(), "v2")), writes=())
 
 
 def _intents(there: World) -> tuple[Intent, ...]:
@@ -91,7 +91,7 @@ def test_a_revert_goes_back_to_the_replica_set_and_the_copy_of_that_content() ->
     there = _v2()
     before = one(there, there.status.stable_revision)
 
-    back = settled(source_written(replace(there, writes=()), "v1"))
+    back = settled(source_written(there, "v1"))
 
     assert (back.status.current_revision, back.status.stable_revision) == (before.revision, before.revision)
     assert one(back, before.revision).uid == before.uid
@@ -195,77 +195,57 @@ def test_a_copy_that_nothing_names_goes_once_the_pods_were_listed() -> None:
 
 def test_an_old_list_of_pods_proves_nothing() -> None:
     """A pod may have begun since, and its ReplicaSet have gone."""
-    there = _left_over()
-
-    assert decide(_listed(there, age_s=PODS_SEEN_S)).intents == (AskPods(),)
-
-
-def test_a_young_copy_stays() -> None:
-    """Another process of this program may be about to name it."""
-    there = _left_over()
-    copies = tuple(replace(each, created_at_s=there.now_s - KEPT_S + 1.0) for each in there.configs.copies)
-    decision = decide(_listed(with_configs(there, copies=copies)))
-
-    assert decision.intents == ()
-    assert decision.requeue_at_s == there.now_s + 1.0
+    assert decide(_listed(_left_over(), age_s=PODS_SEEN_S)).intents == (AskPods(),)
 
 
 def test_a_pod_that_has_lost_its_replica_set_keeps_every_copy() -> None:
-    """What it reads is not known; it is looked at again after a while."""
+    """What it reads is not known; it is looked at again after a while. Its ReplicaSet may have gone before pods were listed."""
     there = _left_over()
     stray = Pod(name="cart-x-1", uid="x", revision="x", created_at_s=there.now_s, ready=True)
+    unowned = replace(_listed(there), pods=PodsSeen(there.now_s, there.pods, unowned=1))
 
-    assert decide(_listed(there, stray)).intents == ()
-    assert decide(_listed(there, stray)).requeue_at_s == there.now_s + STRANGERS_AGAIN_S
+    for seen in (_listed(there, stray), unowned):
+        assert decide(seen).intents == ()
+        assert decide(seen).requeue_at_s == there.now_s + STRANGERS_AGAIN_S
     assert decide(_listed(there, stray, age_s=PODS_SEEN_S + 1.0)).intents == ()
     assert decide(_listed(there, stray, age_s=STRANGERS_AGAIN_S)).intents == (AskPods(),)
 
 
-def test_a_pod_that_no_known_replica_set_controls_keeps_every_copy() -> None:
-    """Its ReplicaSet went before the pods were listed."""
-    there = _left_over()
-    unowned = replace(_listed(there), pods=PodsSeen(there.now_s, there.pods, unowned=1))
-
-    assert decide(unowned).intents == ()
-    assert decide(unowned).requeue_at_s == there.now_s + STRANGERS_AGAIN_S
+def _with_all_copies(seen: Snapshot, **changes: Any) -> Snapshot:
+    return replace(seen, copies=tuple(replace(each, **changes) for each in seen.copies))
 
 
-def test_a_copy_that_a_template_names_by_hand_stays() -> None:
-    """To that revision it is a source, which is immutable and has no copy of its own."""
-    there = _left_over()
-    seen = _listed(there)
-    (left,) = _deleted(seen)
-    by_hand = ConfigUse(kind=CONF.kind, source=left, content="v2")
-    users = tuple(replace(each, config=(*(each.config or ()), by_hand)) for each in seen.replica_sets)
-
-    assert _deleted(replace(seen, replica_sets=users)) == []
+def _with_notes(seen: Snapshot, config: tuple[ConfigUse, ...] | None) -> Snapshot:
+    sets = (
+        replace(each, config=None if config is None else (*(each.config or ()), *config)) for each in seen.replica_sets
+    )
+    return replace(seen, replica_sets=tuple(sets))
 
 
-@pytest.mark.parametrize("why", ["orphan", "note", "source"])
-def test_nothing_is_deleted_while_it_is_not_known_what_is_named(why: str) -> None:
-    """A ReplicaSet that is to be adopted, a note that cannot be read, a source that is not known."""
-    there = _left_over()
-    seen = _listed(there)
+ORPHAN = OrphanedReplicaSet(name="cart-o", uid="o", resource_version="1", revision="o", problem="its selector differs")
+KEPT: dict[str, Callable[[Snapshot], Snapshot]] = {
+    "a young copy, which somebody may be about to name": lambda seen: _with_all_copies(
+        seen, created_at_s=seen.now_s - KEPT_S + 1.0
+    ),
+    "one that a template names by hand": lambda seen: _with_notes(
+        seen, (ConfigUse(kind=CONF.kind, source=_deleted(seen)[0], content="v2"),)
+    ),
+    "one that is not ours, though it has our label": lambda seen: _with_all_copies(seen, problem="not ours"),
+    "while a ReplicaSet is to be adopted": lambda seen: replace(seen, orphans=(ORPHAN,)),
+    "while a note cannot be read": lambda seen: _with_notes(seen, None),
+    "while a source is not known": lambda seen: replace(
+        seen, sources={(CONF.kind, CONF.name): SourceUnread("leader changed")}
+    ),
+}
+
+
+@pytest.mark.parametrize("change", KEPT.values(), ids=list(KEPT))
+def test_a_copy_stays_that_may_be_named(change: Callable[[Snapshot], Snapshot]) -> None:
+    """What is not known names everything."""
+    seen = _listed(_left_over())
     assert _deleted(seen)
 
-    orphan = OrphanedReplicaSet(
-        name="cart-o", uid="o", resource_version="1", revision="o", problem="its selector differs"
-    )
-    unclear = {
-        "orphan": replace(seen, orphans=(orphan,)),
-        "note": replace(seen, replica_sets=tuple(replace(each, config=None) for each in seen.replica_sets)),
-        "source": replace(seen, sources={(CONF.kind, CONF.name): SourceUnread("leader changed")}),
-    }
-
-    assert _deleted(unclear[why]) == []
-
-
-def test_what_is_not_ours_is_not_deleted() -> None:
-    """It has our label and cannot be used; whose it is, is not known."""
-    there = _left_over()
-    copies = tuple(replace(each, problem="not ours") for each in there.configs.copies)
-
-    assert _deleted(_listed(with_configs(there, copies=copies))) == []
+    assert _deleted(change(seen)) == []
 
 
 def test_all_copies_go_when_configuration_is_no_longer_versioned() -> None:
@@ -286,3 +266,57 @@ def test_a_source_that_goes_takes_nothing_from_the_pods_that_run() -> None:
     assert waits_for(there) is Reason.CONFIG_NOT_FOUND
     again = settled(source_written(there, "v1"))
     assert (again.status.phase, again.status.current_revision) == ("Healthy", there.status.current_revision)
+
+
+def _owners(there: World) -> list[bool]:
+    return [each.owned for each in there.configs.copies]
+
+
+def _changes(seen: Snapshot) -> list[AdoptConfigCopy | ReleaseConfigCopy | CreateConfigCopy]:
+    made = (AdoptConfigCopy, ReleaseConfigCopy, CreateConfigCopy)
+    return [each for each in decide(seen).intents if isinstance(each, made)]
+
+
+def test_retain_set_later_takes_the_owner_from_copies_that_exist() -> None:
+    """Each write is bound to what was seen: an owner's place among others may have changed."""
+    there = retained(_v2(), retain=True)
+
+    assert _changes(snapshot(there)) == [
+        ReleaseConfigCopy(name=each.name, uid=each.uid, resource_version=each.resource_version, owner_index=0)
+        for each in there.configs.copies
+    ]
+    assert _owners(settled(there)) == [False, False]
+    assert _changes(snapshot(settled(there))) == []
+
+
+def test_retain_taken_away_gives_copies_their_owner_whatever_their_sources_say() -> None:
+    """The first content is in no source any more."""
+    there = retained(settled(retained(_v2(), retain=True)), retain=False)
+
+    assert _owners(settled(there)) == [True, True]
+    assert _owners(settled(source_removed(there))) == [True, True]
+    assert _changes(snapshot(settled(there))) == []
+
+
+def test_a_copy_that_lost_its_owner_gets_one_though_the_template_names_no_source() -> None:
+    """Without an owner it would outlive the Rollout, which is what `retain` asks for."""
+    there = copies_moved(settled(edited(_v2(), config_refs=(), revision="b")), owned=False)
+
+    assert _owners(settled(there)) == [True, True]
+
+
+def test_other_owners_stay() -> None:
+    """Somebody else lets the copy go with an object of theirs, too."""
+    adopted = _changes(_with_all_copies(snapshot(_v2()), owned=False, owners=1, owner_index=-1))
+    released = _changes(_with_all_copies(snapshot(retained(_v2(), retain=True)), owners=2, owner_index=1))
+
+    assert [each.has_owners for each in adopted if isinstance(each, AdoptConfigCopy)] == [True, True]
+    assert [each.owner_index for each in released if isinstance(each, ReleaseConfigCopy)] == [1, 1]
+
+
+@pytest.mark.parametrize("changes", [{"deleting": True}, {"problem": "not ours"}, {"claimed": True}])
+def test_a_copy_that_goes_or_is_not_ours_gets_no_owner(changes: dict[str, object]) -> None:
+    """An earlier Rollout of that name takes it along, or it is somebody else's."""
+    seen = _with_all_copies(snapshot(_v2()), owned=False, owners=1, owner_index=-1, **changes)
+
+    assert not [each for each in _changes(seen) if isinstance(each, AdoptConfigCopy)]

@@ -7,24 +7,19 @@ import pytest
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary
-from rollouts.core.model.status import Phase, RolloutStatus, Verb
+from rollouts.core.model.rollout import Canary
+from rollouts.core.model.status import Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
 from tests.core.updates import updating
-from tests.core.worlds import edited, later, reconciled, running, settled, steps_of
+from tests.core.worlds import edited, later, reconciled, running, settled
 
 GATES = Canary(steps=(SetWeight(20), PauseUntilPromoted(), SetWeight(40), PauseUntilPromoted()))
 OTHER_GATES = replace(GATES, steps=(SetWeight(60), PauseUntilPromoted(), SetWeight(80)))
-IMMEDIATE_GATES = Canary(steps=(SetWeight(20), PauseUntilPromoted(), PauseUntilPromoted(), PauseUntilPromoted()))
 
 
 def _healthy() -> World:
     return running(GATES)
-
-
-def _at_gate(strategy: Canary = GATES) -> World:
-    return updating(strategy)
 
 
 def _finished(there: World, revision: str) -> World:
@@ -59,7 +54,7 @@ def test_a_true_that_fits_nothing_is_refused_recorded_and_taken_off(verb: str) -
 @pytest.mark.parametrize("verb", ["promote", "retry"])
 def test_a_number_that_nobody_can_mean_is_refused(verb: str, digits: int) -> None:
     """Python reads no number of more than 4,300 digits: each pass ended with that error, and the Rollout stood still."""
-    before = _at_gate() if verb == "promote" else settled(annotated(_at_gate(), "abort", "true"))
+    before = updating(GATES) if verb == "promote" else settled(annotated(updating(GATES), "abort", "true"))
     there = settled(annotated(before, verb, f"b@{'9' * digits}"))
 
     assert there.status.commands[-1].refusal is not None
@@ -69,7 +64,7 @@ def test_a_number_that_nobody_can_mean_is_refused(verb: str, digits: int) -> Non
 @pytest.mark.parametrize("verb", list(Verb))
 def test_a_value_that_nobody_can_mean_is_refused_by_its_beginning(verb: Verb) -> None:
     """A user may write 256 KiB into an annotation. All of it was copied into status, twice, and written with each pass."""
-    there = settled(annotated(_at_gate(), verb, "pl4nted " * 10_000))
+    there = settled(annotated(updating(GATES), verb, "pl4nted " * 10_000))
 
     record = there.status.commands[-1]
     assert record.refusal is not None
@@ -81,17 +76,6 @@ def test_a_value_that_nobody_can_mean_is_refused_by_its_beginning(verb: Verb) ->
 
     assert settled(later(there, 600)).status.commands[-1] == record
     assert settled(annotated(there, verb, None)).status.commands == ()
-
-
-@pytest.mark.parametrize("value", ["b@1", "b@2"])
-def test_a_retry_by_name_that_was_refused_does_not_undo_the_next_abort(value: str) -> None:
-    """What is refused stays refused for as long as its annotation stands."""
-    there = settled(annotated(_at_gate(), "retry", value))
-    assert len(_refusals(there)) == 1
-
-    there = settled(annotated(there, "abort", "true"))
-
-    assert there.status.phase is Phase.ABORTED
 
 
 def test_a_template_and_its_promotion_in_one_write_go_through() -> None:
@@ -112,7 +96,7 @@ def test_the_same_refusal_is_told_each_time() -> None:
 
 def test_a_retry_of_what_an_annotation_holds_back_is_refused_with_the_remedy() -> None:
     """`abort: b` stands: a retry would be recorded, and nothing would follow."""
-    there = settled(annotated(_at_gate(), "abort", "b"))
+    there = settled(annotated(updating(GATES), "abort", "b"))
     there = settled(annotated(there, "retry", "b@1"))
 
     assert there.status.phase is Phase.ABORTED
@@ -121,45 +105,13 @@ def test_a_retry_of_what_an_annotation_holds_back_is_refused_with_the_remedy() -
     assert (there.status.attempt, there.status.phase) == (1, Phase.PAUSED)
 
 
-# --- a second `true`
-
-
-def _shows(status: RolloutStatus) -> tuple[object, ...]:
-    """What a person acts on."""
-    return (
-        *(status.current_revision, status.stable_revision, status.strategy_hash, status.attempt, status.step_index),
-        *(status.abort, status.gate_started_at_s is not None, status.gate_passed),
-    )
-
-
-BLUE_GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
-TAPES = {
-    "promote": (("promote", "true"), ("promote", "true")),
-    "abort and retry": (("abort", "true"), ("retry", "true"), ("abort", "true"), ("retry", "true")),
-    "rollback": (("promote", "true"), ("rollback", "true")),
-}
-
-
-@pytest.mark.parametrize("strategy", [GATES, IMMEDIATE_GATES, BLUE_GREEN], ids=["gates", "immediate", "blue-green"])
-@pytest.mark.parametrize("name", TAPES)
-def test_no_status_shows_something_new_beside_a_spent_true(strategy: Canary | BlueGreen, name: str) -> None:
-    """A `true` for what is new would be the same annotation, which changes nothing on the object, and would be lost."""
-    there = updating(strategy)
-    for verb, value in TAPES[name]:
-        there = annotated(there, verb, value)
-        for after in steps_of(there):
-            if _shows(after.status) != _shows(there.status):
-                assert "true" not in after.rollout.annotations.values(), after.status
-            there = after
-
-
 # --- a `true` that is read late
 
 
 @pytest.mark.parametrize("verb", ["promote", "abort", "rollback", "retry"])
 def test_a_true_is_about_the_revision_that_status_shows(verb: str) -> None:
     """The controller was away; the template was changed after the command: `c` goes its own way, and the Event says so."""
-    there = _at_gate() if verb != "retry" else settled(annotated(_at_gate(), "abort", "true"))
+    there = updating(GATES) if verb != "retry" else settled(annotated(updating(GATES), "abort", "true"))
     there = settled(edited(annotated(there, verb, "true"), revision="c"))
 
     assert (there.status.current_revision, there.status.phase, there.status.step_index) == ("c", Phase.PAUSED, 1)
@@ -176,32 +128,9 @@ def test_a_rollback_to_what_serves_is_from_the_new_template() -> None:
 # --- other steps, another attempt, a later update
 
 
-@pytest.mark.parametrize("value", ["true", "b@1", "b@full", "b"])
-def test_a_promotion_of_an_old_list_of_steps_passes_no_gate_of_the_new_one(value: str) -> None:
-    """Promoted at 20 %, the list is edited: the new gate at 60 % is nobody's promise."""
-    there = settled(annotated(_at_gate(replace(GATES, steps=(*GATES.steps[:1], PauseUntilPromoted(), *GATES.steps[1:]))),
-                              "promote", value.replace("b@full", "b@1")))  # fmt: skip
-    assert there.status.step_index == 2
-
-    there = settled(edited(there, strategy=OTHER_GATES))
-
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-
-def test_a_promotion_that_stays_in_git_does_not_pass_a_later_update_of_its_revision() -> None:
-    """`b` was left for `c`, and comes again; and the old list of steps that comes again is a new one, too."""
-    there = settled(annotated(_at_gate(), "promote", "b@1"))
-    there = settled(edited(settled(edited(there, revision="c")), revision="b"))
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-    there = settled(annotated(settled(annotated(there, "promote", None)), "promote", "b@1"))
-    there = settled(edited(settled(edited(there, strategy=OTHER_GATES)), strategy=GATES))
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-
 def test_a_promotion_that_has_lost_its_steps_is_told_with_the_remedy_and_can_be_given_again() -> None:
     """Else people wait for a gate that they think is open."""
-    there = settled(edited(settled(annotated(_at_gate(), "promote", "b@1")), strategy=OTHER_GATES))
+    there = settled(edited(settled(annotated(updating(GATES), "promote", "b@1")), strategy=OTHER_GATES))
     assert "remove the annotation and set it again" in _condition(there, "InvalidCommand")
     assert len(_refusals(there)) == 1
 
@@ -267,7 +196,7 @@ def test_a_pause_shows_on_a_healthy_rollout() -> None:
 
 def test_a_promotion_of_a_paused_rollout_says_that_it_stays_paused() -> None:
     """And acts when nobody holds it any more."""
-    there = settled(annotated(_at_gate(), "pause", "true"))
+    there = settled(annotated(updating(GATES), "pause", "true"))
     there = settled(annotated(there, "promote", "b@1"))
 
     assert there.status.step_index == 1
@@ -284,7 +213,7 @@ def test_a_promotion_of_a_paused_rollout_says_that_it_stays_paused() -> None:
 )
 def test_who_gave_a_command_is_on_record_and_in_the_event(author: Author, told: str) -> None:
     """A user where the API server notes it; else the field manager, which is a program and never called a user."""
-    there = annotated(_at_gate(), "promote", "b@1")
+    there = annotated(updating(GATES), "promote", "b@1")
     there = replace(there, rollout=replace(there.rollout, annotated_by={"promote": author}))
     there = settled(there)
 

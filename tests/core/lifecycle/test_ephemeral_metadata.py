@@ -64,11 +64,3 @@ def test_a_crash_between_any_two_writes_loses_nothing(strategy: Strategy) -> Non
     there = settled(there)
 
     assert _roles(there, "b") == {("old", None)}
-
-
-@BOTH
-def test_a_settled_rollout_asks_for_no_pods(strategy: Strategy) -> None:
-    """What was done is remembered at the ReplicaSet."""
-    there = running(strategy)
-
-    assert reconciled(there) == there

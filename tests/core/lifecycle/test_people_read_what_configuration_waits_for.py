@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.lifecycle.progress import STALLED_AFTER_S
 from rollouts.core.model.config import SETTLE_S
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Notice
+from rollouts.core.model.intents import Decision, Notice
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
-from rollouts.core.model.status import Phase, RolloutStatus
+from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import REFS, source_removed, source_written, with_configs
 from tests.core.model import World, annotated, snapshot, world
+from tests.core.updates import waits_for
 from tests.core.worlds import edited, later, reconciled, settled
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -29,46 +32,55 @@ def _paused() -> World:
     return settled(source_written(_healthy(), "v2"))
 
 
-def _told(there: World) -> RolloutStatus:
-    """The status that the next pass records."""
-    return decide(snapshot(there)).status
+def _told(there: World) -> Decision:
+    """What the next pass records."""
+    return decide(snapshot(there))
 
 
-def _reason(status: RolloutStatus) -> Reason | None:
-    return status.waiting_for.reason if status.waiting_for is not None else None
-
-
-def _message(status: RolloutStatus, condition: str) -> str:
-    return next(each.message for each in status.conditions if each.type == condition)
+def _message(decision: Decision, condition: str) -> str:
+    return next(each.message for each in decision.status.conditions if each.type == condition)
 
 
 def test_a_new_rollout_says_that_it_reads_and_not_that_it_is_healthy() -> None:
     """Its generation counts as observed only when it is known what it means."""
     there = source_written(world(CANARY, config_refs=REFS), "v1")
-    status = _told(there)
+    decision = _told(there)
 
-    assert (status.phase, status.observed_generation, _reason(status)) == (Phase.PROGRESSING, 0, Reason.CONFIG_NOT_READ)
-    assert _message(status, "Ready") == "reading the ConfigMaps and Secrets that the template names"
-    assert _told(reconciled(there)).observed_generation == 1
+    assert (decision.status.phase, decision.status.observed_generation, waits_for(decision)) == (
+        Phase.PROGRESSING,
+        0,
+        Reason.CONFIG_NOT_READ,
+    )
+    assert _message(decision, "Ready") == "reading the ConfigMaps and Secrets that the template names"
+    assert _told(reconciled(there)).status.observed_generation == 1
 
 
-def test_a_new_rollout_whose_source_is_missing_is_stalled() -> None:
-    """And names it; it goes on by itself as soon as the source is there."""
-    there = reconciled(world(CANARY, config_refs=REFS))
-    status = _told(later(there, STALLED_AFTER_S))
+@pytest.mark.parametrize(
+    ("there", "reason", "words"),
+    [
+        (lambda: world(CANARY, config_refs=REFS), Reason.CONFIG_NOT_FOUND, "ConfigMap conf does not exist: create it"),
+        (lambda: with_configs(_healthy(), forbidden=True), Reason.CONFIG_FORBIDDEN, "grant get, list and watch of configmaps"),
+    ],
+    ids=["a source is missing", "a right is missing"],
+)  # fmt: skip
+def test_what_needs_a_person_is_stalled_and_says_what_helps(
+    there: Callable[[], World], reason: Reason, words: str
+) -> None:
+    """It goes on by itself as soon as somebody has mended it."""
+    decision = _told(later(reconciled(there()), STALLED_AFTER_S))
 
-    assert (status.phase, _reason(status)) == (Phase.DEGRADED, Reason.CONFIG_NOT_FOUND)
-    assert "ConfigMap conf does not exist: create it" in _message(status, "Stalled")
+    assert (decision.status.phase, waits_for(decision)) == (Phase.DEGRADED, reason)
+    assert words in _message(decision, "Stalled")
 
 
 def test_a_read_that_was_just_asked_for_changes_nothing_that_people_see() -> None:
     """The answer comes in a moment; a new generation counts as observed with it."""
     there = edited(source_written(_healthy(), "v2"), revision_history_limit=5)
-    status = _told(there)
+    decision = _told(there)
 
-    assert (status.phase, status.waiting_for) == (Phase.HEALTHY, None)
-    assert status.observed_generation == there.rollout.generation - 1
-    assert {each.observed_generation for each in status.conditions} == {there.rollout.generation - 1}
+    assert (decision.status.phase, decision.status.waiting_for) == (Phase.HEALTHY, None)
+    assert decision.status.observed_generation == there.rollout.generation - 1
+    assert {each.observed_generation for each in decision.status.conditions} == {there.rollout.generation - 1}
 
 
 def test_a_read_that_fails_is_told_with_its_error() -> None:
@@ -76,20 +88,11 @@ def test_a_read_that_fails_is_told_with_its_error() -> None:
     there = edited(
         source_written(with_configs(_healthy(), trouble="etcdserver: leader changed"), "v2"), revision_history_limit=5
     )
-    status = _told(there)
+    decision = _told(there)
 
-    assert (status.phase, _reason(status)) == (Phase.PROGRESSING, Reason.CONFIG_NOT_READ)
-    assert _message(status, "Ready") == "etcdserver: leader changed"
-    assert status.observed_generation == there.rollout.generation
-
-
-def test_a_right_that_is_missing_is_told_and_needs_a_person() -> None:
-    """The message says which right to grant."""
-    there = reconciled(with_configs(_healthy(), forbidden=True))
-    status = _told(later(there, STALLED_AFTER_S))
-
-    assert (status.phase, _reason(status)) == (Phase.DEGRADED, Reason.CONFIG_FORBIDDEN)
-    assert "grant get, list and watch of configmaps" in _message(status, "Stalled")
+    assert (decision.status.phase, waits_for(decision)) == (Phase.PROGRESSING, Reason.CONFIG_NOT_READ)
+    assert _message(decision, "Ready") == "etcdserver: leader changed"
+    assert decision.status.observed_generation == there.rollout.generation
 
 
 def test_a_change_says_until_when_it_settles() -> None:
@@ -97,9 +100,9 @@ def test_a_change_says_until_when_it_settles() -> None:
     there = reconciled(source_written(_healthy(), "v2"))
     decision = decide(snapshot(there))
 
-    assert _reason(decision.status) is Reason.CONFIG_SETTLING
+    assert waits_for(decision) is Reason.CONFIG_SETTLING
     assert decision.requeue_at_s == there.now_s + SETTLE_S
-    assert _message(decision.status, "Ready").startswith("ConfigMap conf has changed: waiting for other changes")
+    assert _message(decision, "Ready").startswith("ConfigMap conf has changed: waiting for other changes")
 
 
 def test_an_unfinished_update_keeps_its_own_reason_and_says_the_other_too() -> None:
@@ -107,9 +110,9 @@ def test_an_unfinished_update_keeps_its_own_reason_and_says_the_other_too() -> N
     there = reconciled(source_written(_paused(), "v3"))
     decision = decide(snapshot(there))
 
-    assert (decision.status.phase, _reason(decision.status)) == (Phase.PAUSED, Reason.PROMOTION_NEEDED)
+    assert (decision.status.phase, waits_for(decision)) == (Phase.PAUSED, Reason.PROMOTION_NEEDED)
     assert "ConfigMap conf has changed" in decision.status.message
-    assert "ConfigMap conf has changed" not in _message(decision.status, "Paused")
+    assert "ConfigMap conf has changed" not in _message(decision, "Paused")
     assert decision.requeue_at_s == there.now_s + SETTLE_S
 
 
@@ -127,12 +130,12 @@ def test_a_revision_that_was_held_back_still_says_so(phase: Phase) -> None:
     if phase is Phase.ROLLED_BACK:
         there = settled(annotated(_paused(), "rollback", f"previous@{_paused().status.current_revision}"))
         there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))
-    status = _told(source_removed(settled(there)))
+    decision = _told(source_removed(settled(there)))
 
-    assert "ConfigMap conf does not exist" in status.message
+    assert "ConfigMap conf does not exist" in decision.status.message
     held = {Phase.ABORTED: "Aborted", Phase.ROLLED_BACK: "RolledBack"}[phase]
-    assert "does not exist" not in _message(status, held)
-    assert [each.status for each in status.conditions if each.type == held] == [True]
+    assert "does not exist" not in _message(decision, held)
+    assert [each.status for each in decision.status.conditions if each.type == held] == [True]
 
 
 def test_a_wait_for_a_source_stops_the_progress_clock() -> None:

@@ -15,7 +15,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import CRED, source_written, with_configs
 from tests.core.model import World, deleted, snapshot, world
-from tests.core.updates import waits_for
+from tests.core.updates import condition, waits_for
 from tests.core.worlds import edited, later, one, reconciled, settled, sizes
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -136,34 +136,22 @@ def test_an_unreadable_secret_holds_the_revision_on_record() -> None:
     assert waits_for(decision) is Reason.CONFIG_NOT_READ
 
 
-def _robbed() -> World:
-    """Somebody deletes the stable ReplicaSet, and the Secret is rotated before the next one has its copy."""
-    there = reconciled(deleted(_v1(), _v1().status.current_revision))
-    return settled(source_written(there, "v2", CRED.name))
-
-
 def test_a_stable_revision_that_lost_its_secret_keeps_no_other_from_serving() -> None:
-    """It can have no pods, as if its ReplicaSet were gone: the new revision has all that the spec asks for, and says why."""
-    there = _robbed()
+    """Its ReplicaSet is deleted, and the Secret rotated before the next one has its copy: it can have no pods, and says why.
+
+    A person puts the old credentials back: the spec means that revision again.
+    """
+    there = reconciled(deleted(_v1(), _v1().status.current_revision))
+    there = settled(source_written(there, "v2", CRED.name))
     stable, current = there.status.stable_revision, there.status.current_revision
-    (told,) = [each.message for each in there.status.conditions if each.type == "ConfigCopyMissing"]
+    told = condition(there, "ConfigCopyMissing").message
 
     assert (stable != current, there.status.phase) == (True, Phase.PAUSED)
     assert sizes(there) == {current: there.rollout.spec.replicas}
     assert f"Secret cred has changed before the ReplicaSet of revision {stable} had a copy" in told
     assert told.endswith("give it that content again")
 
-
-def test_the_stable_revision_comes_back_with_the_content_of_its_secret() -> None:
-    """A person puts the old credentials back: the spec means that revision again."""
-    there = _robbed()
-    stable = there.status.stable_revision
     back = settled(source_written(there, "v1", CRED.name))
-
-    assert (back.status.stable_revision, back.status.current_revision, back.status.phase) == (
-        stable,
-        stable,
-        Phase.HEALTHY,
-    )
-    assert sizes(back) == {stable: back.rollout.spec.replicas}
-    assert not [each for each in back.status.conditions if each.type == "ConfigCopyMissing"]
+    assert {back.status.stable_revision, back.status.current_revision} == {stable}
+    assert (back.status.phase, sizes(back)) == (Phase.HEALTHY, {stable: back.rollout.spec.replicas})
+    assert "ConfigCopyMissing" not in {each.type for each in back.status.conditions}

@@ -54,16 +54,6 @@ def test_the_verb_goes_back_without_a_change_of_the_template(value: str) -> None
     assert settled(later(there, 3600)).status.stable_revision == "a"
 
 
-@pytest.mark.parametrize("value", ["true", "a", "previous@b"])
-def test_a_template_that_comes_after_the_verb_is_rolled_out(value: str) -> None:
-    """`rollback` binds to the revision it goes back from; staying in Git it holds back nothing else."""
-    there = settled(annotated(_finished(running(STEPS), "b"), "rollback", value))
-
-    there = _finished(there, "c")
-
-    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "c")
-
-
 def test_a_rollback_that_is_taken_back_rolls_the_template_out_again() -> None:
     """The declared form holds for as long as it is there."""
     there = settled(annotated(_finished(running(STEPS), "b"), "rollback", "previous@b"))

@@ -1,16 +1,25 @@
-"""Promise: a lost status costs steps, never pods that serve: what was stable is read from what is there."""
+"""Promise: a status, or an owner of ReplicaSets, that is lost costs steps, never pods that serve: what is there is read.
+
+ReplicaSets that nobody controls are adopted before anything else is decided; a stranger's is left alone and told.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import AdoptReplicaSet
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.snapshot import OrphanedReplicaSet
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import annotated
+from tests.core.model import World, annotated, orphaned, snapshot
 from tests.core.updates import updating
-from tests.core.worlds import edited, reconciled, running, settled, sizes, status_wiped, steps_of
+from tests.core.worlds import applied_again, edited, reconciled, running, settled, sizes, status_wiped, steps_of
 
 STEPS = (SetWeight(25), PauseUntilPromoted())
 EVERY = pytest.mark.parametrize(
@@ -24,50 +33,41 @@ EVERY = pytest.mark.parametrize(
 )
 
 
+LOST = pytest.mark.parametrize("lost", [status_wiped, applied_again], ids=["the status", "the object"])
+"""Backup and restore, or a hand that replaced the object; `kubectl delete --cascade=orphan` and `kubectl apply`."""
+
+
+@LOST
 @EVERY
-def test_a_finished_rollout_is_healthy_again_without_a_pod_moved(strategy: Strategy) -> None:
-    """Backup and restore, or a hand that replaced the object."""
+def test_a_finished_rollout_is_healthy_again_without_a_pod_moved(
+    strategy: Strategy, lost: Callable[[World], World]
+) -> None:
+    """Its status is what it was: finished, no update."""
     there = running(strategy)
-    uids = {pod.uid for pod in there.pods}
+    pods = there.pods
 
-    there = settled(status_wiped(there))
+    there = settled(lost(there))
 
-    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "a")
-    assert {pod.uid for pod in there.pods} == uids
+    assert (there.pods, there.orphaned) == (pods, frozenset())
+    assert (there.status.phase, there.status.stable_revision, there.status.revision_number) == (Phase.HEALTHY, "a", 1)
 
 
+@LOST
 @EVERY
-def test_an_update_under_way_begins_again_from_the_revision_that_served(strategy: Strategy) -> None:
+def test_an_update_under_way_begins_again_from_the_revision_that_served(
+    strategy: Strategy, lost: Callable[[World], World]
+) -> None:
     """The new one is not promoted for want of memory."""
     there = updating(strategy)
     before = sizes(there)
 
-    for after in steps_of(status_wiped(there)):
+    for after in steps_of(lost(there)):
         assert sum(pod.ready for pod in after.pods) >= 3
         there = after
 
     assert (there.status.stable_revision, there.status.current_revision) == ("a", "b")
     assert (there.status.phase, sizes(there)) == (Phase.PAUSED, before)
     assert settled(annotated(there, "promote", "b@full")).status.phase is Phase.HEALTHY
-
-
-@EVERY
-@pytest.mark.parametrize("writes", range(5))
-def test_a_crash_at_any_write_of_an_update_ends_in_the_same_place(strategy: Strategy, writes: int) -> None:
-    """Sieve's intermediate states: the only memory is the API."""
-    whole = settled(annotated(updating(strategy), "promote", "b@full"))
-
-    there = annotated(edited(running(strategy), revision="b"), "promote", "b@full")
-    for _ in range(4):
-        there = reconciled(there, writes=writes)
-        there = settled(there, seconds=0)
-        there = reconciled(there, writes=writes)
-    there = settled(there)
-
-    assert (there.status.phase, sizes(there)) == (whole.status.phase, sizes(whole))
-    assert {name: each.revision for name, each in there.services.items()} == {
-        name: each.revision for name, each in whole.services.items()
-    }
 
 
 def test_revision_numbers_go_on_counting() -> None:
@@ -87,3 +87,52 @@ def test_a_stable_revision_that_cannot_be_read_is_taken_from_the_history(strateg
     there = settled(replace(there, status=replace(there.status, stable_revision="")))
 
     assert (there.status.stable_revision, there.status.phase) == ("a", Phase.PAUSED)
+
+
+STRANGER = OrphanedReplicaSet(
+    name="cart-x", uid="uid-x", resource_version="1", revision="x", problem="its selector is another"
+)
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_crash_between_two_adoptions_is_made_good_by_the_next_pass(writes: int) -> None:
+    """With one of two ReplicaSets adopted the other is still missed: nothing else is decided."""
+    there = replace(applied_again(updating(Canary(steps=STEPS))), writes=())
+
+    there = reconciled(there, writes=writes)
+
+    assert there.writes == ("AdoptReplicaSet",) * min(writes, 2)
+    assert settled(there).status.phase is Phase.PAUSED
+
+
+def test_adoption_comes_alone() -> None:
+    """Not with the first record of a revision, nor with any size: the view lacks what serves."""
+    there = edited(running(Canary(steps=STEPS)), revision="b", replicas=6)
+    (name,) = (each.name for each in there.replica_sets)
+
+    decision = decide(snapshot(orphaned(there, name)))
+
+    assert [type(each) for each in decision.intents] == [AdoptReplicaSet]
+    assert decision.status == there.status
+
+
+def test_a_rollout_that_is_going_adopts_nothing() -> None:
+    """What it adopted would go with it."""
+    there = applied_again(running(Canary()))
+    there = replace(there, rollout=replace(there.rollout, deleting=True))
+
+    assert decide(snapshot(there)).intents == ()
+
+
+def test_a_strangers_replica_set_is_told_once_and_left_alone() -> None:
+    """A label can be put on anything."""
+    seen = snapshot(running(Canary()))
+
+    told = decide(replace(seen, orphans=(STRANGER,)))
+    again = decide(replace(seen, orphans=(STRANGER,), status=told.status))
+
+    (condition,) = (each for each in told.status.conditions if each.type == "ReplicaSetNotAdopted")
+    assert (condition.reason, told.intents) == (Reason.NOT_ADOPTED, ())
+    assert all(part in condition.message for part in ("cart-x", STRANGER.problem, "remove the label"))
+    assert ([each.reason for each in told.notices], again.notices) == ([Reason.NOT_ADOPTED], ())
+    assert told.status.phase is Phase.HEALTHY

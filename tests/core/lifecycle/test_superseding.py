@@ -9,34 +9,14 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Outcome, Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated
+from tests.core.model import annotated
 from tests.core.updates import updating
-from tests.core.worlds import edited, one, running, settled, sizes, steps_of
+from tests.core.worlds import edited, one, running, settled, sizes
 
 MOST = Canary(steps=(SetWeight(90), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
 DYNAMIC = replace(
     MOST, traffic_routing=TrafficRouting(dynamic_stable_scale=True), stable_service="cart", canary_service="cart-canary"
 )
-UNSERVED = replace(DYNAMIC, stable_service=None, canary_service=None)
-
-
-def _available(there: World) -> int:
-    return sum(min(each.available, each.spec_replicas) for each in there.replica_sets)
-
-
-@pytest.mark.parametrize("strategy", [MOST, DYNAMIC, UNSERVED])
-def test_p14_a_second_update_at_a_large_weight_keeps_every_pod_that_serves(strategy: Canary) -> None:
-    """Argo Rollouts issue 3372: the traffic went to a stable revision that had been scaled down."""
-    there = updating(strategy, replicas=10)
-    assert sizes(there) == {"a": 1, "b": 9}
-
-    lowest = 10
-    for after in steps_of(edited(there, revision="c")):
-        lowest = min(lowest, _available(after))
-        there = after
-
-    assert lowest == 10
-    assert (there.status.current_revision, sizes(there)) == ("c", {"a": 1, "c": 9})
 
 
 def test_the_one_superseded_is_remembered_as_such() -> None:
@@ -47,17 +27,6 @@ def test_the_one_superseded_is_remembered_as_such() -> None:
 
     assert [(each.revision, each.outcome) for each in there.status.history][-1] == ("b", Outcome.SUPERSEDED)
     assert Reason.ROLLOUT_NOT_COMPLETED in {each.reason for each in there.notices}
-
-
-def test_superseding_twice_in_a_row_ends_at_the_last() -> None:
-    """Two templates within one step: the middle one never becomes stable."""
-    there = settled(edited(running(MOST), revision="b"), seconds=0)
-    there = settled(edited(there, revision="c"), seconds=0)
-
-    there = settled(annotated(settled(edited(there, revision="d")), "promote", "d"))
-
-    assert (there.status.phase, there.status.stable_revision, sizes(there)) == (Phase.HEALTHY, "d", {"d": 4})
-    assert {each.revision for each in there.status.history} == {"a", "b", "c", "d"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ controller killed between any two writes, and passes that go by an old view. `ju
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -135,13 +137,6 @@ def test_each_command_acts_once_on_what_was_seen_or_is_refused(number: int, tape
 # --- the judge itself
 
 
-def _judge_at_gate() -> Judge:
-    """Revision b stands at step 1 of the first list."""
-    judge = Judge(_start(0), lists=STEPS_BY_HASH)
-    _settle(judge)
-    return judge
-
-
 def _judged(judge: Judge, verb: str, value: str) -> World:
     """A command given, and read by the controller."""
     judge.give(verb, value)
@@ -150,72 +145,59 @@ def _judged(judge: Judge, verb: str, value: str) -> World:
     return judge.there
 
 
-def test_a_gate_that_nobody_promoted_is_seen() -> None:
-    """The judge has to know the fault that it is there for."""
-    judge = _judge_at_gate()
-    there = judge.there
-
-    with pytest.raises(MisjudgedError, match="nobody promoted it"):
-        judge.see(replace(there, status=replace(there.status, step_index=2)))
+def _recorded(judge: Judge, there: World | None = None, **changes: Any) -> None:
+    there = there or judge.there
+    judge.see(replace(there, status=replace(there.status, **changes)))
 
 
-def test_a_promotion_that_passes_the_gate_of_another_list_is_seen() -> None:
-    """Given at step 1 of one list; the list is edited, and its step 1 is passed."""
-    judge = _judge_at_gate()
-    there = _judged(judge, "promote", "true")
-    other = edited(there, strategy=CANARIES[1])
+def _a_gate_of_another_list(judge: Judge) -> None:
+    """Promoted at step 1 of one list; the list is edited, and its step 1 is passed."""
+    other = edited(_judged(judge, "promote", "true"), strategy=CANARIES[1])
     judge.see(other)
-    started = replace(other.status, strategy_hash=strategy_hash(CANARIES[1]), step_index=1)
-    judge.see(replace(other, status=started))
-
-    with pytest.raises(MisjudgedError, match="nobody promoted it"):
-        judge.see(replace(other, status=replace(started, step_index=2)))
+    _recorded(judge, other, strategy_hash=strategy_hash(CANARIES[1]), step_index=1)
+    _recorded(judge, step_index=2)
 
 
-def test_an_abort_that_hits_another_revision_is_seen() -> None:
+def _an_abort_of_another_revision(judge: Judge) -> None:
     """Given for b, and c is held back."""
-    judge = _judge_at_gate()
     there = edited(_judged(judge, "abort", "true"), revision="c")
-    judge.see(replace(there, status=replace(there.status, current_revision="c")))
-    abort = Abort("c", there.now_s, Reason.ROLLOUT_ABORTED, "")
-
-    with pytest.raises(MisjudgedError, match="nobody asked for it"):
-        judge.see(replace(there, status=replace(there.status, current_revision="c", abort=abort)))
+    _recorded(judge, there, current_revision="c")
+    _recorded(judge, abort=Abort("c", there.now_s, Reason.ROLLOUT_ABORTED, ""))
 
 
-def test_an_attempt_that_nobody_asked_for_is_seen() -> None:
-    """A retry acts once."""
-    judge = _judge_at_gate()
-    there = judge.there
-
-    with pytest.raises(MisjudgedError, match="attempt 1 of b began"):
-        judge.see(replace(there, status=replace(there.status, attempt=1)))
-
-
-def test_a_second_true_beside_something_new_is_seen() -> None:
+def _a_second_true_beside_something_new(judge: Judge) -> None:
     """The annotation stands while status shows the next gate: the second one changes nothing on the object."""
-    judge = _judge_at_gate()
-    there = _judged(judge, "promote", "true")
-    judge.see(replace(there, status=replace(there.status, step_index=3)))
-
-    with pytest.raises(MisjudgedError, match="is lost"):
-        judge.give("promote", "true")
+    _judged(judge, "promote", "true")
+    _recorded(judge, step_index=3)
+    judge.give("promote", "true")
 
 
-def test_a_command_without_an_answer_is_seen() -> None:
-    """Neither recorded nor refused when all is at rest."""
-    judge = _judge_at_gate()
+def _a_command_without_an_answer(judge: Judge) -> None:
     judge.give("promote", "b@1")
-
-    with pytest.raises(MisjudgedError, match="was lost"):
-        judge.rest()
+    judge.rest()
 
 
-def test_a_refusal_without_an_event_is_seen() -> None:
-    """People read Events."""
-    judge = _judge_at_gate()
+def _a_refusal_without_an_event(judge: Judge) -> None:
     judge.give("retry", "true")
-    after = reconciled(later(judge.there, 0.003))
+    judge.see(replace(reconciled(later(judge.there, 0.003)), notices=()))
 
-    with pytest.raises(MisjudgedError, match="without an Event"):
-        judge.see(replace(after, notices=()))
+
+FAULTS: dict[str, tuple[Callable[[Judge], None], str]] = {
+    "a gate that nobody promoted": (lambda judge: _recorded(judge, step_index=2), "nobody promoted it"),
+    "a promotion that passes the gate of another list": (_a_gate_of_another_list, "nobody promoted it"),
+    "an abort that hits another revision": (_an_abort_of_another_revision, "nobody asked for it"),
+    "an attempt that nobody asked for": (lambda judge: _recorded(judge, attempt=1), "attempt 1 of b began"),
+    "a second true beside something new": (_a_second_true_beside_something_new, "is lost"),
+    "a command without an answer": (_a_command_without_an_answer, "was lost"),
+    "a refusal without an Event": (_a_refusal_without_an_event, "without an Event"),
+}
+
+
+@pytest.mark.parametrize(("fault", "told"), FAULTS.values(), ids=list(FAULTS))
+def test_the_judge_sees_the_faults_that_it_is_there_for(fault: Callable[[Judge], None], told: str) -> None:
+    """Revision b stands at step 1 of the first list."""
+    judge = Judge(_start(0), lists=STEPS_BY_HASH)
+    _settle(judge)
+
+    with pytest.raises(MisjudgedError, match=told):
+        fault(judge)

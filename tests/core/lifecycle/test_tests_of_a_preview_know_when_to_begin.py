@@ -13,7 +13,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Condition, Phase
 from tests.core.model import World, annotated
-from tests.core.updates import updating
+from tests.core.updates import condition, updating
 from tests.core.worlds import (
     edited,
     pods_unready,
@@ -28,8 +28,8 @@ from tests.core.worlds import (
 MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 
 
-def _ready(there: World) -> Condition | None:
-    return next((each for each in there.status.conditions if each.type == "PreviewReady"), None)
+def _ready(there: World) -> Condition:
+    return condition(there, "PreviewReady")
 
 
 def _starting(strategy: BlueGreen = MANUAL) -> World:
@@ -41,8 +41,7 @@ def test_while_its_pods_start_the_wait_and_the_condition_say_that_the_preview_is
     """Whoever opens the preview then gets an error, and reads here that it is no fault."""
     there = _starting()
 
-    condition = _ready(there)
-    assert condition is not None and (condition.status, condition.reason) == (False, Reason.PREVIEW_STARTING)
+    assert (_ready(there).status, _ready(there).reason) == (False, Reason.PREVIEW_STARTING)
     assert "Service cart-preview has no ready pod until then" in there.status.message
     assert "PreviewReady" in there.status.message
     assert not any(each.warning for each in there.notices)
@@ -54,11 +53,10 @@ def test_tests_begin_when_the_preview_leads_to_the_new_revision_alone(count: int
     there = running(replace(MANUAL, preview_replica_count=count))
     seen = set()
     for each in steps_of(edited(there, revision="b")):
-        condition, shown = _ready(each), each.services["cart-preview"].ready_by_revision
-        assert condition is not None
-        if each.status.current_revision == "b" and condition.status:
+        ready, shown = _ready(each).status, each.services["cart-preview"].ready_by_revision
+        if each.status.current_revision == "b" and ready:
             assert {key for key, pods in shown.items() if pods} == {"b"}
-        seen.add((each.status.current_revision, condition.status))
+        seen.add((each.status.current_revision, ready))
 
     assert ("b", True) in seen and ("b", False) in seen
 
@@ -66,21 +64,20 @@ def test_tests_begin_when_the_preview_leads_to_the_new_revision_alone(count: int
 def test_a_preview_whose_pods_are_lost_is_not_ready_any_more() -> None:
     """A test that fails then has a reason that it can read."""
     there = updating(MANUAL)
-    assert (ready := _ready(there)) is not None and ready.status
+    assert _ready(there).status
 
     lost = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=9))
     lost = reconciled(slices_caught_up(lost))
 
-    assert (ready := _ready(lost)) is not None and not ready.status
+    assert not _ready(lost).status
 
 
 def test_the_gate_says_that_a_revision_is_previewed_only_when_the_preview_leads_to_it() -> None:
     """In every state on the way; and without a preview Service nobody sees the revision before its promotion."""
-    for strategy in (MANUAL, replace(MANUAL, preview_service=None)):
-        for each in steps_of(edited(running(strategy), revision="b")):
-            if "waiting for promotion" in each.status.message:
-                ready = _ready(each)
-                assert ("which is previewed" in each.status.message) is (ready is not None and ready.status)
+    for each in steps_of(edited(running(MANUAL), revision="b")):
+        if "waiting for promotion" in each.status.message:
+            assert ("which is previewed" in each.status.message) is _ready(each).status
+    assert "which is previewed" not in updating(replace(MANUAL, preview_service=None)).status.message
 
 
 def test_after_an_abort_the_preview_is_not_that_of_the_revision() -> None:
@@ -88,10 +85,11 @@ def test_after_an_abort_the_preview_is_not_that_of_the_revision() -> None:
     there = settled(annotated(updating(MANUAL), "abort", "true"))
 
     assert there.status.phase is Phase.ABORTED
-    assert (ready := _ready(there)) is not None
-    assert (ready.status, ready.reason) == (False, Reason.ROLLOUT_ABORTED)
+    assert (_ready(there).status, _ready(there).reason) == (False, Reason.ROLLOUT_ABORTED)
 
 
 def test_without_a_preview_service_there_is_no_such_condition() -> None:
     """There is nothing to wait for, and `kubectl wait` says that the condition is missing."""
-    assert _ready(_starting(replace(MANUAL, preview_service=None))) is None
+    there = _starting(replace(MANUAL, preview_service=None))
+
+    assert "PreviewReady" not in {each.type for each in there.status.conditions}

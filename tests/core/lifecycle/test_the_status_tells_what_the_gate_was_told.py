@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rollouts.core.decide import decide
@@ -130,31 +132,19 @@ def test_old_figures_are_written_again_though_nothing_differs() -> None:
     assert replace(told(after), at_s=0.0, use=()) == replace(told(before), at_s=0.0, use=())
 
 
-def test_a_promoted_revision_has_none() -> None:
-    """At rest nobody reads autoscalers, so what status said of them would grow old."""
-    assert settled(updating(Load())).status.stable_revision == "b"
-    assert settled(updating(Load())).status.autoscaling is None
-
-
-def test_an_aborted_revision_has_none() -> None:
-    """The update is over, and the stable revision's load is nobody's gate."""
-    there = annotated(updating(Load(percent={"b": 200})), "abort", "true")
-
-    assert settled(there, seconds=60).status.autoscaling is None
-
-
-def test_a_new_update_begins_without_the_figures_of_the_last() -> None:
-    """They are about pods that are going away."""
-    there = edited(later(updating(Load(percent={"b": 200})), 30), revision="c")
-
-    assert reconciled(there).status.autoscaling is None
-
-
-def test_a_spec_without_the_gate_has_none() -> None:
-    """Whoever drops the gate in the middle drops what it told."""
-    there = edited(updating(Load(percent={"b": 200})), autoscaling=None)
-
-    assert reconciled(there).status.autoscaling is None
+@pytest.mark.parametrize(
+    "over",
+    [
+        lambda there: settled(replace(there, load=Load())),
+        lambda there: settled(annotated(there, "abort", "true"), seconds=60),
+        lambda there: reconciled(edited(later(there, 30), revision="c")),
+        lambda there: reconciled(edited(there, autoscaling=None)),
+    ],
+    ids=["it is promoted", "it is aborted", "another update begins", "the spec has no gate any more"],
+)
+def test_nothing_is_told_once_the_gate_is_over(over: Callable[[World], World]) -> None:
+    """Nobody reads autoscalers then, so what status said of them would grow old."""
+    assert over(updating(Load(percent={"b": 200}))).status.autoscaling is None
 
 
 def test_the_same_snapshot_is_told_once() -> None:

@@ -122,14 +122,6 @@ def test_it_goes_on_by_itself_when_it_is_mended(
     assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
 
 
-def test_a_finished_rollout_that_loses_its_service_is_stalled_and_then_healthy_again() -> None:
-    """Nobody can use the app; its pods are left as they are."""
-    there = settled(replace(running(SERVICES), services={}), seconds=12)
-    assert (there.status.phase, _conditions(there)["Stalled"]) == (Phase.DEGRADED, (True, Reason.SERVICE_NOT_FOUND))
-
-    assert settled(later(_mended(there), 10.1)).status.phase is Phase.HEALTHY
-
-
 def test_one_thing_missing_after_another_stays_stalled() -> None:
     """The Service is mended and the route is still missing: nothing has moved for the person who waits."""
     there = settled(replace(edited(running(ROUTED), revision="b"), services={}, routes={}), seconds=15)

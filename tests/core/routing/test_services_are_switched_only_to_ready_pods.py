@@ -19,13 +19,9 @@ from tests.core.worlds import (
     edited,
     later,
     looks_again_in_s,
-    one,
-    pods_ready,
-    reconciled,
     replica_sets_caught_up,
     running,
     settled,
-    sizes,
     slices_caught_up,
     steps_of,
 )
@@ -33,30 +29,7 @@ from tests.core.worlds import (
 STEPS = (SetWeight(50), PauseUntilPromoted())
 SERVICES = Canary(steps=STEPS, stable_service="cart", canary_service="cart-canary")
 ROUTED = replace(SERVICES, traffic_routing=TrafficRouting())
-DYNAMIC = replace(SERVICES, traffic_routing=TrafficRouting(dynamic_stable_scale=True))
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False, scale_down_delay_s=0)
-EVERY = [SERVICES, replace(SERVICES, max_surge=0, max_unavailable=1), ROUTED, DYNAMIC, GREEN]
-
-
-def _frozen_slices(there: World, rounds: int = 40) -> World:
-    """Everything happens by itself except that EndpointSlices stay as they are; waits are not waited out."""
-    for _ in range(rounds):
-        there = reconciled(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
-    return there
-
-
-@pytest.mark.parametrize("strategy", EVERY)
-def test_p2_no_revision_goes_while_a_service_still_shows_its_pods(strategy: Strategy) -> None:
-    """Argo Rollouts issue 2235: the selector was switched after the old ReplicaSet had reached zero."""
-    there = annotated(updating(strategy), "promote", "b@full")
-
-    there = _frozen_slices(there)
-    assert there.services["cart"].revision == "b"
-    assert set(there.services["cart"].ready_by_revision) == {"a"}
-    assert sizes(there)["a"] >= 1
-
-    there = settled(slices_caught_up(there))
-    assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
 
 
 @pytest.mark.parametrize("strategy", [SERVICES, ROUTED, GREEN])
@@ -70,17 +43,6 @@ def test_a_service_is_not_taken_over_before_every_pod_is_there(strategy: Strateg
 
     assert settled(there, seconds=5).services["cart"].revision == ""
     assert settled(replace(there, bad=frozenset())).services["cart"].revision == "a"
-
-
-def test_a_step_of_weight_zero_takes_the_canary_service_back_first() -> None:
-    """Steps may go down; the Service is never left with nothing."""
-    strategy = replace(SERVICES, steps=(SetWeight(50), SetWeight(0), PauseUntilPromoted()))
-    there = edited(running(strategy), revision="b")
-    for after in steps_of(there):
-        assert one(after, after.services["cart-canary"].revision).available >= 1
-        there = after
-
-    assert (there.services["cart-canary"].revision, sizes(there), there.status.step_index) == ("a", {"a": 4}, 2)
 
 
 @pytest.mark.parametrize(

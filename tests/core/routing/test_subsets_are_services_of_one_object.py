@@ -14,15 +14,7 @@ from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.routing.services import display_name
 from tests.core.model import World, snapshot, world
 from tests.core.updates import TIMED, routed, updating
-from tests.core.worlds import (
-    one,
-    pods_ready,
-    quiet,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    slices_caught_up,
-)
+from tests.core.worlds import one, pods_ready, quiet, reconciled, replica_sets_caught_up, running, slices_caught_up
 
 STABLE, CANARY = SubsetName("cart-rule", "stable"), SubsetName("cart-rule", "canary")
 PAIRS: dict[str, tuple[ServiceRef, ServiceRef]] = {

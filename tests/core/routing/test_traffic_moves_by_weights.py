@@ -34,7 +34,6 @@ from tests.core.worlds import (
     looks_again_in_s,
     pods_ready,
     pods_unready,
-    quiet,
     reconciled,
     replica_sets_caught_up,
     running,
@@ -293,16 +292,6 @@ def test_a_data_plane_is_not_asked_all_the_time() -> None:
         there = replace(there, now_s=max(there.now_s + 0.01, wake_s or there.now_s))
 
     assert 50 <= asked <= 100
-
-
-def test_a_settled_canary_asks_and_writes_nothing() -> None:
-    """An idle Rollout costs no request, also one that holds a weight."""
-    there = updating(routed(SetWeight(50), GATE))
-
-    for _ in range(3):
-        decision = decide(snapshot(quiet(later(there, 100))))
-        assert decision.intents == ()
-        assert decision.status == there.status
 
 
 def test_traffic_comes_back_to_the_stable_service_only_when_its_slices_show_the_new_pods() -> None:

@@ -115,46 +115,19 @@ def staying_available(size: Size, spec: int) -> int:
 
 @given(world=worlds(SIZES))
 @MANY
-def test_a_pass_never_grows_the_sum_past_replicas_and_surge(world: World) -> None:
-    """Surge is what the cluster has room for, or what the user pays for; a sum that others made larger may only fall."""
-    surge, _ = world.limits
-    before = sum(size.spec for size in world.sizes)
+def test_no_pass_grows_past_surge_shrinks_below_the_floor_or_goes_past_its_target(world: World) -> None:
+    """Surge is what the cluster has room for, or what the user pays for; a sum that others made larger may only fall.
 
-    after = sum(specs(one_pass(world)))
+    Writes of a pass are separate and a crash may come between them: those that grow may land without those that shrink.
+    `maxUnavailable` holds at every write; where the floor is broken already no available pod is taken.
+    """
+    (surge, unavailable), after = world.limits, one_pass(world)
+    pairs = list(zip(world.sizes, specs(after), strict=True))
 
-    assert after <= max(before, world.replicas + surge)
-
-
-@given(world=worlds(SIZES))
-@MANY
-def test_growing_alone_stays_within_surge(world: World) -> None:
-    """Writes of a pass are separate and a crash may come between them: those that grow may land without those that shrink."""
-    surge, _ = world.limits
-    before = sum(size.spec for size in world.sizes)
-
-    grown = sum(max(size.spec, spec) for size, spec in zip(world.sizes, specs(one_pass(world)), strict=True))
-
-    assert grown <= max(before, world.replicas + surge)
-
-
-@given(world=worlds(SIZES))
-@MANY
-def test_a_pass_never_takes_available_pods_below_the_floor(world: World) -> None:
-    """maxUnavailable holds by our own acts at every write; where the floor is broken already no available pod is taken."""
-    _, unavailable = world.limits
-    before = sum(staying_available(size, size.spec) for size in world.sizes)
-
-    after = sum(staying_available(size, spec) for size, spec in zip(world.sizes, specs(one_pass(world)), strict=True))
-
-    assert after >= min(before, world.replicas - unavailable)
-
-
-@given(world=worlds(SIZES))
-@MANY
-def test_no_side_is_told_a_negative_size_or_grown_past_its_target(world: World) -> None:
-    """A ReplicaSet with more pods than its target is left or shrunk, one with fewer grows no further than the target."""
-    after = one_pass(world)
-
+    most = max(sum(size.spec for size in world.sizes), world.replicas + surge)
+    assert sum(specs(after)) <= sum(max(size.spec, spec) for size, spec in pairs) <= most
+    least = min(sum(staying_available(size, size.spec) for size in world.sizes), world.replicas - unavailable)
+    assert sum(staying_available(size, spec) for size, spec in pairs) >= least
     assert min(specs(after)) >= 0
     assert after.canary <= max(world.canary.spec, world.target.canary)
     assert after.stable <= max((world.stable or Size(0, 0)).spec, world.target.stable)
@@ -219,25 +192,15 @@ def size(text: str) -> Size:
 @pytest.mark.parametrize(
     ("replicas", "weight_percent", "surge", "unavailable", "stable", "canary", "stable_after", "canary_after"),
     [
-        (10, 20, 2, 0, "10/10", "0/0", 10, 2),
-        (10, 20, Percent(20), 0, "10/10", "2/2", 8, 2),
-        (10, 20, 0, 2, "10/10", "0/0", 8, 0),
-        (10, 50, 2, 1, "10/10", "0/0", 9, 2),
-        (10, 100, 3, 0, "7/8", "6/3", 7, 6),
-        (10, 30, 0, 3, "8/5", "4/4", 7, 3),
-        (10, 100, 1, 0, "10/2", "10/8", 2, 9),
-        (1, 51, 0, 1, "1/1", "0/0", 0, 0),
-        (1, 51, 0, 1, "0/0", "0/0", 0, 1),
-        (3, 99, 0, 2, "3/3", "0/0", 1, 0),
-        (3, 99, 0, 2, "1/1", "0/0", 1, 2),
-        (4, 100, 1, 0, "4/1", "1/1", 3, 1),
-        (4, 0, 1, 0, "0/0", "4/4", 1, 4),
-        (4, 0, 1, 0, "1/0", "4/4", 1, 4),
-        (4, 0, 1, 0, "1/1", "4/4", 1, 3),
-        (4, 100, 3, 0, "4/4", "0/0", 4, 3),
-        (10, 10, Percent(0), Percent(0), "10/10", "0/0", 9, 0),
+        (10, 20, 2, 0, "10/10", "0/0", 10, 2), (10, 20, Percent(20), 0, "10/10", "2/2", 8, 2),
+        (10, 20, 0, 2, "10/10", "0/0", 8, 0), (10, 50, 2, 1, "10/10", "0/0", 9, 2),
+        (10, 100, 3, 0, "7/8", "6/3", 7, 6), (10, 30, 0, 3, "8/5", "4/4", 7, 3),
+        (10, 100, 1, 0, "10/2", "10/8", 2, 9), (1, 51, 0, 1, "1/1", "0/0", 0, 0), (1, 51, 0, 1, "0/0", "0/0", 0, 1),
+        (3, 99, 0, 2, "3/3", "0/0", 1, 0), (3, 99, 0, 2, "1/1", "0/0", 1, 2), (4, 100, 1, 0, "4/1", "1/1", 3, 1),
+        (4, 0, 1, 0, "0/0", "4/4", 1, 4), (4, 0, 1, 0, "1/0", "4/4", 1, 4), (4, 0, 1, 0, "1/1", "4/4", 1, 3),
+        (4, 100, 3, 0, "4/4", "0/0", 4, 3), (10, 10, Percent(0), Percent(0), "10/10", "0/0", 9, 0),
     ],
-)
+)  # fmt: skip
 def test_a_pass_scales_the_pair_as_argo_rollouts_does(
     replicas: int,
     weight_percent: int,

@@ -66,7 +66,6 @@ def test_scaling_acts_after_an_abort(strategy: Strategy) -> None:
 FEW = (SetWeight(5), PauseUntilPromoted(), SetWeight(50), PauseUntilPromoted())
 FEW_BY_RATIO = Canary(steps=FEW, max_surge=1, max_unavailable=0)
 FEW_ROUTED = Canary(steps=FEW, traffic_routing=TrafficRouting(), scale_down_delay_s=600)
-PREVIEW = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 
 
 @pytest.mark.parametrize("strategy", [FEW_BY_RATIO, FEW_ROUTED, PREVIEW])

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import MatchTrafficWeight, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from tests.core.model import annotated, snapshot, world
+from tests.core.model import annotated, world
 from tests.core.updates import updating, waits_for
 from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, sizes, steps_of
-from tests.invariants.every import nothing_more_to_do
 
 
 def test_the_first_revision_skips_the_steps() -> None:
@@ -55,15 +53,6 @@ def test_a_step_is_written_once_it_is_reached_and_not_before() -> None:
 
     assert (there.status.step_index, there.status.phase) == (0, Phase.PROGRESSING)
     assert waits_for(there) is Reason.PODS_NOT_AVAILABLE
-
-
-def test_a_settled_canary_is_left_alone() -> None:
-    """An idle Rollout costs no request: a second look decides nothing and wakes nobody."""
-    there = settled(edited(running(Canary(steps=(SetWeight(50), Pause(5)))), revision="b"))
-    view = snapshot(there)
-
-    assert nothing_more_to_do(view, decide(view)) == []
-    assert decide(view).requeue_at_s is None
 
 
 def test_set_canary_scale_pins_the_pods_until_they_match_the_weight_again() -> None:

@@ -71,19 +71,6 @@ def test_the_pass_after_the_abort_already_scales() -> None:
     assert [(each.revision, each.replicas) for each in patches] == [("b", 1)]
 
 
-def test_a_true_is_recorded_then_taken_off_and_the_abort_holds() -> None:
-    """`true` is for people at a terminal: bound once, recorded, and taken off before status shows the abort."""
-    there = later(reconciled(annotated(updating(HALF), "abort", "true")), 0.1)
-    assert (there.status.abort, there.rollout.annotations) == (None, {"abort": "true"})
-    assert isinstance(decide(snapshot(there)).intents[-1], RemoveAnnotation)
-    assert decide(snapshot(there)).status.abort is not None
-
-    there = settled(there)
-
-    assert there.rollout.annotations == {}
-    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
-
-
 def test_an_abort_that_was_accepted_outlives_its_annotation_and_the_controller() -> None:
     """The note on the ReplicaSet is the record: a `true` that goes, and a controller that dies, lose nothing."""
     noted = reconciled(annotated(updating(HALF), "abort", "true"))

@@ -17,7 +17,7 @@ from rollouts.core.model.intents import AskAutoscaling
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
-from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
 from rollouts.core.strategy.autoscaling import FRESH_S, POLL_S
 from tests.core.autoscalers import LIMITED, Load
 from tests.core.model import World, annotated, snapshot
@@ -50,9 +50,9 @@ def held(load: Load, *, gate: AutoscalingGate = WHOLE, strategy: Strategy = CANA
     return settled(updating(load, gate=gate, strategy=strategy, **spec), seconds=600)
 
 
-def at_step(index: int, strategy: Strategy, *, gate: AutoscalingGate = WHOLE) -> World:
+def at_step(index: int, strategy: Strategy) -> World:
     """Revision `b` has just come to that step; all is well so far."""
-    there = reconciled(updating(Load(), gate=gate, strategy=strategy))
+    there = reconciled(updating(Load(), strategy=strategy))
     while there.status.step_index < index:
         there = settled(there, seconds=1)
     assert (there.status.current_revision, there.status.step_index) == ("b", index)
@@ -138,10 +138,18 @@ def test_a_preview_is_not_promoted(case: str) -> None:
     assert told(there)[0] is reason
 
 
+SHRINKS = ScalingCondition(True, "ScaleDownStabilized", "recent recommendations were higher than current one")
+
+
 @pytest.mark.parametrize("strategy", [CANARY, ROUTED, TIMED, JUDGED, GREEN], ids=repr)
-def test_an_update_goes_on_when_all_is_well(strategy: Strategy) -> None:
+@pytest.mark.parametrize(
+    "load",
+    [Load(), Load(percent={"a": 300}), Load(changes={"able_to_scale": SHRINKS})],
+    ids=["all is well", "the next step relieves a hot stable revision", "after a peak it waits before it shrinks"],
+)
+def test_an_update_goes_on(strategy: Strategy, load: Load) -> None:
     """A gate that never opens is a bug of ours."""
-    there = settled(updating(Load(), strategy=strategy))
+    there = settled(updating(load, strategy=strategy))
 
     assert there.status.stable_revision == "b"
     assert there.load.asked > 0
@@ -170,11 +178,6 @@ def test_every_way_on_is_held(strategy: Strategy, index: int) -> None:
 
     assert (there.status.step_index, there.status.stable_revision) == (index, "a")
     assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
-
-
-def test_a_hot_stable_revision_does_not_hold_its_successor() -> None:
-    """The next step relieves it; how much room the whole has is what the headroom is about."""
-    assert settled(updating(Load(percent={"a": 300}), gate=LIMIT)).status.stable_revision == "b"
 
 
 def test_what_was_measured_before_the_traffic_was_there_says_nothing() -> None:
@@ -217,13 +220,6 @@ def test_a_change_of_size_counts_for_the_stabilization_window() -> None:
     assert waiting(there).deadline_s == scaled.changes["last_scale_at_s"] + 300
 
     assert settled(there, seconds=70).status.step_index > 0
-
-
-def test_an_autoscaler_that_would_rather_shrink_has_settled() -> None:
-    """After a peak it waits five minutes before it shrinks: every step would wait with it."""
-    able = ScalingCondition(True, "ScaleDownStabilized", "recent recommendations were higher than current one")
-
-    assert settled(updating(Load(changes={"able_to_scale": able}))).status.stable_revision == "b"
 
 
 def test_headroom_is_enough_for_what_the_new_revision_uses_more() -> None:
@@ -316,13 +312,20 @@ def test_a_promotion_passes_the_gate_of_one_step() -> None:
     assert "promote" not in there.rollout.annotations
 
 
-def test_a_promotion_passes_the_gate_after_an_analysis() -> None:
-    """The step's verdict is there already, so the promotion cannot be meant for that."""
-    there = at_step(1, JUDGED)
+@pytest.mark.parametrize(
+    ("steps", "value", "passed"),
+    [(JUDGED.steps, "b@1", 2), ((SetWeight(25),), "true", 1)],
+    ids=["after an analysis, whose verdict is there", "after the last step"],
+)
+def test_a_promotion_passes_the_gate_where_the_update_stands(steps: tuple[Step, ...], value: str, passed: int) -> None:
+    """It cannot be meant for what is done already; after the last step there is none to name, and `true` is enough."""
+    there = at_step(1, Canary(steps=steps))
     there = settled(replace(there, load=Load(percent={"b": 200})), seconds=60)
     assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
 
-    assert settled(annotated(there, "promote", "b@1"), seconds=60).status.step_index == 2
+    there = settled(annotated(there, "promote", value), seconds=60)
+
+    assert (there.status.step_index, there.status.stable_revision == "b") == (passed, passed == 1)
 
 
 def test_a_step_that_waits_for_nothing_but_pods_cannot_be_promoted() -> None:
@@ -342,15 +345,6 @@ def test_a_promotion_in_full_passes_all_of_them(strategy: Strategy) -> None:
     there = held(Load(unmeasured=True, none=True), strategy=strategy)
 
     assert settled(annotated(there, "promote", "b@full")).status.stable_revision == "b"
-
-
-def test_the_last_gate_is_passed_by_a_promotion() -> None:
-    """After the last step there is no step to name: `true` is enough."""
-    there = at_step(1, Canary(steps=(SetWeight(25),)), gate=LIMIT)
-    there = settled(replace(there, load=Load(percent={"b": 200})), seconds=60)
-    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
-
-    assert settled(annotated(there, "promote", "true")).status.stable_revision == "b"
 
 
 @pytest.mark.parametrize("strategy", [CANARY, ROUTED, GREEN], ids=["by ratio", "by weights", "blue-green"])

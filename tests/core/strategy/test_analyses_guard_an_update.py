@@ -16,16 +16,7 @@ from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWei
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, deleted, snapshot
 from tests.core.updates import measuring, routed, waiting, waits_for
-from tests.core.worlds import (
-    edited,
-    later,
-    pods_ready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    sizes,
-)
+from tests.core.worlds import edited, later, pods_ready, reconciled, replica_sets_caught_up, running, settled, sizes
 
 CHECK = Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))
 HOLD = replace(CHECK, on_failure=OnFailure.HOLD)
@@ -73,9 +64,10 @@ def test_a_success_completes_the_step() -> None:
     assert [(each.phase, each.run) for each in there.status.analyses] == [(GOOD, there.runs[0].name)]
 
 
-def test_a_failure_aborts_and_says_what_was_measured() -> None:
+@pytest.mark.parametrize("strategy", [AT_STEP, IN_BACKGROUND], ids=["at its step", "beside a pause"])
+def test_a_failure_aborts_and_says_what_was_measured(strategy: Strategy) -> None:
     """The stable revision has all the pods again, and the condition names the run."""
-    there = _ended(measuring(AT_STEP), BAD)
+    there = _ended(measuring(strategy), BAD)
 
     assert there.status.phase is Phase.ABORTED
     assert there.status.abort is not None
@@ -197,13 +189,6 @@ def test_the_first_requests_of_a_revision_may_come_with_the_last_step(steps: tup
     assert there.status.stable_revision == "b"
 
 
-def test_a_background_analysis_that_fails_aborts_at_any_step() -> None:
-    """Also while the update waits for a person."""
-    there = _ended(measuring(IN_BACKGROUND), BAD)
-
-    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
-
-
 def test_a_promotion_passes_one_verdict_of_the_background_and_it_measures_again() -> None:
     """The first `true` is for the verdict, the second for the step; then evidence is gathered anew."""
     there = _ended(measuring(IN_BACKGROUND), AnalysisPhase.INCONCLUSIVE)
@@ -218,7 +203,7 @@ def test_a_promotion_passes_one_verdict_of_the_background_and_it_measures_again(
     assert waits_for(there) is Reason.ANALYSIS_INCONCLUSIVE
 
 
-def test_a_verdict_is_promoted_by_its_name_and_only_while_itwaits_for() -> None:
+def test_a_verdict_is_promoted_by_its_name_and_only_while_it_waits() -> None:
     """`<revision>@background` in Git passes the verdict that is there, and none that comes later."""
     early = settled(annotated(measuring(IN_BACKGROUND), "promote", "b@background"))
     assert [each.refusal is not None for each in early.status.commands] == [True]

@@ -23,7 +23,6 @@ from tests.core.model import World, annotated, snapshot
 from tests.core.strategy.test_analyses_guard_an_update import AFTER, AT_STEP, BEFORE, IN_BACKGROUND
 from tests.core.updates import measuring
 from tests.core.worlds import edited, reconciled, running, settled, steps_of
-from tests.core.updates import waiting
 
 EASY = run_spec_hash(b'{"metrics":[{"name":"easy"}]}')
 STRATEGIES = {"step": AT_STEP, "background": IN_BACKGROUND, "pre-promotion": BEFORE, "post-promotion": AFTER}

@@ -92,18 +92,6 @@ def test_the_stable_service_has_a_pod_again_after_0_replicas(name: str, last: st
 
 
 @with_and_without_ping_pong
-@every_router
-def test_the_last_step_ends_at_0_replicas_and_there_are_some_again(name: str, *, ping_pong: bool) -> None:
-    """At 0 the stable Service goes to the new revision at once. With `pingPong` it came back, and its pods went as it did."""
-    there = measured(at_all_the_traffic(name, "at an analysis", ping_pong=ping_pong))
-    at_0 = [each for each in steps_of(edited(there, replicas=0)) if each.services["cart"].revision == "b"]
-    unpromoted = [each for each in at_0 if each.status.stable_revision == "a"]
-    assert unpromoted
-    for each in unpromoted:
-        assert_comes_to_rest(edited(each, replicas=3))
-
-
-@with_and_without_ping_pong
 @every_step
 @every_router
 def test_an_abort_without_a_stable_pod_brings_all_of_them_back(name: str, last: str, *, ping_pong: bool) -> None:

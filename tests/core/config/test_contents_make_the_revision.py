@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from rollouts.core.model.config import (
     SETTLE_S,
     ConfigKind,
     ConfigPlan,
+    ConfigRef,
     ConfigUse,
     ConfigVersioning,
     CopySeen,
@@ -28,6 +30,7 @@ from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.status import Command, RolloutStatus, Verb
 from tests.core.config_worlds import CONF, MAYBE
 from tests.core.model import T0, snapshot, world
+from tests.core.sources import SourceKey
 
 LONG_AGO_S = T0 - 3600.0
 ABSENT = SourceAbsent()
@@ -145,24 +148,22 @@ def test_what_is_not_known_or_missing_holds_the_revision_on_record(conf: Source,
     assert plan.hold.message.startswith(message)
 
 
-def test_only_a_source_that_a_read_may_make_known_is_asked_for() -> None:
-    """One that the watch has not shown yet, or that may not be read, is waited for."""
-    seen = _seen(SourceUnread("not listed yet", asks=False), SourceUnread())
+@pytest.mark.parametrize(
+    ("sources", "unread"),
+    [
+        ({CONF_KEY: SourceUnread("not listed yet", asks=False), MAYBE_KEY: SourceUnread()}, (MAYBE,)),
+        ({CONF_KEY: SourceUnread("refused", needs_a_person=True), MAYBE_KEY: SourceUnread()}, (CONF, MAYBE)),
+        ({}, (CONF, MAYBE)),
+    ],
+    ids=["the watch has not shown it yet", "it may not be read", "nobody has looked yet"],
+)
+def test_a_source_that_a_read_may_make_known_is_asked_for(
+    sources: dict[SourceKey, Source], unread: tuple[ConfigRef, ...]
+) -> None:
+    """The others are waited for. A Rollout that never had a revision has none meanwhile."""
+    plan = _plan(replace(_seen(_known()), sources=sources))
 
-    assert _plan(seen).unread == (MAYBE,)
-    assert _plan(_seen(SourceUnread("refused", needs_a_person=True), SourceUnread())).unread == (CONF, MAYBE)
-
-
-def test_a_source_of_which_nothing_is_known_is_asked_for() -> None:
-    """The Snapshot may lack it: then nobody has looked yet."""
-    plan = _plan(replace(_seen(_known()), sources={}))
-
-    assert (plan.hold is not None, plan.unread) == (True, (CONF, MAYBE))
-
-
-def test_a_rollout_that_never_had_a_revision_has_none_while_it_waits() -> None:
-    """Nothing is on record that it could stay at."""
-    assert _plan(_seen(SourceUnread())).revision == ""
+    assert (plan.hold is not None, plan.unread, plan.revision) == (True, unread, "")
 
 
 def test_a_wiped_status_stays_at_the_newest_revision_that_serves() -> None:
@@ -214,21 +215,15 @@ def test_a_note_is_written_once_and_its_contents_are_what_a_change_is_measured_b
     assert changed.uses[0].copy
 
 
-def test_a_note_that_lacks_a_source_is_completed() -> None:
-    """A source that was left alone before belongs to it from now on."""
+@pytest.mark.parametrize("left", [1, None], ids=["it lacks a source that was left alone before", "nobody can read it"])
+def test_a_note_that_says_too_little_is_written_again(left: int | None) -> None:
+    """Somebody has damaged it, or the source belongs to it from now on; that is no change of any content."""
     baseline = _plan(_upgraded()).baseline
     assert baseline is not None
 
-    plan = _plan(_upgraded(baseline[:1]))
+    plan = _plan(_upgraded(baseline[:left] if left else None))
 
     assert (plan.revision, plan.baseline) == ("a", baseline)
-
-
-def test_a_note_that_nobody_can_read_is_written_again() -> None:
-    """Somebody has damaged it; that is no change of any content."""
-    plan = _plan(_upgraded(None))
-
-    assert (plan.revision, plan.baseline) == ("a", _plan(_upgraded()).baseline)
 
 
 @pytest.mark.parametrize("deleting", [True, False])
@@ -248,16 +243,44 @@ def _edited_at(at_s: float, **changes: Any) -> Snapshot:
     return replace(before, sources={**before.sources, CONF_KEY: _known("v2", changed_at_s=at_s, **changes)})
 
 
-@pytest.mark.parametrize(("age_s", "held"), [(0.0, True), (SETTLE_S - 0.1, True), (SETTLE_S, False)])
-def test_a_change_waits_for_others_that_belong_to_it(age_s: float, held: bool) -> None:
-    """The files of one `kubectl apply` come one after another; together they are one revision."""
-    seen = _edited_at(T0 - age_s)
-    plan = _plan(seen)
+def _gone(at_s: float | None) -> Snapshot:
+    """The optional source has gone; None when nobody saw when."""
+    seen = _on_record(_seen(_known("v1"), _known("v1")))
+    return replace(seen, sources={**seen.sources, MAYBE_KEY: SourceAbsent(at_s)})
 
-    assert (plan.hold is not None) is held
-    assert (plan.revision == seen.status.current_revision) is held
+
+def _at_once(seen: Snapshot) -> Snapshot:
+    spec = replace(seen.rollout.spec, config_versioning=ConfigVersioning(settle_s=0.0))
+    return replace(seen, rollout=replace(seen.rollout, spec=spec))
+
+
+def _reverted() -> Snapshot:
+    seen = _on_record(_seen(_known("v1")))
+    return replace(seen, sources={**seen.sources, CONF_KEY: _known("v1", changed_at_s=T0)})
+
+
+SETTLES: dict[str, tuple[Callable[[], Snapshot], float | None]] = {
+    "files of one `kubectl apply` come one after another": (lambda: _edited_at(T0), T0 + SETTLE_S),
+    "its time is nearly over": (lambda: _edited_at(T0 - SETTLE_S + 0.1), T0 + 0.1),
+    "its time is over": (lambda: _edited_at(T0 - SETTLE_S), None),
+    "settleSeconds: 0": (lambda: _at_once(_edited_at(T0)), None),
+    "an optional source went a second ago": (lambda: _gone(T0 - 1.0), T0 - 1.0 + SETTLE_S),
+    "one that went while nobody looked is long gone": (lambda: _gone(None), None),
+    "a first revision: nothing serves yet": (lambda: _seen(_known("v1", changed_at_s=T0)), None),
+    "reverted in time: the content is on record": (_reverted, None),
+    "a clock that is ahead by a minute": (lambda: _edited_at(T0 + CLOCKS_APART_S), T0 + SETTLE_S),
+    "by more: nobody's clock": (lambda: _edited_at(T0 + CLOCKS_APART_S + 1.0), None),
+}
+
+
+@pytest.mark.parametrize(("seen", "until_s"), SETTLES.values(), ids=list(SETTLES))
+def test_a_change_waits_for_others_that_belong_to_it(seen: Callable[[], Snapshot], until_s: float | None) -> None:
+    """Together they are one revision."""
+    plan = _plan(seen())
+
+    assert (plan.hold and plan.hold.deadline_s) == until_s
     if plan.hold is not None:
-        assert (plan.hold.reason, plan.hold.deadline_s) == (Reason.CONFIG_SETTLING, T0 - age_s + SETTLE_S)
+        assert (plan.hold.reason, plan.revision) == (Reason.CONFIG_SETTLING, seen().status.current_revision)
 
 
 def test_the_last_of_several_changes_counts() -> None:
@@ -268,44 +291,6 @@ def test_the_last_of_several_changes_counts() -> None:
     assert hold is not None
     assert hold.deadline_s == T0 - 1.0 + SETTLE_S
     assert hold.message.startswith("ConfigMap maybe has changed")
-
-
-def test_settle_seconds_are_the_users() -> None:
-    """0 follows each change at once."""
-    seen = _edited_at(T0)
-    spec = replace(seen.rollout.spec, config_versioning=ConfigVersioning(settle_s=0.0))
-
-    assert _plan(replace(seen, rollout=replace(seen.rollout, spec=spec))).hold is None
-
-
-def test_an_optional_source_that_goes_settles_too() -> None:
-    """If the watch saw when; one that went while nobody looked is long gone."""
-    seen = _on_record(_seen(_known("v1"), _known("v1")))
-
-    just_now = replace(seen, sources={**seen.sources, MAYBE_KEY: SourceAbsent(T0 - 1.0)})
-    unseen = replace(seen, sources={**seen.sources, MAYBE_KEY: SourceAbsent()})
-
-    assert _plan(just_now).hold is not None
-    assert _plan(unseen).hold is None
-    assert _plan(unseen).revision != seen.status.current_revision
-
-
-def test_a_first_revision_waits_for_nothing() -> None:
-    """Nothing serves yet."""
-    assert _plan(_seen(_known("v1", changed_at_s=T0))).hold is None
-
-
-def test_a_change_that_is_reverted_in_time_starts_nothing() -> None:
-    """The content is on record; when it came is of no interest."""
-    seen = _on_record(_seen(_known("v1")))
-
-    assert _plan(replace(seen, sources={**seen.sources, CONF_KEY: _known("v1", changed_at_s=T0)})).hold is None
-
-
-@pytest.mark.parametrize(("ahead_s", "held"), [(CLOCKS_APART_S, True), (CLOCKS_APART_S + 1.0, False)])
-def test_a_clock_that_is_ahead_delays_a_change_by_a_minute_at_most(ahead_s: float, held: bool) -> None:
-    """A time that is further in the future is nobody's clock."""
-    assert (_plan(_edited_at(T0 + ahead_s)).hold is not None) is held
 
 
 def test_rollouts_that_share_a_source_start_one_after_another() -> None:

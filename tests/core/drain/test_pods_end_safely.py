@@ -19,7 +19,6 @@ from tests.core.worlds import edited, one, reconciled, settled
 
 FACTS = ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=1.0)
 SPEC = DrainSpec(max_request_s=30.0)
-NUMBERS = drain_numbers(SPEC, FACTS)
 VALIDATE = DrainSpec(pre_stop=PreStop.VALIDATE, max_request_s=30.0)
 PLAIN = ContainerExit("app")
 
@@ -28,61 +27,46 @@ def _sleeps(seconds: int) -> ContainerExit:
     return ContainerExit("proxy", has_pre_stop=True, sleep_s=seconds)
 
 
-def test_a_container_without_a_pre_stop_gets_a_sleep() -> None:
-    """6 s to be forgotten by the proxies, 30 for the longest request, 5 to end in."""
-    assert injection(SPEC, PodExit(30, (PLAIN, _sleeps(10))), NUMBERS, native=True) == Injection(
-        containers=("app",), pre_stop_s=6, grace_s=45, native=True
-    )
-    assert injection(SPEC, PodExit(30, (PLAIN,)), NUMBERS, native=False) == Injection(
-        containers=("app",), pre_stop_s=6, grace_s=41, native=False
-    )
+OFF = DrainSpec(mode=DrainMode.OFF, pre_stop=PreStop.VALIDATE)
+INJECTED: dict[str, tuple[DrainSpec, PodExit, bool, Injection | None]] = {
+    "6 s to be forgotten by proxies, 30 for the longest request, 5 to end in": (SPEC, PodExit(30, (PLAIN,)), False,
+        Injection(containers=("app",), pre_stop_s=6, grace_s=41, native=False)),
+    "beside a container that sleeps longer": (SPEC, PodExit(30, (PLAIN, _sleeps(10))), True,
+        Injection(containers=("app",), pre_stop_s=6, grace_s=45, native=True)),
+    "a grace period is never lowered": (SPEC, PodExit(600, (PLAIN,)), True,
+        Injection(containers=("app",), pre_stop_s=6, grace_s=600, native=True)),
+    "Validate only looks": (VALIDATE, PodExit(30, (PLAIN,)), True, None),
+    "Off does not even do that": (DrainSpec(pre_stop=PreStop.OFF), PodExit(30, (PLAIN,)), True, None),
+    "nor does a Rollout that is not drained": (DrainSpec(mode=DrainMode.OFF), PodExit(30, (PLAIN,)), True, None),
+    "a preStop of the user's own is left alone": (SPEC, PodExit(1, (_sleeps(1),)), True, None),
+}  # fmt: skip
+TOLD: dict[str, tuple[DrainSpec, PodExit, str]] = {
+    "need and have, two numbers that a person can act on": (VALIDATE, PodExit(30, (PLAIN, _sleeps(2))),
+        ("container app: need a preStop sleep of 6 s, have none; container proxy: need a preStop sleep of 6 s, have 2 s; "
+            "terminationGracePeriodSeconds: need 41, have 30")),
+    "what is injected is not missing": (SPEC, PodExit(30, (PLAIN,)), ""),
+    "what the user wrote can be too short": (SPEC, PodExit(30, (PLAIN, _sleeps(2))),
+        "container proxy: need a preStop sleep of 6 s, have 2 s"),
+    "a long sleep needs a long grace period": (SPEC, PodExit(30, (_sleeps(10),)),
+        "terminationGracePeriodSeconds: need 45, have 30"),
+    "a safe template": (VALIDATE, PodExit(41, (_sleeps(6),)), ""),
+    "a preStop whose time nobody can tell": (VALIDATE, PodExit(41, (ContainerExit("app", has_pre_stop=True),)), ""),
+    "a Rollout that is not to be looked at": (OFF, PodExit(1, (PLAIN,)), ""),
+}  # fmt: skip
 
 
-def test_a_grace_period_is_never_lowered() -> None:
-    """Who gives pods ten minutes to end has a reason."""
-    made = injection(SPEC, PodExit(600, (PLAIN,)), NUMBERS, native=True)
-
-    assert made is not None
-    assert made.grace_s == 600
-
-
-@pytest.mark.parametrize("spec", [VALIDATE, DrainSpec(pre_stop=PreStop.OFF), DrainSpec(mode=DrainMode.OFF)])
-def test_nothing_is_injected_unless_it_is_asked_for(spec: DrainSpec) -> None:
-    """Validate only looks; Off does not even do that."""
-    assert injection(spec, PodExit(30, (PLAIN,)), drain_numbers(spec, FACTS), native=True) is None
+@pytest.mark.parametrize(("spec", "ends", "native", "made"), INJECTED.values(), ids=list(INJECTED))
+def test_a_container_without_a_pre_stop_gets_a_sleep(
+    spec: DrainSpec, ends: PodExit, native: bool, made: Injection | None
+) -> None:
+    """Unless its user says otherwise: who gives pods ten minutes to end has a reason."""
+    assert injection(spec, ends, drain_numbers(spec, FACTS), native=native) == made
 
 
-def test_a_pre_stop_of_the_users_own_is_left_alone() -> None:
-    """A template whose containers all have one is sent as it was written."""
-    assert injection(SPEC, PodExit(1, (_sleeps(1),)), NUMBERS, native=True) is None
-
-
-def test_what_is_missing_is_told_as_need_and_have() -> None:
-    """A person can act on two numbers; "unsafe" alone they cannot."""
-    message = unsafe(VALIDATE, PodExit(30, (PLAIN, _sleeps(2))), NUMBERS)
-
-    assert message == (
-        "container app: need a preStop sleep of 6 s, have none; "
-        "container proxy: need a preStop sleep of 6 s, have 2 s; "
-        "terminationGracePeriodSeconds: need 41, have 30"
-    )
-
-
-def test_what_is_injected_is_not_missing() -> None:
-    """With Inject only what the user wrote can be too short."""
-    assert unsafe(SPEC, PodExit(30, (PLAIN,)), NUMBERS) == ""
-    assert unsafe(SPEC, PodExit(30, (PLAIN, _sleeps(2))), NUMBERS) == (
-        "container proxy: need a preStop sleep of 6 s, have 2 s"
-    )
-    assert unsafe(SPEC, PodExit(30, (_sleeps(10),)), NUMBERS) == "terminationGracePeriodSeconds: need 45, have 30"
-
-
-def test_a_safe_template_is_not_complained_of() -> None:
-    """Nor is one whose preStop takes a time that nobody can tell, nor one of a Rollout that is not to be looked at."""
-    assert unsafe(VALIDATE, PodExit(41, (_sleeps(6),)), NUMBERS) == ""
-    assert unsafe(VALIDATE, PodExit(41, (ContainerExit("app", has_pre_stop=True),)), NUMBERS) == ""
-    off = DrainSpec(mode=DrainMode.OFF, pre_stop=PreStop.VALIDATE)
-    assert unsafe(off, PodExit(1, (PLAIN,)), drain_numbers(off, FACTS)) == ""
+@pytest.mark.parametrize(("spec", "ends", "told"), TOLD.values(), ids=list(TOLD))
+def test_what_is_missing_is_told(spec: DrainSpec, ends: PodExit, told: str) -> None:
+    """To say that it is unsafe helps nobody."""
+    assert unsafe(spec, ends, drain_numbers(spec, FACTS)) == told
 
 
 EXITS = st.builds(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.decide import decide
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import DeleteReplicaSet
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Outcome
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, snapshot
-from tests.core.updates import updating
+from tests.core.model import World, annotated
 from tests.core.worlds import edited, later, running, settled
 
 
@@ -33,41 +30,6 @@ def test_so_many_old_replica_sets_are_kept(limit: int, kept: list[str]) -> None:
     assert [each.revision for each in sorted(there.replica_sets, key=lambda each: each.number)] == kept
 
 
-def test_a_delete_is_bound_to_what_was_seen() -> None:
-    """uid and resourceVersion: a ReplicaSet that was scaled up meanwhile stays."""
-    there = edited(_after(2, limit=10), revision_history_limit=0)
-    deletes = [each for each in decide(snapshot(there)).intents if isinstance(each, DeleteReplicaSet)]
-
-    assert {(each.uid, each.resource_version) for each in deletes} == {
-        (each.uid, each.resource_version) for each in there.replica_sets if each.revision in ("a", "r0")
-    }
-
-
-def test_one_with_pods_is_not_deleted() -> None:
-    """Whatever the limit: pods first, and while they leave nothing is tidied."""
-    there = _after(2, limit=10)
-    sets = tuple(replace(each, replicas=1) if each.revision == "a" else each for each in there.replica_sets)
-    there = edited(replace(there, replica_sets=sets), revision_history_limit=0)
-
-    deletes = [each.name for each in decide(snapshot(there)).intents if isinstance(each, DeleteReplicaSet)]
-
-    assert deletes == []
-    assert {each.revision for each in settled(there).replica_sets} == {"r1"}
-
-
-def test_what_a_rollback_names_is_kept_and_so_is_what_it_came_from() -> None:
-    """Both ends may be asked for again."""
-    strategy = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
-    there = updating(strategy)
-    there = settled(later(annotated(there, "promote", "b@full"), 1))
-
-    there = settled(edited(annotated(there, "rollback", "a"), revision_history_limit=0))
-    there = settled(annotated(there, "promote", "a@full"))
-
-    assert {each.revision for each in there.replica_sets} == {"a", "b"}
-    assert there.status.stable_revision == "a"
-
-
 @pytest.mark.parametrize("limit", [3, 4, 10])
 def test_the_history_in_status_is_bounded(limit: int) -> None:
     """It is part of an object of limited size; `spec.history.limit` says how much of it people want."""
@@ -86,31 +48,6 @@ def test_a_lower_limit_counts_from_the_next_update_on() -> None:
     there = settled(edited(there, revision="b"))
 
     assert [each.revision for each in there.status.history] == ["r3", "r4", "b"]
-
-
-def _aborted(there: World, *revisions: str) -> World:
-    for revision in revisions:
-        there = settled(annotated(settled(edited(later(there, 1), revision=revision)), "abort", "true"))
-    return there
-
-
-GATED = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
-
-
-@pytest.mark.parametrize("limit", [1, 2])
-def test_what_was_stable_before_stays_whatever_was_aborted_since(limit: int) -> None:
-    """S15: it is what a rollback goes back to. Updates that came to nothing do not push it out, nor its entry of the history."""
-    there = running(GATED, revision_history_limit=limit, history_limit=3)
-    there = settled(annotated(_aborted(there, "b", "c", "d"), "abort", None))
-    there = settled(annotated(settled(edited(there, revision="e")), "promote", "e@full"))
-    there = _aborted(there, "f", "g", "h")
-
-    assert {"a", "e"} <= {each.revision for each in there.replica_sets}
-    there = settled(edited(there, revision="e"))
-    there = settled(annotated(there, "rollback", "true"))
-    there = settled(annotated(there, "promote", "a@full"))
-
-    assert there.status.stable_revision == "a"
 
 
 GATES = Canary(steps=(SetWeight(20), PauseUntilPromoted(), SetWeight(40), PauseUntilPromoted()))

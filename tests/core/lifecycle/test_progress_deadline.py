@@ -60,21 +60,11 @@ def test_with_progress_deadline_abort_it_is_aborted(strategy: Strategy) -> None:
     assert there.status.abort.reason is Reason.PROGRESS_DEADLINE_EXCEEDED
 
 
-def test_it_recovers_by_itself_when_the_pods_come_after_all() -> None:
-    """Degraded is a state of health, not of the update."""
-    there = settled(_bad_update(CANARY, abort=False), seconds=200)
-
-    there = settled(replace(there, bad=frozenset()))
-
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-
-
-@pytest.mark.parametrize("pause_s", [1_000.0])
-def test_a_manual_gate_has_no_deadline(pause_s: float) -> None:
+def test_a_manual_gate_has_no_deadline() -> None:
     """People may sleep."""
     there = running(CANARY, progress_deadline_s=100, progress_deadline_abort=True)
 
-    there = settled(edited(there, revision="b"), seconds=pause_s)
+    there = settled(edited(there, revision="b"), seconds=1_000)
 
     assert there.status.phase is Phase.PAUSED
 

@@ -25,7 +25,7 @@ from rollouts.core.model.traffic import (
     TextMatch,
     VerifiedBy,
 )
-from tests.core.model import World, annotated, route, snapshot, world
+from tests.core.model import World, annotated, snapshot, world
 from tests.core.updates import ASKED, GATE, TIMED, routed, updating, waiting, waits_for
 from tests.core.worlds import (
     edited,
@@ -40,7 +40,6 @@ from tests.core.worlds import (
     settled,
     sizes,
     slices_caught_up,
-    status_wiped,
     steps_of,
     with_route,
 )
@@ -143,18 +142,6 @@ def test_where_nobody_can_be_asked_the_settle_time_is_waited(names: tuple[RouteN
     assert there.status.traffic.verified_by is VerifiedBy.SETTLE_TIME
 
 
-def test_a_weight_comes_only_when_its_pods_are_in_the_slices() -> None:
-    """S1: the route points at a Service; what is not in its slices serves nothing."""
-    there = running(routed(SetWeight(50), GATE))
-    for _ in range(20):  # pods are there, slices stay as they were
-        there = reconciled(gateways_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
-        there = edited(there, revision="b") if there.rollout.spec.revision == "a" else there
-
-    assert sizes(there) == {"a": 4, "b": 2}
-    assert there.routes[ASKED].split == ALL_TO_STABLE
-    assert settled(there).routes[ASKED].split == Split(Fraction(1, 2))
-
-
 def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     """DESIGN: the first write after the abort is durable puts everything on stable and removes header and mirror routes."""
     mirror = MirrorRoute("copies")
@@ -176,17 +163,6 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     assert there.status.phase is Phase.ABORTED
     assert there.services["cart-canary"].revision == "a"
     assert sizes(there) == {"a": 4}
-
-
-def test_a_wiped_status_takes_no_route_for_what_the_data_plane_does() -> None:
-    """The route says half; whether every proxy does was on record only, so nothing shrinks before it is found out again."""
-    there = edited(running(routed(SetWeight(50), GATE, by=(TIMED,), dynamic=True)), revision="b")
-    there = next(each for each in films(there) if each.routes[TIMED].split == Split(Fraction(1, 2)))
-
-    there = settled(status_wiped(there), seconds=4.9)
-    assert (there.routes[TIMED].split, sizes(there)) == (Split(Fraction(1, 2)), {"a": 4, "b": 2})
-
-    assert sizes(settled(there)) == {"a": 2, "b": 2}
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamicStableScale"])
@@ -217,19 +193,6 @@ def test_a_change_by_hand_is_set_again_and_told() -> None:
     assert plane(there) == Split(Fraction(1, 2))
     assert [each.reason for each in there.notices if each.warning] == [Reason.ROUTE_DRIFTED]
     assert there.status.step_index == 1
-
-
-def test_a_route_that_goes_and_comes_again_is_managed_again() -> None:
-    """F47: a route deleted and made anew by its owner has its first weights; another uid, and nothing of ours."""
-    there = updating(routed(SetWeight(50), GATE))
-    there = settled(replace(there, routes={}, planes={}), seconds=30)
-    assert there.status.step_index == 1
-
-    there = settled(
-        replace(there, routes={ASKED: route(ASKED, uid="another")}, planes={ASKED: ALL_TO_STABLE}), seconds=60
-    )
-
-    assert plane(there) == Split(Fraction(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -364,22 +327,6 @@ def test_canary_pods_that_die_do_not_move_the_weight_by_themselves() -> None:
     there = settled(replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=1)), seconds=5)
 
     assert plane(there) == Split(Fraction(1, 2))
-
-
-def test_pods_that_have_died_take_no_more_weight_while_the_slices_still_show_them() -> None:
-    """S1: a slice says what it last heard; the ReplicaSet's counts may know sooner that a pod is not there."""
-    steps = (SetCanaryReplicas(2), SetWeight(50), GATE, SetWeight(75), GATE)
-    there = updating(routed(*steps))
-
-    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=1))
-    assert there.services["cart-canary"].ready_by_revision == {"b": 2}
-    there = annotated(there, "promote", "b@2")
-    for _ in range(10):
-        there = reconciled(gateways_caught_up(there))
-
-    assert there.routes[ASKED].split == Split(Fraction(1, 2))
-    assert waits_for(there) is Reason.PODS_NOT_AVAILABLE
-    assert plane(settled(replace(there, bad=frozenset()))) == Split(Fraction(3, 4))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

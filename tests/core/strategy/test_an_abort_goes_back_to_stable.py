@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 
 from rollouts.core.decide import TELLS_AFTER_S, decide
@@ -14,9 +12,8 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Outcome, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.model.traffic import ALL_TO_STABLE, Split
 from tests.core.model import annotated, snapshot
-from tests.core.updates import ASKED, routed, updating
+from tests.core.updates import updating
 from tests.core.worlds import (
     edited,
     later,
@@ -27,8 +24,6 @@ from tests.core.worlds import (
     running,
     settled,
     sizes,
-    slices_caught_up,
-    steps_of,
 )
 
 HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -204,16 +199,3 @@ def test_with_traffic_routing_the_canary_is_kept_for_a_while() -> None:
     assert sizes(there) == {"a": 4, "b": 2}
 
     assert sizes(settled(later(there, 2))) == {"a": 4}
-
-
-def test_after_an_abort_another_revision_gets_a_weight_only_when_it_is_on_record() -> None:
-    """S5: C, aborted by name before it came, between two tries of B, whose pods and Service are there still."""
-    there = annotated(edited(running(routed(*HALF.steps)), revision="b"), "abort", "c")
-    there = next(each for each in steps_of(there) if each.services["cart-canary"].revision == "b")
-    there = reconciled(edited(there, revision="c"))
-    assert (there.status.phase, there.routes[ASKED].split) == (Phase.ABORTED, ALL_TO_STABLE)
-
-    there = reconciled(edited(slices_caught_up(there), revision="b"))
-
-    assert (there.status.current_revision, there.routes[ASKED].split) == ("b", ALL_TO_STABLE)
-    assert settled(there).routes[ASKED].split == Split(Fraction(1, 2))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.forecast import Pods, Rehearsal, StageKind, rehearse, with_revision
+from rollouts.core.forecast import Pods, Rehearsal, Stage, StageKind, rehearse, with_revision
 from rollouts.core.model.analysis import Analysis
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
@@ -33,38 +36,40 @@ def seen_of(there: World) -> Snapshot:
     return replace(seen, services={name: there.services.get(name, service(name)) for name in names})
 
 
-def rehearsed(strategy: Strategy, *, startup_s: float = 0.0, replicas: int = 4, min_ready_s: int = 0) -> Rehearsal:
+def rehearsed(strategy: Strategy, *, startup_s: float = 0.0, **spec: Any) -> Rehearsal:
     """The update of a healthy Rollout from revision `a` to `b`."""
-    there = running(strategy, replicas=replicas, min_ready_s=min_ready_s, drain=DrainSpec())
+    there = running(strategy, drain=DrainSpec(), **spec)
     return rehearse(with_revision(seen_of(there), "b"), startup_s=startup_s)
+
+
+def growths(stage: Stage) -> list[dict[str, int]]:
+    """What the pods together may use is checked when one is created, so only growth counts, and not a pause."""
+    return [dict(each.sizes) for each in stage.growths]
 
 
 def test_each_step_of_a_canary_has_its_pods() -> None:
     """Four pods at 25 % and 50 %, with one more at a time and none missing."""
     told = rehearsed(CANARY)
 
-    assert [(each.kind, each.step_index, each.pods) for each in told.stages] == [
-        (StageKind.STEP, 0, Pods(1, 3, 0)),
-        (StageKind.STEP, 1, Pods(1, 3, 0)),
-        (StageKind.STEP, 2, Pods(2, 2, 0)),
-        (StageKind.STEP, 3, Pods(2, 2, 0)),
-        (StageKind.FULL, None, Pods(4, 0, 0)),
+    assert [(each.kind, each.step_index, each.pods, growths(each)) for each in told.stages] == [
+        (StageKind.STEP, 0, Pods(1, 3, 0), [{"a": 4, "b": 1}]),
+        (StageKind.STEP, 1, Pods(1, 3, 0), []),
+        (StageKind.STEP, 2, Pods(2, 2, 0), [{"a": 3, "b": 2}]),
+        (StageKind.STEP, 3, Pods(2, 2, 0), []),
+        (StageKind.FULL, None, Pods(4, 0, 0), [{"a": 2, "b": 3}, {"a": 1, "b": 4}]),
     ]
+    assert {each.revision for stage in told.stages for each in stage.growths} == {"b"}
     assert max(each.most_pods for each in told.stages) == 5
     assert min(each.least_available for each in told.stages) == 4
     assert (told.revision, told.stable_before, told.stuck) == ("b", "a", None)
 
 
-def test_each_step_tells_the_most_pods_that_its_growth_makes() -> None:
-    """What the pods together may use is checked by the API server when one is created, so only growth counts, and not a pause."""
-    told = rehearsed(CANARY)
-
-    assert [[(each.revision, dict(each.sizes)) for each in stage.growths] for stage in told.stages] == [
-        [("b", {"a": 4, "b": 1})],
-        [],
-        [("b", {"a": 3, "b": 2})],
-        [],
-        [("b", {"a": 2, "b": 3}), ("b", {"a": 1, "b": 4})],
+def test_a_preview_grows_before_the_gate_and_after_it_and_services_are_told_where_they_point() -> None:
+    """The active Service moves at the switch, the preview at the beginning; the old pods stay until the end."""
+    assert [(each.kind, each.pods, dict(each.services), growths(each)) for each in rehearsed(BLUE_GREEN).stages] == [
+        (StageKind.PREVIEW, Pods(1, 4, 0), {"active": "a", "preview": "b"}, [{"a": 4, "b": 1}]),
+        (StageKind.SWITCH, Pods(4, 4, 0), {"active": "b", "preview": "b"}, [{"a": 4, "b": 4}]),
+        (StageKind.AFTER, Pods(4, 0, 0), {"active": "b", "preview": "b"}, []),
     ]
 
 
@@ -72,20 +77,7 @@ def test_of_hundreds_of_pods_replaced_one_by_one_two_moments_are_kept() -> None:
     """All others lie between them, so no use of theirs together is larger: a plan looks at two moments and not at hundreds."""
     told = rehearsed(Canary(steps=(), max_surge=1, max_unavailable=0), replicas=300)
 
-    (growths,) = [stage.growths for stage in told.stages if stage.growths]
-    assert [dict(each.sizes) for each in growths] == [{"a": 300, "b": 1}, {"a": 1, "b": 300}]
-
-
-def test_a_preview_grows_before_the_gate_and_after_it() -> None:
-    """Blue-green: one pod of the preview, and all of them once the gate is passed, beside all old ones."""
-    told = rehearsed(BLUE_GREEN)
-
-    most = {stage.kind: [dict(each.sizes) for each in stage.growths] for stage in told.stages}
-    assert most == {
-        StageKind.PREVIEW: [{"a": 4, "b": 1}],
-        StageKind.SWITCH: [{"a": 4, "b": 4}],
-        StageKind.AFTER: [],
-    }
+    assert [growths(each) for each in told.stages if each.growths] == [[{"a": 300, "b": 1}, {"a": 1, "b": 300}]]
 
 
 def test_waits_are_told_with_their_lengths() -> None:
@@ -102,17 +94,6 @@ def test_waits_are_told_with_their_lengths() -> None:
         (Reason.PODS_NOT_AVAILABLE, 5.0),
         (Reason.TIMED_PAUSE, 5.0),
         (Reason.PODS_NOT_AVAILABLE, 10.0),  # one pod more at a time, and two are to come
-    ]
-
-
-def test_services_are_told_where_they_point() -> None:
-    """The active Service moves at the switch, the preview at the beginning; the old pods stay until the end."""
-    told = rehearsed(BLUE_GREEN)
-
-    assert [(each.kind, each.pods, dict(each.services)) for each in told.stages] == [
-        (StageKind.PREVIEW, Pods(1, 4, 0), {"active": "a", "preview": "b"}),
-        (StageKind.SWITCH, Pods(4, 4, 0), {"active": "b", "preview": "b"}),
-        (StageKind.AFTER, Pods(4, 0, 0), {"active": "b", "preview": "b"}),
     ]
 
 
@@ -155,14 +136,25 @@ def test_an_update_on_its_way_is_told_from_where_it_stands() -> None:
     assert [each.step_index for each in rehearse(seen_of(there), startup_s=0.0).stages] == [1, 2, 3, None]
 
 
-def test_an_aborted_update_is_stuck() -> None:
-    """Nobody can tell what a person will do about it."""
-    there = settled(annotated(updating(CANARY), "abort", "b"))
+SMOKE = Analysis(path="spec.strategy.canary.steps[1].analysis", settings={}, templates=("smoke",))
+STUCK: dict[str, tuple[Callable[[], Rehearsal], Reason]] = {
+    "aborted: nobody can tell what a person will do": (
+        lambda: rehearse(seen_of(settled(annotated(updating(CANARY), "abort", "b"))), startup_s=0.0), Reason.RETRY_NEEDED),
+    "a start longer than progressDeadlineSeconds": (
+        lambda: rehearsed(CANARY, startup_s=90.0, progress_deadline_s=60.0, progress_deadline_abort=True),
+        Reason.RETRY_NEEDED),
+    "no pods to judge": (
+        lambda: rehearsed(Canary(steps=(SetWeight(25), Analyze(SMOKE))), replicas=0), Reason.ANALYSIS_NEEDS_PODS),
+}  # fmt: skip
 
-    told = rehearse(seen_of(there), startup_s=0.0)
 
-    assert told.stuck is not None
-    assert told.stuck.reason is Reason.RETRY_NEEDED
+@pytest.mark.parametrize(("told", "reason"), STUCK.values(), ids=list(STUCK))
+def test_an_update_that_will_stop_is_told_to_be_stuck(told: Callable[[], Rehearsal], reason: Reason) -> None:
+    """The deadline is the controller's, so the rehearsal meets it too."""
+    stuck = told().stuck
+
+    assert stuck is not None
+    assert stuck.reason is reason
 
 
 def test_a_pause_is_ended_by_somebody() -> None:
@@ -174,16 +166,6 @@ def test_a_pause_is_ended_by_somebody() -> None:
     assert told.stuck is None
     waits = [wait for stage in told.stages for wait in stage.waits]
     assert (Reason.PAUSED_BY_USER, None) in {(wait.reason, wait.seconds) for wait in waits}
-
-
-def test_a_start_longer_than_the_progress_deadline_is_told() -> None:
-    """The deadline is the controller's, so the rehearsal meets it too."""
-    there = running(CANARY, progress_deadline_s=60.0, progress_deadline_abort=True)
-
-    told = rehearse(with_revision(seen_of(there), "b"), startup_s=90.0)
-
-    assert told.stuck is not None
-    assert told.stuck.reason is Reason.RETRY_NEEDED
 
 
 def test_a_lost_pod_of_a_single_replica_is_told() -> None:
@@ -276,13 +258,3 @@ def test_a_new_rollout_with_a_route_that_nobody_has_taken_yet_is_rehearsed_to_it
     told = rehearse(replace(seen_of(there), routes=there.routes), startup_s=0.0)
 
     assert (told.stuck, told.end.status.stable_revision) == (None, "a")
-
-
-def test_an_analysed_update_of_0_replicas_is_told_to_stop_at_its_analysis() -> None:
-    """There are no pods to judge; what goes on is said, too."""
-    smoke = Analysis(path="spec.strategy.canary.steps[1].analysis", settings={}, templates=("smoke",))
-    told = rehearsed(Canary(steps=(SetWeight(25), Analyze(smoke))), replicas=0)
-
-    assert told.stuck is not None
-    assert (told.stuck.reason, max(each.most_pods for each in told.stages)) == (Reason.ANALYSIS_NEEDS_PODS, 0)
-    assert "scaled up" in told.stuck.message

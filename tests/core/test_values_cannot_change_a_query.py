@@ -11,31 +11,10 @@ from rollouts.core.promql import filled_query, metrics_named_in, tokens_of
 QUOTED = """sum(rate(http_requests_total{service="{{args.x}}",code!~'5..'}[5m])) > 0.5"""
 
 HOSTILE = [
-    '"} or vector(1) #',
-    '"} or vector(1) or x{y="',
-    'a",namespace="other',
-    "a'",
-    "`",
-    "\\",
-    '\\"',
-    '\\\\"} or vector(1) #',
-    "a\nb",
-    "a\r\nb",
-    "a\tb",
-    "a\x00b",
-    "a\x7fb",
-    "a\u2028b",
-    "{{args.x}}",
-    "{{}}",
-    "}}",
-    "{",
-    "# comment",
-    "\u202e\u0430",
-    "\U0001f600",
-    "(?i)x|y",
-    "$1",
-    "%s %d {0}",
-]
+    '"} or vector(1) #', '"} or vector(1) or x{y="', 'a",namespace="other', "a'", "`", "\\", '\\"',
+    '\\\\"} or vector(1) #', "a\nb", "a\r\nb", "a\tb", "a\x00b", "a\x7fb", "a\u2028b", "{{args.x}}", "{{}}", "}}",
+    "{", "# comment", "\u202e\u0430", "\U0001f600", "(?i)x|y", "$1", "%s %d {0}",
+]  # fmt: skip
 
 
 def _filled(query: str, value: str) -> tuple[str, list[str]]:
@@ -91,31 +70,10 @@ def test_outside_numbers_durations_and_names_may_stand(value: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *HOSTILE,
-        "",
-        " ",
-        "a b",
-        "a)",
-        "a{b",
-        "1 or vector(1)",
-        "vector(1)",
-        "by",
-        "OR",
-        "unless",
-        "bool",
-        "nan",
-        "Inf",
-        "-inf",
-        "5 m",
-        "5m ",
-        "٥",
-        "é",
-        "a-b",
-        "a,b",
-        '"a"',
-        "a" * 257,
+        *HOSTILE, "", " ", "a b", "a)", "a{b", "1 or vector(1)", "vector(1)", "by", "OR", "unless", "bool", "nan",
+        "Inf", "-inf", "5 m", "5m ", "٥", "é", "a-b", "a,b", '"a"', "a" * 257,
     ],
-)
+)  # fmt: skip
 def test_outside_nothing_else_may(value: str) -> None:
     """It would be PromQL of the one who gives the value, asked with the operator's rights."""
     _, refused = _filled("rate(a[5m]) > {{args.x}}", value)
@@ -164,19 +122,11 @@ LONG = 200_000
 @pytest.mark.parametrize(
     "query",
     [
-        "{{" + " " * LONG,
-        "{{" * LONG,
-        "{{ a" * LONG,
-        '"' + '\\"' * LONG,
-        "'" + "\\'" * LONG,
-        '"' + "\\" * LONG + '"',
-        "`" * (LONG + 1),
-        '"a\n' * LONG,
-        "#{{" * LONG,
-        '"' + "\\{{" * LONG + '"',
+        "{{" + " " * LONG, "{{" * LONG, "{{a" * LONG, '"' + '\\"' * LONG, "'" + "\\'" * LONG, '"' + "\\" * LONG + '"',
+        "`" * (LONG + 1), '"a\n' * LONG, "#{{" * LONG, '"' + "\\{{" * LONG + '"',
     ],
     ids=lambda query: query[:8],
-)
+)  # fmt: skip
 def test_no_query_takes_long(query: str) -> None:
     """A tenant writes it. Looked through twice for each of its characters, one of these takes an hour."""
     assert _filled(query, "v") == (query, [])

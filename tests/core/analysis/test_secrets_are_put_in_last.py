@@ -20,6 +20,7 @@ from rollouts.core.analysis.source import (
     PrometheusQuery,
     WebQuery,
 )
+from rollouts.core.model.frozen import replace
 
 TOKEN = SecretReference(argument="token", name="shop", key="k")
 OTHER = SecretReference(argument="other", name="shop", key="o")
@@ -32,64 +33,43 @@ def _filled(source: MetricSource, **values: str) -> MetricSource:
     return metric.source
 
 
-def test_every_place_of_a_web_request_is_filled() -> None:
-    """URL, headers, body and credentials."""
-    source = WebQuery(
-        url="https://x/{{args.token}}",
-        headers=(("A", "Bearer {{ args.token }}"), ("B", "b")),
-        body="<{{args.token}}>",
-        authentication=OAuth2(
-            token_url="https://{{args.token}}", client_id="{{args.token}}", client_secret="{{args.other}}"
+CLIENT = OAuth2(token_url="https://x", client_id="c", client_secret="{{args.token}}", scopes=("s",))
+PLACES, FILLED = (
+    BasicAuth(username="{{args.token}}", password="{{ args.other }}"),
+    BasicAuth(username="t", password="o"),
+)
+ARM = PrometheusQuery(query='up{hash="{{arm}}"}', headers=(("A", "{{args.token}}"),))
+COMPARED = Comparison(canary="a", stable="b", by=ComparedBy.VALUES, of=ARM, effect=Effect(size=1.0))
+SOURCES: dict[str, tuple[MetricSource, MetricSource]] = {
+    "URL, headers, body and credentials of a request": (
+        WebQuery(
+            url="https://x/{{args.token}}", headers=(("A", "Bearer {{ args.token }}"), ("B", "b")), body="<{{args.token}}>",
+            authentication=OAuth2(
+                token_url="https://{{args.token}}", client_id="{{args.token}}", client_secret="{{args.other}}"),
         ),
-    )
-
-    assert _filled(source, token="t", other="o") == WebQuery(
-        url="https://x/t",
-        headers=(("A", "Bearer t"), ("B", "b")),
-        body="<t>",
-        authentication=OAuth2(token_url="https://t", client_id="t", client_secret="o"),
-    )
-
-
-def test_user_and_password_are_filled() -> None:
-    """Of a query and of a web request: both may be in a Secret."""
-    places = BasicAuth(username="{{args.token}}", password="{{ args.other }}")
-    filled = BasicAuth(username="t", password="o")
-
-    for source in (
-        PrometheusQuery(query="up", authentication=places),
-        WebQuery(url="https://x", authentication=places),
-    ):
-        found = _filled(source, token="t", other="o")
-        assert isinstance(found, PrometheusQuery | WebQuery)
-        assert found.authentication == filled
-    assert "password" not in repr(BasicAuth(username="u", password="password"))
+        WebQuery(
+            url="https://x/t", headers=(("A", "Bearer t"), ("B", "b")), body="<t>",
+            authentication=OAuth2(token_url="https://t", client_id="t", client_secret="o"),
+        )),
+    "user and password of a query": (
+        PrometheusQuery(query="up", authentication=PLACES), PrometheusQuery(query="up", authentication=FILLED)),
+    "user and password of a request": (
+        WebQuery(url="https://x", authentication=PLACES), WebQuery(url="https://x", authentication=FILLED)),
+    "headers and credentials of a query; its text has no place, as queries are shown": (
+        PrometheusQuery(query="up", headers=(("A", "{{args.token}}"),), authentication=CLIENT),
+        PrometheusQuery(query="up", headers=(("A", "t"),), authentication=replace(CLIENT, client_secret="t"))),
+    "headers of a comparison, which are those of its query": (
+        COMPARED, replace(COMPARED, of=replace(ARM, headers=(("A", "t"),)))),
+    "a Job, which everybody may read who may not read a Secret": (
+        JobMetric(metadata={}, spec={"a": "{{args.token}}"}), JobMetric(metadata={}, spec={"a": "{{args.token}}"})),
+    "evidence of pods": (PodEvidence(), PodEvidence()),
+}  # fmt: skip
 
 
-def test_headers_and_credentials_of_a_query_are_filled() -> None:
-    """Its text never has a place for a secret, as queries are shown."""
-    source = PrometheusQuery(
-        query="up",
-        headers=(("A", "{{args.token}}"),),
-        authentication=OAuth2(token_url="https://x", client_id="c", client_secret="{{args.token}}", scopes=("s",)),
-    )
-
-    assert _filled(source, token="t") == PrometheusQuery(
-        query="up",
-        headers=(("A", "t"),),
-        authentication=OAuth2(token_url="https://x", client_id="c", client_secret="t", scopes=("s",)),
-    )
-
-
-def test_headers_of_a_comparison_are_filled() -> None:
-    """They are those of its query; nothing else of it has a place for a secret."""
-    query = PrometheusQuery(query='up{hash="{{arm}}"}', headers=(("A", "{{args.token}}"),))
-    source = Comparison(canary="a", stable="b", by=ComparedBy.VALUES, of=query, effect=Effect(size=1.0))
-
-    found = _filled(source, token="t")
-
-    assert isinstance(found, Comparison)
-    assert found.of == PrometheusQuery(query='up{hash="{{arm}}"}', headers=(("A", "t"),))
+@pytest.mark.parametrize(("source", "filled"), SOURCES.values(), ids=list(SOURCES))
+def test_every_place_that_may_have_a_secret_is_filled_and_no_other(source: MetricSource, filled: MetricSource) -> None:
+    """Where its place is and nowhere else."""
+    assert _filled(source, token="t", other="o") == filled
 
 
 @pytest.mark.parametrize("secret", ['a"b', "back\\slash", "two\nlines", '", "admin": true, "x": "'])
@@ -121,14 +101,9 @@ def test_a_secret_without_a_value_is_not_sent_as_its_place() -> None:
         with_secret_values(metric, {})
 
 
-@pytest.mark.parametrize("source", [JobMetric(metadata={}, spec={"a": "{{args.token}}"}), PodEvidence()])
-def test_objects_of_the_cluster_get_no_secret(source: MetricSource) -> None:
-    """Everybody may read a Job who may not read a Secret."""
-    assert _filled(source, token="t") == source
-
-
 def test_a_clients_secret_is_not_shown() -> None:
     """An error that names a request must not print what it was sent with."""
     shown = repr(OAuth2(token_url="https://x", client_id="c", client_secret="hunter2"))
 
     assert "hunter2" not in shown
+    assert "password" not in repr(BasicAuth(username="u", password="password"))

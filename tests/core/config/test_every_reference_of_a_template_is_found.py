@@ -32,31 +32,21 @@ def _pod(**fields: Any) -> Template:
 
 def test_every_place_counts_and_each_source_is_named_once() -> None:
     """Environment and volumes, of init and ephemeral containers too: each of them would keep an old value or get a new one."""
+    required, optional = ("env-1", "env-2", "env-3", "files"), ("flags", "from-1", "from-2", "from-3")
+
     assert references(EVERYWHERE, secrets=False) == (
-        ConfigRef(CONFIG_MAP, "env-1"),
-        ConfigRef(CONFIG_MAP, "env-2"),
-        ConfigRef(CONFIG_MAP, "env-3"),
-        ConfigRef(CONFIG_MAP, "files"),
-        ConfigRef(CONFIG_MAP, "flags", optional=True),
-        ConfigRef(CONFIG_MAP, "from-1", optional=True),
-        ConfigRef(CONFIG_MAP, "from-2", optional=True),
-        ConfigRef(CONFIG_MAP, "from-3", optional=True),
+        *(ConfigRef(CONFIG_MAP, name) for name in required),
+        *(ConfigRef(CONFIG_MAP, name, optional=True) for name in optional),
     )
 
 
 def test_secrets_are_named_only_when_asked_for() -> None:
     """They need rights of their own. Those for pulling images and of storage drivers are no configuration of the containers."""
-    secrets = [ref for ref in references(EVERYWHERE, secrets=True) if ref.kind is SECRET]
+    required, optional = ("from-1", "from-2", "from-3", "keys"), ("tls", "token-1", "token-2", "token-3")
 
-    assert secrets == [
-        ConfigRef(SECRET, "from-1"),
-        ConfigRef(SECRET, "from-2"),
-        ConfigRef(SECRET, "from-3"),
-        ConfigRef(SECRET, "keys"),
-        ConfigRef(SECRET, "tls", optional=True),
-        ConfigRef(SECRET, "token-1", optional=True),
-        ConfigRef(SECRET, "token-2", optional=True),
-        ConfigRef(SECRET, "token-3", optional=True),
+    assert [ref for ref in references(EVERYWHERE, secrets=True) if ref.kind is SECRET] == [
+        *(ConfigRef(SECRET, name) for name in required),
+        *(ConfigRef(SECRET, name, optional=True) for name in optional),
     ]
 
 

@@ -20,7 +20,7 @@ from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, Set
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.test_any_world_is_safe_and_comes_to_rest import UNHURRIED, played
-from tests.core.updates import updating
+from tests.core.updates import condition, updating
 from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
 DRAIN = DrainSpec(max_request_s=20.0)
@@ -140,7 +140,7 @@ def test_a_wait_that_runs_out_is_recorded_never_called_success() -> None:
 
     assert waited_s == pytest.approx(7.0, abs=0.01)
     assert there.status.cutovers[-1].timed_out
-    assert [each.status for each in there.status.conditions if each.type == "DrainTimedOut"] == [True]
+    assert condition(there, "DrainTimedOut").status
     assert sum(each.reason is Reason.DRAIN_TIMED_OUT for each in there.notices) == 1
 
 
@@ -258,35 +258,26 @@ def test_an_unknown_proxy_mode_is_a_condition_with_its_remedy() -> None:
     seen = replace(snapshot(there), proxy=ProxyFacts(known_by="kube-system/kube-proxy was refused; set --proxy-mode"))
     off = replace(seen, rollout=edited(there, drain=DrainSpec(mode=DrainMode.OFF)).rollout)
 
-    conditions = {each.type: each for each in decide(seen).status.conditions}
+    told = condition(decide(seen), "ProxyModeKnown")
 
-    assert not conditions["ProxyModeKnown"].status
-    assert conditions["ProxyModeKnown"].message == "kube-system/kube-proxy was refused; set --proxy-mode"
+    assert (told.status, told.message) == (False, "kube-system/kube-proxy was refused; set --proxy-mode")
     assert "ProxyModeKnown" not in {each.type for each in decide(snapshot(there)).status.conditions}
     assert "ProxyModeKnown" not in {each.type for each in decide(off).status.conditions}
 
 
-def test_a_template_that_ends_too_soon_is_a_condition_and_an_event() -> None:
-    """`preStop: Validate` changes nothing and says need and have, once."""
-    drain = replace(DRAIN, pre_stop=PreStop.VALIDATE)
-    there = settled(world(GREEN, drain=drain, ends=PodExit(30, (ContainerExit("app"),))))
+def test_what_a_template_lacks_is_told_or_injected_and_said() -> None:
+    """`preStop: Validate` changes nothing and says need and have, once. What is injected has no Event of its own."""
+    ends = PodExit(30, (ContainerExit("app"),))
+    looked_at = settled(world(GREEN, drain=replace(DRAIN, pre_stop=PreStop.VALIDATE), ends=ends))
+    injected = settled(world(GREEN, drain=DRAIN, ends=ends))
 
-    (condition,) = (each for each in there.status.conditions if each.type == "DrainUnsafe")
-    assert "need a preStop sleep of 6 s, have none" in condition.message
-    assert sum(each.reason is Reason.DRAIN_UNSAFE for each in there.notices) == 1
-    assert there.status.injection is None
-
-
-def test_what_is_injected_is_said_in_status_and_in_the_event_of_the_update() -> None:
-    """No Event of its own: each is a write."""
-    there = settled(world(GREEN, drain=DRAIN, ends=PodExit(30, (ContainerExit("app"),))))
-
-    assert there.status.injection is not None
-    assert (there.status.injection.containers, there.status.injection.pre_stop_s) == (("app",), 6)
-    (notice,) = (each for each in there.notices if each.reason is Reason.ROLLOUT_UPDATED)
-    assert notice.message == (
-        "rolling out revision 1 (a); preStop sleep of 6 s in app, terminationGracePeriodSeconds 31"
-    )
+    assert "need a preStop sleep of 6 s, have none" in condition(looked_at, "DrainUnsafe").message
+    assert sum(each.reason is Reason.DRAIN_UNSAFE for each in looked_at.notices) == 1
+    assert looked_at.status.injection is None
+    assert injected.status.injection is not None
+    assert (injected.status.injection.containers, injected.status.injection.pre_stop_s) == (("app",), 6)
+    (notice,) = (each for each in injected.notices if each.reason is Reason.ROLLOUT_UPDATED)
+    assert notice.message.endswith("(a); preStop sleep of 6 s in app, terminationGracePeriodSeconds 31")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -191,7 +191,7 @@ def test_a_long_wait_for_streams_is_not_a_write_a_second() -> None:
 
 def test_what_was_counted_survives_a_restart_and_a_hole_in_the_polls_starts_it_anew() -> None:
     """A restart costs at most what a wait without probes takes, and never ends a wait on fewer than three polls."""
-    two = next(there for there in _worlds(DRAIN, (0.0, NOTHING)) if there.status.cutovers and _idle(there) == 2)
+    two = _quiet(2)
     assert _cutover(two).idle is not None
 
     quick = _next_poll(two, seconds=1.0)
@@ -207,16 +207,28 @@ def _idle(there: World) -> int:
     return idle.polls if idle is not None else 0
 
 
+def _polled_at_s(there: World) -> float:
+    idle = _cutover(there).idle
+    assert idle is not None
+    return idle.at_s
+
+
+def _quiet(polls: int) -> World:
+    """So many polls in a row have found nothing in flight."""
+    worlds = _worlds(DRAIN, (0.0, NOTHING))
+    return next(there for there in worlds if there.status.cutovers and _idle(there) == polls)
+
+
 def _next_poll(there: World, *, seconds: float) -> World:
     """So long after a crash the new process has asked once, and has passed on what it knows since."""
-    at_s = _cutover(there).idle.at_s + seconds  # type: ignore[union-attr]
+    at_s = _polled_at_s(there) + seconds
     return reconciled(replace(there, now_s=at_s, drains={"a": replace(there.probed, at_s=at_s)}))
 
 
 def test_the_end_is_recorded_before_pods_go() -> None:
     """A crash between the two would leave a record of a wait that never was."""
-    two = next(there for there in _worlds(DRAIN, (0.0, NOTHING)) if there.status.cutovers and _idle(there) == 2)
-    at_s = _cutover(two).idle.at_s + 1.0  # type: ignore[union-attr]
+    two = _quiet(2)
+    at_s = _polled_at_s(two) + 1.0
     seen = snapshot(replace(two, now_s=at_s, drains={"a": replace(NOTHING, at_s=at_s)}))
 
     decision = decide(seen)
@@ -250,7 +262,7 @@ def test_a_timeout_still_cuts_the_wait_short_and_probes_may_end_it_before() -> N
 
 def test_probes_taken_out_of_the_spec_leave_the_wait_as_it_is_without_them() -> None:
     """What was counted is forgotten, so that probes that come back start anew."""
-    two = next(there for there in _worlds(DRAIN, (0.0, NOTHING)) if there.status.cutovers and _idle(there) == 2)
+    two = _quiet(2)
 
     without = reconciled(edited(two, drain=replace(DRAIN, probes=())))
 
@@ -269,13 +281,12 @@ def test_a_stream_probe_lengthens_the_number_and_says_so() -> None:
 
 def test_a_count_is_made_of_polls_that_are_apart() -> None:
     """One answer that three passes look at is one poll."""
-    there = next(each for each in _worlds(DRAIN, (0.0, NOTHING)) if each.status.cutovers and _idle(each) == 1)
-    idle = _cutover(there).idle
-    assert idle is not None
+    there = _quiet(1)
+    at_s = _polled_at_s(there)
 
-    again = reconciled(replace(there, drains={"a": replace(NOTHING, at_s=idle.at_s + 0.2)}))
+    again = reconciled(replace(there, drains={"a": replace(NOTHING, at_s=at_s + 0.2)}))
 
-    assert _cutover(again).idle == Idle(1, idle.at_s)
+    assert _cutover(again).idle == Idle(1, at_s)
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])

@@ -104,7 +104,9 @@ def test_waits_are_told_with_their_lengths() -> None:
         (400.0, [(Reason.SCALE_DOWN_DELAY, 400.0)]),
     ],
 )
-def test_old_pods_are_kept_for_the_longer_of_drain_and_delay(delay_s: float, kept: list[tuple[Reason, float]]) -> None:
+def test_old_pods_are_kept_for_the_longer_of_drain_and_scale_down_delay_seconds(
+    delay_s: float, kept: list[tuple[Reason, float]]
+) -> None:
     """Both run beside each other, so together they are as long as the longer one."""
     told = rehearsed(replace(BLUE_GREEN, scale_down_delay_s=delay_s))
 

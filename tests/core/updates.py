@@ -12,7 +12,7 @@ from rollouts.core.model.status import Condition, WaitingFor
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetMirrorRoute, Step
 from rollouts.core.model.traffic import RouteName
 from tests.core.model import World, router
-from tests.core.worlds import edited, running, settled
+from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, slices_caught_up
 
 ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
@@ -41,6 +41,18 @@ def updating(strategy: Strategy, **spec: Any) -> World:
 def measuring(strategy: Strategy, **spec: Any) -> World:
     """The same while nobody measures for its analyses."""
     return settled(edited(replace(running(strategy, **spec), unmeasured=True), revision="b"))
+
+
+def pods_there(there: World) -> World:
+    """Every pod that was asked for is there, and ready unless its revision is bad."""
+    return replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))
+
+
+def without_gateways(there: World, rounds: int = 40) -> World:
+    """Everything happens by itself, except that no data plane follows; no wait is waited out."""
+    for _ in range(rounds):
+        there = reconciled(slices_caught_up(pods_there(there)))
+    return there
 
 
 def waiting(there: World | Decision) -> WaitingFor:

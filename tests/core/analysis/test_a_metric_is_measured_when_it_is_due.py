@@ -45,7 +45,9 @@ DUE: list[tuple[str, dict[str, Any], RunStatus, float, float | None]] = [
 
 
 @pytest.mark.parametrize(("rules", "status", "at_s", "wake_s"), [row[1:] for row in DUE], ids=[row[0] for row in DUE])
-def test_a_metric_is_due(rules: dict[str, Any], status: RunStatus, at_s: float, wake_s: float | None) -> None:
+def test_a_metric_is_due_by_initial_delay_or_interval(
+    rules: dict[str, Any], status: RunStatus, at_s: float, wake_s: float | None
+) -> None:
     """Either it is measured now, or the run looks again at the very time."""
     decision = _decided(rules, status, at_s)
 

@@ -134,7 +134,7 @@ def test_what_was_waited_for_is_kept_as_a_record() -> None:
     )
 
 
-def test_a_wait_that_runs_out_is_recorded_never_called_success() -> None:
+def test_timeout_seconds_that_run_out_are_recorded_never_called_success() -> None:
     """`timeoutSeconds` with `onTimeout: Continue`: the pods go, and a condition and an Event say that the wait was cut short."""
     there, waited_s = _last_shrink(SERVICES, replace(DRAIN, timeout_s=7.0))
 
@@ -144,7 +144,7 @@ def test_a_wait_that_runs_out_is_recorded_never_called_success() -> None:
     assert sum(each.reason is Reason.DRAIN_TIMED_OUT for each in there.notices) == 1
 
 
-def test_a_wait_that_may_not_be_cut_short_pauses_and_says_so() -> None:
+def test_on_timeout_pause_pauses_and_ends_the_wait_in_full() -> None:
     """`onTimeout: Pause`: the Rollout is Paused from `timeoutSeconds` on, and ends the wait in full."""
     drain = replace(DRAIN, timeout_s=7.0, on_timeout=OnTimeout.PAUSE)
     phases = {after.status.phase for after in _updated(SERVICES, drain) if after.status.cutovers}

@@ -27,7 +27,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import OrphanedReplicaSet, Pod, PodsSeen, Snapshot
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import CONF, REFS, copies_moved, retained, source_removed, source_written, with_configs
-from tests.core.model import World, annotated, deleted, snapshot, world
+from tests.core.model import World, deleted, snapshot, world
 from tests.core.sources import answered
 from tests.core.updates import waits_for
 from tests.core.worlds import edited, later, one, reconciled, running, settled
@@ -246,26 +246,6 @@ def test_a_copy_stays_that_may_be_named(change: Callable[[Snapshot], Snapshot]) 
     assert _deleted(seen)
 
     assert _deleted(change(seen)) == []
-
-
-def test_all_copies_go_when_configuration_is_no_longer_versioned() -> None:
-    """Once the last ReplicaSet that names one has gone."""
-    there = settled(edited(_v1(), config_refs=(), revision="b"))
-    there = settled(
-        edited(annotated(there, "promote", f"{there.status.current_revision}@full"), revision_history_limit=0)
-    )
-
-    assert settled(later(there, KEPT_S)).configs.copies == ()
-
-
-def test_a_source_that_goes_takes_nothing_from_the_pods_that_run() -> None:
-    """They read their copy; the Rollout says what is missing and goes on as soon as it is there again."""
-    there = settled(source_removed(_v1()))
-
-    assert set(_copies(there)) == {"v1"}
-    assert waits_for(there) is Reason.CONFIG_NOT_FOUND
-    again = settled(source_written(there, "v1"))
-    assert (again.status.phase, again.status.current_revision) == ("Healthy", there.status.current_revision)
 
 
 def _owners(there: World) -> list[bool]:

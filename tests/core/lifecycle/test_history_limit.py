@@ -23,7 +23,7 @@ def _after(count: int, *, limit: int) -> World:
 @pytest.mark.parametrize(
     ("limit", "kept"), [(0, ["r4"]), (2, ["r2", "r3", "r4"]), (10, ["a", "r0", "r1", "r2", "r3", "r4"])]
 )
-def test_so_many_old_replica_sets_are_kept(limit: int, kept: list[str]) -> None:
+def test_revision_history_limit_keeps_so_many_old_replica_sets(limit: int, kept: list[str]) -> None:
     """The newest, as a Deployment does."""
     there = _after(5, limit=limit)
 
@@ -31,7 +31,7 @@ def test_so_many_old_replica_sets_are_kept(limit: int, kept: list[str]) -> None:
 
 
 @pytest.mark.parametrize("limit", [3, 4, 10])
-def test_the_history_in_status_is_bounded(limit: int) -> None:
+def test_history_limit_bounds_the_history_in_status(limit: int) -> None:
     """It is part of an object of limited size; `spec.history.limit` says how much of it people want."""
     there = running(Canary(), history_limit=limit)
     for number in range(12):

@@ -35,7 +35,9 @@ def _bad_update(strategy: Strategy, *, abort: bool) -> World:
 
 
 @pytest.mark.parametrize("strategy", [CANARY, BLUE_GREEN])
-def test_a_revision_whose_pods_never_come_is_degraded_and_says_why(strategy: Strategy) -> None:
+def test_after_progress_deadline_seconds_a_revision_whose_pods_never_come_is_degraded_and_says_why(
+    strategy: Strategy,
+) -> None:
     """Phase, conditions and an Event; the running revision stays whole."""
     there = settled(_bad_update(strategy, abort=False), seconds=99)
     assert there.status.phase is Phase.PROGRESSING

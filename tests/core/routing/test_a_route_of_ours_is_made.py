@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
-
 from rollouts.core.decide import decide
-from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import MakeRoute
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
-from tests.core.api_server import RefusedError, applied
-from tests.core.model import World, annotated, route, snapshot, world
-from tests.core.updates import routed, updating
+from tests.core.api_server import applied
+from tests.core.model import World, annotated, snapshot, world
+from tests.core.updates import routed
 from tests.core.worlds import edited, reconciled, running, settled, without_route
 
 OURS = RouteName("istio", "HTTPRoute", "shop", "own-cart")
@@ -40,25 +37,6 @@ def test_a_missing_route_is_made_with_all_for_the_stable_service() -> None:
 
     assert (intent.route, intent.split) == (OURS, ALL_TO_STABLE)
     assert (made.split, made.managed_by) == (ALL_TO_STABLE, "cart")
-
-
-def test_a_route_that_somebody_has_made_meanwhile_is_not_written_over() -> None:
-    """A create of a name that exists is refused; the next pass reads what is there."""
-    there, intent = _making()
-    theirs = route(OURS, split=Split(Fraction(1, 2)))
-    there = replace(there, routes={**there.routes, OURS: theirs})
-
-    with pytest.raises(RefusedError):
-        applied(there, intent)
-
-
-def test_an_update_goes_through_a_route_of_ours() -> None:
-    """Nobody else writes it."""
-    there = updating(CANARY)
-
-    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
-    assert there.writes.count("MakeRoute") == 0
-    assert there.planes[OURS] == ALL_TO_STABLE
 
 
 def test_a_route_of_ours_that_somebody_deletes_during_an_update_is_made_again() -> None:

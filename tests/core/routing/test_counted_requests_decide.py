@@ -26,18 +26,8 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
 from tests.core.model import World, annotated, snapshot
-from tests.core.updates import COUNTED, GATE, routed, updating, waiting, waits_for
-from tests.core.worlds import (
-    edited,
-    gateways_caught_up,
-    pods_ready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    sizes,
-    slices_caught_up,
-)
+from tests.core.updates import COUNTED, GATE, pods_there, routed, updating, waiting, waits_for, without_gateways
+from tests.core.worlds import edited, gateways_caught_up, reconciled, running, settled, sizes, slices_caught_up
 
 MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
 
@@ -48,9 +38,7 @@ def _counted(*steps: Step) -> Canary:
 
 def told(there: World) -> World:
     """The route says what is wanted and its gateways have taken it, but do not do so yet."""
-    for _ in range(40):
-        there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
-        there = reconciled(there)
+    there = without_gateways(there)
     taken = replace(there.routes[COUNTED], accepted=Acceptance(Answer.YES))
     return reconciled(replace(there, routes={COUNTED: taken}))
 
@@ -153,7 +141,7 @@ def test_the_question_says_since_when_and_what_was_before() -> None:
     there = annotated(there, "promote", "b@1")
     asked: list[AskLive] = []
     for _ in range(10):
-        there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
+        there = slices_caught_up(pods_there(there))
         asked += [each for each in decide(snapshot(there)).intents if isinstance(each, AskLive)]
         there = reconciled(there)
 

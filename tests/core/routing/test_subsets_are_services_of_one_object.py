@@ -14,7 +14,7 @@ from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.routing.services import display_name
 from tests.core.model import World, snapshot, world
 from tests.core.updates import TIMED, routed, updating
-from tests.core.worlds import one, pods_ready, quiet, reconciled, replica_sets_caught_up, running, slices_caught_up
+from tests.core.worlds import quiet, reconciled, running
 
 STABLE, CANARY = SubsetName("cart-rule", "stable"), SubsetName("cart-rule", "canary")
 PAIRS: dict[str, tuple[ServiceRef, ServiceRef]] = {
@@ -57,19 +57,6 @@ def test_a_change_is_told_by_the_pass_that_makes_it() -> None:
     named = {name: replace(each, revision="before") for name, each in there.services.items()}
 
     assert pointed(replace(there, services=named)) == [{STABLE}, {CANARY}]
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_it_is_taken_over_when_all_pods_are_there(pair: str) -> None:
-    """Until then it finds what its user's labels find, which is at least as much."""
-    there = world(canary(*PAIRS[pair]))
-    for _ in range(20):
-        there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there), limit=1)))
-        taken_over = {each.name for each in decide(snapshot(there)).intents if isinstance(each, SwitchService)}
-        assert not taken_over or one(there, "a").available == 4
-        there = reconciled(there)
-
-    assert [there.services[name].revision for name in PAIRS[pair]] == ["a", "a"]
 
 
 @pytest.mark.parametrize("pair", PAIRS)

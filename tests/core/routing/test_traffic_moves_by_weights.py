@@ -34,13 +34,12 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from tests.core.model import World, annotated, snapshot, world
-from tests.core.updates import ASKED, GATE, TIMED, routed, updating, waiting, waits_for
+from tests.core.updates import ASKED, GATE, TIMED, pods_there, routed, updating, waiting, waits_for, without_gateways
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
     later,
     looks_again_in_s,
-    pods_ready,
     pods_unready,
     reconciled,
     replica_sets_caught_up,
@@ -60,14 +59,6 @@ def plane(there: World, name: RouteName = ASKED) -> Split:
     return there.planes[name]
 
 
-def without_gateways(there: World, rounds: int = 40) -> World:
-    """Everything happens by itself, except that no data plane follows; no wait is waited out."""
-    for _ in range(rounds):
-        there = slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
-        there = reconciled(there)
-    return there
-
-
 def films(there: World) -> Iterator[World]:
     """Every world on the way to rest."""
     yield there
@@ -75,7 +66,7 @@ def films(there: World) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("name", [ASKED, TIMED])
-def test_a_canary_goes_through_its_weights_and_hands_all_back_to_stable(name: RouteName) -> None:
+def test_a_canary_goes_through_each_set_weight_and_hands_all_back_to_stable(name: RouteName) -> None:
     """The whole way: each weight is what the data plane does when its step ends, and at rest the stable Service has all."""
     there = running(routed(SetWeight(5), GATE, SetWeight(50), GATE, by=(name,)))
     assert there.status.traffic is not None
@@ -211,7 +202,7 @@ def test_a_change_by_hand_is_set_again_and_told() -> None:
     ],
     ids=["setHeaderRoute", "setMirrorRoute"],
 )
-def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: Step, no_more: Step) -> None:
+def test_set_header_route_and_set_mirror_route_find_a_pod_even_at_weight_0(there_is: Step, no_more: Step) -> None:
     """A route to a canary without pods answers 503 to exactly the people who were asked to try it."""
     there = updating(routed(there_is, GATE, no_more, GATE))
 
@@ -221,7 +212,7 @@ def test_a_header_or_mirror_route_finds_a_pod_even_at_weight_0(there_is: Step, n
     assert plane(there) == ALL_TO_STABLE
 
 
-def test_pinned_canaries_take_the_weight_they_are_given() -> None:
+def test_set_canary_scale_takes_the_weight_that_it_is_given() -> None:
     """`setCanaryScale` is the user's own word: one pod may get half of the traffic."""
     there = updating(routed(SetCanaryReplicas(1), SetWeight(50), GATE))
 
@@ -229,7 +220,7 @@ def test_pinned_canaries_take_the_weight_they_are_given() -> None:
     assert plane(there) == Split(Fraction(1, 2))
 
 
-def test_parts_of_a_percent_are_exact() -> None:
+def test_set_weight_of_a_part_of_a_percent_is_exact() -> None:
     """`maxTrafficWeight: 1000, setWeight: 1` is a thousandth."""
     there = settled(edited(running(routed(SetWeight(Fraction(1, 10)), GATE)), revision="b"))
 
@@ -271,7 +262,7 @@ def test_traffic_comes_back_to_the_stable_service_only_when_its_slices_show_the_
     there = gateways_caught_up(settled(edited(there, revision="b", strategy=routed(SetWeight(50), GATE))))
     there = annotated(there, "promote", "b@full")
     for _ in range(40):  # everything but the slices of the stable Service
-        there = gateways_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
+        there = gateways_caught_up(pods_there(there))
         there = reconciled(slices_caught_up(there, "cart-canary"))
 
     assert there.services["cart"].revision == "b"
@@ -375,7 +366,7 @@ def ready(there: World, revision: str) -> int:
     return sum(pod.ready for pod in there.pods if pod.revision == revision)
 
 
-def test_a_progress_threshold_is_for_steps_and_not_for_what_comes_back_to_stable() -> None:
+def test_a_replica_progress_threshold_is_for_steps_and_not_for_what_comes_back_to_stable() -> None:
     """Argo Rollouts brings everything back as soon as the threshold is met, to a quarter of the pods here."""
     there = at_weight(75, dynamic=True, threshold=ProgressThreshold(Percent(25)))
 

@@ -25,7 +25,7 @@ from rollouts.core.scale.restarts import COUNTED_WITHIN_S
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, snapshot
 from tests.core.test_any_world_is_safe_and_comes_to_rest import EVERY
-from tests.core.updates import updating
+from tests.core.updates import pods_there, updating
 from tests.core.worlds import (
     as_pods_are,
     deleting,
@@ -36,7 +36,6 @@ from tests.core.worlds import (
     pods_ready,
     quiet,
     reconciled,
-    replica_sets_caught_up,
     replica_sets_synced,
     running,
     settled,
@@ -226,7 +225,7 @@ ALL_OF_IT = Canary(steps=(SetWeight(100),), max_surge=Percent(25), max_unavailab
 def test_stable_pods_stay_while_the_new_replica_set_is_being_deleted() -> None:
     """Its status counts a ready pod until the garbage collector has come; a stable pod went for it, and 1 of 2 was left."""
     there = reconciled(edited(running(ALL_OF_IT, replicas=2), revision="b"))
-    there = replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))
+    there = pods_there(there)
     there = deleting(there, "b")
     assert sizes(there)["b"] == 1
 

@@ -31,7 +31,7 @@ REPLICAS = st.integers(0, 200)
         (Percent(100), 10, 10, 10), (Percent(25), 0, 0, 0), (3, 10, 3, 3), (3, 2, 3, 2), (3, 0, 3, 0),
     ],
 )  # fmt: skip
-def test_surge_rounds_up_and_unavailable_rounds_down_and_stays_within_the_replicas(
+def test_max_surge_rounds_up_and_max_unavailable_rounds_down_and_stays_within_the_replicas(
     limit: int | Percent, replicas: int, surge: int, unavailable: int
 ) -> None:
     """As for a Deployment: rounding may cost a pod more, never a pod less in service."""
@@ -50,7 +50,7 @@ def test_surge_rounds_up_and_unavailable_rounds_down_and_stays_within_the_replic
         (Percent(25), Percent(25), 0, (0, 0)),
     ],
 )
-def test_one_pod_may_be_unavailable_when_both_limits_come_to_nothing(
+def test_one_pod_may_be_unavailable_when_max_surge_and_max_unavailable_come_to_nothing(
     max_surge: int | Percent, max_unavailable: int | Percent, replicas: int, expected: tuple[int, int]
 ) -> None:
     """Otherwise no pod could ever be replaced; without replicas there is no pod to be unavailable."""
@@ -123,7 +123,7 @@ def test_a_routed_pair_has_pods_for_all_traffic(replicas: int, weight_percent: i
         (0, 10, 0, True), (-1, 10, 9, False),
     ],
 )  # fmt: skip
-def test_a_progress_threshold_is_met_by_its_part_of_the_desired_pods(
+def test_a_replica_progress_threshold_is_met_by_its_part_of_the_desired_pods(
     threshold: int | Percent | None, desired: int, available: int, met: bool
 ) -> None:
     """A part of nothing is met, less than 0 is no threshold, and more pods than desired can never be asked for."""

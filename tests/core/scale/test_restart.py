@@ -64,7 +64,7 @@ SURGES = (
 
 @pytest.mark.parametrize("replicas", [1, 3])
 @pytest.mark.parametrize("strategy", SURGES)
-def test_where_no_pod_may_be_missing_a_new_one_comes_first(strategy: Strategy, replicas: int) -> None:
+def test_with_max_unavailable_0_a_new_pod_comes_before_an_old_one_goes(strategy: Strategy, replicas: int) -> None:
     """An eviction takes a pod at once and its replacement takes its time: alone it would take the only one that serves."""
     there = later(running(strategy, replicas=replicas), 100)
     old, asked_s = {pod.uid for pod in there.pods}, there.now_s

@@ -21,7 +21,7 @@ def test_the_first_revision_skips_the_steps() -> None:
     assert (there.status.phase, there.status.stable_revision, sizes(there)) == (Phase.HEALTHY, "a", {"a": 3})
 
 
-def test_each_step_has_its_share_of_the_pods_and_the_last_promotes() -> None:
+def test_each_set_weight_has_its_share_of_the_pods_and_the_last_promotes() -> None:
     """The sizes of `setWeight` 25, 50 and of the end, in that order, and nothing in between that goes back."""
     strategy = Canary(steps=(SetWeight(25), Pause(60), SetWeight(50), Pause(60)), max_surge=1, max_unavailable=0)
     there = edited(running(strategy, replicas=4), revision="b")
@@ -82,7 +82,7 @@ def test_dynamic_stable_scale_gives_the_stable_side_its_share_and_keeps_room_for
 @pytest.mark.parametrize(
     ("threshold", "index"), [(None, 0), (ProgressThreshold(Percent(50)), 1), (ProgressThreshold(1), 1)]
 )
-def test_a_progress_threshold_lets_a_step_go_on_with_fewer_pods(
+def test_a_replica_progress_threshold_lets_a_step_go_on_with_fewer_pods(
     threshold: ProgressThreshold | None, index: int
 ) -> None:
     """`replicaProgressThreshold`: one slow pod of two need not stop the update."""
@@ -127,7 +127,7 @@ STRATEGIES: dict[str, Canary] = {
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_a_step_to_100_comes_to_the_gate_behind_it_and_to_its_end(name: str, replicas: int) -> None:
+def test_set_weight_100_comes_to_the_gate_behind_it_and_to_its_end(name: str, replicas: int) -> None:
     """Many canaries end in a step to 100: it must not wait for a pod that the stable Service keeps until the steps are over."""
     at_gate = updating(STRATEGIES[name], replicas=replicas)
 

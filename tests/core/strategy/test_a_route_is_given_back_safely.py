@@ -22,19 +22,16 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE, MatchKind, NamedMatch, RequestMatch, RouteSeen, TextMatch
 from tests.core.model import World, annotated, deleted, snapshot
-from tests.core.updates import ASKED, TIMED, routed, updating, waiting, waits_for
+from tests.core.updates import ASKED, TIMED, pods_there, routed, updating, waiting, waits_for, without_gateways
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
     later,
     one,
-    pods_ready,
     reconciled,
-    replica_sets_caught_up,
     running,
     settled,
     sizes,
-    slices_caught_up,
     status_wiped,
     steps_of,
 )
@@ -73,13 +70,6 @@ def ready(there: World, service: str) -> int:
     return sum(there.services[service].ready_by_revision.values())
 
 
-def lagging(there: World, rounds: int = 40) -> World:
-    """Everything happens by itself, but no data plane follows and no time passes."""
-    for _ in range(rounds):
-        there = reconciled(slices_caught_up(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))))
-    return there
-
-
 def given_back(there: World) -> World:
     """The world right after the release."""
     return next(each for each in steps_of(there) if each.routes[ASKED].split == ALL_TO_STABLE)
@@ -100,13 +90,13 @@ def test_requests_come_back_only_to_pods_that_are_there(after: Strategy) -> None
 @STRATEGIES
 def test_the_canarys_pods_stay_until_the_data_plane_has_let_go(after: Strategy) -> None:
     """A route that was given back is nobody's to ask; until its time is over three quarters may still come to the canary."""
-    there = lagging(edited(at_75_percent(), strategy=after))
+    there = without_gateways(edited(at_75_percent(), strategy=after))
 
     assert there.routes[ASKED].managed_by == ""
     assert there.planes[ASKED].share == Fraction(3, 4)
     assert sizes(there) == {"a": 4, "b": 3}
     assert ready(there, "cart-canary") >= 3
-    there = lagging(later(there, 59.0))
+    there = without_gateways(later(there, 59.0))
     assert sizes(there)["b"] >= 3
 
 
@@ -131,7 +121,7 @@ def test_what_it_waits_for_is_told(after: Strategy) -> None:
     assert waits_for(there) is (Reason.PROMOTION_NEEDED if after is ANOTHER_ROUTER else Reason.PODS_NOT_AVAILABLE)
     assert "HTTPRoute asked-cart is given back when 4 pods" in waiting(there).message
 
-    there = lagging(there, rounds=10)
+    there = without_gateways(there, rounds=10)
     if after is not ANOTHER_ROUTER:  # else the update stands at its gate meanwhile
         assert (waits_for(there), waiting(there).deadline_s) == (Reason.TRAFFIC_SWITCHING, there.now_s + 60)
     assert "HTTPRoute shop/asked-cart was given back" in waiting(there).message
@@ -141,7 +131,7 @@ def test_what_it_waits_for_is_told(after: Strategy) -> None:
 def test_an_abort_meanwhile_loses_nothing(after: Strategy) -> None:
     """Who takes a broken router out aborts as well: the canary still gets what the proxies have not let go of."""
     there = reconciled(edited(at_75_percent(), strategy=after))
-    there = lagging(annotated(there, "abort", "b"))
+    there = without_gateways(annotated(there, "abort", "b"))
 
     assert there.status.abort is not None
     assert there.planes[ASKED].share > 0
@@ -157,7 +147,7 @@ def test_a_way_in_by_header_is_let_go_of_too() -> None:
     there = updating(routed(SetHeaderRoute("insiders", match), PauseUntilPromoted(), dynamic=True))
     assert sizes(there) == {"a": 4, "b": 1}
 
-    there = lagging(edited(there, strategy=replace(GREEN, preview_replica_count=0)))
+    there = without_gateways(edited(there, strategy=replace(GREEN, preview_replica_count=0)))
 
     assert there.planes[ASKED].matches
     assert sizes(there) == {"a": 4, "b": 1}
@@ -206,11 +196,11 @@ def test_pods_that_the_slices_do_not_show_take_nothing() -> None:
     """Proxies follow EndpointSlices: what is only available in a ReplicaSet's status gets no request."""
     there = edited(at_75_percent(), strategy=BY_PODS)
     for _ in range(20):
-        there = reconciled(replica_sets_caught_up(pods_ready(replica_sets_caught_up(there))))
+        there = reconciled(pods_there(there))
 
     assert one(there, "a").available == 4
     assert there.routes[ASKED].managed_by == "cart"
-    assert lagging(there).routes[ASKED].managed_by == ""
+    assert without_gateways(there).routes[ASKED].managed_by == ""
 
 
 def test_one_of_two_routes_comes_back_alone() -> None:
@@ -218,7 +208,7 @@ def test_one_of_two_routes_comes_back_alone() -> None:
     there = updating(BOTH_ROUTERS)
     assert sizes(there) == {"a": 1, "b": 3}
 
-    there = lagging(edited(there, strategy=ANOTHER_ROUTER))
+    there = without_gateways(edited(there, strategy=ANOTHER_ROUTER))
 
     assert there.routes[ASKED].managed_by == ""
     assert ready(there, "cart") == 4
@@ -245,7 +235,7 @@ def test_with_exchanged_roles_it_waits_for_the_end_of_the_update() -> None:
 
 def test_what_had_begun_is_drained_too() -> None:
     """The last request that a proxy brought may be a slow one."""
-    there = lagging(edited(updating(BEFORE, drain=DrainSpec(max_request_s=40.0)), strategy=GREEN))
+    there = without_gateways(edited(updating(BEFORE, drain=DrainSpec(max_request_s=40.0)), strategy=GREEN))
 
     assert (waiting(there).deadline_s or 0.0) >= there.now_s + 60 + 40
 
@@ -287,7 +277,7 @@ def test_the_rules_see_a_release_to_pods_that_are_not_there(after: Strategy) -> 
 def test_the_rules_see_pods_that_go_before_the_data_plane_has_let_go(after: Strategy) -> None:
     """S2: the pods of either side, while the release is waited for and after it."""
     before = reconciled(reconciled(edited(at_75_percent(), strategy=after)))
-    for there in (before, lagging(before)):
+    for there in (before, without_gateways(before)):
         assert there.status.given_back
         seen = snapshot(there)
         assert "S2" in broken(seen, resized(seen, "b", 1))
@@ -297,7 +287,7 @@ def test_the_rules_see_pods_that_go_before_the_data_plane_has_let_go(after: Stra
 @pytest.mark.parametrize("after", [GREEN, BY_PODS], ids=["blue-green", "by pods"])
 def test_the_rules_see_a_service_that_changes_meanwhile(after: Strategy) -> None:
     """S2: what the canary Service gets was meant for the revision that it selects."""
-    seen = snapshot(lagging(edited(at_75_percent(), strategy=after)))
+    seen = snapshot(without_gateways(edited(at_75_percent(), strategy=after)))
     found = seen.services["cart-canary"]
     assert isinstance(found, ServiceSeen)
 

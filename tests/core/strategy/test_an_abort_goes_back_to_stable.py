@@ -13,18 +13,8 @@ from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Outcome, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated, snapshot
-from tests.core.updates import updating
-from tests.core.worlds import (
-    edited,
-    later,
-    one,
-    pods_ready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    sizes,
-)
+from tests.core.updates import pods_there, updating
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes
 
 HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
@@ -135,7 +125,7 @@ def test_an_abort_on_record_is_told_with_what_it_does() -> None:
     assert (waits.intents, waits.status) == ((), recorded.status)
     assert waits.requeue_at_s == pytest.approx(recorded.now_s + TELLS_AFTER_S)
     assert decide(snapshot(later(recorded, TELLS_AFTER_S))).status.abort is not None
-    there = replica_sets_caught_up(pods_ready(replica_sets_caught_up(recorded)))
+    there = pods_there(recorded)
     acts = decide(snapshot(there))
     assert [type(each) for each in acts.intents] == [PatchReplicaSet, RemoveAnnotation]
     assert acts.status.abort is not None
@@ -191,7 +181,7 @@ def test_a_stable_revision_is_not_aborted() -> None:
     assert there.status.phase is Phase.HEALTHY
 
 
-def test_with_traffic_routing_the_canary_is_kept_for_a_while() -> None:
+def test_abort_scale_down_delay_seconds_keep_a_routed_canary_for_a_while() -> None:
     """`abortScaleDownDelaySeconds`: requests under way end first."""
     there = updating(replace(HALF, traffic_routing=TrafficRouting(), abort_scale_down_delay_s=30))
 

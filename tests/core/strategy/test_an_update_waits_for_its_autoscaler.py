@@ -222,7 +222,7 @@ def test_a_change_of_size_counts_for_the_stabilization_window() -> None:
     assert settled(there, seconds=70).status.step_index > 0
 
 
-def test_headroom_is_enough_for_what_the_new_revision_uses_more() -> None:
+def test_min_headroom_percent_is_enough_for_what_the_new_revision_uses_more() -> None:
     """At 25 % it uses as much as all others together: at 50 % it needs what the maximum does not have."""
     hungry = Load(percent={"a": 20, "b": 60}, changes={"max_replicas": 6})
     gate = replace(ROOM, container=LIMIT.container)

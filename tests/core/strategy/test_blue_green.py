@@ -44,7 +44,7 @@ def test_a_new_revision_is_previewed_beside_the_active_one() -> None:
     assert there.status.selector == "app=cart,rollouts.dev/revision=a"
 
 
-def test_a_preview_may_be_smaller_until_it_is_promoted() -> None:
+def test_preview_replica_count_makes_a_preview_smaller_until_it_is_promoted() -> None:
     """`previewReplicaCount`; the switch waits for every pod."""
     there = _previewed(replace(MANUAL, preview_replica_count=1))
     assert sizes(there) == {"a": 4, "b": 1}
@@ -58,14 +58,14 @@ def test_a_preview_may_be_smaller_until_it_is_promoted() -> None:
 
 
 @pytest.mark.parametrize(("elapsed_s", "active"), [(20, "a"), (31, "b")])
-def test_it_is_promoted_by_time(elapsed_s: float, active: str) -> None:
+def test_auto_promotion_seconds_promote_it_by_time(elapsed_s: float, active: str) -> None:
     """`autoPromotionSeconds`, counted from the moment the preview was available."""
     there = settled(_previewed(TIMED), seconds=elapsed_s)
 
     assert there.services["cart"].revision == active
 
 
-def test_only_so_many_old_sides_wait_for_their_delay() -> None:
+def test_scale_down_delay_revision_limit_lets_only_so_many_old_sides_wait() -> None:
     """`scaleDownDelayRevisionLimit`."""
     strategy = replace(TIMED, auto_promotion_s=0.0, scale_down_delay_s=1000, scale_down_delay_revision_limit=1)
     there = running(strategy)

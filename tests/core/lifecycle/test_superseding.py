@@ -11,12 +11,27 @@ from rollouts.core.model.status import Outcome, Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated
 from tests.core.updates import updating
-from tests.core.worlds import edited, one, running, settled, sizes
+from tests.core.worlds import edited, one, running, settled, sizes, steps_of
 
 MOST = Canary(steps=(SetWeight(90), PauseUntilPromoted()), max_surge=1, max_unavailable=0)
 DYNAMIC = replace(
     MOST, traffic_routing=TrafficRouting(dynamic_stable_scale=True), stable_service="cart", canary_service="cart-canary"
 )
+
+
+@pytest.mark.parametrize("strategy", [MOST, DYNAMIC, replace(DYNAMIC, stable_service=None, canary_service=None)])
+def test_p14_a_second_update_at_a_large_weight_keeps_every_pod_that_serves(strategy: Canary) -> None:
+    """Argo Rollouts issue 3372: the traffic went to a stable revision that had been scaled down."""
+    there = updating(strategy, replicas=10)
+    assert sizes(there) == {"a": 1, "b": 9}
+
+    lowest = 10
+    for after in steps_of(edited(there, revision="c")):
+        lowest = min(lowest, sum(min(each.available, each.spec_replicas) for each in after.replica_sets))
+        there = after
+
+    assert lowest == 10
+    assert (there.status.current_revision, sizes(there)) == ("c", {"a": 1, "c": 9})
 
 
 def test_the_one_superseded_is_remembered_as_such() -> None:

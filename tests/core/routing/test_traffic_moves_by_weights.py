@@ -164,6 +164,23 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     assert sizes(there) == {"a": 4}
 
 
+def test_an_abort_gives_a_shrunk_stable_only_what_its_pods_can_take() -> None:
+    """Flagger issue 635 and Argo Rollouts issue 3372: all traffic went to a primary that had been scaled down."""
+    steps = (SetWeight(75), GATE)
+    there = updating(routed(*steps, dynamic=True, max_unavailable=0))
+    assert sizes(there) == {"a": 1, "b": 3}
+
+    shares = []
+    for film in films(annotated(there, "abort", "true")):
+        there, split = film, film.routes[ASKED].split
+        assert split is not None
+        ready = sum(pod.ready for pod in there.pods if pod.revision == "a")
+        assert (1 - split.share) * 4 <= max(ready, 1), f"{split} with {ready} stable pods"
+        shares.append(split.share)
+    assert shares == sorted(shares, reverse=True)
+    assert plane(there) == ALL_TO_STABLE
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamicStableScale"])
 def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first(dynamic: bool) -> None:
     """Argo Rollouts issue 3372 (P14): the canary Service went to the third revision while it still had half of the traffic."""
@@ -220,7 +237,7 @@ def test_set_canary_scale_takes_the_weight_that_it_is_given() -> None:
     assert plane(there) == Split(Fraction(1, 2))
 
 
-def test_set_weight_of_a_part_of_a_percent_is_exact() -> None:
+def test_parts_of_a_percent_are_exact() -> None:
     """`maxTrafficWeight: 1000, setWeight: 1` is a thousandth."""
     there = settled(edited(running(routed(SetWeight(Fraction(1, 10)), GATE)), revision="b"))
 
@@ -366,7 +383,7 @@ def ready(there: World, revision: str) -> int:
     return sum(pod.ready for pod in there.pods if pod.revision == revision)
 
 
-def test_a_replica_progress_threshold_is_for_steps_and_not_for_what_comes_back_to_stable() -> None:
+def test_a_progress_threshold_is_for_steps_and_not_for_what_comes_back_to_stable() -> None:
     """Argo Rollouts brings everything back as soon as the threshold is met, to a quarter of the pods here."""
     there = at_weight(75, dynamic=True, threshold=ProgressThreshold(Percent(25)))
 

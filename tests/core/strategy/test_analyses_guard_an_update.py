@@ -78,7 +78,9 @@ def test_a_failure_aborts_and_says_what_was_measured(strategy: Strategy) -> None
 
 
 @pytest.mark.parametrize(("analysis", "phase"), [(CHECK, NEITHER[0]), (CHECK, NEITHER[1]), (HOLD, BAD)])
-def test_without_evidence_the_update_stands_still_until_somebody_acts(analysis: Analysis, phase: AnalysisPhase) -> None:
+def test_without_evidence_the_update_stands_still_until_somebody_promotes_it(
+    analysis: Analysis, phase: AnalysisPhase
+) -> None:
     """Argo Rollouts stayed stuck after an inconclusive run and a promotion (its issue 3015). `onFailure: hold` is the same."""
     there = _ended(measuring(replace(AT_STEP, steps=(SetWeight(50), Analyze(analysis), SetWeight(75)))), phase)
     assert (there.status.step_index, there.status.phase, waits_for(there)) == (

@@ -13,11 +13,9 @@ from rollouts.core.context.pass_context import context_of
 from rollouts.core.context.waits import Wait
 from rollouts.core.lifecycle.housekeeping import TROUBLE_AFTER_S
 from rollouts.core.model.autoscaling import AutoscalingGate
-from rollouts.core.model.drain import DrainSpec, EnvoyProbe
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AskAutoscaling,
-    AskDrained,
     AskPods,
     DeleteReplicaSet,
     EvictPod,
@@ -28,7 +26,7 @@ from rollouts.core.model.intents import (
     SwitchService,
 )
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata
+from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Cutover, GivenBack, WaitingFor
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import RouteName
@@ -141,15 +139,6 @@ def test_services_are_released_after_routes(brings_requests: bool) -> None:
     assert len(added.notices) == len(added.intents)
 
 
-def test_pods_get_the_metadata_of_their_role() -> None:
-    """A role whose metadata was changed: the template of its ReplicaSet first."""
-    named = PodMetadata(labels={"role": "stable"})
-
-    added = RULES["_role_metadata"](_course(edited(running(PLAIN), strategy=replace(PLAIN, stable_metadata=named))))
-
-    assert [each.pod_metadata for each in added.intents if isinstance(each, PatchReplicaSet)] == [named]
-
-
 @pytest.mark.parametrize(
     ("pods_may_go", "shrinks", "evicted"), [(True, False, True), (True, True, False), (False, False, False)]
 )
@@ -182,25 +171,6 @@ def test_pods_that_are_waited_for_too_long_are_asked_about(waited_s: float, aske
 
     assert added.intents == ((AskPods(),) if asked else ())
     assert added.wake_at_s == since_s + TROUBLE_AFTER_S
-
-
-def test_probes_are_asked_about_pods_that_drain() -> None:
-    """Once the Service shows the old revision no more, and until its time is over."""
-    there = running(WITH_SERVICES, drain=DrainSpec(probes=(EnvoyProbe(name="requests"),)))
-    old = replace(one(there, "a"), name="cart-z", uid="uid-z", revision="z", number=0)
-    cutover = Cutover(
-        service="cart",
-        from_revision="z",
-        to_revision="a",
-        confirmed_at_s=there.now_s,
-        needed_s=33.0,
-        until_s=there.now_s + 33.0,
-    )
-    status = replace(there.status, cutovers=(cutover,))
-
-    added = RULES["_drain_questions"](_course(replace(there, status=status, replica_sets=(*there.replica_sets, old))))
-
-    assert added.intents == (AskDrained("z"),)
 
 
 @pytest.mark.parametrize(("reason", "asked"), [(Reason.NO_HEADROOM, True), (Reason.PODS_NOT_AVAILABLE, False)])

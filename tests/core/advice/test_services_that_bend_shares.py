@@ -174,28 +174,18 @@ def test_one_event_tells_what_was_found_for_as_long_as_nothing_else_is() -> None
     assert len([each for each in more.notices if each.reason is Reason.SERVICE_UNSAFE]) == 2
 
 
-def test_the_condition_goes_when_the_service_is_mended() -> None:
-    """Like the other conditions about what is wrong: there only while it is."""
+def test_the_condition_goes_with_its_cause() -> None:
+    """There only while it is: not for what is mended, given back, or an address or a type of its own, which is no write."""
     sticky = settled(with_services(running(SERVICES), cart=STICKY))
-    mended = settled(with_services(sticky, cart=ServiceTraits()))
+    mended = settled(with_services(sticky, cart=ServiceTraits(type="LoadBalancer")))
 
     assert len(unsafe_services(sticky)) == 1
-    assert unsafe_services(mended) == []
-
-
-def test_a_service_that_the_strategy_no_longer_names_is_not_told() -> None:
-    """It is given back: what it does is its user's business."""
-    there = settled(edited(with_services(running(SERVICES), cart=STICKY), strategy=Canary(steps=(SetWeight(50),))))
-
-    assert unsafe_services(there) == []
-
-
-def test_ordinary_services_say_nothing() -> None:
-    """No condition, so no write of it; an address or a type of its own is nothing to tell."""
-    there = settled(with_services(running(SERVICES), cart=ServiceTraits(type="LoadBalancer")))
-
-    assert unsafe_services(there) == []
-    assert decide(snapshot(there)).status == there.status
+    assert (
+        unsafe_services(mended)
+        == unsafe_services(settled(edited(sticky, strategy=Canary(steps=(SetWeight(50),)))))
+        == []
+    )
+    assert decide(snapshot(mended)).status == mended.status
 
 
 def test_a_manifest_and_a_watch_say_the_same() -> None:

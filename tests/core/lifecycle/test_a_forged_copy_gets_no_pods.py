@@ -55,17 +55,6 @@ def test_copies_that_are_as_old_as_their_replica_sets_are_not_read_while_nothing
     assert _asked(_unread(there)) == []
 
 
-def test_a_copy_is_read_before_a_rollback_uses_it() -> None:
-    """And then the rollback goes on."""
-    there, first = _two_revisions()
-    there = annotated(_unread(there), "rollback", first)
-
-    there = settled(there)
-
-    assert first in sizes(there)
-    assert all(each.checked for each in there.configs.copies if each.name in _named(there, first))
-
-
 def test_a_rollback_waits_for_a_copy_that_cannot_be_read() -> None:
     """It says which, and why."""
     there, first = _two_revisions()

@@ -19,7 +19,6 @@ from rollouts.core.model.intents import (
     DeleteConfigCopy,
     Intent,
     Notice,
-    PatchReplicaSet,
     ReleaseConfigCopy,
 )
 from rollouts.core.model.reasons import Reason
@@ -69,18 +68,12 @@ def test_nothing_is_made_of_a_template_whose_sources_are_not_known() -> None:
     assert _intents(source_written(world(CANARY, config_refs=REFS), "v1")) == (AskConfig(CONF),)
 
 
-def test_an_event_tells_which_copy_is_made() -> None:
-    """People find the copy by it."""
-    there = _v2()
-
-    assert Notice(Reason.CONFIG_COPIED, f"ConfigMap conf is kept as {_copies(there)['v2']}") in there.notices
-
-
 def test_an_edit_goes_through_the_steps_and_the_stable_pods_keep_what_they_have() -> None:
-    """Each revision names a copy of its own."""
+    """Each revision names a copy of its own, and people find it by its Event."""
     there = _v2()
     status = there.status
 
+    assert Notice(Reason.CONFIG_COPIED, f"ConfigMap conf is kept as {_copies(there)['v2']}") in there.notices
     assert _config(there, status.stable_revision)["conf"] == _copies(there)["v1"]
     assert _config(there, status.current_revision)["conf"] == _copies(there)["v2"]
     assert status.step_index == 1
@@ -142,15 +135,6 @@ def test_an_upgrade_writes_a_note_and_nothing_else() -> None:
     assert [each for each in there.writes if each != "Status"] == ["PatchReplicaSet"]
     assert (there.pods, there.configs.copies) == (before.pods, ())
     assert _config(there, "a") == {"conf": "conf", "maybe": "maybe"}
-
-
-def test_the_note_joins_another_patch_of_the_same_replica_set() -> None:
-    """A second patch in a pass would carry a version that is old by then."""
-    there = source_written(running(CANARY), "v1")
-    known = reconciled(edited(there, config_refs=REFS))
-    patches = [each for each in _intents(edited(known, replicas=6)) if isinstance(each, PatchReplicaSet)]
-
-    assert [(each.replicas, each.config is not None) for each in patches] == [(6, True)]
 
 
 def test_an_edit_after_an_upgrade_starts_a_canary_with_a_copy() -> None:

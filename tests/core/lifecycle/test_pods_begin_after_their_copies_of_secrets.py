@@ -9,13 +9,12 @@ from rollouts.core.decide import decide
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateConfigCopy, CreateReplicaSet, DeleteConfigCopy, Intent, PatchReplicaSet
-from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.config_worlds import CRED, source_written, with_configs
+from tests.core.config_worlds import CRED, source_written
 from tests.core.model import World, deleted, snapshot, world
-from tests.core.updates import condition, waits_for
+from tests.core.updates import condition
 from tests.core.worlds import edited, later, one, reconciled, settled, sizes
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -52,16 +51,8 @@ def _made(there: World) -> CreateReplicaSet:
     return made
 
 
-def test_a_replica_set_is_created_without_pods_and_before_its_copy() -> None:
-    """It owns the copy, so it is there first: the cluster's garbage collector deletes what we have no right to delete."""
-    there = _first()
-
-    assert not [each for each in _intents(there) if isinstance(each, CreateConfigCopy)]
-    assert (_made(there).replicas, [use.waits_for_copy for use in _made(there).config]) == (0, [True])
-
-
 def test_the_note_comes_after_the_copy_and_pods_after_the_note() -> None:
-    """Any prefix is safe: a copy that is noted was made."""
+    """Any prefix is safe: a copy that is noted was made. The ReplicaSet owns it: the cluster deletes it."""
     there = reconciled(_first())
     (replica_set,) = there.replica_sets
     copy, note = _intents(there)
@@ -113,27 +104,6 @@ def test_copies_are_made_once_and_never_deleted_by_us() -> None:
     assert there.writes.count("CreateConfigCopy") == 1
     assert not [each for each in _intents(there) if isinstance(each, CreateConfigCopy | DeleteConfigCopy)]
     assert [_use(there, each.revision).made for each in there.replica_sets] == [True, True]
-
-
-def test_without_its_copy_a_revision_gets_no_pods_and_says_why() -> None:
-    """The Secret has changed between the two writes; going on to its new content is one way out."""
-    lacking = reconciled(_first())
-    changed = source_written(lacking, "v2", CRED.name)
-    rolled = with_configs(changed, read=changed.configs.objects)
-    later_on = settled(rolled)
-
-    assert later_on.status.stable_revision == later_on.status.current_revision != lacking.status.current_revision
-    assert one(later_on, lacking.status.current_revision).spec_replicas == 0
-
-
-def test_an_unreadable_secret_holds_the_revision_on_record() -> None:
-    """Nothing of what runs depends on it."""
-    there = _v1()
-    unknown = with_configs(source_written(there, "v2", CRED.name), trouble="leader changed")
-    decision = decide(snapshot(reconciled(unknown)))
-
-    assert decision.status.current_revision == there.status.current_revision
-    assert waits_for(decision) is Reason.CONFIG_NOT_READ
 
 
 def test_a_stable_revision_that_lost_its_secret_keeps_no_other_from_serving() -> None:

@@ -1,4 +1,7 @@
-"""Promise: a value put into PromQL is one text inside quotes, and one number, duration or name outside; it is never PromQL."""
+"""Promise: a value put into PromQL is one text inside quotes, and one number, duration or name outside; it is never PromQL.
+
+The metrics that a query reads are named, and nothing else is taken for one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Each field of a Service that bends a canary's share or makes a cutover unsafe is told, with what it does."""
+"""Each field of a Service that bends a canary's share or makes a cutover unsafe is told, with what it does.
+
+So is a weight that reaches no client of the Service that is switched: Argo's users write `stableService` and `canaryService`
+without a router, and take `setWeight` for a share of requests (argo-rollouts issue 1760).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Promise: a metric is measured when its delay, its interval or its provider says so, and never twice at once."""
+"""Promise: a metric is measured when its delay, its interval or its provider says so, and never twice at once.
+
+What a measurement leaves for the next one is kept in its metric's result, whatever becomes of the measurement.
+"""
 
 from __future__ import annotations
 

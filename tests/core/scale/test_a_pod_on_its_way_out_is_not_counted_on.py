@@ -1,6 +1,7 @@
-"""Promise: a pod that a restart has evicted is not counted on, whatever follows, though its ReplicaSet still counts it.
+"""Promise: a pod on its way out is not counted on, whatever follows, though its ReplicaSet still counts it.
 
-For a moment only the pod itself shows that it was evicted. The status of its ReplicaSet changes when its controller looks.
+For a moment only the pod itself shows that it was evicted, or deleted: the status of its ReplicaSet changes when its controller
+looks, with the generation that asked for it already observed. A ReplicaSet that is being deleted takes its pods along.
 """
 
 from __future__ import annotations

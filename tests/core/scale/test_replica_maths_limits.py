@@ -1,4 +1,4 @@
-"""Promise: limits, thresholds and sizes with traffic routing are rounded to the safe side."""
+"""Promise: limits, thresholds and sizes are rounded to the safe side; by the ratio of pods to the nearest to the weight."""
 
 from __future__ import annotations
 

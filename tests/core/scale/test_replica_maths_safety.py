@@ -1,4 +1,4 @@
-"""Promise: whatever a pass is shown, it keeps within surge and above the floor, and repeated passes arrive."""
+"""Promise: whatever a pass is shown, it keeps within surge and above the floor, repeated passes arrive, as in Argo Rollouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Promise: people and autoscalers may change `replicas` at any time, and every phase follows without losing its place."""
+"""Promise: people and autoscalers may change `replicas` at any time, and every phase follows without losing its place.
+
+An autoscaler is told of no more pods than `replicas`, and finds all pods that serve: an update alone scales nothing
+(tests/e2e/test_tools_people_use.py has a real one). Whose bound was moved past the pods that there are has not settled.
+"""
 
 from __future__ import annotations
 

@@ -11,15 +11,14 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AdoptReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import OrphanedReplicaSet
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, orphaned, snapshot
+from tests.core.model import World, annotated, snapshot
 from tests.core.updates import updating
-from tests.core.worlds import applied_again, edited, reconciled, running, settled, sizes, status_wiped, steps_of
+from tests.core.worlds import applied_again, edited, running, settled, sizes, status_wiped, steps_of
 
 STEPS = (SetWeight(25), PauseUntilPromoted())
 EVERY = pytest.mark.parametrize(
@@ -92,28 +91,6 @@ def test_a_stable_revision_that_cannot_be_read_is_taken_from_the_history(strateg
 STRANGER = OrphanedReplicaSet(
     name="cart-x", uid="uid-x", resource_version="1", revision="x", problem="its selector is another"
 )
-
-
-@pytest.mark.parametrize("writes", range(4))
-def test_a_crash_between_two_adoptions_is_made_good_by_the_next_pass(writes: int) -> None:
-    """With one of two ReplicaSets adopted the other is still missed: nothing else is decided."""
-    there = replace(applied_again(updating(Canary(steps=STEPS))), writes=())
-
-    there = reconciled(there, writes=writes)
-
-    assert there.writes == ("AdoptReplicaSet",) * min(writes, 2)
-    assert settled(there).status.phase is Phase.PAUSED
-
-
-def test_adoption_comes_alone() -> None:
-    """Not with the first record of a revision, nor with any size: the view lacks what serves."""
-    there = edited(running(Canary(steps=STEPS)), revision="b", replicas=6)
-    (name,) = (each.name for each in there.replica_sets)
-
-    decision = decide(snapshot(orphaned(there, name)))
-
-    assert [type(each) for each in decision.intents] == [AdoptReplicaSet]
-    assert decision.status == there.status
 
 
 def test_a_rollout_that_is_going_adopts_nothing() -> None:

@@ -21,7 +21,7 @@ from rollouts.core.model.status import Phase
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.strategy.test_analyses_guard_an_update import AFTER, AT_STEP, BEFORE, IN_BACKGROUND
-from tests.core.updates import measuring
+from tests.core.updates import measuring, waiting, waits_for
 from tests.core.worlds import edited, reconciled, running, settled, steps_of
 
 EASY = run_spec_hash(b'{"metrics":[{"name":"easy"}]}')
@@ -37,8 +37,7 @@ def _changed(there: World, **changes: Any) -> World:
 
 
 def _told(there: World) -> str:
-    waiting = there.status.waiting_for
-    return waiting.message if waiting is not None and waiting.reason is Reason.ANALYSIS_INVALID else ""
+    return waiting(there).message if waits_for(there) is Reason.ANALYSIS_INVALID else ""
 
 
 def _verdicts(there: World) -> list[AnalysisPhase]:
@@ -47,7 +46,7 @@ def _verdicts(there: World) -> list[AnalysisPhase]:
 
 @EACH_GATE
 def test_a_run_that_somebody_made_in_place_of_ours_is_not_believed(strategy: Strategy) -> None:
-    """It has our name, our labels, our owner reference, another spec, and a success."""
+    """It has our name, our labels, our owner reference, another spec, and a success. Once it is deleted, ours is made again."""
     there = measuring(strategy)
 
     there = settled(_changed(there, uid="forged", spec_hash=EASY))
@@ -57,6 +56,11 @@ def test_a_run_that_somebody_made_in_place_of_ours_is_not_believed(strategy: Str
     assert "somebody else" in _told(there)
     assert f"kubectl delete analysisrun {there.runs[0].name} -n shop" in _told(there)
     assert any(each.reason is Reason.ANALYSIS_INVALID for each in there.notices)
+
+    there = settled(replace(there, runs=()))
+    assert _told(there) == ""
+    there = settled(annotated(replace(there, unmeasured=False), "promote", "true"))
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
 
 
 @EACH_GATE
@@ -80,19 +84,6 @@ def test_a_run_that_is_told_to_end_is_believed() -> None:
 
     assert _verdicts(there) == [AnalysisPhase.SUCCESSFUL]
     assert there.status.phase is Phase.HEALTHY
-
-
-@EACH_GATE
-def test_once_the_other_run_is_deleted_the_analysis_is_made_again(strategy: Strategy) -> None:
-    """What the wait says helps."""
-    there = settled(_changed(measuring(strategy), uid="forged", spec_hash=EASY))
-
-    there = settled(replace(there, runs=()))
-    assert _told(there) == ""
-    there = settled(annotated(replace(there, unmeasured=False), "promote", "true"))
-
-    assert there.status.phase is Phase.HEALTHY
-    assert there.status.stable_revision == "b"
 
 
 def test_a_run_that_was_there_before_it_was_asked_for_is_none_of_ours() -> None:

@@ -171,10 +171,7 @@ def test_a_binary_that_the_image_may_lack_is_said_with_may() -> None:
 
 @pytest.mark.parametrize(
     ("drain", "path"),
-    [
-        (DrainSpec(mode=DrainMode.OFF), "spec.drain.mode"),
-        (DrainSpec(pre_stop=PreStop.OFF), "spec.drain.preStop"),
-    ],
+    [(DrainSpec(mode=DrainMode.OFF), "spec.drain.mode"), (DrainSpec(pre_stop=PreStop.OFF), "spec.drain.preStop")],
 )
 def test_no_drain_is_unsafe(drain: DrainSpec, path: str) -> None:
     """Somebody wrote it down, so it is said once, and not again as a missing sleep."""

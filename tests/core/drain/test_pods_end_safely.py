@@ -51,6 +51,7 @@ TOLD: dict[str, tuple[DrainSpec, PodExit, str]] = {
         "terminationGracePeriodSeconds: need 45, have 30"),
     "a safe template": (VALIDATE, PodExit(41, (_sleeps(6),)), ""),
     "a preStop whose time nobody can tell": (VALIDATE, PodExit(41, (ContainerExit("app", has_pre_stop=True),)), ""),
+    "pods that are left as they are": (DrainSpec(pre_stop=PreStop.OFF, max_request_s=30.0), PodExit(1, (_sleeps(1),)), ""),
     "a Rollout that is not to be looked at": (OFF, PodExit(1, (PLAIN,)), ""),
 }  # fmt: skip
 

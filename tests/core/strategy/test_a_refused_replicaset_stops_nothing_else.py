@@ -58,11 +58,7 @@ def test_the_revision_is_taken_up_and_its_replicaset_is_not_tried_again(strategy
 
 @pytest.mark.parametrize(
     "seen",
-    [
-        _refused(_begun(), ago_s=AGAIN_S),
-        _refused(_begun(), generation=0),
-        _refused(_begun(), revision="c"),
-    ],
+    [_refused(_begun(), ago_s=AGAIN_S), _refused(_begun(), generation=0), _refused(_begun(), revision="c")],
     ids=["its time has come", "the spec has changed", "of another revision"],
 )
 def test_it_is_tried_again(seen: Snapshot) -> None:

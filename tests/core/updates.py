@@ -12,7 +12,16 @@ from rollouts.core.model.status import Condition, WaitingFor
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetMirrorRoute, Step
 from rollouts.core.model.traffic import RouteName
 from tests.core.model import World, router
-from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, slices_caught_up
+from tests.core.worlds import (
+    edited,
+    pods_ready,
+    pods_unready,
+    reconciled,
+    replica_sets_caught_up,
+    running,
+    settled,
+    slices_caught_up,
+)
 
 ASKED = RouteName("gatewayAPI", "HTTPRoute", "shop", "asked-cart")
 TIMED = RouteName("istio", "HTTPRoute", "shop", "cart")
@@ -46,6 +55,11 @@ def measuring(strategy: Strategy, **spec: Any) -> World:
 def pods_there(there: World) -> World:
     """Every pod that was asked for is there, and ready unless its revision is bad."""
     return replica_sets_caught_up(pods_ready(replica_sets_caught_up(there)))
+
+
+def pods_fail(there: World, revision: str, *, limit: int = 1000) -> World:
+    """Pods of a revision fail their probes, and its ReplicaSet has counted that."""
+    return replica_sets_caught_up(pods_unready(there, revision, limit=limit))
 
 
 def without_gateways(there: World, rounds: int = 40) -> World:

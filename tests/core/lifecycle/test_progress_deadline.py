@@ -12,11 +12,10 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World
-from tests.core.updates import TIMED, routed, waiting
+from tests.core.updates import TIMED, pods_fail, routed, waiting
 from tests.core.worlds import (
     edited,
     pods_ready,
-    pods_unready,
     reconciled,
     replica_sets_caught_up,
     running,
@@ -74,7 +73,7 @@ def test_a_manual_gate_has_no_deadline() -> None:
 def test_a_finished_rollout_that_loses_its_pods_is_degraded_and_not_aborted() -> None:
     """There is nothing to go back to."""
     there = running(CANARY, progress_deadline_s=100, progress_deadline_abort=True)
-    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("a")), "a"))
+    there = pods_fail(replace(there, bad=frozenset("a")), "a")
 
     there = settled(there, seconds=300)
 

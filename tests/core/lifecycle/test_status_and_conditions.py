@@ -11,18 +11,8 @@ from rollouts.core.model.rollout import BlueGreen, Canary, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
-from tests.core.updates import condition, waiting, waits_for
-from tests.core.worlds import (
-    edited,
-    later,
-    pods_ready,
-    pods_unready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    steps_of,
-)
+from tests.core.updates import condition, pods_fail, waiting, waits_for
+from tests.core.worlds import edited, later, pods_ready, reconciled, replica_sets_caught_up, running, settled, steps_of
 
 GREEN = BlueGreen(active_service="cart")
 STEPS = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -88,14 +78,14 @@ def test_available_tells_of_the_pods_whatever_the_phase() -> None:
     """An aborted update may leave a wholly available Rollout; a healthy one may lose its pods."""
     assert _conditions(_phases()[Phase.ABORTED])["Available"] is True
 
-    there = pods_unready(replace(running(STEPS), bad=frozenset("a")), "a", limit=3)
-    assert _conditions(reconciled(replica_sets_caught_up(there)))["Available"] is False
+    there = pods_fail(replace(running(STEPS), bad=frozenset("a")), "a", limit=3)
+    assert _conditions(reconciled(there))["Available"] is False
 
 
 def test_a_lost_pod_makes_it_unready_and_its_return_healthy_again() -> None:
     """Without any change of revision or history."""
     there = running(STEPS)
-    lost = reconciled(replica_sets_caught_up(pods_unready(there, "a", limit=1)))
+    lost = reconciled(pods_fail(there, "a", limit=1))
     assert lost.status.phase is Phase.PROGRESSING
 
     back = settled(lost)
@@ -168,8 +158,7 @@ def test_pods_that_come_while_it_is_paused_are_no_news_for_its_conditions(held: 
     there = edited(replace(running(GREEN), bad=frozenset("b")), revision="b", paused=held == "spec")
     there = settled(annotated(there, "pause", "true" if held == "annotation" else None), seconds=1)
 
-    after = replica_sets_caught_up(pods_ready(replace(there, bad=frozenset()), limit=2))
-    after = reconciled(after)
+    after = reconciled(replica_sets_caught_up(pods_ready(replace(there, bad=frozenset()), limit=2)))
 
     assert after.status.message != there.status.message
     assert _messages(after, "Paused") == _messages(there, "Paused") != set()

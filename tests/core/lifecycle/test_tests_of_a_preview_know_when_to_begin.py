@@ -13,17 +13,8 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Condition, Phase
 from tests.core.model import World, annotated
-from tests.core.updates import condition, updating
-from tests.core.worlds import (
-    edited,
-    pods_unready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    slices_caught_up,
-    steps_of,
-)
+from tests.core.updates import condition, pods_fail, updating
+from tests.core.worlds import edited, reconciled, running, settled, slices_caught_up, steps_of
 
 MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 
@@ -66,7 +57,7 @@ def test_a_preview_whose_pods_are_lost_is_not_ready_any_more() -> None:
     there = updating(MANUAL)
     assert _ready(there).status
 
-    lost = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=9))
+    lost = pods_fail(replace(there, bad=frozenset("b")), "b")
     lost = reconciled(slices_caught_up(lost))
 
     assert not _ready(lost).status

@@ -15,17 +15,8 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
 from tests.core.measured_runs import runs_measured
 from tests.core.model import World, annotated, deleted, router
-from tests.core.updates import measuring, updating
-from tests.core.worlds import (
-    edited,
-    pods_ready,
-    pods_unready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    steps_of,
-)
+from tests.core.updates import measuring, pods_fail, updating
+from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, steps_of
 
 GATE = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
@@ -104,7 +95,7 @@ def _aborted(strategy: Canary | BlueGreen, *, broken: int) -> World:
     there = updating(strategy)
     there = settled(annotated(there, "abort", "b"))
     there = replace(there, bad=frozenset("a"), patient=False)
-    return settled(replica_sets_caught_up(pods_unready(there, "a", limit=broken)), seconds=1)
+    return settled(pods_fail(there, "a", limit=broken), seconds=1)
 
 
 @pytest.mark.parametrize("strategy", [BY_RATIO, WITH_ROUTE, GREEN], ids=["ratio", "routed", "blue-green"])
@@ -123,11 +114,11 @@ def test_an_abort_says_whether_the_stable_revision_can_serve(
 def test_a_canary_without_pods_says_where_its_traffic_is() -> None:
     """The proxies still send it requests for a moment, and the stable revision may have no pod either."""
     there = updating(WITH_ROUTE)
-    lost = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("ab")), "b", limit=9))
+    lost = pods_fail(replace(there, bad=frozenset("ab")), "b")
 
     going = reconciled(lost)
     gone = settled(going, seconds=1)
-    both = settled(replica_sets_caught_up(pods_unready(gone, "a", limit=9)), seconds=1)
+    both = settled(pods_fail(gone, "a"), seconds=1)
 
     assert "its traffic goes back to the stable revision" in going.status.message
     assert "its traffic is at the stable revision" in gone.status.message

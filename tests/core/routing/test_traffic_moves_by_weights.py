@@ -34,15 +34,24 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from tests.core.model import World, annotated, snapshot, world
-from tests.core.updates import ASKED, GATE, TIMED, pods_there, routed, updating, waiting, waits_for, without_gateways
+from tests.core.updates import (
+    ASKED,
+    GATE,
+    TIMED,
+    pods_fail,
+    pods_there,
+    routed,
+    updating,
+    waiting,
+    waits_for,
+    without_gateways,
+)
 from tests.core.worlds import (
     edited,
     gateways_caught_up,
     later,
     looks_again_in_s,
-    pods_unready,
     reconciled,
-    replica_sets_caught_up,
     running,
     settled,
     sizes,
@@ -340,7 +349,7 @@ def test_a_route_is_told_nothing_that_its_gateways_do_not_know() -> None:
 def test_canary_pods_that_die_do_not_move_the_weight_by_themselves() -> None:
     """Health is the analysis' and the deadline's business; a weight that follows readiness would flap."""
     there = updating(routed(SetWeight(50), GATE))
-    there = settled(replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b", limit=1)), seconds=5)
+    there = settled(pods_fail(replace(there, bad=frozenset("b")), "b", limit=1), seconds=5)
 
     assert plane(there) == Split(Fraction(1, 2))
 
@@ -350,7 +359,7 @@ def test_with_no_canary_pod_left_traffic_goes_back_to_stable_at_once(dynamic: bo
     """A pause may last an hour, and nobody could answer the requests meanwhile. When all pods are back, so is the weight."""
     there = updating(routed(SetWeight(75), GATE, dynamic=dynamic))
     assert plane(there) == Split(Fraction(3, 4))
-    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b"))
+    there = pods_fail(replace(there, bad=frozenset("b")), "b")
 
     gone = settled(there, seconds=5)
     assert plane(gone) == ALL_TO_STABLE

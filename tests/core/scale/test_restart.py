@@ -10,15 +10,13 @@ from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated
-from tests.core.updates import condition, updating, waiting, waits_for, with_services
+from tests.core.updates import condition, pods_fail, updating, waiting, waits_for, with_services
 from tests.core.worlds import (
     edited,
     later,
     one,
     pods_ready,
-    pods_unready,
     reconciled,
-    replica_sets_caught_up,
     running,
     settled,
     sizes,
@@ -168,7 +166,7 @@ def test_a_time_to_come_is_waited_for() -> None:
 
 def test_broken_pods_do_not_stop_a_restart() -> None:
     """Restarting is what people do when pods are broken."""
-    there = replica_sets_caught_up(pods_unready(running(CANARY), "a", limit=1))
+    there = pods_fail(running(CANARY), "a", limit=1)
     old = {pod.uid for pod in there.pods}
 
     there = settled(annotated(later(there, 10), "restart", str(there.now_s + 5)))

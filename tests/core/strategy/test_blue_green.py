@@ -9,19 +9,8 @@ from rollouts.core.model.intents import SwitchService
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Phase
 from tests.core.model import World, annotated
-from tests.core.updates import waiting
-from tests.core.worlds import (
-    edited,
-    later,
-    one,
-    pods_unready,
-    reconciled,
-    replica_sets_caught_up,
-    running,
-    settled,
-    sizes,
-    steps_of,
-)
+from tests.core.updates import pods_fail, waiting
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, steps_of
 
 MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 TIMED = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_s=30)
@@ -121,7 +110,7 @@ def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision
     there = edited(later(running(strategy, replicas=3), 10), revision="b")
     there = settled(annotated(there, "promote", "b"), seconds=10)
     assert (there.status.stable_revision, sizes(there)) == ("b", {"a": 3, "b": 3})
-    there = replica_sets_caught_up(pods_unready(replace(there, bad=frozenset("b")), "b"))
+    there = pods_fail(replace(there, bad=frozenset("b")), "b")
 
     there = settled(there, seconds=120)
     assert sizes(there) == {"a": 3, "b": 3}

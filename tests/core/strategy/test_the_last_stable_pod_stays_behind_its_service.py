@@ -14,8 +14,8 @@ from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetWeight, St
 from rollouts.core.model.traffic import RouteName
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated
-from tests.core.updates import ASKED, COUNTED, TIMED, measuring, routed, updating
-from tests.core.worlds import edited, one, pods_unready, replica_sets_caught_up, settled, sizes, steps_of
+from tests.core.updates import ASKED, COUNTED, TIMED, measuring, pods_fail, routed, updating
+from tests.core.worlds import edited, one, settled, sizes, steps_of
 
 OWN = RouteName("traefik", "HTTPRoute", "shop", "own-cart")
 ROUTES = {"asked": ASKED, "timed": TIMED, "counted": COUNTED, "our own": OWN}
@@ -35,7 +35,7 @@ def at_all_the_traffic(name: str, last: str, *, ping_pong: bool) -> World:
 
 def without_it(there: World) -> World:
     """The last stable pod fails its probe."""
-    return replica_sets_caught_up(pods_unready(there, "a"))
+    return pods_fail(there, "a")
 
 
 def measured(there: World) -> World:

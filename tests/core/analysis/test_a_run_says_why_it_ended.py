@@ -53,28 +53,24 @@ def test_the_first_of_equally_bad_metrics_is_named() -> None:
     assert status.message == 'Metric "b" assessed Failed due to failed (1) > failureLimit (0)'
 
 
-def test_what_the_measurement_says_is_passed_on() -> None:
-    """The limit says that something went wrong, the measurement says what."""
-    measured = {"m": finished("F", message="0.91 is not >= 0.95")}
+@pytest.mark.parametrize(
+    ("letter", "message", "told", "over"),
+    [
+        ("F", "0.91 is not >= 0.95", "failed (1) > failureLimit (0): 0.91 is not >= 0.95", True),
+        ("E", "no answer within 30 s", "no answer within 30 s", False),
+    ],
+    ids=["the limit says that something went wrong, the measurement what", "an error that is borne is worth a look"],
+)
+def test_what_the_measurement_says_is_passed_on(letter: str, message: str, told: str, over: bool) -> None:
+    """In the metric's result, and where it ends the run in the run's message."""
+    measured = {"m": finished(letter, message=message)}
 
     status = decide_run(
         (MetricRules(name="m"),), RunStatus(), measured=measured, asked=(), terminate="", now_s=T0
     ).status
 
-    assert status.message.endswith("due to failed (1) > failureLimit (0): 0.91 is not >= 0.95")
-    assert status.results[0].message == "failed (1) > failureLimit (0): 0.91 is not >= 0.95"
-
-
-def test_a_metric_that_goes_on_shows_its_last_message() -> None:
-    """An error that is borne is still worth a look."""
-    measured = {"m": finished("E", message="no answer within 30 s")}
-
-    status = decide_run(
-        (MetricRules(name="m"),), RunStatus(), measured=measured, asked=(), terminate="", now_s=T0
-    ).status
-
-    assert status.results[0].message == "no answer within 30 s"
-    assert not status.phase.over
+    assert (status.results[0].message, status.phase.over) == (told, over)
+    assert status.message.endswith(f"due to {told}") is over
 
 
 def test_a_run_without_metrics_is_an_error() -> None:

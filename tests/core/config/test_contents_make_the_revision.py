@@ -324,30 +324,30 @@ def _taken(seen: Snapshot) -> CopySeen:
     )  # fmt: skip
 
 
-def test_a_name_that_somebody_else_has_taken_holds_the_revision_on_record() -> None:
-    """The message says what helps. Once the ReplicaSet is there, its pods read that copy already."""
-    seen = _edited_at(LONG_AGO_S)
-    plan = _plan(replace(seen, copies=(_taken(seen),)))
-
-    assert plan.revision == seen.status.current_revision
-    assert plan.hold is not None
-    assert (plan.hold.reason, plan.hold.message) == (Reason.CONFIG_COPY_NOT_USABLE, "ConfigMap is not ours: delete it")
-    made = _replica_set(_plan(seen).revision, _plan(seen).uses)
-    assert _plan(replace(seen, copies=(_taken(seen),), replica_sets=(*seen.replica_sets, made))).hold is None
-
-
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"deleting": True}, "is being deleted; if it stays, something has put a finalizer on it"),
-        ({"claimed": True, "owned": False}, "goes with an earlier Rollout of that name; if it stays, delete it"),
+        ({}, "ConfigMap is not ours: delete it"),
+        ({"problem": "", "deleting": True}, "is being deleted; if it stays, something has put a finalizer on it"),
+        (
+            {"problem": "", "claimed": True, "owned": False},
+            "goes with an earlier Rollout of that name; if it stays, delete it",
+        ),
     ],
+    ids=["somebody else has taken its name", "an earlier one is being deleted", "an earlier one is about to go"],
 )
-def test_an_earlier_copy_that_is_about_to_go_is_waited_for(how: dict[str, Any], words: str) -> None:
-    """Its name is taken until it is gone. Without a word the Rollout would try to create it again and again."""
+def test_a_copy_that_cannot_be_used_holds_the_revision_on_record(how: dict[str, Any], words: str) -> None:
+    """The message says what helps: without a word the Rollout would try to create it again and again.
+
+    Once the ReplicaSet is there, its pods read that copy already.
+    """
     seen = _edited_at(LONG_AGO_S)
-    plan = _plan(replace(seen, copies=(replace(_taken(seen), problem="", **how),)))
+    copies = (replace(_taken(seen), **how),)
+    plan = _plan(replace(seen, copies=copies))
 
     assert plan.revision == seen.status.current_revision
     assert plan.hold is not None
     assert (plan.hold.reason, words in plan.hold.message) == (Reason.CONFIG_COPY_NOT_USABLE, True)
+    made = _replica_set(_plan(seen).revision, _plan(seen).uses)
+    if not how:
+        assert _plan(replace(seen, copies=copies, replica_sets=(*seen.replica_sets, made))).hold is None

@@ -71,15 +71,6 @@ def _told(there: World | Snapshot) -> str:
 # --- ConfigMaps
 
 
-def test_a_copy_that_somebody_deletes_is_made_again_while_its_source_says_the_same() -> None:
-    """Of any revision that is kept, not only of the current one."""
-    there = source_written(_v2(), "v2", immutable=True)
-    there = settled(replace(copy_deleted(there, 1), writes=()))
-
-    assert "CreateConfigCopy" in there.writes
-    assert _copies(there) == {"v1", "v2"}
-
-
 @pytest.mark.parametrize("how", [{"deleting": True}, {"claimed": True, "owned": False}])
 def test_a_name_that_is_not_free_yet_is_not_written_to(how: dict[str, Any]) -> None:
     """A finalizer keeps a copy that is being deleted; the garbage collector deletes one of an earlier Rollout.

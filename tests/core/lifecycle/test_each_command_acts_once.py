@@ -118,13 +118,6 @@ def test_a_true_is_about_the_revision_that_status_shows(verb: str) -> None:
     assert any("b" in each and "c" in each for each in _refusals(there)), there.notices
 
 
-def test_a_rollback_to_what_serves_is_from_the_new_template() -> None:
-    """Given in the moment after an apply: there is nothing else that it could leave."""
-    there = settled(edited(annotated(_finished(_healthy(), "b"), "rollback", "b"), revision="c"))
-
-    assert (there.status.current_revision, there.status.phase, _refusals(there)) == ("b", Phase.ROLLED_BACK, [])
-
-
 # --- other steps, another attempt, a later update
 
 
@@ -138,15 +131,6 @@ def test_a_promotion_that_has_lost_its_steps_is_told_with_the_remedy_and_can_be_
 
     assert there.status.stable_revision == "b"
     assert _condition(there, "InvalidCommand") == ""
-
-
-def test_a_promotion_without_a_step_is_for_the_gate_that_was_ahead() -> None:
-    """`promote: b` before the gate is reached means the first gate, of the steps that were there then."""
-    there = reconciled(edited(annotated(_healthy(), "promote", "b"), revision="b"))
-    there = settled(edited(there, strategy=OTHER_GATES))
-    assert there.status.step_index == 1
-
-    assert settled(edited(annotated(_healthy(), "promote", "b"), revision="b")).status.step_index == 3
 
 
 # --- rollbacks

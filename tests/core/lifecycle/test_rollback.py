@@ -54,16 +54,6 @@ def test_the_verb_goes_back_without_a_change_of_the_template(value: str) -> None
     assert settled(later(there, 3600)).status.stable_revision == "a"
 
 
-def test_a_rollback_that_is_taken_back_rolls_the_template_out_again() -> None:
-    """The declared form holds for as long as it is there."""
-    there = settled(annotated(_finished(running(STEPS), "b"), "rollback", "previous@b"))
-    assert there.status.current_revision == "a"
-
-    there = settled(annotated(there, "rollback", None))
-
-    assert there.status.current_revision == "b"
-
-
 @pytest.mark.parametrize("value", ["nobody", "previous@nobody"])
 def test_an_unknown_target_is_a_condition(value: str) -> None:
     """Never a guess."""

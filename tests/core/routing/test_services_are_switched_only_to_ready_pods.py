@@ -15,16 +15,7 @@ from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.updates import updating, waits_for
-from tests.core.worlds import (
-    edited,
-    later,
-    looks_again_in_s,
-    replica_sets_caught_up,
-    running,
-    settled,
-    slices_caught_up,
-    steps_of,
-)
+from tests.core.worlds import edited, later, looks_again_in_s, replica_sets_caught_up, running, settled, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
 SERVICES = Canary(steps=STEPS, stable_service="cart", canary_service="cart-canary")
@@ -69,16 +60,6 @@ def test_a_service_that_the_spec_no_longer_names_is_given_back() -> None:
     assert there.services["cart-canary"].revision == ""
     assert there.services["cart-canary"].managed_by == ""
     assert ReleaseService.__name__ in there.writes
-
-
-def test_a_selector_that_somebody_stripped_is_put_back() -> None:
-    """Drift is mended without a new revision."""
-    there = running(GREEN)
-    there = replace(there, services={"cart": replace(there.services["cart"], revision="", resource_version="x")})
-
-    there = settled(slices_caught_up(there))
-
-    assert there.services["cart"].revision == "a"
 
 
 SUBSET = SubsetName("cart-rule", "canary")

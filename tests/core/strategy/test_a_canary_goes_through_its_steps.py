@@ -9,16 +9,9 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Percent, ProgressThreshold, TrafficRouting
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import MatchTrafficWeight, Pause, PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from tests.core.model import annotated, world
+from tests.core.model import annotated
 from tests.core.updates import updating, waits_for
 from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, sizes, steps_of
-
-
-def test_the_first_revision_skips_the_steps() -> None:
-    """Nothing serves yet that steps could protect."""
-    there = settled(world(Canary(steps=(SetWeight(10), PauseUntilPromoted())), replicas=3))
-
-    assert (there.status.phase, there.status.stable_revision, sizes(there)) == (Phase.HEALTHY, "a", {"a": 3})
 
 
 def test_each_set_weight_has_its_share_of_the_pods_and_the_last_promotes() -> None:

@@ -16,7 +16,7 @@ from rollouts.core.strategy.canary_steps import LowerWeight, one_weight_back
 from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated
 from tests.core.updates import measuring, routed, waits_for
-from tests.core.worlds import edited, later, running, settled, sizes
+from tests.core.worlds import edited, later, settled, sizes
 
 BACK = Analysis(
     path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",), on_failure=OnFailure.STEP_BACK
@@ -89,11 +89,7 @@ def test_a_failure_goes_back_and_stands_still(strategy: Canary) -> None:
 
 def test_without_a_lower_weight_the_revision_gets_no_requests() -> None:
     """Back from the first weight is back to 0."""
-    there = settled(
-        edited(replace(running(Canary(steps=(SetWeight(50), Analyze(BACK)))), unmeasured=True), revision="b")
-    )
-
-    there = _ended(there, BAD)
+    there = _ended(measuring(Canary(steps=(SetWeight(50), Analyze(BACK)))), BAD)
 
     assert (_at(there), sizes(there)) == ((0, 0, 0), {"a": 4})
     assert there.status.phase is Phase.PAUSED
@@ -186,21 +182,17 @@ def test_promoted_in_full_it_goes_on_without_evidence() -> None:
     assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")
 
 
-@pytest.mark.parametrize("value", ["true", "b@1"])
-def test_a_retry_begins_at_the_first_step(value: str) -> None:
-    """It needs no abort first."""
-    there = settled(annotated(_ended(_at_the_analysis(), BAD), "retry", value))
+@pytest.mark.parametrize(("value", "aborted"), [("true", False), ("b@1", False), ("true", True)])
+def test_a_retry_begins_at_the_first_step(value: str, aborted: bool) -> None:
+    """It needs no abort first; one gives up, as any other does."""
+    there = _ended(_at_the_analysis(), BAD)
+    if aborted:
+        there = settled(annotated(there, "abort", "true"))
+        assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
+
+    there = settled(annotated(there, "retry", value))
 
     assert (_at(there), waits_for(there), there.status.analyses) == ((1, 25, 1), Reason.PROMOTION_NEEDED, ())
-
-
-def test_an_abort_gives_up_and_a_retry_after_it_begins_again() -> None:
-    """As after any other abort."""
-    there = settled(annotated(_ended(_at_the_analysis(), BAD), "abort", "true"))
-    assert (there.status.phase, sizes(there)) == (Phase.ABORTED, {"a": 4})
-
-    there = settled(annotated(there, "retry", "true"))
-    assert (_at(there), waits_for(there)) == ((1, 25, 1), Reason.PROMOTION_NEEDED)
 
 
 def test_a_new_template_replaces_it() -> None:

@@ -263,29 +263,6 @@ def test_after_the_switch_the_old_pods_stay_whole_until_the_verdict() -> None:
 # --- whose run, which update
 
 
-def test_a_new_revision_is_not_judged_by_the_run_of_an_earlier_one() -> None:
-    """Flagger lets a new revision inherit an analysis that is half done (its issue 30)."""
-    there = measuring(AT_STEP)
-    first = there.runs[0].name
-
-    there = settled(edited(there, revision="c"))
-    assert [each.terminate for each in there.runs if each.name == first] == [True]
-    assert [each.revision for each in _open(there)] == ["c"]
-
-    there = settled(edited(runs_measured(there, BAD, limit=1), revision="b"))
-    assert there.status.abort is None
-    assert len({each.name for each in there.runs}) == 3
-
-
-def test_a_retry_needs_evidence_of_its_own() -> None:
-    """The failed run of the first attempt counts for nothing any more."""
-    there = settled(annotated(_ended(measuring(AT_STEP), BAD), "retry", "true"))
-
-    assert (there.status.attempt, there.status.abort, waits_for(there)) == (1, None, Reason.ANALYSIS_RUNNING)
-    assert len(there.runs) == 2
-    assert _ended(there, GOOD).status.stable_revision == "b"
-
-
 def test_the_name_of_a_run_that_another_owner_has_is_told_and_not_taken() -> None:
     """A run of somebody else must neither be judged nor ended."""
     there = measuring(AT_STEP)

@@ -88,13 +88,6 @@ def test_an_abort_after_the_switch_takes_the_service_back_at_once() -> None:
     assert settled(there).status.phase is Phase.ABORTED
 
 
-def test_a_preview_that_is_superseded_goes() -> None:
-    """The newest takes its Service, then its place."""
-    there = settled(edited(_previewed(MANUAL), revision="c"))
-
-    assert (_selects(there), sizes(there)) == (("a", "c"), {"a": 4, "c": 4})
-
-
 def test_each_service_is_pointed_once() -> None:
     """A selector that flaps breaks connections (argo-rollouts issue 3078)."""
     there = edited(running(MANUAL), revision="b")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rollouts.core.decide import decide
-from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Pause, SetWeight
 from tests.core.model import World, annotated, snapshot
@@ -46,18 +45,6 @@ def test_a_clock_that_goes_back_lengthens_a_pause_and_never_skips_it() -> None:
 
 def _hold(there: World, how: str) -> World:
     return annotated(there, "pause", "true") if how == "annotation" else edited(there, paused=True)
-
-
-@pytest.mark.parametrize("strategy", [TIMED, replace(TIMED, traffic_routing=TrafficRouting())])
-def test_a_template_that_comes_during_a_hold_gets_no_share(strategy: Canary) -> None:
-    """As with a paused Deployment: nothing of it serves until it is resumed."""
-    there = _hold(running(strategy), "annotation")
-
-    there = settled(edited(there, revision="b"), seconds=3600)
-    assert (sizes(there), there.status.weight_percent, there.status.phase) == ({"a": 4}, 0, Phase.PAUSED)
-
-    there = settled(annotated(there, "pause", None), seconds=5)
-    assert there.status.weight_percent == 25
 
 
 def test_a_hold_in_the_middle_of_scaling_is_no_failure() -> None:

@@ -195,6 +195,7 @@ def test_the_table_is_large_enough() -> None:
         ("result[0] < 5", AnalysisPhase.INCONCLUSIVE),
         ("result[1] < 5", AnalysisPhase.INCONCLUSIVE),
         ("result[0] > 5", AnalysisPhase.INCONCLUSIVE),
+        ("result[0] < 5 || result[3] < 5", AnalysisPhase.INCONCLUSIVE),
         ("len(result) == 2", AnalysisPhase.SUCCESSFUL),
     ],
 )

@@ -70,6 +70,13 @@ def what_another_wrote_is_never_lost(case: Case, start: Situation, wants: Sequen
             assert done.given_back().objects.user == edit(start.objects.user)
 
 
+def weights_that_a_user_wrote_since_are_theirs(case: Case, start: Situation, wants: Sequence[Split]) -> None:
+    """Weights that are not those that we wrote are given back as they are, not as they were before us."""
+    now = start.managed(Split(wants[0].share))
+    mine = case.reweighed(now.objects.user)
+    assert now.edited(mine).given_back().objects.user == without_ledger(mine)
+
+
 def a_gitops_tool_may_write_its_own_again(case: Case, start: Situation, wants: Sequence[Split]) -> None:
     """Then it is told from what is wanted, asserted again, and given back as ever."""
     for want in wants:
@@ -107,6 +114,7 @@ LAWS = (
     nothing_else_is_touched,
     a_share_changes_no_managed_route,
     what_another_wrote_is_never_lost,
+    weights_that_a_user_wrote_since_are_theirs,
     a_gitops_tool_may_write_its_own_again,
     what_is_replaced_is_tested_first,
     a_change_of_the_share_alone_is_one_write,

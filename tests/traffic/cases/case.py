@@ -116,6 +116,19 @@ class Case:
         found = [self._weights(each) for each in _rules(objects.user)]
         return [each for each in found if len(each) == 2]
 
+    def reweighed(self, value: Any) -> Any:
+        """The object after a user has written other weights into each pair, in a ratio that no percentage is."""
+        match value:
+            case dict():
+                return {name: self.reweighed(part) for name, part in value.items()}
+            case list() if set(self.roles) <= set(map(self._role, value)):
+                given = dict(zip(self.roles, (13, 29), strict=True))
+                return [{**item, self.weight: given[role]} if (role := self._role(item)) else item for item in value]
+            case list():
+                return [self.reweighed(item) for item in value]
+            case _:
+                return value
+
     def applied_again(self, managed: Manifest, original: Manifest) -> Manifest:
         """The object after a GitOps tool has applied its own again: its fields, and what others put beside them in maps."""
         metadata = {**managed["metadata"]}

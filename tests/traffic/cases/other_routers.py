@@ -102,6 +102,12 @@ class _InOneAnnotation(Case):
         annotations = {k: v for k, v in value["metadata"].get("annotations", {}).items() if k not in ours}
         return {**value, "metadata": {**meta, "annotations": annotations}}
 
+    def reweighed(self, value: Any) -> Any:
+        """With that text changed."""
+        annotations = value["metadata"].get("annotations", {})
+        mine = {name: f"{text}\n" for name, text in annotations.items() if name in (ALB_ACTION, skipper.WEIGHTS)}
+        return {**value, "metadata": {**value["metadata"], "annotations": {**annotations, **mine}}}
+
     def pairs(self, objects: Objects) -> list[Any]:
         """The text."""
         told = objects.user["metadata"].get("annotations", {})

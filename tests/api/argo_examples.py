@@ -105,32 +105,17 @@ HASHES = [
 _PAGE = "features/analysis.md"
 
 FEATURES: tuple[Example, ...] = (
-    Example(
-        where=f"{_PAGE}: in the background",
-        kind="Rollout",
-        spec=canary(analysis=analysis("success-rate", startingStep=2), steps=STEPS),
-    ),
-    Example(
-        where=f"{_PAGE}: template of the background",
-        kind="AnalysisTemplate",
-        spec=template(rate(**RATES)),
-        differs=(ADDRESS, "arguments in PromQL"),
-    ),
-    Example(
-        where=f"{_PAGE}: in a step",
-        kind="Rollout",
+    Example(where=f"{_PAGE}: in the background", kind="Rollout",
+        spec=canary(analysis=analysis("success-rate", startingStep=2), steps=STEPS)),
+    Example(where=f"{_PAGE}: template of the background", kind="AnalysisTemplate", spec=template(rate(**RATES)),
+        differs=(ADDRESS, "arguments in PromQL")),
+    Example(where=f"{_PAGE}: in a step", kind="Rollout",
         spec=canary(steps=[{"setWeight": 20}, PAUSE, {"analysis": analysis("success-rate")}]),
-        differs=("an argument of a step's analysis that is changed during the update",),
-    ),
-    Example(
-        where=f"{_PAGE}: one measurement, a number for a default",
-        kind="AnalysisTemplate",
-        spec=WITH_PORT,
-        differs=("a default that is a number (`value: 9090`)",),
-    ),
-    Example(
-        where=f"{_PAGE}: several measurements", kind="AnalysisTemplate", spec=template(rate(interval="60s", count=5))
-    ),
+        differs=("an argument of a step's analysis that is changed during the update",)),
+    Example(where=f"{_PAGE}: one measurement, a number for a default", kind="AnalysisTemplate", spec=WITH_PORT,
+        differs=("a default that is a number (`value: 9090`)",)),
+    Example(where=f"{_PAGE}: several measurements", kind="AnalysisTemplate",
+        spec=template(rate(interval="60s", count=5))),
     Example(
         where=f"{_PAGE}: of the cluster, in a step",
         kind="Rollout",
@@ -148,23 +133,14 @@ FEATURES: tuple[Example, ...] = (
         ),
     ),
     Example(where=f"{_PAGE}: of the cluster", kind="ClusterAnalysisTemplate", spec=WITH_PORT),
-    Example(
-        where=f"{_PAGE}: several templates",
-        kind="Rollout",
-        spec=canary(analysis=analysis("success-rate", "error-rate")),
-    ),
+    Example(where=f"{_PAGE}: several templates", kind="Rollout",
+        spec=canary(analysis=analysis("success-rate", "error-rate"))),
     Example(where=f"{_PAGE}: the second of them", kind="AnalysisTemplate", spec=template(ERROR_RATE)),
-    Example(
-        where=f"{_PAGE}: the run of both",
-        kind="AnalysisRun",
-        spec={"args": [SERVICE], "metrics": [rate(**RATES), ERROR_RATE]},
-    ),
-    Example(
-        where=f"{_PAGE}: metrics and another template",
-        kind="AnalysisTemplate",
+    Example(where=f"{_PAGE}: the run of both", kind="AnalysisRun",
+        spec={"args": [SERVICE], "metrics": [rate(**RATES), ERROR_RATE]}),
+    Example(where=f"{_PAGE}: metrics and another template", kind="AnalysisTemplate",
         spec=template(rate(**RATES), templates=[{"templateName": "error-rate", "clusterScope": False}]),
-        differs=("templates that name each other in a circle",),
-    ),
+        differs=("templates that name each other in a circle",)),
     Example(
         where=f"{_PAGE}: other templates alone",
         kind="AnalysisTemplate",
@@ -260,24 +236,15 @@ FEATURES: tuple[Example, ...] = (
         },
         differs=("`completedAt` of a run whose spec is wrong",),
     ),
-    Example(
-        where=f"{_PAGE}: no condition",
-        kind="AnalysisTemplate",
+    Example(where=f"{_PAGE}: no condition", kind="AnalysisTemplate",
         spec=template({"name": "my-query", "provider": prometheus()}),
-        differs=("a metric without one successful measurement, within its limits or ended early",),
-    ),
-    Example(
-        where=f"{_PAGE}: both conditions",
-        kind="AnalysisTemplate",
-        spec=template(rate(successCondition="result[0] >= 0.90", failureCondition="result[0] < 0.50")),
-    ),
+        differs=("a metric without one successful measurement, within its limits or ended early",)),
+    Example(where=f"{_PAGE}: both conditions", kind="AnalysisTemplate",
+        spec=template(rate(successCondition="result[0] >= 0.90", failureCondition="result[0] < 0.50"))),
     Example(where=f"{_PAGE}: a delay", kind="AnalysisTemplate", spec=template(rate(initialDelay="5m"))),
-    Example(
-        where=f"{_PAGE}: a later start",
-        kind="Rollout",
+    Example(where=f"{_PAGE}: a later start", kind="Rollout",
         spec=canary(analysis=analysis("success-rate", args=[], startingStep=2), steps=STEPS[:4]),
-        differs=("`startingStep` beyond the last step",),
-    ),
+        differs=("`startingStep` beyond the last step",)),
     Example(
         where=f"{_PAGE}: a Secret in a header",
         kind="AnalysisTemplate",
@@ -304,4 +271,4 @@ FEATURES: tuple[Example, ...] = (
             {"successCondition": "default(result, 0) < 0.05"},
         )
     ),
-)
+)  # fmt: skip

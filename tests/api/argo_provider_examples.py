@@ -213,24 +213,13 @@ PROVIDERS: tuple[Example, ...] = (
 )
 
 EXAMPLES: tuple[Example, ...] = (
-    Example(
-        where="examples/analysis-templates.yaml: pass",
-        kind="AnalysisTemplate",
-        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]),
-        differs=(JOBS,),
-    ),
-    Example(
-        where="examples/analysis-templates.yaml: random-fail",
-        kind="AnalysisTemplate",
+    Example(where="examples/analysis-templates.yaml: pass", kind="AnalysisTemplate",
+        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]), differs=(JOBS,)),
+    Example(where="examples/analysis-templates.yaml: random-fail", kind="AnalysisTemplate",
         spec=template(job("random-fail", 2, command=["sh", "-c"], args=["exit $(($RANDOM%2))"]), args=[]),
-        differs=(JOBS,),
-    ),
-    Example(
-        where="examples/cluster-analysis-templates.yaml",
-        kind="ClusterAnalysisTemplate",
-        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]),
-        differs=(JOBS,),
-    ),
+        differs=(JOBS,)),
+    Example(where="examples/cluster-analysis-templates.yaml", kind="ClusterAnalysisTemplate",
+        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]), differs=(JOBS,)),
     Example(
         where="examples/rollout-analysis-step.yaml",
         kind="Rollout",
@@ -248,11 +237,8 @@ EXAMPLES: tuple[Example, ...] = (
             ]
         ),
     ),
-    Example(
-        where="examples/rollout-background-analysis.yaml",
-        kind="Rollout",
-        spec=canary(analysis={"templates": [{"templateName": "random-fail"}]}),
-    ),
+    Example(where="examples/rollout-background-analysis.yaml", kind="Rollout",
+        spec=canary(analysis={"templates": [{"templateName": "random-fail"}]})),
     Example(
         where="examples/rollout-secret.yaml",
         kind="AnalysisTemplate",
@@ -266,19 +252,11 @@ EXAMPLES: tuple[Example, ...] = (
         ),
         differs=(ADDRESS, "a Secret in a query, a condition, a name or a Job"),
     ),
-    Example(
-        where="examples/rollout-experiment-step.yaml, rollout-baseline-vs-canary.yaml",
-        kind="Rollout",
+    Example(where="examples/rollout-experiment-step.yaml, rollout-baseline-vs-canary.yaml", kind="Rollout",
         spec=canary(steps=[{"setWeight": 25}, {"experiment": {"templates": _EXPERIMENT["templates"]}}]),
-        refused={"spec.strategy.canary.steps[1].experiment": "planned"},
-        differs=(EXPERIMENTS,),
-    ),
-    Example(
-        where="examples/traffic-management: load-test",
-        kind="AnalysisTemplate",
-        spec=template(job("pass", None, **_LOAD), args=[{"name": "namespace"}]),
-        differs=(JOBS,),
-    ),
+        refused={"spec.strategy.canary.steps[1].experiment": "planned"}, differs=(EXPERIMENTS,)),
+    Example(where="examples/traffic-management: load-test", kind="AnalysisTemplate",
+        spec=template(job("pass", None, **_LOAD), args=[{"name": "namespace"}]), differs=(JOBS,)),
     Example(
         where="examples/appmesh: success-rate",
         kind="AnalysisTemplate",
@@ -311,6 +289,6 @@ EXAMPLES: tuple[Example, ...] = (
         refused={"spec.strategy.canary.trafficRouting.smi": "not supported"},
         differs=("ambassador, appMesh, smi",),
     ),
-)
+)  # fmt: skip
 
 ALL: tuple[Example, ...] = (*FEATURES, *PROVIDERS, *EXAMPLES)

@@ -66,72 +66,32 @@ def test_everything_wrong_with_a_template_is_told_at_once() -> None:
 RUN_BAD: list[tuple[str, Spec, str, str]] = [
     ("no metrics", {}, "spec.metrics", "is required"),
     ("an argument without value", {**TEMPLATE, "args": [{"name": "a"}]}, "spec.args[0]", "has no value"),
-    (
-        "an argument that is still to be taken from a Rollout",
-        {**TEMPLATE, "args": [{"name": "a", "valueFrom": {"podTemplateHashValue": "Stable"}}]},
-        "spec.args[0]",
-        "has no value",
-    ),
+    ("an argument that is still to be taken from a Rollout",
+        {**TEMPLATE, "args": [{"name": "a", "valueFrom": {"podTemplateHashValue": "Stable"}}]}, "spec.args[0]",
+        "has no value"),
     ("a place that nothing fills", metric(interval="{{args.a}}"), "spec.metrics[0].interval", "has no value"),
     ("a place in the name of a field", web(method="PUT", jsonBody={"{{args.a}}": 1}), "", "has no value"),
-    (
-        "a number that is none once it is there",
-        {"args": [{"name": "a", "value": "many"}], **metric(count="{{args.a}}")},
-        "spec.metrics[0].count",
-        "must be an integer, not 'many'",
-    ),
-    (
-        "a limit that is broken once it is there",
-        {"args": [{"name": "a", "value": "9"}], **metric(count=1, failureLimit="{{args.a}}")},
-        "spec.metrics[0].count",
-        "which is 9",
-    ),
-    (
-        "two names that are one once they are there",
-        {
-            "args": [{"name": "a", "value": "errors"}],
-            "metrics": [METRIC, {**METRIC, "name": "{{args.a}}"}],
-        },
-        "spec.metrics[1].name",
-        "spec.metrics[0]",
-    ),
-    (
-        "a dry run of nothing",
-        {**TEMPLATE, "dryRun": [{"metricName": "latency"}]},
-        "spec.dryRun[0].metricName",
-        "matches no metric; there are: errors",
-    ),
-    (
-        "retention of nothing",
-        {**TEMPLATE, "measurementRetention": [{"metricName": "^x", "limit": 3}]},
-        "spec.measurementRetention[0].metricName",
-        "matches no metric",
-    ),
-    (
-        "a header of two lines once it is there",
-        {
-            "args": [{"name": "a", "value": "b\r\nC: d"}],
-            **prometheus(headers=[{"key": "A", "value": "{{args.a}}"}]),
-        },
-        "spec.metrics[0].provider.prometheus.headers[0].value",
-        "one line",
-    ),
-    (
-        "a URL that is none once it is there",
-        {"args": [{"name": "a", "value": "gopher://x"}], **web(url="{{args.a}}")},
-        "spec.metrics[0].provider.web.url",
-        "http://",
-    ),
-    (
-        "a template that grows",
-        {
-            "args": [{"name": "a", "value": "x" * 4000}],
-            **web(method="PUT", jsonBody=["{{args.a}}" * 1000]),
-        },
-        "spec.metrics[0]",
-        "at most 131072 characters",
-    ),
-]
+    ("a number that is none once it is there", {"args": [{"name": "a", "value": "many"}], **metric(count="{{args.a}}")},
+        "spec.metrics[0].count", "must be an integer, not 'many'"),
+    ("a limit that is broken once it is there",
+        {"args": [{"name": "a", "value": "9"}], **metric(count=1, failureLimit="{{args.a}}")}, "spec.metrics[0].count",
+        "which is 9"),
+    ("two names that are one once they are there",
+        {"args": [{"name": "a", "value": "errors"}], "metrics": [METRIC, {**METRIC, "name": "{{args.a}}"}]},
+        "spec.metrics[1].name", "spec.metrics[0]"),
+    ("a dry run of nothing", {**TEMPLATE, "dryRun": [{"metricName": "latency"}]}, "spec.dryRun[0].metricName",
+        "matches no metric; there are: errors"),
+    ("retention of nothing", {**TEMPLATE, "measurementRetention": [{"metricName": "^x", "limit": 3}]},
+        "spec.measurementRetention[0].metricName", "matches no metric"),
+    ("a header of two lines once it is there",
+        {"args": [{"name": "a", "value": "b\r\nC: d"}], **prometheus(headers=[{"key": "A", "value": "{{args.a}}"}])},
+        "spec.metrics[0].provider.prometheus.headers[0].value", "one line"),
+    ("a URL that is none once it is there", {"args": [{"name": "a", "value": "gopher://x"}], **web(url="{{args.a}}")},
+        "spec.metrics[0].provider.web.url", "http://"),
+    ("a template that grows",
+        {"args": [{"name": "a", "value": "x" * 4000}], **web(method="PUT", jsonBody=["{{args.a}}" * 1000])},
+        "spec.metrics[0]", "at most 131072 characters"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spec", "path", "words"), [row[1:] for row in RUN_BAD], ids=[row[0] for row in RUN_BAD])

@@ -19,18 +19,12 @@ from tests.api.analysis_specs import PROMETHEUS
 from tests.api.specs import Spec
 
 ROLLOUT: Spec = {
-    "metadata": {
-        "name": "cart",
-        "namespace": "shop",
-        "labels": {"region": "eu-west-1", "app.kubernetes.io/name": "cart"},
-    },
-    "spec": {
-        "replicas": 3,
-        "paused": False,
-        "template": {"metadata": {"labels": {"version": "1.2"}}, "spec": {"containers": [{"image": "cart:1"}]}},
-    },
+    "metadata": {"name": "cart", "namespace": "shop",
+        "labels": {"region": "eu-west-1", "app.kubernetes.io/name": "cart"}},
+    "spec": {"replicas": 3, "paused": False,
+        "template": {"metadata": {"labels": {"version": "1.2"}}, "spec": {"containers": [{"image": "cart:1"}]}}},
     "status": {"alb": {"canaryTargetGroup": {"name": "tg-1"}}},
-}
+}  # fmt: skip
 OF = Updated(manifest=ROLLOUT, stable="7d4b9", latest="5c6f8")
 
 
@@ -166,27 +160,12 @@ def test_a_run_carries_so_many_bytes_of_templates(count: int, refused: bool) -> 
 BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [
     ("no templates", {}, {}, "spec.analysis.templates", "is required"),
     ("a template that is not there", {}, template(templates=["a"]), "spec.analysis.templates[0]", "AnalysisTemplate/a"),
-    (
-        "one of the cluster that is not there",
-        {"a": template("m")},
-        template(templates=["@a"]),
-        "spec.analysis.templates[0]",
-        "ClusterAnalysisTemplate/a, which does not exist",
-    ),
-    (
-        "an inner one that is not there",
-        {"a": template("m", templates=["b"])},
-        template(templates=["a"]),
-        "AnalysisTemplate/a.spec.templates[0]",
-        "does not exist",
-    ),
-    (
-        "two metrics of one name",
-        {"a": template("m"), "@b": template("n", "m")},
-        template(templates=["a", "@b"]),
-        "ClusterAnalysisTemplate/b.spec.metrics[1].name",
-        "a metric of AnalysisTemplate/a too",
-    ),
+    ("one of the cluster that is not there", {"a": template("m")}, template(templates=["@a"]),
+        "spec.analysis.templates[0]", "ClusterAnalysisTemplate/a, which does not exist"),
+    ("an inner one that is not there", {"a": template("m", templates=["b"])}, template(templates=["a"]),
+        "AnalysisTemplate/a.spec.templates[0]", "does not exist"),
+    ("two metrics of one name", {"a": template("m"), "@b": template("n", "m")}, template(templates=["a", "@b"]),
+        "ClusterAnalysisTemplate/b.spec.metrics[1].name", "a metric of AnalysisTemplate/a too"),
     (
         "two defaults",
         {
@@ -207,20 +186,10 @@ BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [
         "AnalysisTemplate/b.spec.args[0]",
         "another default",
     ),
-    (
-        "an argument without value",
-        {"a": template("m", args=[{"name": "x"}])},
-        template(templates=["a"]),
-        "spec.analysis.args",
-        "needs a value for 'x'",
-    ),
-    (
-        "two dry runs of one name",
-        {"a": template("m", dryRun=[{"metricName": "m"}])},
-        template(templates=["a"], dryRun=[{"metricName": "m"}]),
-        "spec.analysis.dryRun[1].metricName",
-        "another rule",
-    ),
+    ("an argument without value", {"a": template("m", args=[{"name": "x"}])}, template(templates=["a"]),
+        "spec.analysis.args", "needs a value for 'x'"),
+    ("two dry runs of one name", {"a": template("m", dryRun=[{"metricName": "m"}])},
+        template(templates=["a"], dryRun=[{"metricName": "m"}]), "spec.analysis.dryRun[1].metricName", "another rule"),
     (
         "two retentions of one name",
         {
@@ -231,30 +200,15 @@ BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [
         "spec.analysis.measurementRetention[1].metricName",
         "another rule",
     ),
-    (
-        "a dry run of nothing",
-        {"a": template("m")},
-        template(templates=["a"], dryRun=[{"metricName": "n"}]),
-        "spec.analysis.dryRun[0].metricName",
-        "matches no metric",
-    ),
-    (
-        "a template that is wrong itself",
-        {"a": template("m", metrics=[{"name": "m", "count": 2, "provider": PROMETHEUS}])},
-        template(templates=["a"]),
-        "AnalysisTemplate/a.spec.metrics[0].interval",
-        "is required",
-    ),
-    (
-        "a field that is not there",
-        {"a": template("m", args=[{"name": "x"}])},
-        template(
-            templates=["a"], args=[{"name": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['y']"}}}]
-        ),
-        "spec.analysis.args[0].valueFrom.fieldRef.fieldPath",
-        "'y' is not there",
-    ),
-]
+    ("a dry run of nothing", {"a": template("m")}, template(templates=["a"], dryRun=[{"metricName": "n"}]),
+        "spec.analysis.dryRun[0].metricName", "matches no metric"),
+    ("a template that is wrong itself",
+        {"a": template("m", metrics=[{"name": "m", "count": 2, "provider": PROMETHEUS}])}, template(templates=["a"]),
+        "AnalysisTemplate/a.spec.metrics[0].interval", "is required"),
+    ("a field that is not there", {"a": template("m", args=[{"name": "x"}])},
+        template(templates=["a"], args=[{"name": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['y']"}}}]),
+        "spec.analysis.args[0].valueFrom.fieldRef.fieldPath", "'y' is not there"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -142,43 +142,25 @@ def test_a_count_of_0_is_none(count: int, interval: str | None, effective: int |
 SOURCES: list[tuple[Spec, Any]] = [
     (prometheus(), PrometheusQuery(query="up", endpoint="default")),
     (prometheus(metricProvider="main"), PrometheusQuery(query="up", endpoint="main")),
-    (
-        prometheus(timeout=40, insecure=True, headers=[{"key": "X-Scope-OrgID", "value": "a"}]),
-        PrometheusQuery(query="up", timeout_s=40.0, insecure=True, headers=(("X-Scope-OrgID", "a"),)),
-    ),
-    (
-        prometheus(rangeQuery={"start": "now() - duration('5m')", "end": "now()", "step": "1m"}),
-        PrometheusQuery(query="up", range=QueryRange(start="now() - duration('5m')", end="now()", step_s=60.0)),
-    ),
-    (
-        prometheus(authentication={"oauth2": {"tokenUrl": "https://s", "clientId": "c", "clientSecret": "x"}}),
-        PrometheusQuery(query="up", authentication=OAuth2(token_url="https://s", client_id="c", client_secret="x")),
-    ),
-    (
-        prometheus(authentication={"basicAuth": {"username": "me", "password": "x"}}),
-        PrometheusQuery(query="up", authentication=BasicAuth(username="me", password="x")),
-    ),
-    (
-        web(authentication={"sigv4": {}, "oauth2": {}, "basicAuth": {"username": "me", "password": "x"}}),
-        WebQuery(url="http://shop.example/health", authentication=BasicAuth(username="me", password="x")),
-    ),
+    (prometheus(timeout=40, insecure=True, headers=[{"key": "X-Scope-OrgID", "value": "a"}]),
+        PrometheusQuery(query="up", timeout_s=40.0, insecure=True, headers=(("X-Scope-OrgID", "a"),))),
+    (prometheus(rangeQuery={"start": "now() - duration('5m')", "end": "now()", "step": "1m"}),
+        PrometheusQuery(query="up", range=QueryRange(start="now() - duration('5m')", end="now()", step_s=60.0))),
+    (prometheus(authentication={"oauth2": {"tokenUrl": "https://s", "clientId": "c", "clientSecret": "x"}}),
+        PrometheusQuery(query="up", authentication=OAuth2(token_url="https://s", client_id="c", client_secret="x"))),
+    (prometheus(authentication={"basicAuth": {"username": "me", "password": "x"}}),
+        PrometheusQuery(query="up", authentication=BasicAuth(username="me", password="x"))),
+    (web(authentication={"sigv4": {}, "oauth2": {}, "basicAuth": {"username": "me", "password": "x"}}),
+        WebQuery(url="http://shop.example/health", authentication=BasicAuth(username="me", password="x"))),
     (web(authentication={"basicAuth": {}}), WebQuery(url="http://shop.example/health")),
     (web(), WebQuery(url="http://shop.example/health")),
-    (
-        web(method="POST", body="a", jsonPath="{$.x}", timeoutSeconds=3, insecure=True),
-        WebQuery(
-            url="http://shop.example/health", method="POST", body="a", json_path="{$.x}", timeout_s=3.0, insecure=True
-        ),
-    ),
-    (
-        web(method="PUT", jsonBody={"b": 1, "a": ["x"]}),
-        WebQuery(url="http://shop.example/health", method="PUT", body='{"a": ["x"], "b": 1}', body_is_json=True),
-    ),
+    (web(method="POST", body="a", jsonPath="{$.x}", timeoutSeconds=3, insecure=True),
+        WebQuery(url="http://shop.example/health", method="POST", body="a", json_path="{$.x}", timeout_s=3.0, insecure=True)),
+    (web(method="PUT", jsonBody={"b": 1, "a": ["x"]}),
+        WebQuery(url="http://shop.example/health", method="PUT", body='{"a": ["x"], "b": 1}', body_is_json=True)),
     ({"metrics": [{"name": "j", "provider": JOB}]}, JobMetric(metadata={}, spec=JOB["job"]["spec"])),
-    (
-        {"metrics": [{"name": "j", "provider": {"job": {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}}}}]},
-        JobMetric(metadata={"labels": {"a": "b"}}, spec={"x": 1}),
-    ),
+    ({"metrics": [{"name": "j", "provider": {"job": {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}}}}]},
+        JobMetric(metadata={"labels": {"a": "b"}}, spec={"x": 1})),
     ({"metrics": [{"name": "k", "provider": {"kubernetes": {}}}]}, PodEvidence()),
     (
         {
@@ -191,10 +173,8 @@ SOURCES: list[tuple[Spec, Any]] = [
         },
         PodEvidence(restarts_max=2, ready_percent_min=90, containers=("app",)),
     ),
-    (
-        metric(provider={"containerResource": {"container": "app", "resource": "memory", "maxAgeSeconds": 30}}),
-        ContainerResourceMetric(container="app", resource=ContainerMetric.MEMORY, max_age_s=30.0),
-    ),
+    (metric(provider={"containerResource": {"container": "app", "resource": "memory", "maxAgeSeconds": 30}}),
+        ContainerResourceMetric(container="app", resource=ContainerMetric.MEMORY, max_age_s=30.0)),
     (metric(provider={"hpa": {}}), AutoscalerMetric()),
     (metric(provider={"hpa": {"name": "keda-hpa-web"}}), AutoscalerMetric(name="keda-hpa-web")),
     (metric(provider={"customMetric": {"metric": {"name": "hits"}}}), CustomMetric(metric="hits")),
@@ -211,11 +191,9 @@ SOURCES: list[tuple[Spec, Any]] = [
             metric="hits", selector="a=d,b=c", of=DescribedObject(api_version="v1", kind="Service", name="web")
         ),
     ),
-    (
-        metric(provider={"externalMetric": {"metric": {"name": "s0-queue"}, "maxAgeSeconds": "120"}}),
-        ExternalMetric(metric="s0-queue", max_age_s=120.0),
-    ),
-]
+    (metric(provider={"externalMetric": {"metric": {"name": "s0-queue"}, "maxAgeSeconds": "120"}}),
+        ExternalMetric(metric="s0-queue", max_age_s=120.0)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spec", "source"), SOURCES)

@@ -278,33 +278,17 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
     ),
     EntryPoint("an object of many levels", _watched(b"[" * 4_500 + b"]" * 4_500), _event, MIB),
     EntryPoint("an object of many brackets", _watched(b"[[],{}]"), _event, MIB),
-    EntryPoint(
-        "containers with variables",
-        _pod("env", lambda n: {"name": f"a{n}", "valueFrom": {"configMapKeyRef": {"name": f"c{n}"}}}),
-        _refer,
-        1_024,
-    ),
+    EntryPoint("containers with variables",
+        _pod("env", lambda n: {"name": f"a{n}", "valueFrom": {"configMapKeyRef": {"name": f"c{n}"}}}), _refer, 1_024),
     EntryPoint("containers with sources", _pod("envFrom", lambda n: {"secretRef": {"name": f"c{n}"}}), _refer, 3_300),
-    EntryPoint(
-        "volumes",
+    EntryPoint("volumes",
         lambda size: {"spec": {"containers": [], "volumes": [{"configMap": {"name": f"c{n}"}} for n in range(size)]}},
-        _refer,
-        256,
-    ),
-    EntryPoint(
-        "a Service's ports",
-        lambda size: {
-            "spec": {"selector": {"a": "b"}, "ports": [{"port": n, "targetPort": f"p{n}"} for n in range(size)]}
-        },
-        lambda service: list(contradictions(service, {"spec": {"containers": []}}, rollout="cart")),
-        20_000,
-    ),
-    EntryPoint(
-        "a piece of a ConfigMap's keys",
-        lambda size: {f"k{n}": "v" for n in range(size)},
-        lambda data: next(hashing(data, None), None),
-        50_000,
-    ),
+        _refer, 256),
+    EntryPoint("a Service's ports",
+        lambda size: {"spec": {"selector": {"a": "b"}, "ports": [{"port": n, "targetPort": f"p{n}"} for n in range(size)]}},
+        lambda service: list(contradictions(service, {"spec": {"containers": []}}, rollout="cart")), 20_000),
+    EntryPoint("a piece of a ConfigMap's keys", lambda size: {f"k{n}": "v" for n in range(size)},
+        lambda data: next(hashing(data, None), None), 50_000),
     EntryPoint(
         "commands in status",
         lambda size: {
@@ -322,20 +306,12 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         read_status,
         5_000,
     ),
-    EntryPoint(
-        "conditions in status",
-        lambda size: {
-            "conditions": [{"type": f"T{n}", "status": "True", "reason": "A", "message": "m"} for n in range(size)]
-        },
-        read_status,
-        10_000,
-    ),
-    EntryPoint(
-        "history in status",
-        lambda size: {"history": [{"revision": f"r{n}", "outcome": "Promoted"} for n in range(size)]},
-        read_status,
-        10_000,
-    ),
+    EntryPoint("conditions in status",
+        lambda size: {"conditions": [{"type": f"T{n}", "status": "True", "reason": "A", "message": "m"} for n in range(size)]},
+        read_status, 10_000),
+    EntryPoint("history in status",
+        lambda size: {"history": [{"revision": f"r{n}", "outcome": "Promoted"} for n in range(size)]}, read_status,
+        10_000),
     EntryPoint(
         "measurements of a run",
         lambda size: {
@@ -347,22 +323,13 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         read_run_status,
         10_000,
     ),
-    EntryPoint(
-        "results of a run",
-        lambda size: {
-            "phase": "Running",
-            "metricResults": [{"name": f"m{n}", "phase": "Running"} for n in range(size)],
-        },
-        read_run_status,
-        10_000,
-    ),
+    EntryPoint("results of a run",
+        lambda size: {"phase": "Running", "metricResults": [{"name": f"m{n}", "phase": "Running"} for n in range(size)]},
+        read_run_status, 10_000),
     EntryPoint("a web answer", lambda size: {"a": [{"b": n} for n in range(size)]}, document, 50_000),
-    EntryPoint(
-        "a metric's values",
+    EntryPoint("a metric's values",
         lambda size: json.dumps({"items": [{"metricName": "m", "value": "1"} for _ in range(size)]}).encode(),
-        metric_values,
-        10_000,
-    ),
+        metric_values, 10_000),
     EntryPoint(
         "autoscalers",
         lambda size: json.dumps(
@@ -387,7 +354,7 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         5_000,
     ),
     EntryPoint("services in services of Traefik", _layers, lambda raw: live_share(raw, question()), 900),
-)
+)  # fmt: skip
 
 OF_A_BROKEN_SERVER: tuple[EntryPoint, ...] = (
     *texts("JSON in parts", lambda text: list(members(text.encode())), MIB, "[", "{", '"', "\\", ",", '{"a":', '"\\"'),

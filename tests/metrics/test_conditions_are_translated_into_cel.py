@@ -44,11 +44,8 @@ TRUE_OR_FALSE: list[tuple[str, Any, bool]] = [
     ("isInf(result)", float("-inf"), True),
     ("isInf(result)", 1, False),
     ("len(result[0].Values) >= 5 and all(result[0].Values, {# <= 0.01})", RATES, True),
-    (
-        "all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
-        APDEX | {"service_apdex": {"values": {"values": [{"value": "9901"}, {"value": 9900}]}}},
-        True,
-    ),
+    ("all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
+        APDEX | {"service_apdex": {"values": {"values": [{"value": "9901"}, {"value": 9900}]}}}, True),
     ("all(result.service_apdex.values.values, {# > 1})", APDEX, True),
     ("all(result, # < 1000)", [1, 1000], False),
     ("2 in result", [2, 2], True),
@@ -85,11 +82,8 @@ TRUE_OR_FALSE: list[tuple[str, Any, bool]] = [
     ("min(result) == 1 && max(result) == 3 && max(result[0], 2) == 2", [1, 2, 3], True),
     ("abs(result) == 2 && ceil(result) == -1 && floor(result) == -2 && round(result) == -2", -1.6, False),
     ("ceil(result) == -1 && floor(result) == -2 && round(result) == -2", -1.6, True),
-    (
-        "result matches '^v[0-9]+$' and result contains '1' and result startsWith 'v' and result endsWith '2'",
-        "v12",
-        True,
-    ),
+    ("result matches '^v[0-9]+$' and result contains '1' and result startsWith 'v' and result endsWith '2'", "v12",
+        True),
     ("lower(trim(result)) == 'ok' && upper(result) contains 'OK'", " Ok ", True),
     ("result['a b']['\\u00e9'] == \"x\"", {"a b": {"é": "x"}}, True),
     ("result | all(# < 5)", [1], True),
@@ -98,11 +92,8 @@ TRUE_OR_FALSE: list[tuple[str, Any, bool]] = [
     ("result == `a\\b`", "a\\b", True),
     ("date(result.at) > now() - duration('5m')", {"at": "2026-09-21T14:10:00Z"}, True),
     ("date(result.at) > now() - duration('5m')", {"at": "2026-09-21T14:00:00Z"}, False),
-    (
-        "date(result) < date('2027-01-01') && date(result) > date('2026-01-01 10:00:00', '2006-01-02 15:04:05', 'UTC')",
-        "2026-06-01T00:00:00Z",
-        True,
-    ),
+    ("date(result) < date('2027-01-01') && date(result) > date('2026-01-01 10:00:00', '2006-01-02 15:04:05', 'UTC')",
+        "2026-06-01T00:00:00Z", True),
     ("1 < result && result < 1_000", 5, True),
     (".5 < result && result < 1e3", 5, True),
     # CEL as it is.
@@ -113,7 +104,7 @@ TRUE_OR_FALSE: list[tuple[str, Any, bool]] = [
     ("double(result) > 1.0 && int(result) == 2", "2", True),
     ("timestamp(result) < now", "2020-01-01T00:00:00Z", True),
     ("result.startsWith('a') && result.matches('b$') && result.lowerAscii() == 'ab'", "ab", True),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("condition", "result", "expected"), TRUE_OR_FALSE, ids=[each[0] for each in TRUE_OR_FALSE])

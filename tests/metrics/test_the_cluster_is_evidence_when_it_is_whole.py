@@ -240,26 +240,14 @@ AUTOSCALERS: dict[str, tuple[list[dict[str, Any]], str, AnalysisPhase]] = {
     "a new one": ([autoscaler() | {"status": {}}], "has not looked", AnalysisPhase.INCONCLUSIVE),
     "counts without a look": (
         [autoscaler() | {"status": {"currentReplicas": 1, "desiredReplicas": 1, "observedGeneration": 2}}],
-        "has not looked",
-        AnalysisPhase.INCONCLUSIVE,
-    ),
+        "has not looked", AnalysisPhase.INCONCLUSIVE),
     "a changed spec": ([autoscaler(observedGeneration=1)], "has not looked", AnalysisPhase.INCONCLUSIVE),
-    "unknown conditions": (
-        [autoscaler(**_conditions(ScalingActive="Unknown", AbleToScale="True"))],
-        "does not say",
-        AnalysisPhase.INCONCLUSIVE,
-    ),
-    "no metrics": (
-        [autoscaler(**_conditions(ScalingActive="False", AbleToScale="True"))],
-        "scales by nothing (No)",
-        AnalysisPhase.INCONCLUSIVE,
-    ),
-    "no maximum": (
-        [autoscaler() | {"spec": {"maxReplicas": 0}}],
-        "has no maximum",
-        AnalysisPhase.INCONCLUSIVE,
-    ),
-}
+    "unknown conditions": ([autoscaler(**_conditions(ScalingActive="Unknown", AbleToScale="True"))], "does not say",
+        AnalysisPhase.INCONCLUSIVE),
+    "no metrics": ([autoscaler(**_conditions(ScalingActive="False", AbleToScale="True"))], "scales by nothing (No)",
+        AnalysisPhase.INCONCLUSIVE),
+    "no maximum": ([autoscaler() | {"spec": {"maxReplicas": 0}}], "has no maximum", AnalysisPhase.INCONCLUSIVE),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", AUTOSCALERS)
@@ -296,24 +284,18 @@ VALUES: dict[str, tuple[FiguresFound, str]] = {
     "an adapter whose clock is ahead": (of_pods(value("a"), value("b", age_s=-60)), "a value is of the future"),
     "a value without time": (of_pods(value("a"), value("b", timestamp=None)), "a value has no time"),
     "no object": (of_pods(value("a"), 7), "1 of 2 pods have no value"),
-    "no values of an object": (
-        custom_figures(OBJECT, metric_values(listed()), None, now_s=NOW_S),
-        "0 values of the object",
-    ),
-    "several values of an object": (
-        custom_figures(OBJECT, metric_values(listed(value(), value())), None, now_s=NOW_S),
-        "2 values of the object",
-    ),
+    "no values of an object": (custom_figures(OBJECT, metric_values(listed()), None, now_s=NOW_S),
+        "0 values of the object"),
+    "several values of an object": (custom_figures(OBJECT, metric_values(listed(value(), value())), None, now_s=NOW_S),
+        "2 values of the object"),
     "no series": (of_queue(), "no values"),
     "an infinite series": (of_queue(value(number="1e999")), "a value is no number"),
     "a huge series": (of_queue(value(number=10**30)), "a value is no number"),
     "an old series": (of_queue(value(), value(age_s=3600)), "not of the last 90 s"),
-    "a null list": (
-        external_figures(QUEUE, metric_values(msgspec.json.encode({"items": None})), now_s=NOW_S),
-        "no values",
-    ),
+    "a null list": (external_figures(QUEUE, metric_values(msgspec.json.encode({"items": None})), now_s=NOW_S),
+        "no values"),
     "too many series": (of_queue(*([value()] * 10_001)), "more than 10000 values"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -175,32 +175,19 @@ def test_targets_that_are_the_services_pods_are_live(targets: list[dict[str, Any
     ("targets", "endpoints", "message"),
     [
         ([], pods("10.0.0.1"), "10.0.0.1 is not registered"),
-        (
-            [target("10.0.0.1", "initial", "Elb.RegistrationInProgress")],
-            pods("10.0.0.1"),
-            "10.0.0.1 is initial (Elb.RegistrationInProgress)",
-        ),
-        (
-            [target("10.0.0.1", "unhealthy", "Target.Timeout")],
-            pods("10.0.0.1"),
-            "10.0.0.1 is unhealthy (Target.Timeout)",
-        ),
+        ([target("10.0.0.1", "initial", "Elb.RegistrationInProgress")], pods("10.0.0.1"),
+            "10.0.0.1 is initial (Elb.RegistrationInProgress)"),
+        ([target("10.0.0.1", "unhealthy", "Target.Timeout")], pods("10.0.0.1"),
+            "10.0.0.1 is unhealthy (Target.Timeout)"),
         ([target("10.0.0.1", "unused", "Target.NotInUse")], pods("10.0.0.1"), "10.0.0.1 is unused (Target.NotInUse)"),
         ([target("10.0.0.1", "draining")], pods("10.0.0.1"), "10.0.0.1 is draining"),
-        (
-            [target("10.0.0.1"), target("10.0.0.1", "unhealthy", port=80)],
-            pods("10.0.0.1"),
-            "10.0.0.1 is unhealthy",
-        ),
-        (
-            [target("10.0.0.1"), target("10.0.0.9")],
-            pods("10.0.0.1"),
-            "10.0.0.9 is not an endpoint and is still registered",
-        ),
+        ([target("10.0.0.1"), target("10.0.0.1", "unhealthy", port=80)], pods("10.0.0.1"), "10.0.0.1 is unhealthy"),
+        ([target("10.0.0.1"), target("10.0.0.9")], pods("10.0.0.1"),
+            "10.0.0.9 is not an endpoint and is still registered"),
         ([target("10.0.0.1")], pods(unready=["10.0.0.1"]), "has no ready endpoint"),
         ([], pods("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"), "and 2 more"),
     ],
-)
+)  # fmt: skip
 def test_targets_that_are_not_yet_or_no_longer_the_pods_are_told(
     targets: list[dict[str, Any]], endpoints: Endpoints, message: str
 ) -> None:

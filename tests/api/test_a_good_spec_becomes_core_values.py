@@ -288,10 +288,7 @@ def test_an_explicit_null_is_an_absent_field() -> None:
         ({"matchLabels": {"b": "2", "a": "1"}}, "a=1,b=2"),
         ({"matchExpressions": [{"key": "x", "operator": "In", "values": ["b", "a"]}]}, "x in (a,b)"),
         ({"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["c"]}]}, "x notin (c)"),
-        (
-            {"matchLabels": {"z": "1"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
-            "x,z=1",
-        ),
+        ({"matchLabels": {"z": "1"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}, "x,z=1"),
         ({"matchExpressions": [{"key": "old", "operator": "DoesNotExist"}], "matchLabels": {"a": ""}}, "a=,!old"),
     ],
 )

@@ -69,7 +69,7 @@ def test_every_field_of_argos_is_there() -> None:
     providers = metric["provider"]["properties"]
 
     assert set(structural(AnalysisTemplateSpec)["properties"]) == {
-        *("metrics", "args", "dryRun", "measurementRetention", "templates"),
+        *("metrics", "args", "dryRun", "measurementRetention", "templates")
     }
     assert set(run) == {"metrics", "args", "dryRun", "measurementRetention", "terminate", "ttlStrategy"}
     assert set(metric) == ARGOS_METRIC | {"noData", "minSamples"}
@@ -77,10 +77,10 @@ def test_every_field_of_argos_is_there() -> None:
         *("kubernetes", "compare", "containerResource", "hpa", "customMetric", "externalMetric")
     }
     assert set(providers["prometheus"]["properties"]) == {
-        *("address", "query", "authentication", "timeout", "insecure", "headers", "rangeQuery", "metricProvider"),
+        *("address", "query", "authentication", "timeout", "insecure", "headers", "rangeQuery", "metricProvider")
     }
     assert set(providers["web"]["properties"]) == {
-        *("method", "url", "headers", "body", "timeoutSeconds", "jsonPath", "insecure", "jsonBody", "authentication"),
+        *("method", "url", "headers", "body", "timeoutSeconds", "jsonPath", "insecure", "jsonBody", "authentication")
     }
     assert set(providers["job"]["properties"]) == {"metadata", "spec"}
 
@@ -91,14 +91,14 @@ def test_every_field_of_argos_status_is_there() -> None:
     result = status["metricResults"]["items"]["properties"]
 
     assert set(status) == {
-        *("phase", "message", "metricResults", "runSummary", "dryRunSummary", "startedAt", "completedAt"),
+        *("phase", "message", "metricResults", "runSummary", "dryRunSummary", "startedAt", "completedAt")
     }
     assert set(result) == {
         *("name", "phase", "message", "measurements", "count", "successful", "failed", "inconclusive", "error"),
         *("consecutiveError", "consecutiveSuccess", "dryRun", "metadata"),
     }
     assert set(result["measurements"]["items"]["properties"]) == {
-        *("phase", "message", "startedAt", "finishedAt", "resumeAt", "value", "metadata", "samples"),
+        *("phase", "message", "startedAt", "finishedAt", "resumeAt", "value", "metadata", "samples")
     }
 
 

@@ -48,12 +48,7 @@ def test_a_name_that_nobody_declares_says_how_to_declare_it() -> None:
 
 @pytest.mark.parametrize(
     ("declared", "unchecked"),
-    [
-        (PLAIN, True),
-        (GUARDED, False),
-        (TENANT, False),
-        (replace(GUARDED, insecure=True), True),
-    ],
+    [(PLAIN, True), (GUARDED, False), (TENANT, False), (replace(GUARDED, insecure=True), True)],
 )
 def test_a_template_does_not_give_away_credentials_of_a_server(declared: MetricEndpoint, unchecked: bool) -> None:
     """Without the check of a certificate, whoever stands between would get them; whether it is left out is the declaration's."""

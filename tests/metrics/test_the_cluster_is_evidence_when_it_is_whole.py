@@ -218,8 +218,7 @@ def test_no_utilization_is_worked_out_of_a_request_of_nothing(requests: dict[str
 
 
 @pytest.mark.parametrize(
-    ("no_data", "phase"),
-    [(NoData.WAIT, AnalysisPhase.PENDING), (NoData.FAIL, AnalysisPhase.FAILED)],
+    ("no_data", "phase"), [(NoData.WAIT, AnalysisPhase.PENDING), (NoData.FAIL, AnalysisPhase.FAILED)]
 )
 def test_no_data_says_what_follows(no_data: NoData, phase: AnalysisPhase) -> None:
     """As for every other source."""

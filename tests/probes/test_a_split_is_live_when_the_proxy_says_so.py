@@ -144,11 +144,7 @@ def test_a_rule_that_is_to_be_made_first_must_be_there_with_its_endpoints() -> N
 
     place = f"{RULE.removesuffix('0')}1"
     header = {"name": IDLE_HEADER, "string_match": {"exact": IDLE_VALUE}}
-    entry = {
-        "name": f"{place}/match/0/*",
-        "match": {"prefix": "/", "headers": [header]},
-        "route": {"cluster": place},
-    }
+    entry = {"name": f"{place}/match/0/*", "match": {"prefix": "/", "headers": [header]}, "route": {"cluster": place}}
     whole = {"name": f"{RULE}/match/0/*", "match": {"prefix": "/"}, "route": {"cluster": RULE}}
     first = locality(f"{RULE}/backend/0", 1, "10.0.0.1")
     cold = envoy.live_share(

@@ -33,9 +33,7 @@ INGRESS: dict[str, Any] = {
     "kind": "Ingress",
     "metadata": {"namespace": "shop", "name": "cart"},
     "spec": {
-        "rules": [
-            {"http": {"paths": [{"backend": {"service": {"name": "cart", "port": {"name": "use-annotation"}}}}]}},
-        ]
+        "rules": [{"http": {"paths": [{"backend": {"service": {"name": "cart", "port": {"name": "use-annotation"}}}}]}}]
     },
 }
 TO_OTHERS: dict[str, Any] = {"Priority": "default", "Actions": [{"Type": "fixed-response"}]}
@@ -62,10 +60,7 @@ def alone(priority: str = "1") -> dict[str, Any]:
     """A rule that has not heard of the canary; AWS writes a single target group twice."""
     return {
         "Priority": priority,
-        "Actions": [
-            {"Type": "authenticate-oidc"},
-            {"Type": "forward", "TargetGroupArn": STABLE.arn},
-        ],
+        "Actions": [{"Type": "authenticate-oidc"}, {"Type": "forward", "TargetGroupArn": STABLE.arn}],
     }
 
 

@@ -25,10 +25,7 @@ from tests.probes.servers import needs_openssl, ok, raw, redirect, refused_port,
 
 ROUTES = "/config_dump?resource=dynamic_route_configs"
 ENDPOINTS = "/config_dump?include_eds"
-GOOD = {
-    ROUTES: ok(routes(contour_route(("cart", 90), ("cart-canary", 10)))),
-    ENDPOINTS: ok(NOTHING),
-}
+GOOD = {ROUTES: ok(routes(contour_route(("cart", 90), ("cart-canary", 10)))), ENDPOINTS: ok(NOTHING)}
 OLD = {**GOOD, ROUTES: ok(routes(contour_route(("cart", 100), ("cart-canary", 0))))}
 DEADLINE_S = 5.0
 
@@ -107,7 +104,7 @@ async def test_every_replica_counts(asked: Any) -> None:
             "too deep",
             "no UTF-8",
             "half of it",
-        ),
+        )
     ],
 )
 async def test_a_broken_answer_is_not_live_and_says_why(asked: Any, answers: dict[str, bytes], words: str) -> None:

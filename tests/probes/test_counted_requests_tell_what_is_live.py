@@ -323,10 +323,9 @@ LABELS: Mapping[Counters, Sequence[tuple[Mapping[str, str], SentTo | None]]] = {
 @pytest.mark.parametrize("counters", Counters)
 def test_series_are_told_by_their_labels(counters: Counters) -> None:
     """Also where Prometheus renamed a label that it found on the target already; Services that are called alike are others."""
-    route = {
-        Counters.NGINX: RouteName("nginx", "Ingress", "shop", "cart"),
-        Counters.TRAEFIK: question().route,
-    }.get(counters, MESH)
+    route = {Counters.NGINX: RouteName("nginx", "Ingress", "shop", "cart"), Counters.TRAEFIK: question().route}.get(
+        counters, MESH
+    )
 
     for labels, side in LABELS[counters]:
         assert side_of(counters, labels, _asked(route=route)) is side, labels

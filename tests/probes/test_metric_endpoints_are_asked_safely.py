@@ -15,12 +15,7 @@ import pytest
 import structlog
 
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.requests import (
-    Basic,
-    Bearer,
-    HttpAnswer,
-    MetricEndpoint,
-)
+from rollouts.metrics.requests import Basic, Bearer, HttpAnswer, MetricEndpoint
 from rollouts.secret import Secret
 from tests.probes.metric_questions import (
     DEADLINE_S,
@@ -165,11 +160,7 @@ async def test_the_next_address_is_asked_when_nobody_listens(asker: Make) -> Non
 
 @pytest.mark.parametrize(
     ("credentials", "header"),
-    [
-        (Basic("user", SECRET), "Basic dXNlcjpwbDRudGVkLXQwa2Vu"),
-        (Bearer(SECRET), f"Bearer {TOKEN}"),
-        (None, None),
-    ],
+    [(Basic("user", SECRET), "Basic dXNlcjpwbDRudGVkLXQwa2Vu"), (Bearer(SECRET), f"Bearer {TOKEN}"), (None, None)],
 )
 async def test_credentials_are_sent_to_their_origin(asker: Make, credentials: Any, header: str | None) -> None:
     """In place of what a metric sets itself, as are the endpoint's own headers: a metric does not choose whose data it sees."""

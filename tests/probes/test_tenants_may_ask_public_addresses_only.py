@@ -18,11 +18,7 @@ from rollouts.metrics.addresses import (
     may_be_asked,
     url_problem,
 )
-from rollouts.metrics.requests import (
-    HttpAnswer,
-    MetricEndpoint,
-    NoAnswer,
-)
+from rollouts.metrics.requests import HttpAnswer, MetricEndpoint, NoAnswer
 from tests.probes.metric_questions import (
     DEADLINE_S,
     GOOD,

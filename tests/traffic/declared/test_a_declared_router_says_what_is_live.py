@@ -53,10 +53,7 @@ def test_an_answer_means_what_the_expression_says() -> None:
     assert said(of, {"weights": {"cart": 90, "cart-canary": 10}})[0] is Answer.YES
     assert said(of, {"weights": {"cart": 90.0, "cart-canary": 10.0}})[0] is Answer.YES
     assert said(of, {"weights": {"cart": 99.5, "cart-canary": 0.5}}, "0.5")[0] is Answer.YES
-    assert said(of, {"weights": {"cart": 100, "cart-canary": 0}}) == (
-        Answer.NO,
-        f"not true yet: {LIVE['cel']}",
-    )
+    assert said(of, {"weights": {"cart": 100, "cart-canary": 0}}) == (Answer.NO, f"not true yet: {LIVE['cel']}")
 
 
 @pytest.mark.parametrize(

@@ -263,10 +263,7 @@ def test_a_route_of_another_pair_of_services_is_given_back_first() -> None:
     before = route(rule(backends=[backend("cart", 1)]))
     managed = before.managed(A_TENTH)
     renamed = Situation(
-        PROVIDER,
-        managed.target,
-        managed.objects,
-        context=replace(managed.context, canary=Destination("v2")),
+        PROVIDER, managed.target, managed.objects, context=replace(managed.context, canary=Destination("v2"))
     )
 
     assert weights(rules_of(renamed.managed(A_TENTH))[0]) == [("cart", 9), ("v2", 1)]

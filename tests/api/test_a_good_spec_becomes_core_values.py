@@ -246,17 +246,10 @@ def test_every_field_of_a_blue_green_arrives() -> None:
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [
-        (0, 0.0),
-        (30, 30.0),
-        ("30", 30.0),
-        ("10s", 10.0),
-        ("5m", 300.0),
-        ("1h", 3600.0),
-        ("1h30m", 5400.0),
-        ("1.5h", 5400.0),
-        ("1m500ms", 60.5),
+        (0, 0.0), (30, 30.0), ("30", 30.0), ("10s", 10.0), ("5m", 300.0), ("1h", 3600.0), ("1h30m", 5400.0),
+        ("1.5h", 5400.0), ("1m500ms", 60.5),
     ],
-)
+)  # fmt: skip
 def test_a_duration_is_read_as_argo_reads_it(written: Any, seconds: float) -> None:
     """Seconds or Go's durations; a pause of 0 is accepted and over at once."""
     assert _canary(step(pause={"duration": written})).steps == (Pause(seconds),)

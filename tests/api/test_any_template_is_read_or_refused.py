@@ -15,37 +15,11 @@ from tests.api.specs import Spec
 
 AWKWARD = st.sampled_from(
     [
-        *(
-            "",
-            "{{",
-            "}}",
-            "{{}}",
-            "{{args.}}",
-            "{{args.x}}",
-            "{{ args.service-name }}",
-            "{{args.api-token}}",
-            "\ud800",
-            "\x00",
-        ),
-        *(
-            "-1",
-            "1e999",
-            "9" * 40,
-            "5m",
-            "-5m",
-            "1h-1m",
-            "{{args.n}}m",
-            "(",
-            "[",
-            "*",
-            "$",
-            "NaN",
-            "x" * 5000,
-            "é",
-            "\n",
-        ),
+        "", "{{", "}}", "{{}}", "{{args.}}", "{{args.x}}", "{{ args.service-name }}", "{{args.api-token}}", "\ud800",
+        "\x00", "-1", "1e999", "9" * 40, "5m", "-5m", "1h-1m", "{{args.n}}m", "(", "[", "*", "$", "NaN", "x" * 5000,
+        "é", "\n",
     ]
-)
+)  # fmt: skip
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | AWKWARD | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(AWKWARD | st.text(max_size=8), inner, max_size=4),

@@ -105,24 +105,10 @@ def test_a_bare_value_behind_a_dot_is_the_name_of_a_field() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *("1 || true", "1) || (1 == 1", "result", "result[0]", "true || true", "1 + 1", "now()", "len(result)", "1; 2"),
-        *(
-            '"a" || "b"',
-            '"a" + "b"',
-            "'a' == 'a'",
-            '"',
-            '"a',
-            "",
-            " ",
-            "0.5 # x",
-            "5m",
-            "a.b",
-            "1\n|| true",
-            "{}",
-            "[1]",
-        ),
+        "1 || true", "1) || (1 == 1", "result", "result[0]", "true || true", "1 + 1", "now()", "len(result)", "1; 2",
+        '"a" || "b"', '"a" + "b"', "'a' == 'a'", '"', '"a', "", " ", "0.5 # x", "5m", "a.b", "1\n|| true", "{}", "[1]",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("text", ["result < {{args.x}}", "result[0] < 5 && result[1] == {{ args.x }}"])
 def test_any_other_bare_value_is_refused_and_told(text: str, value: str) -> None:
     """`1 || true` would pass every revision. The message says what may stand there, and what to do."""

@@ -332,12 +332,8 @@ def test_a_promotion_of_an_unreadable_step_is_no_promotion_of_all_steps() -> Non
 def test_a_promotion_past_an_unreadable_verdict_is_no_promotion_of_all_steps(analysis: object) -> None:
     """As above: without its gate it would pass every one."""
     command = {
-        "verb": "promote",
-        "value": "abc@x",
-        "revision": "abc",
-        "at": "2026-01-01T00:00:00Z",
-        "analysis": analysis,
-    }
+        "verb": "promote", "value": "abc@x", "revision": "abc", "at": "2026-01-01T00:00:00Z", "analysis": analysis,
+    }  # fmt: skip
 
     assert status_from_wire({"commands": [command]}).commands == ()
 
@@ -345,16 +341,10 @@ def test_a_promotion_past_an_unreadable_verdict_is_no_promotion_of_all_steps(ana
 @pytest.mark.parametrize(
     "spoilt",
     [
-        {"phase": "Splendid"},
-        {"phase": None},
-        {"kind": "tea"},
-        {"kind": "background"},
-        {"step": None},
-        {"step": -1},
-        {"run": 5},
-        {"at": "noon"},
+        {"phase": "Splendid"}, {"phase": None}, {"kind": "tea"}, {"kind": "background"}, {"step": None}, {"step": -1},
+        {"run": 5}, {"at": "noon"},
     ],
-)
+)  # fmt: skip
 def test_half_a_record_of_a_run_says_nothing(spoilt: dict[str, Any]) -> None:
     """The run is looked at again: a verdict that somebody has edited must not pass for one."""
     record = {"kind": "step", "step": 1, "number": 1, "run": "a", "phase": "Successful", "at": "2026-01-01T00:00:00Z"}

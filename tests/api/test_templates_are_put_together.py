@@ -312,16 +312,11 @@ def test_a_run_has_its_metrics_as_they_were_written() -> None:
 
 
 FIELDS = [
-    ("metadata.name", "cart"),
-    ("metadata.labels['region']", "eu-west-1"),
-    ("metadata.labels['app.kubernetes.io/name']", "cart"),
-    ('metadata.labels["region"]', "eu-west-1"),
-    ("spec.replicas", "3"),
-    ("spec.paused", "false"),
-    ("spec.template.metadata.labels.version", "1.2"),
-    ("spec.template.spec.containers[0].image", "cart:1"),
-    ("status.alb.canaryTargetGroup.name", "tg-1"),
-]
+    ("metadata.name", "cart"), ("metadata.labels['region']", "eu-west-1"),
+    ("metadata.labels['app.kubernetes.io/name']", "cart"), ('metadata.labels["region"]', "eu-west-1"),
+    ("spec.replicas", "3"), ("spec.paused", "false"), ("spec.template.metadata.labels.version", "1.2"),
+    ("spec.template.spec.containers[0].image", "cart:1"), ("status.alb.canaryTargetGroup.name", "tg-1"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "value"), FIELDS)

@@ -35,14 +35,9 @@ from tests.api.comparison_specs import LATENCY, compare
 from tests.api.specs import GONE, Spec
 
 VALUES = {
-    "service-name": "cart.shop.svc",
-    "stable-hash": "7d4b9",
-    "namespace": "shop",
-    "n": "5",
-    "d": "30s",
-    "container": "app",
-    "shop": "web",
-}
+    "service-name": "cart.shop.svc", "stable-hash": "7d4b9", "namespace": "shop", "n": "5", "d": "30s",
+    "container": "app", "shop": "web",
+}  # fmt: skip
 
 
 def run_of(template: Spec) -> Spec:
@@ -222,14 +217,10 @@ def test_secrets_stand_where_requests_have_them() -> None:
     basic = {"basicAuth": {"username": "me", "password": "{{args.s}}"}}
     headers = [{"key": "A", "value": "{{args.s}}"}]
     specs = [
-        web(url="https://x/?token={{args.s}}"),
-        web(method="PUT", body="{{args.s}}"),
-        web(method="PUT", jsonBody={"a": [{"b": "{{args.s}}"}]}),
-        web(headers=headers, authentication=oauth2),
-        prometheus(headers=headers, authentication=oauth2),
-        web(authentication=basic),
-        prometheus(authentication=basic),
-    ]
+        web(url="https://x/?token={{args.s}}"), web(method="PUT", body="{{args.s}}"),
+        web(method="PUT", jsonBody={"a": [{"b": "{{args.s}}"}]}), web(headers=headers, authentication=oauth2),
+        prometheus(headers=headers, authentication=oauth2), web(authentication=basic), prometheus(authentication=basic),
+    ]  # fmt: skip
 
     assert all(len(_metric({"args": args, **spec}).secrets) == 1 for spec in specs)
 

@@ -54,13 +54,8 @@ def test_client_side_apply_has_room_for_it() -> None:
 def test_the_yaml_says_the_same_as_the_object() -> None:
     """The writer of the YAML is our own and small; any YAML reader must understand it."""
     awkward = {
-        "a": [],
-        "b": {},
-        "c": [[1, [2]], {"d": [{"e": "x: y", "f": None}]}],
-        "$ref": "yes",
-        "no": "null",
-        "1.0": 1,
-    }
+        "a": [], "b": {}, "c": [[1, [2]], {"d": [{"e": "x: y", "f": None}]}], "$ref": "yes", "no": "null", "1.0": 1,
+    }  # fmt: skip
 
     assert yaml.safe_load(yaml_text(awkward)) == awkward
     assert [yaml.safe_load(text) for text in crd_files().values()] == list(crd_manifests())

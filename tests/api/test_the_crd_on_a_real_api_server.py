@@ -40,15 +40,10 @@ ROUTED = (
     if one["kind"] == "TrafficProvider"
 ]
 BAD_PROVIDERS: list[dict[str, Any]] = [
-    {"service": {"path": "a", "cel": "item.a"}},
-    {"service": {}},
-    {"accepted": {"cel": "object.a", "type": "Ready"}},
-    {"accepted": {"conditions": "status.conditions"}},
-    {"tests": []},
-    {"settleSeconds": 301},
-    {"backends": "a" * 254},
+    {"service": {"path": "a", "cel": "item.a"}}, {"service": {}}, {"accepted": {"cel": "object.a", "type": "Ready"}},
+    {"accepted": {"conditions": "status.conditions"}}, {"tests": []}, {"settleSeconds": 301}, {"backends": "a" * 254},
     {"service": {"cel": "a" * 1025}},
-]
+]  # fmt: skip
 _HELD = {**ANALYSIS, "onFailure": "hold", "args": [{"name": "a", "valueFrom": {"podTemplateHashValue": "Latest"}}]}
 ANALYSED = (
     step(analysis=_HELD),

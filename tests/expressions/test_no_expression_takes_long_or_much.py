@@ -113,16 +113,10 @@ ATOMS = st.sampled_from(["s", "l", "o", "x", "1", "'a'", "''", "[s]", "[l, l]", 
 BINARY = st.sampled_from(["§ + §", "§ == §", "§ != §", "[§, §]", "§ in [§]", "true ? § : §"])
 CALLS = st.sampled_from(
     [
-        "§.split('')",
-        "size(§)",
-        "string(§)",
-        "§.matches('a*b')",
-        "§.replace('a', s)",
-        "§.join(',')",
-        "§.lowerAscii()",
+        "§.split('')", "size(§)", "string(§)", "§.matches('a*b')", "§.replace('a', s)", "§.join(',')", "§.lowerAscii()",
         "strings.quote(§)",
     ]
-)
+)  # fmt: skip
 ROUNDS = st.sampled_from(["§.map(x, §)", "§.filter(x, § == 'a')", "§.all(x, § != 1)", "§.exists(x, § == s)"])
 
 
@@ -172,15 +166,11 @@ def test_the_size_of_data_is_that_of_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("source", "depth"),
     [
-        ("l.all(x, x > 0)", 1),
-        ("l.all(x, x > 0) && l.all(x, x > 0)", 1),
-        ("l.map(x, x).filter(x, x > 0)", 1),
-        ("l.all(x, l.exists(y, y > x))", 2),
-        ("l.all(x, (l).exists(y, [y].all(z, z == ')')))", 3),
-        ("l.all(x, x == '\\')') && l.all(x, true)", 1),
-        ("l.exists_one(x, x in l.map(y, y))", 2),
+        ("l.all(x, x > 0)", 1), ("l.all(x, x > 0) && l.all(x, x > 0)", 1), ("l.map(x, x).filter(x, x > 0)", 1),
+        ("l.all(x, l.exists(y, y > x))", 2), ("l.all(x, (l).exists(y, [y].all(z, z == ')')))", 3),
+        ("l.all(x, x == '\\')') && l.all(x, true)", 1), ("l.exists_one(x, x in l.map(y, y))", 2),
     ],
-)
+)  # fmt: skip
 def test_how_deep_lists_are_gone_through_is_never_told_too_little(source: str, depth: int) -> None:
     """Each level multiplies; where texts make it uncertain all count as nested."""
     assert shape_of(source, spreads=False).depth == depth

@@ -353,19 +353,8 @@ def test_no_mutated_body_is_an_error_of_ours() -> None:
 
 
 _PIECES = (
-    b"NaN",
-    b"1e999",
-    b"null",
-    b"{",
-    b"]",
-    b'"',
-    b"\\u0000",
-    b"-",
-    b"\xff",
-    b"[[[[",
-    b"18446744073709551616",
-    b"true",
-)
+    b"NaN", b"1e999", b"null", b"{", b"]", b'"', b"\\u0000", b"-", b"\xff", b"[[[[", b"18446744073709551616", b"true",
+)  # fmt: skip
 
 
 def _mutated(body: bytes, drawn: random.Random) -> bytes:

@@ -12,28 +12,11 @@ from rollouts.metrics.quantities import go_duration_s, quantity
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("0", 0.0),
-        ("1", 1.0),
-        ("100m", 0.1),
-        ("1234567n", 0.001234567),
-        ("250u", 0.00025),
-        ("1Ki", 1024.0),
-        ("1Gi", 2.0**30),
-        ("1.5Gi", 1.5 * 2**30),
-        ("2Ei", 2.0**61),
-        ("1k", 1e3),
-        ("1E", 1e18),
-        ("1e3", 1e3),
-        ("1E3", 1e3),
-        ("12e-3", 0.012),
-        (".5", 0.5),
-        ("5.", 5.0),
-        ("+1", 1.0),
-        ("-100m", -0.1),
-        (7, 7.0),
-        (0.25, 0.25),
+        ("0", 0.0), ("1", 1.0), ("100m", 0.1), ("1234567n", 0.001234567), ("250u", 0.00025), ("1Ki", 1024.0),
+        ("1Gi", 2.0**30), ("1.5Gi", 1.5 * 2**30), ("2Ei", 2.0**61), ("1k", 1e3), ("1E", 1e18), ("1e3", 1e3),
+        ("1E3", 1e3), ("12e-3", 0.012), (".5", 0.5), ("5.", 5.0), ("+1", 1.0), ("-100m", -0.1), (7, 7.0), (0.25, 0.25),
     ],
-)
+)  # fmt: skip
 def test_a_quantity_means_its_number(text: object, number: float) -> None:
     """Every suffix that Kubernetes has; `1E` is an exa and `1E3` an exponent. JSON numbers are quantities too."""
     assert quantity(text) == pytest.approx(number, rel=1e-12)

@@ -225,20 +225,12 @@ def test_a_json_path_names_one_value(source: str, value: Any, expected: Any) -> 
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("{.a[*].b}", "several"),
-        ("{..a}", "several"),
-        ("{.a[0:2]}", "several"),
-        ("{.a[0,1]}", "several"),
-        ("{.a[?(@.b==1)]}", "several"),
-        ("{range .a[*]}{.b}{end}", "several"),
-        ("data.ok", "cannot be read"),
-        ("{$.a", "cannot be read"),
-        ("{.a}{.b}", "cannot be read"),
-        ("{$.}", "cannot be read"),
-        ("." + "a" * 2_000, "1024 characters"),
-        (".a" * 40, "32 members"),
+        ("{.a[*].b}", "several"), ("{..a}", "several"), ("{.a[0:2]}", "several"), ("{.a[0,1]}", "several"),
+        ("{.a[?(@.b==1)]}", "several"), ("{range .a[*]}{.b}{end}", "several"), ("data.ok", "cannot be read"),
+        ("{$.a", "cannot be read"), ("{.a}{.b}", "cannot be read"), ("{$.}", "cannot be read"),
+        ("." + "a" * 2_000, "1024 characters"), (".a" * 40, "32 members"),
     ],
-)
+)  # fmt: skip
 def test_other_json_paths_are_refused(source: str, words: str) -> None:
     """What names several values would be judged by one of them."""
     with pytest.raises(ExpressionInvalid) as refused:
@@ -269,17 +261,11 @@ def test_integers_of_an_answer_are_doubles() -> None:
 @pytest.mark.parametrize(
     ("url", "origin"),
     [
-        ("http://a/b?c", "http://a:80"),
-        ("HTTPS://A:8443/", "https://a:8443"),
-        ("https://user:word@a", "https://a:443"),
-        ("http://[::1]:9090/x", "http://[::1]:9090"),
-        ("ftp://a", ""),
-        ("http://a:99999", ""),
-        ("http://[::1", ""),
-        ("//a", ""),
-        ("", ""),
+        ("http://a/b?c", "http://a:80"), ("HTTPS://A:8443/", "https://a:8443"),
+        ("https://user:word@a", "https://a:443"), ("http://[::1]:9090/x", "http://[::1]:9090"), ("ftp://a", ""),
+        ("http://a:99999", ""), ("http://[::1", ""), ("//a", ""), ("", ""),
     ],
-)
+)  # fmt: skip
 def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
     """For people, and to send credentials to nobody else."""
     assert origin_of(url) == origin

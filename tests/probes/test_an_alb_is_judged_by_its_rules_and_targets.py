@@ -237,14 +237,10 @@ def test_bindings_tell_the_target_groups_of_the_pair() -> None:
 @pytest.mark.parametrize(
     ("resource", "ours"),
     [
-        ("shop/cart-cart:80", True),
-        ("shop/cart-cart:http", True),
-        ("shop/cart-cart-canary:80", False),
-        ("shop/internal-cart:80", False),
-        ("other/cart-cart:80", False),
-        ("", False),
+        ("shop/cart-cart:80", True), ("shop/cart-cart:http", True), ("shop/cart-cart-canary:80", False),
+        ("shop/internal-cart:80", False), ("other/cart-cart:80", False), ("", False),
     ],
-)
+)  # fmt: skip
 def test_a_target_group_tells_its_ingress(resource: str, ours: bool) -> None:
     """A Service has a target group for each Ingress; those of others are managed by others."""
     assert is_of(STABLE, resource, asked(20)) is ours

@@ -320,22 +320,12 @@ def test_data_planes_are_read_from_flags() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "envoy:http://a:19000",
-        "infra/web=nginx:http://a",
-        "infra/web=envoy:",
-        "infra/web=envoy:a:19000",
-        "infra/web=envoy:http://user:word@a",
-        "infra/web=envoy:http://a:port",
-        "infra/web=envoy:http://a?x=1",
-        "infra/web=envoy:http://[::1",
-        "infra/web=envoy:http://a,",
-        "infra/web=prometheus:",
-        "infra/web=prometheus:haproxy",
-        "infra/web=prometheus:http://prometheus:9090",
-        "=envoy:http://a",
-        "",
+        "envoy:http://a:19000", "infra/web=nginx:http://a", "infra/web=envoy:", "infra/web=envoy:a:19000",
+        "infra/web=envoy:http://user:word@a", "infra/web=envoy:http://a:port", "infra/web=envoy:http://a?x=1",
+        "infra/web=envoy:http://[::1", "infra/web=envoy:http://a,", "infra/web=prometheus:",
+        "infra/web=prometheus:haproxy", "infra/web=prometheus:http://prometheus:9090", "=envoy:http://a", "",
     ],
-)
+)  # fmt: skip
 def test_a_flag_that_cannot_be_used_names_the_remedy(text: str) -> None:
     """At the start of the process, not in the middle of a rollout."""
     with pytest.raises(SettingsInvalid, match="--data-plane"):

@@ -105,17 +105,9 @@ DRAINED = DrainQuestion(
     gateways=("infra/web",),
 )
 TEXTS = (
-    *("http://127.0.0.1:{trap}/", "127.0.0.1:{trap}", "@127.0.0.1:{trap}/", "//127.0.0.1:{trap}/x", "../../x"),
-    *(
-        "/%2e%2e/x",
-        "x\r\nHost: 127.0.0.1:{trap}\r\n",
-        "?x=y",
-        "#",
-        "cart@127.0.0.1:{trap}",
-        "[::1]:{trap}",
-        "2130706433",
-    ),
-)
+    "http://127.0.0.1:{trap}/", "127.0.0.1:{trap}", "@127.0.0.1:{trap}/", "//127.0.0.1:{trap}/x", "../../x",
+    "/%2e%2e/x", "x\r\nHost: 127.0.0.1:{trap}\r\n", "?x=y", "#", "cart@127.0.0.1:{trap}", "[::1]:{trap}", "2130706433",
+)  # fmt: skip
 
 
 @dataclass

@@ -184,18 +184,9 @@ class TestsNothing(Broken):
 
 
 BROKEN: tuple[type[Broken], ...] = (
-    ForgetsTheLastOperation,
-    ForgetsTheFirstWrite,
-    NeverUndoes,
-    WritesAlways,
-    ReadsTheOtherHalf,
-    RoundsTheShare,
-    DropsManagedRoutes,
-    RestoresASnapshot,
-    LosesTheLedger,
-    TouchesALabel,
-    TestsNothing,
-)
+    ForgetsTheLastOperation, ForgetsTheFirstWrite, NeverUndoes, WritesAlways, ReadsTheOtherHalf, RoundsTheShare,
+    DropsManagedRoutes, RestoresASnapshot, LosesTheLedger, TouchesALabel, TestsNothing,
+)  # fmt: skip
 
 
 def _last(ops: tuple[Op, ...], change: Callable[[Operations], Operations]) -> tuple[Op, ...]:

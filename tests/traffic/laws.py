@@ -109,16 +109,10 @@ def a_change_of_the_share_alone_is_one_write(case: Case, start: Situation, wants
 
 
 LAWS = (
-    what_is_planned_is_read_back,
-    undo_gives_the_users_object_back,
-    nothing_else_is_touched,
-    a_share_changes_no_managed_route,
-    what_another_wrote_is_never_lost,
-    weights_that_a_user_wrote_since_are_theirs,
-    a_gitops_tool_may_write_its_own_again,
-    what_is_replaced_is_tested_first,
-    a_change_of_the_share_alone_is_one_write,
-)
+    what_is_planned_is_read_back, undo_gives_the_users_object_back, nothing_else_is_touched,
+    a_share_changes_no_managed_route, what_another_wrote_is_never_lost, weights_that_a_user_wrote_since_are_theirs,
+    a_gitops_tool_may_write_its_own_again, what_is_replaced_is_tested_first, a_change_of_the_share_alone_is_one_write,
+)  # fmt: skip
 
 
 def _must_conflict(edited: Situation, ops: Any, *, planned_on: Situation) -> None:

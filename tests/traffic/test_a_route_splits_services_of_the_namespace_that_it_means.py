@@ -108,15 +108,11 @@ def _declared(declaration: Mapping[str, Any], user: Manifest, *, home: str, cont
 @pytest.mark.parametrize(
     ("home", "namespaces", "ours"),
     [
-        ("shop", (None, None), True),
-        ("shop", ("shop", "shop"), True),
-        ("shop", ("edge", "edge"), False),
-        ("shop", ("edge", "shop"), False),
-        ("edge", (None, None), False),
-        ("edge", ("edge", "edge"), False),
+        ("shop", (None, None), True), ("shop", ("shop", "shop"), True), ("shop", ("edge", "edge"), False),
+        ("shop", ("edge", "shop"), False), ("edge", (None, None), False), ("edge", ("edge", "edge"), False),
         ("edge", ("shop", "shop"), True),
     ],
-)
+)  # fmt: skip
 def test_a_declared_router_says_where_a_backends_namespace_stands(
     home: str, namespaces: tuple[str | None, str | None], ours: bool
 ) -> None:

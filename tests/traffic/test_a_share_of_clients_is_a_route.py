@@ -26,14 +26,10 @@ KNOWING = [case for case in CASES if {Feature.COOKIE, Feature.HEADER_REGEX} <= c
 SID = Sticky("sid", "0123456789abcdef", "r1")
 A_QUARTER = Split(Fraction(1, 4), sticky=SID)
 HELD = (
-    laws.what_is_planned_is_read_back,
-    laws.undo_gives_the_users_object_back,
-    laws.nothing_else_is_touched,
-    laws.what_another_wrote_is_never_lost,
-    laws.a_gitops_tool_may_write_its_own_again,
-    laws.what_is_replaced_is_tested_first,
-    laws.a_change_of_the_share_alone_is_one_write,
-)
+    laws.what_is_planned_is_read_back, laws.undo_gives_the_users_object_back, laws.nothing_else_is_touched,
+    laws.what_another_wrote_is_never_lost, laws.a_gitops_tool_may_write_its_own_again,
+    laws.what_is_replaced_is_tested_first, laws.a_change_of_the_share_alone_is_one_write,
+)  # fmt: skip
 
 
 @st.composite

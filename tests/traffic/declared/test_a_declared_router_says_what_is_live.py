@@ -59,16 +59,10 @@ def test_an_answer_means_what_the_expression_says() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        b"",
-        b"<html>",
-        b"[" * 100_000,
-        b'{"weights": {}}',
-        b"[]",
-        b"null",
-        b'{"weights": 1' + b"0" * 5_000 + b"}",
+        b"", b"<html>", b"[" * 100_000, b'{"weights": {}}', b"[]", b"null", b'{"weights": 1' + b"0" * 5_000 + b"}",
         b'"\\ud800"',
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_judged_is_not_known(answer: bytes) -> None:
     """An answer of another form is no reason to go on, nor one to believe that the router does otherwise."""
     found = probe().judged(answer, USER, Split(Fraction(1, 10)), stable="cart", canary="cart-canary")

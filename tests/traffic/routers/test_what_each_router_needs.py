@@ -59,15 +59,10 @@ def http_of(situation: Situation) -> list[Manifest]:
 @pytest.mark.parametrize(
     ("host", "ours"),
     [
-        ("cart", True),
-        ("cart.shop", True),
-        ("cart.shop.svc", True),
-        ("cart.shop.svc.cluster.local", True),
-        ("cart.old", False),
-        ("cart.example.com", False),
-        ("cart.shop.example.com", False),
+        ("cart", True), ("cart.shop", True), ("cart.shop.svc", True), ("cart.shop.svc.cluster.local", True),
+        ("cart.old", False), ("cart.example.com", False), ("cart.shop.example.com", False),
     ],
-)
+)  # fmt: skip
 def test_istio_hosts_are_compared_whole(host: str, ours: bool) -> None:
     """The first part of a host alone would take somebody else's Service, or a host outside, for ours."""
     situation = virtual_service({"route": [destination(host, 100)]})

@@ -203,14 +203,10 @@ PROVIDERS: tuple[Example, ...] = (
         refused={"spec.metrics[0].provider.datadog": "not supported"},
         differs=(OTHERS,),
     ),
-    Example(
-        where="analysis/kayenta.md: in an experiment",
-        kind="Rollout",
+    Example(where="analysis/kayenta.md: in an experiment", kind="Rollout",
         spec=canary(steps=[{"experiment": _EXPERIMENT}]),
-        refused={"spec.strategy.canary.steps[0].experiment": "planned"},
-        differs=(EXPERIMENTS,),
-    ),
-)
+        refused={"spec.strategy.canary.steps[0].experiment": "planned"}, differs=(EXPERIMENTS,)),
+)  # fmt: skip
 
 EXAMPLES: tuple[Example, ...] = (
     Example(where="examples/analysis-templates.yaml: pass", kind="AnalysisTemplate",

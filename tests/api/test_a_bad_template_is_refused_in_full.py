@@ -42,12 +42,9 @@ def test_everything_wrong_with_a_template_is_told_at_once() -> None:
         "colour": "red",
         "args": [{"name": "a"}, {"name": "a"}],
         "dryRun": [{"metricName": "("}],
-        "metrics": [
-            {**METRIC, "count": "x", "failureLimit": -2, "successCondition": "{{nothing}}"},
-            5,
-            {"name": "web", "interval": "1", "count": 3, "provider": {"web": {"url": "ftp://x"}, "datadog": {}}},
-        ],
-    }
+        "metrics": [{**METRIC, "count": "x", "failureLimit": -2, "successCondition": "{{nothing}}"}, 5,
+            {"name": "web", "interval": "1", "count": 3, "provider": {"web": {"url": "ftp://x"}, "datadog": {}}}],
+    }  # fmt: skip
 
     assert {problem.path for problem in _problems(spec)} == {
         "spec.colour",

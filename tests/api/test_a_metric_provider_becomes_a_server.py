@@ -34,18 +34,14 @@ def read(spec: Any) -> tuple[MetricServer, list[str]]:
                 identity=OAuth2Place(token_url="https://l", client_id="i", client_secret=SECRET, scopes=("a", "b")),
             ),
         ),
-        (
-            {"headers": [{"name": "A", "value": "b"}, {"name": "C", "valueFrom": KEY}]},
-            MetricServer(url=URL, headers=(("A", "b"), ("C", SECRET))),
-        ),
-        (
-            {"tls": {"caFile": "/a/ca", "serverName": "prom"}},
-            MetricServer(url=URL, ca_file=InFile("/a/ca"), server_name="prom"),
-        ),
+        ({"headers": [{"name": "A", "value": "b"}, {"name": "C", "valueFrom": KEY}]},
+            MetricServer(url=URL, headers=(("A", "b"), ("C", SECRET)))),
+        ({"tls": {"caFile": "/a/ca", "serverName": "prom"}},
+            MetricServer(url=URL, ca_file=InFile("/a/ca"), server_name="prom")),
         ({"tls": {"insecureSkipVerify": True}}, MetricServer(url=URL, insecure=True)),
         ({"methods": ["GET", "POST"]}, MetricServer(url=URL, methods=("GET", "POST"))),
     ],
-)
+)  # fmt: skip
 def test_a_good_one_is_read(spec: dict[str, Any], server: MetricServer) -> None:
     """Where credentials are, never they themselves."""
     assert read({"url": URL, **spec}) == (server, [])

@@ -172,11 +172,8 @@ def url_of(url: str, value: str) -> str:
 @pytest.mark.parametrize(
     ("url", "value", "expected"),
     [
-        (
-            "https://a.example/q?service={{args.x}}",
-            "a&b=c d#/é+%",
-            "https://a.example/q?service=a%26b%3Dc%20d%23/%C3%A9%2B%25",
-        ),
+        ("https://a.example/q?service={{args.x}}", "a&b=c d#/é+%",
+            "https://a.example/q?service=a%26b%3Dc%20d%23/%C3%A9%2B%25"),
         ("https://a.example/{{args.x}}/q", "a/b c?d#e", "https://a.example/a/b%20c%3Fd%23e/q"),
         ("https://a.example:{{args.x}}/q", "9090", "https://a.example:9090/q"),
         ("https://{{args.x}}/q", "m.example:8080", "https://m.example:8080/q"),
@@ -187,7 +184,7 @@ def url_of(url: str, value: str) -> str:
         ("{{ args.x }}?q=1", "http://a.example/base", "http://a.example/base?q=1"),
         ("{{args.x}}:9090/q", "http://a.example", "http://a.example:9090/q"),
     ],
-)
+)  # fmt: skip
 def test_a_value_in_a_url_is_a_part_of_that_part(url: str, value: str, expected: str) -> None:
     """Percent-encoded in a path and a query; a host or a port where the host is; the beginning where it begins."""
     assert url_of(url, value) == expected

@@ -63,114 +63,53 @@ _PERCENT = st.integers(1, 1_000_000).flatmap(
     lambda parts: st.integers(0, parts).map(lambda weight: _whole(Fraction(100 * weight, parts)))
 )
 STATUSES = st.builds(
-    RolloutStatus,
-    phase=st.sampled_from(list(Phase)),
-    message=_TEXT,
-    observed_generation=_COUNT,
-    current_revision=_TEXT,
-    stable_revision=_TEXT,
-    revision_number=_COUNT,
-    strategy_hash=_TEXT,
-    step_index=_COUNT,
-    step_started_at_s=st.none() | _TIME,
-    started_at_s=st.none() | _TIME,
-    finished_at_s=st.none() | _TIME,
-    attempt=_COUNT,
-    abort=st.none() | st.builds(Abort, _TEXT, _TIME, _REASON, _TEXT, st.booleans()),
-    progressed_at_s=st.none() | _TIME,
-    weight_percent=st.none() | _PERCENT,
-    pong_is_stable=st.booleans(),
-    traffic=st.none()
-    | st.builds(
-        Traffic,
-        desired_percent=_PERCENT,
-        desired_routes=_NAMES,
-        seen_at_s=st.none() | _TIME,
-        observed_percent=st.none() | _PERCENT,
-        observed_routes=_NAMES,
+    RolloutStatus, phase=st.sampled_from(list(Phase)), message=_TEXT, observed_generation=_COUNT,
+    current_revision=_TEXT, stable_revision=_TEXT, revision_number=_COUNT, strategy_hash=_TEXT, step_index=_COUNT,
+    step_started_at_s=st.none() | _TIME, started_at_s=st.none() | _TIME, finished_at_s=st.none() | _TIME,
+    attempt=_COUNT, abort=st.none() | st.builds(Abort, _TEXT, _TIME, _REASON, _TEXT, st.booleans()),
+    progressed_at_s=st.none() | _TIME, weight_percent=st.none() | _PERCENT, pong_is_stable=st.booleans(),
+    traffic=st.none() | st.builds(
+        Traffic, desired_percent=_PERCENT, desired_routes=_NAMES, seen_at_s=st.none() | _TIME,
+        observed_percent=st.none() | _PERCENT, observed_routes=_NAMES,
         verified_by=st.none() | st.sampled_from(list(VerifiedBy)),
     ),
     given_back=st.lists(
         st.builds(GivenBack, route=_PLACES, percent=_PERCENT, settle_s=st.floats(0, 1e5), gone_at_s=st.none() | _TIME),
         max_size=3,
     ).map(tuple),
-    elsewhere=st.lists(st.builds(RouteName, _TEXT, _TEXT, _TEXT, _TEXT), max_size=3).map(tuple),
-    active_revision=_TEXT,
-    preview_revision=_TEXT,
-    gate_started_at_s=st.none() | _TIME,
-    gate_passed=st.booleans(),
-    restarted_at_s=st.none() | _TIME,
-    evicting_since_s=st.none() | _TIME,
-    replicas=_COUNT,
-    updated_replicas=_COUNT,
-    updated_ready_replicas=_COUNT,
-    updated_available_replicas=_COUNT,
-    ready_replicas=_COUNT,
-    available_replicas=_COUNT,
-    selector=_TEXT,
-    waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME, _TEXT),
+    elsewhere=st.lists(st.builds(RouteName, _TEXT, _TEXT, _TEXT, _TEXT), max_size=3).map(tuple), active_revision=_TEXT,
+    preview_revision=_TEXT, gate_started_at_s=st.none() | _TIME, gate_passed=st.booleans(),
+    restarted_at_s=st.none() | _TIME, evicting_since_s=st.none() | _TIME, replicas=_COUNT, updated_replicas=_COUNT,
+    updated_ready_replicas=_COUNT, updated_available_replicas=_COUNT, ready_replicas=_COUNT, available_replicas=_COUNT,
+    selector=_TEXT, waiting_for=st.none() | st.builds(WaitingFor, _REASON, _TEXT, _TIME, st.none() | _TIME, _TEXT),
     scale_downs=st.lists(st.builds(ScaleDown, _TEXT, _TIME), max_size=3).map(tuple),
-    injection=st.none()
-    | st.builds(
-        Injection,
-        containers=st.lists(_TEXT, max_size=3).map(tuple),
-        pre_stop_s=_COUNT,
-        grace_s=_COUNT,
+    injection=st.none() | st.builds(
+        Injection, containers=st.lists(_TEXT, max_size=3).map(tuple), pre_stop_s=_COUNT, grace_s=_COUNT,
         native=st.booleans(),
     ),
     cutovers=st.lists(
-        st.builds(Cutover, service=_TEXT.map(service_ref), from_revision=_TEXT, to_revision=_TEXT)
-        | st.builds(
-            Cutover,
-            service=_TEXT.map(service_ref),
-            from_revision=_TEXT,
-            to_revision=_TEXT,
-            confirmed_at_s=_TIME,
-            proxy_lag_s=st.floats(0, 1e5),
-            needed_s=st.floats(0, 1e5),
-            until_s=_TIME,
-            message=_TEXT,
-            timed_out=st.booleans(),
-            idle=st.none() | st.builds(Idle, _COUNT, _TIME),
-            streams_idle=st.none() | st.builds(Idle, _COUNT, _TIME),
-            drained=st.booleans(),
-            in_flight=st.none() | _COUNT,
-            streams=st.none() | _COUNT,
+        st.builds(Cutover, service=_TEXT.map(service_ref), from_revision=_TEXT, to_revision=_TEXT) | st.builds(
+            Cutover, service=_TEXT.map(service_ref), from_revision=_TEXT, to_revision=_TEXT, confirmed_at_s=_TIME,
+            proxy_lag_s=st.floats(0, 1e5), needed_s=st.floats(0, 1e5), until_s=_TIME, message=_TEXT,
+            timed_out=st.booleans(), idle=st.none() | st.builds(Idle, _COUNT, _TIME),
+            streams_idle=st.none() | st.builds(Idle, _COUNT, _TIME), drained=st.booleans(),
+            in_flight=st.none() | _COUNT, streams=st.none() | _COUNT,
         ),
         max_size=3,
     ).map(tuple),
     commands=st.lists(
         st.builds(
-            Command,
-            st.sampled_from(list(Verb)),
-            _TEXT,
-            _TEXT,
-            _TIME,
-            step=st.none() | _COUNT,
-            target=_TEXT,
-            taken_off=st.booleans(),
-            strategy_hash=_TEXT,
-            attempt=_COUNT,
-            by=st.none() | _AUTHOR,
+            Command, st.sampled_from(list(Verb)), _TEXT, _TEXT, _TIME, step=st.none() | _COUNT, target=_TEXT,
+            taken_off=st.booleans(), strategy_hash=_TEXT, attempt=_COUNT, by=st.none() | _AUTHOR,
             analysis=st.none() | st.sampled_from(list(AnalysisKind)),
-        ).flatmap(
-            lambda each: (
-                st.builds(replace, st.just(each), over=st.booleans())
-                | st.builds(replace, st.just(each), refusal=st.builds(Refusal, _REASON, _TEXT))
-            )
-        ),
+        ).flatmap(lambda each: st.builds(replace, st.just(each), over=st.booleans())
+            | st.builds(replace, st.just(each), refusal=st.builds(Refusal, _REASON, _TEXT))),
         max_size=3,
     ).map(tuple),
     history=st.lists(
         st.builds(
-            HistoryEntry,
-            revision=_TEXT,
-            number=_COUNT,
-            started_at_s=_TIME,
-            finished_at_s=_TIME,
-            outcome=st.sampled_from(list(Outcome)),
-            message=_TEXT,
-            authors=_AUTHORS,
+            HistoryEntry, revision=_TEXT, number=_COUNT, started_at_s=_TIME, finished_at_s=_TIME,
+            outcome=st.sampled_from(list(Outcome)), message=_TEXT, authors=_AUTHORS,
         ),
         max_size=3,
     ).map(tuple),
@@ -178,45 +117,27 @@ STATUSES = st.builds(
     analyses=st.lists(
         st.builds(
             AnalysisRecord,
-            gate=st.builds(AnalysisGate, st.just(AnalysisKind.STEP), _COUNT)
-            | st.builds(
-                AnalysisGate, st.sampled_from([each for each in AnalysisKind if each is not AnalysisKind.STEP])
+            gate=st.builds(AnalysisGate, st.just(AnalysisKind.STEP), _COUNT) | st.builds(
+                AnalysisGate, st.sampled_from([each for each in AnalysisKind if each is not AnalysisKind.STEP]),
             ),
-            number=_COUNT,
-            run=_TEXT,
-            phase=st.sampled_from(list(AnalysisPhase)),
-            message=_TEXT,
-            at_s=_TIME,
-            passed=st.booleans(),
-            back_to_percent=st.none() | _PERCENT,
+            number=_COUNT, run=_TEXT, phase=st.sampled_from(list(AnalysisPhase)), message=_TEXT, at_s=_TIME,
+            passed=st.booleans(), back_to_percent=st.none() | _PERCENT,
         ),
         max_size=3,
     ).map(tuple),
-    autoscaling=st.none()
-    | st.builds(
-        AutoscalingRecord,
-        at_s=_TIME,
+    autoscaling=st.none() | st.builds(
+        AutoscalingRecord, at_s=_TIME,
         autoscalers=st.lists(
             st.builds(
-                AutoscalerRecord,
-                name=_TEXT,
-                owner=_TEXT,
-                desired=st.none() | _COUNT,
-                max_replicas=_COUNT,
-                headroom_percent=st.none() | _COUNT,
-                settled_since_s=st.none() | _TIME,
+                AutoscalerRecord, name=_TEXT, owner=_TEXT, desired=st.none() | _COUNT, max_replicas=_COUNT,
+                headroom_percent=st.none() | _COUNT, settled_since_s=st.none() | _TIME,
             ),
             max_size=2,
         ).map(tuple),
-        container=_TEXT,
-        resource=_TEXT,
+        container=_TEXT, resource=_TEXT,
         use=st.lists(
             st.builds(
-                UseRecord,
-                revision=_TEXT,
-                utilization_percent=st.none() | _COUNT,
-                measured=_COUNT,
-                pods=_COUNT,
+                UseRecord, revision=_TEXT, utilization_percent=st.none() | _COUNT, measured=_COUNT, pods=_COUNT,
                 oldest_at_s=st.none() | _TIME,
             ),
             max_size=2,
@@ -224,17 +145,12 @@ STATUSES = st.builds(
     ),
     conditions=st.lists(
         st.builds(
-            Condition,
-            type=_TEXT,
-            status=st.booleans(),
-            reason=_REASON,
-            message=_TEXT,
-            since_s=_TIME,
+            Condition, type=_TEXT, status=st.booleans(), reason=_REASON, message=_TEXT, since_s=_TIME,
             observed_generation=_COUNT,
         ),
         max_size=3,
     ).map(tuple),
-)
+)  # fmt: skip
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

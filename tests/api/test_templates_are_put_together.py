@@ -69,13 +69,10 @@ NESTED: list[tuple[dict[str, Spec], list[str], list[str]]] = [
     ({"a": template(templates=["b", "c"]), "b": template("n"), "c": template("o")}, ["a"], ["n", "o"]),
     ({"a": template("m", templates=["@a"]), "@a": template("n")}, ["a"], ["m", "n"]),
     ({"a": template("m"), "b": template("n", templates=["a"])}, ["a", "b"], ["m", "n"]),
-    (
-        {"a": template(templates=["b", "c"]), "b": template("m", templates=["c"]), "c": template("n")},
-        ["a", "c"],
-        ["m", "n"],
-    ),
+    ({"a": template(templates=["b", "c"]), "b": template("m", templates=["c"]), "c": template("n")}, ["a", "c"],
+        ["m", "n"]),
     ({"a": template("m")}, ["a", "a"], ["m"]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("templates", "use", "names"), NESTED)

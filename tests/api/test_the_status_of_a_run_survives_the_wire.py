@@ -19,40 +19,20 @@ TIMES = st.integers(min_value=0, max_value=4_000_000_000).map(float)
 COUNTS = st.integers(min_value=0, max_value=2**31 - 1)
 
 MEASUREMENTS = st.builds(
-    Measurement,
-    phase=st.sampled_from(AnalysisPhase),
-    started_at_s=TIMES,
-    finished_at_s=st.none() | TIMES,
-    resume_at_s=st.none() | TIMES,
-    value=TEXT,
-    message=TEXT,
-    samples=COUNTS,
+    Measurement, phase=st.sampled_from(AnalysisPhase), started_at_s=TIMES, finished_at_s=st.none() | TIMES,
+    resume_at_s=st.none() | TIMES, value=TEXT, message=TEXT, samples=COUNTS,
     metadata=st.dictionaries(TEXT, TEXT, max_size=2).map(lambda known: tuple(known.items())),
-)
+)  # fmt: skip
 RESULTS = st.builds(
-    MetricResult,
-    name=TEXT.filter(bool),
-    phase=st.sampled_from(AnalysisPhase),
-    message=TEXT,
-    measurements=st.lists(MEASUREMENTS, max_size=3).map(tuple),
-    count=COUNTS,
-    successful=COUNTS,
-    failed=COUNTS,
-    inconclusive=COUNTS,
-    error=COUNTS,
-    consecutive_error=COUNTS,
-    consecutive_success=COUNTS,
-    dry_run=st.booleans(),
+    MetricResult, name=TEXT.filter(bool), phase=st.sampled_from(AnalysisPhase), message=TEXT,
+    measurements=st.lists(MEASUREMENTS, max_size=3).map(tuple), count=COUNTS, successful=COUNTS, failed=COUNTS,
+    inconclusive=COUNTS, error=COUNTS, consecutive_error=COUNTS, consecutive_success=COUNTS, dry_run=st.booleans(),
     carried=st.dictionaries(TEXT, TEXT, max_size=2).map(lambda known: tuple(known.items())),
-)
+)  # fmt: skip
 STATUSES = st.builds(
-    RunStatus,
-    phase=st.sampled_from(AnalysisPhase),
-    message=TEXT,
-    results=st.lists(RESULTS, max_size=3).map(tuple),
-    started_at_s=st.none() | TIMES,
-    completed_at_s=st.none() | TIMES,
-)
+    RunStatus, phase=st.sampled_from(AnalysisPhase), message=TEXT, results=st.lists(RESULTS, max_size=3).map(tuple),
+    started_at_s=st.none() | TIMES, completed_at_s=st.none() | TIMES,
+)  # fmt: skip
 
 
 @given(status=STATUSES)
@@ -102,21 +82,17 @@ def test_a_long_message_is_cut() -> None:
 
 GOOD = run_status_to_wire(
     RunStatus(
-        phase=AnalysisPhase.RUNNING,
-        started_at_s=0.0,
+        phase=AnalysisPhase.RUNNING, started_at_s=0.0,
         results=(
             MetricResult(
-                name="m",
-                phase=AnalysisPhase.RUNNING,
-                count=1,
-                successful=1,
+                name="m", phase=AnalysisPhase.RUNNING, count=1, successful=1,
                 measurements=(
                     Measurement(phase=AnalysisPhase.SUCCESSFUL, started_at_s=0.0, finished_at_s=1.0, samples=1),
                 ),
             ),
         ),
-    )
-)
+    ),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -363,12 +363,8 @@ OF_A_BROKEN_SERVER: tuple[EntryPoint, ...] = (
 """What no tenant can bring about: work in proportion is enough."""
 
 ELSEWHERE: tuple[EntryPoint, ...] = (
-    EntryPoint(
-        "a ConfigMap's keys",
-        lambda size: {f"k{n}": "v" for n in range(size)},
-        lambda data: content_hash(data, None),
-        50_000,
-    ),
+    EntryPoint("a ConfigMap's keys", lambda size: {f"k{n}": "v" for n in range(size)},
+        lambda data: content_hash(data, None), 50_000),
     EntryPoint("series of Prometheus", _matrix, lambda answer: numbers_of(answer, Window(1.0)), 10_000),
     EntryPoint(
         "routers of Traefik",
@@ -384,5 +380,5 @@ ELSEWHERE: tuple[EntryPoint, ...] = (
         lambda raw: live_share(raw, question()),
         2_000,
     ),
-)
+)  # fmt: skip
 """What is read in pieces, in a thread when it is long, or in the process that may be ended: work in proportion is enough."""

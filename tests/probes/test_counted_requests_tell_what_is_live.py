@@ -288,12 +288,9 @@ def test_whatever_was_scraped_weight_zero_means_zero(series: list[Series], wante
 
 
 LABELS: Mapping[Counters, Sequence[tuple[Mapping[str, str], SentTo | None]]] = {
-    Counters.ISTIO: [
-        ({"destination_service_name": "cart"}, SentTo.STABLE),
+    Counters.ISTIO: [({"destination_service_name": "cart"}, SentTo.STABLE),
         ({"destination_service_name": "cart-canary"}, SentTo.CANARY),
-        ({"destination_service_name": "PassthroughCluster"}, None),
-        ({}, None),
-    ],
+        ({"destination_service_name": "PassthroughCluster"}, None), ({}, None)],
     Counters.CONTOUR: [
         ({"envoy_cluster_name": "shop_cart_80"}, SentTo.STABLE),
         ({"envoy_cluster_name": "shop_cart-canary_80"}, SentTo.CANARY),

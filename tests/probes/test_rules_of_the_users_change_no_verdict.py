@@ -53,39 +53,28 @@ OF_ROUTES: Mapping[str, Manifest] = {
     "canary alone, by header": {"matches": [{"headers": TESTER}], "backendRefs": _to(("cart-canary", 1))},
     "canary alone, by path": {"matches": _at("/next"), "backendRefs": _to(("cart-canary", 1))},
     "canary alone, by exact path": {"matches": _at("/exactly", "Exact"), "backendRefs": _to(("cart-canary", 1))},
-    "canary alone, two matches": {
-        "matches": [*_at("/soon"), {"headers": [{"name": "x-soon", "value": "1"}]}],
-        "backendRefs": _to(("cart-canary", 1)),
-    },
+    "canary alone, two matches": {"matches": [*_at("/soon"), {"headers": [{"name": "x-soon", "value": "1"}]}],
+        "backendRefs": _to(("cart-canary", 1))},
     "canary beside another Service": {"matches": _at("/some"), "backendRefs": _to(("audit", 9), ("cart-canary", 1))},
     "stable alone": {"matches": _at("/static"), "backendRefs": _to(("cart", 1))},
-    "redirect": {
-        "matches": _at("/old"),
-        "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "x"}}],
-    },
+    "redirect": {"matches": _at("/old"),
+        "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "x"}}]},
     "another Service": {"matches": _at("/audit"), "backendRefs": _to(("audit", 1))},
     "another kind of backend": {"matches": _at("/outside"), "backendRefs": _to(("bucket", 1), kind="Backend")},
-    "mirror of another Service": {
-        "matches": _at("/copied"),
-        "backendRefs": _to(("audit", 1)),
-        "filters": [_mirror(percent=50)],
-    },
+    "mirror of another Service": {"matches": _at("/copied"), "backendRefs": _to(("audit", 1)),
+        "filters": [_mirror(percent=50)]},
     "mirror of stable": {"matches": _at("/static/copied"), "backendRefs": _to(("cart", 1)), "filters": [_mirror()]},
-}
+}  # fmt: skip
 OF_PROXIES: Mapping[str, Manifest] = {
-    "canary alone, by header": {
-        "conditions": [{"header": {"name": "x-tester", "exact": "1"}}],
-        "services": [{"name": "cart-canary", "port": 80}],
-    },
+    "canary alone, by header": {"conditions": [{"header": {"name": "x-tester", "exact": "1"}}],
+        "services": [{"name": "cart-canary", "port": 80}]},
     "canary alone, by path": {"conditions": [{"prefix": "/next"}], "services": [{"name": "cart-canary", "port": 80}]},
     "stable alone": {"conditions": [{"prefix": "/static"}], "services": [{"name": "cart", "port": 80}]},
     "redirect": {"conditions": [{"prefix": "/old"}], "requestRedirectPolicy": {"hostname": "x"}},
     "another Service": {"conditions": [{"prefix": "/audit"}], "services": [{"name": "audit", "port": 80}]},
-    "mirror of another Service": {
-        "conditions": [{"prefix": "/copied"}],
-        "services": [{"name": "audit", "port": 80}, {"name": "cart-canary", "port": 80, "mirror": True}],
-    },
-}
+    "mirror of another Service": {"conditions": [{"prefix": "/copied"}],
+        "services": [{"name": "audit", "port": 80}, {"name": "cart-canary", "port": 80, "mirror": True}]},
+}  # fmt: skip
 BY_TESTERS = {"field": "http-header", "httpHeaderConfig": {"httpHeaderName": "x-tester", "values": ["1"]}}
 OF_INGRESSES: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "canary alone, by header": ("/", "cart-canary", {"conditions.cart-canary": [BY_TESTERS]}),
@@ -182,20 +171,16 @@ PROXIES = {"httpProxies": [{"name": "cart"}]}
 MIRRORED_TOO = {**BY_HEADER, "mirror": MIRRORED}
 WITHOUT_MIRRORS = {name: each for name, each in OF_ROUTES.items() if "mirror" not in name}
 PLANES = [
-    Plane(
-        "contour routes", GATEWAY_API, ROUTES, _http_route, MAIN_RULE, OF_ROUTES, products.contour_of_routes, BY_HEADER
-    ),
-    Plane(
-        "contour proxies", CONTOUR, PROXIES, _http_proxy, MAIN_ROUTE, OF_PROXIES, products.contour_of_proxies, BY_HEADER
-    ),
-    Plane(
-        "envoy gateway", GATEWAY_API, ROUTES, _http_route, MAIN_RULE, OF_ROUTES, products.envoy_gateway, MIRRORED_TOO
-    ),
-    Plane(
-        "traefik", GATEWAY_API, ROUTES, _http_route, MAIN_RULE, WITHOUT_MIRRORS, products.traefik_of_routes, BY_HEADER
-    ),
+    Plane("contour routes", GATEWAY_API, ROUTES, _http_route, MAIN_RULE, OF_ROUTES, products.contour_of_routes,
+        BY_HEADER),
+    Plane("contour proxies", CONTOUR, PROXIES, _http_proxy, MAIN_ROUTE, OF_PROXIES, products.contour_of_proxies,
+        BY_HEADER),
+    Plane("envoy gateway", GATEWAY_API, ROUTES, _http_route, MAIN_RULE, OF_ROUTES, products.envoy_gateway,
+        MIRRORED_TOO),
+    Plane("traefik", GATEWAY_API, ROUTES, _http_route, MAIN_RULE, WITHOUT_MIRRORS, products.traefik_of_routes,
+        BY_HEADER),
     Plane("alb", ALB, ALB_SETTINGS, _ingress, MAIN_PATH, OF_INGRESSES, products.load_balancer, BY_WEIGHT),
-]
+]  # fmt: skip
 CASES = [pytest.param(plane, kind, id=f"{plane.name}: {kind}") for plane in PLANES for kind in plane.beside]
 
 

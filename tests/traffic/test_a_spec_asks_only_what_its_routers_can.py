@@ -71,21 +71,16 @@ TWO = {"headerName": "x-a", "headerValue": {"exact": "1"}}, {"headerName": "x-b"
         ({"contour": {"httpProxies": [{"name": "cart"}]}}, by(method={"exact": "GET"}), "contour cannot match methods"),
         ({"apisix": {"route": {"name": "cart"}}}, by(path={"prefix": "/a"}), "apisix cannot match paths"),
         ({"apisix": {"route": {"name": "cart"}}}, MIRROR, "mirror"),
-        (
-            {"gatewayAPI": {"tcpRoutes": [{"name": "cart"}]}},
-            by(),
-            "gatewayAPI cannot route requests by a header with TCPRoute cart",
-        ),
+        ({"gatewayAPI": {"tcpRoutes": [{"name": "cart"}]}}, by(),
+            "gatewayAPI cannot route requests by a header with TCPRoute cart"),
         ({"gatewayAPI": {"grpcRoutes": [{"name": "cart"}]}}, COOKIE, "with GRPCRoute cart"),
         ({"gatewayAPI": GATEWAY}, {"setHeaderRoute": {"name": "a", "match": COOKIES}}, "more than one cookie"),
-        (
-            {"istio": {"virtualService": {"name": "cart"}}},
+        ({"istio": {"virtualService": {"name": "cart"}}},
             {"setMirrorRoute": {"name": "a", "match": [{"cookies": {"a": {"exact": "1"}, "b": {"exact": "1"}}}]}},
-            "more than one cookie",
-        ),
+            "more than one cookie"),
         ({"gatewayAPI": GATEWAY, "alb": ALB}, by(), "alb cannot route requests by a header"),
     ],
-)
+)  # fmt: skip
 def test_a_step_that_its_router_cannot_do_is_refused_at_its_path(
     routers: Mapping[str, Any], step: Mapping[str, Any], words: str
 ) -> None:

@@ -34,19 +34,11 @@ BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
             "destinationRule.additionalSubsetNames: are for experiments",
         ],
     ),
-    (
-        "istio",
-        {
-            "virtualService": {"name": "a"},
-            "destinationRule": {"name": "a", "stableSubsetName": "b", "canarySubsetName": "b"},
-        },
-        ["destinationRule.canarySubsetName: must differ from stableSubsetName"],
-    ),
-    (
-        "nginx",
-        {"additionalIngressAnnotations": []},
-        ["stableIngress: is required", "additionalIngressAnnotations: must be"],
-    ),
+    ("istio",
+        {"virtualService": {"name": "a"}, "destinationRule": {"name": "a", "stableSubsetName": "b", "canarySubsetName": "b"}},
+        ["destinationRule.canarySubsetName: must differ from stableSubsetName"]),
+    ("nginx", {"additionalIngressAnnotations": []},
+        ["stableIngress: is required", "additionalIngressAnnotations: must be"]),
     ("nginx", {"stableIngress": "a" * 250}, ["stableIngress: aaaaaaaaaaaaaaaaaaaa… is too long"]),
     ("traefik", {}, ["weightedTraefikServiceName: is required"]),
     ("contour", {"httpProxies": [{}, 3]}, ["httpProxies[0].name: is required", "httpProxies[1]: must be an object"]),
@@ -54,7 +46,7 @@ BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
     ("apisix", {}, ["route: is required"]),
     ("gloo", {}, ["routeTables: is required"]),
     ("skipper", {}, ["ingress: is required"]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "settings", "told"), BAD, ids=lambda value: value if isinstance(value, str) else "")

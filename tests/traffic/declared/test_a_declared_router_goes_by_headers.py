@@ -121,30 +121,22 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     (header(template={"backends": []}), "header.template: must have fields of a rule, without its backends"),
     (header(template={"name": {"cel": "rule.name +"}}), "header.template.name.cel: Syntax error"),
     (header(template={"a": [{"cel": "nobody"}]}), "header.template.a[0].cel: undeclared reference"),
-    (
-        header(template={str(at): {"cel": "name"} for at in range(17)}),
-        "header.template: may have at most 16 expressions",
-    ),
+    (header(template={str(at): {"cel": "name"} for at in range(17)}),
+        "header.template: may have at most 16 expressions"),
     (header(template={"name": "same"}), "tests[0].result: differs from the object"),
     (header(template={"name": {"cel": "b'x'"}}), "tests[0].object: cannot be managed: cannot make a rule for test"),
-    (
-        header(template={"name": {"cel": "0.0 / 0.0"}}),
-        "tests[0].object: cannot be managed: cannot make a rule for test",
-    ),
-    (
-        header(template={"name": {"cel": "rule.title"}}),
-        "tests[0].object: cannot be managed: cannot make a rule for test",
-    ),
+    (header(template={"name": {"cel": "0.0 / 0.0"}}),
+        "tests[0].object: cannot be managed: cannot make a rule for test"),
+    (header(template={"name": {"cel": "rule.title"}}),
+        "tests[0].object: cannot be managed: cannot make a rule for test"),
     (header(more=1), "header.more: unknown field"),
     ({**BASE, "tests": BASE["tests"][:1]}, "tests: need one test with headers for header, with a match of kind regex"),
     ({**BASE, "tests": BASE["tests"][1:2]}, "tests: need one test with headers for header, with a match of kind exact"),
     ({**BASE, "header": None}, "tests[0].object: cannot be managed"),
-    (
-        {**BASE, "tests": [{**BASE["tests"][0], "headers": [{"name": "x"}]}]},
-        "tests[0].headers[0]: exactly one of exact, prefix and regex is required",
-    ),
+    ({**BASE, "tests": [{**BASE["tests"][0], "headers": [{"name": "x"}]}]},
+        "tests[0].headers[0]: exactly one of exact, prefix and regex is required"),
     ({**GLOO, "header": BASE["header"]}, "header: needs backends inside the items of a list"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("declaration", "told"), BAD, ids=[str(at) for at in range(len(BAD))])

@@ -104,19 +104,13 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     (asking(NOT_YET), "tests: need answers"),
     (asking(), "tests: need answers"),
     (asking({**YES, "live": False}, NOT_YET), "tests[0].answers[0].live: differs from the result: the answer is live"),
-    (
-        asking(YES, {**NOT_YET, "live": True}),
-        "tests[0].answers[1].live: differs from the result: the answer is not live: not true",
-    ),
-    (
-        asking(YES, {**UNREADABLE, "live": True}),
-        "tests[0].answers[1].live: differs from the result: the answer is not live: body",
-    ),
+    (asking(YES, {**NOT_YET, "live": True}),
+        "tests[0].answers[1].live: differs from the result: the answer is not live: not true"),
+    (asking(YES, {**UNREADABLE, "live": True}),
+        "tests[0].answers[1].live: differs from the result: the answer is not live: body"),
     (asking(YES, {"live": True}), "tests[0].answers[1].body: is required"),
-    (
-        asking(YES, NOT_YET, live={"cel": "true"}),
-        "tests[0].answers[1].live: differs from the result: the answer is live",
-    ),
+    (asking(YES, NOT_YET, live={"cel": "true"}),
+        "tests[0].answers[1].live: differs from the result: the answer is live"),
     (asking(YES, NOT_YET, live={"cel": "body.weights.stable == 100 - want"}), "tests[0].answers[0].live: differs from"),
     (asking(YES, NOT_YET, live={"cel": "body.weight"}), "tests[0].answers[0].live: differs from the result"),
     (asking(YES, NOT_YET, live={"cel": "'yes'"}), "live.cel: must give a bool, not STRING"),
@@ -130,13 +124,11 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     (asking(YES, NOT_YET, live={"http": {"url": "http://a:port"}}), "live.http.url: must be http://HOST:PORT"),
     (asking(YES, NOT_YET, live={"http": {"url": "http://a", "path": {}}}), "live.http.path.cel: is required"),
     (asking(YES, NOT_YET, live={"http": {"url": "http://a", "path": {"cel": "1"}}}), "live.http.path.cel: must give a"),
-    (
-        asking(YES, NOT_YET, live={"http": {"url": "http://a", "path": {"cel": "object.metadata.name"}}}),
-        "tests[0].object: gives no path to ask: object.metadata.name: its result is not a path of a URL that begins with /",
-    ),
+    (asking(YES, NOT_YET, live={"http": {"url": "http://a", "path": {"cel": "object.metadata.name"}}}),
+        "tests[0].object: gives no path to ask: object.metadata.name: its result is not a path of a URL that begins with /"),
     (asking(YES, NOT_YET, live={"lua": "x"}), "live.lua: unknown field"),
     ({**asking(YES, NOT_YET), "live": None}, "tests[0].answers: are for live, which is not declared"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("declaration", "told"), BAD, ids=[str(at) for at in range(len(BAD))])

@@ -41,22 +41,16 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({**APISIX, "accepted": {"cel": "'yes'"}}, "accepted.cel: must give a bool, not STRING"),
     ({**APISIX, "accepted": {"type": "Ready"}}, "accepted.conditions: is required"),
     ({**APISIX, "tests": [{**APISIX["tests"][0], "note": "x" * 13_000}]}, "tests: has 13"),
-    (
-        {**APISIX, "accepted": {"cel": "[object.a]" + ".map(x, x + x + x)" * 4 + "[0] == 1"}},
-        "accepted.cel: may cost too much for any input",
-    ),
+    ({**APISIX, "accepted": {"cel": "[object.a]" + ".map(x, x + x + x)" * 4 + "[0] == 1"}},
+        "accepted.cel: may cost too much for any input"),
     ({**APISIX, "service": {"cel": COSTLY}}, "tests: cost too much together"),
     ({**APISIX, "settleSeconds": 301}, "settleSeconds: must be 1 to 300"),
     ({**APISIX, "tests": [{"object": [], "canaryPercent": 1, "result": {}}]}, "tests[0].object: must be an object"),
-    (
-        {**APISIX, "tests": [{"object": {"spec": {"http": [7]}}, "canaryPercent": 1, "result": {}}]},
-        "tests[0].object: cann",
-    ),
-    (
-        {**APISIX, "tests": [{"object": {"spec": {"http": {"a": 1}}}, "canaryPercent": 1, "result": {}}]},
-        "tests[0].object",
-    ),
-]
+    ({**APISIX, "tests": [{"object": {"spec": {"http": [7]}}, "canaryPercent": 1, "result": {}}]},
+        "tests[0].object: cann"),
+    ({**APISIX, "tests": [{"object": {"spec": {"http": {"a": 1}}}, "canaryPercent": 1, "result": {}}]},
+        "tests[0].object"),
+]  # fmt: skip
 BETWEEN = replace(CONTEXT, stable=Destination("stable"), canary=Destination("canary"))
 BY_NAME = {"cel": "item.host.split('.')[0]"}
 

@@ -34,12 +34,9 @@ class Rule:
             "apiVersion": RULE_KINDS[0].api_version,
             "kind": RULE_KINDS[0].kind,
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {
-                "host": "cart",
-                "trafficPolicy": {"connectionPool": {"tcp": {"maxConnections": 100}}},
-                "subsets": [{"name": "stable", "labels": {"app": "cart"}}, {"name": "canary"}],
-            },
-        }
+            "spec": {"host": "cart", "trafficPolicy": {"connectionPool": {"tcp": {"maxConnections": 100}}},
+                "subsets": [{"name": "stable", "labels": {"app": "cart"}}, {"name": "canary"}]},
+        }  # fmt: skip
 
     def create(self) -> None:
         """As a user does, once the kind is served."""

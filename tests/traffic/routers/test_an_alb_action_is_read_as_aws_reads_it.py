@@ -185,16 +185,10 @@ def test_stickiness_that_was_there_is_replaced_under_its_own_spelling() -> None:
 @pytest.mark.parametrize(
     ("settings", "path", "words"),
     [
-        (
-            {"stickinessConfig": {"enabled": True, "durationSeconds": 0}},
-            "stickinessConfig.durationSeconds",
-            "1 to 604800",
-        ),
-        (
-            {"stickinessConfig": {"enabled": True, "durationSeconds": 604801}},
-            "stickinessConfig.durationSeconds",
-            "1 to",
-        ),
+        ({"stickinessConfig": {"enabled": True, "durationSeconds": 0}}, "stickinessConfig.durationSeconds",
+            "1 to 604800"),
+        ({"stickinessConfig": {"enabled": True, "durationSeconds": 604801}}, "stickinessConfig.durationSeconds",
+            "1 to"),
         ({"rootService": "r" * 56}, "rootService", "55"),
         ({"annotationPrefix": "a b"}, "annotationPrefix", "prefix"),
         ({"annotationPrefix": "alb.io/x"}, "annotationPrefix", "prefix"),
@@ -202,7 +196,7 @@ def test_stickiness_that_was_there_is_replaced_under_its_own_spelling() -> None:
         ({"ingresses": ["Cart"]}, "ingresses", "not a valid object name"),
         ({"servicePort": 70000}, "servicePort", "65535"),
     ],
-)
+)  # fmt: skip
 def test_settings_that_the_api_server_or_aws_would_refuse_are_refused_first(
     settings: Mapping[str, Any], path: str, words: str
 ) -> None:

@@ -65,23 +65,14 @@ def test_a_virtual_service_may_have_tls_routes_alone(route: list[Manifest], name
 @pytest.mark.parametrize(
     ("spec", "named", "line"),
     [
-        (
-            {"tls": [TLS]},
-            {"routes": ["primary"]},
-            "it has no http routes: remove `routes` from the spec; its other routes with both Services need no name",
-        ),
-        (
-            {"http": [HTTP]},
-            {"tlsRoutes": [{"port": 443}]},
-            "it has no tls routes: remove `tlsRoutes` from the spec; its other routes with both Services need no name",
-        ),
-        (
-            {"http": [HTTP]},
-            {"routes": ["secondary"]},
-            "it has no rule named http secondary; give a rule that name, or remove the name from the spec",
-        ),
+        ({"tls": [TLS]}, {"routes": ["primary"]},
+            "it has no http routes: remove `routes` from the spec; its other routes with both Services need no name"),
+        ({"http": [HTTP]}, {"tlsRoutes": [{"port": 443}]},
+            "it has no tls routes: remove `tlsRoutes` from the spec; its other routes with both Services need no name"),
+        ({"http": [HTTP]}, {"routes": ["secondary"]},
+            "it has no rule named http secondary; give a rule that name, or remove the name from the spec"),
     ],
-)
+)  # fmt: skip
 def test_a_name_that_no_route_has_is_answered_by_what_to_do(
     spec: Mapping[str, list[Manifest]], named: Manifest, line: str
 ) -> None:

@@ -63,16 +63,11 @@ def test_everything_wrong_is_told_at_once() -> None:
     paths = {problem.path for problem in _problems(spec)}
 
     assert paths == {
-        "spec.replicas",
-        "spec.colour",
-        "spec.strategy.canary.maxSurge",
-        "spec.strategy.canary.steps[0].setWeight",
-        "spec.strategy.canary.steps[1]",
-        "spec.strategy.canary.steps[2].pause.duration",
-        "spec.strategy.canary.steps[3]",
-        "spec.strategy.canary.steps[4].setCanaryScale",
+        "spec.replicas", "spec.colour", "spec.strategy.canary.maxSurge", "spec.strategy.canary.steps[0].setWeight",
+        "spec.strategy.canary.steps[1]", "spec.strategy.canary.steps[2].pause.duration",
+        "spec.strategy.canary.steps[3]", "spec.strategy.canary.steps[4].setCanaryScale",
         "spec.strategy.canary.steps[5].plugin",
-    }
+    }  # fmt: skip
 
 
 def test_what_could_not_be_read_is_not_called_missing_too() -> None:

@@ -160,30 +160,20 @@ def test_every_field_of_a_canary_arrives() -> None:
     """A field that is dropped between the wire and the core is a field that does nothing."""
     strategy = _canary(
         canary(
-            stableService="cart",
-            canaryService="cart-canary",
-            trafficRouting={},
-            maxSurge=2,
-            maxUnavailable="10%",
-            minPodsPerReplicaSet=2,
-            canaryMetadata={"labels": {"role": "canary"}, "annotations": {"note": "x"}},
+            stableService="cart", canaryService="cart-canary", trafficRouting={}, maxSurge=2, maxUnavailable="10%",
+            minPodsPerReplicaSet=2, canaryMetadata={"labels": {"role": "canary"}, "annotations": {"note": "x"}},
             stableMetadata={"labels": {"role": "stable"}},
             antiAffinity={"preferredDuringSchedulingIgnoredDuringExecution": {"weight": 7}},
-            replicaProgressThreshold={"type": "Percent", "value": 90},
-            scaleDownDelaySeconds=5,
-            scaleDownDelayRevisionLimit=2,
-            abortScaleDownDelaySeconds=0,
+            replicaProgressThreshold={"type": "Percent", "value": 90}, scaleDownDelaySeconds=5,
+            scaleDownDelayRevisionLimit=2, abortScaleDownDelaySeconds=0,
             steps=[
-                {"setWeight": 0},
-                {"setCanaryScale": {"replicas": 0}},
+                {"setWeight": 0}, {"setCanaryScale": {"replicas": 0}},
                 {"setCanaryScale": {"weight": 30, "matchTrafficWeight": False}},
-                {"setCanaryScale": {"matchTrafficWeight": True}},
-                {"pause": {"duration": 10}},
-                {"pause": {}},
+                {"setCanaryScale": {"matchTrafficWeight": True}}, {"pause": {"duration": 10}}, {"pause": {}},
                 {"setWeight": 100},
             ],
-        )
-    )
+        ),
+    )  # fmt: skip
 
     assert strategy == Canary(
         stable_service="cart",
@@ -214,33 +204,19 @@ def test_every_field_of_a_blue_green_arrives() -> None:
     """As above."""
     strategy = _blue_green(
         blue_green(
-            previewReplicaCount=0,
-            autoPromotionEnabled=False,
-            autoPromotionSeconds=9,
-            maxUnavailable=1,
-            scaleDownDelaySeconds=0,
-            scaleDownDelayRevisionLimit=10,
-            abortScaleDownDelaySeconds=3,
-            activeMetadata={"labels": {"role": "active"}},
-            previewMetadata={"labels": {"role": "preview"}},
+            previewReplicaCount=0, autoPromotionEnabled=False, autoPromotionSeconds=9, maxUnavailable=1,
+            scaleDownDelaySeconds=0, scaleDownDelayRevisionLimit=10, abortScaleDownDelaySeconds=3,
+            activeMetadata={"labels": {"role": "active"}}, previewMetadata={"labels": {"role": "preview"}},
             antiAffinity={"requiredDuringSchedulingIgnoredDuringExecution": {}},
-        )
-    )
+        ),
+    )  # fmt: skip
 
     assert strategy == BlueGreen(
-        active_service="cart",
-        preview_service="cart-preview",
-        preview_replica_count=0,
-        auto_promotion_enabled=False,
-        auto_promotion_s=9.0,
-        max_unavailable=1,
-        scale_down_delay_s=0.0,
-        scale_down_delay_revision_limit=10,
-        abort_scale_down_delay_s=3.0,
-        active_metadata=PodMetadata(labels={"role": "active"}),
-        preview_metadata=PodMetadata(labels={"role": "preview"}),
-        anti_affinity=AntiAffinity(required=True),
-    )
+        active_service="cart", preview_service="cart-preview", preview_replica_count=0, auto_promotion_enabled=False,
+        auto_promotion_s=9.0, max_unavailable=1, scale_down_delay_s=0.0, scale_down_delay_revision_limit=10,
+        abort_scale_down_delay_s=3.0, active_metadata=PodMetadata(labels={"role": "active"}),
+        preview_metadata=PodMetadata(labels={"role": "preview"}), anti_affinity=AntiAffinity(required=True),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

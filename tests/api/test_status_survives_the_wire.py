@@ -287,14 +287,9 @@ def test_a_weight_to_go_back_to_that_cannot_be_read_is_zero(spoilt: object) -> N
 def test_a_record_keeps_which_run_counts() -> None:
     """Without them the run would have to be believed by its name."""
     record = AnalysisRecord(
-        gate=AnalysisGate(AnalysisKind.BACKGROUND),
-        number=1,
-        run="a",
-        phase=AnalysisPhase.PENDING,
-        at_s=1.0,
-        spec_hash="5" * 64,
-        uid="8c0f",
-    )
+        gate=AnalysisGate(AnalysisKind.BACKGROUND), number=1, run="a", phase=AnalysisPhase.PENDING, at_s=1.0,
+        spec_hash="5" * 64, uid="8c0f",
+    )  # fmt: skip
 
     read = read_status(status_to_wire(RolloutStatus(analyses=(record,))))
 

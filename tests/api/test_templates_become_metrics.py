@@ -91,34 +91,19 @@ def test_every_rule_of_a_metric_arrives() -> None:
         {
             "args": [{"name": "n", "value": 7}, {"name": "d", "value": "1m30s"}],
             **metric(
-                count="{{args.n}}",
-                interval="{{args.d}}",
-                initialDelay=20,
-                failureLimit="1",
-                inconclusiveLimit=2,
-                consecutiveErrorLimit=3,
-                consecutiveSuccessLimit=4,
-                minSamples=5,
-                noData="fail",
+                count="{{args.n}}", interval="{{args.d}}", initialDelay=20, failureLimit="1", inconclusiveLimit=2,
+                consecutiveErrorLimit=3, consecutiveSuccessLimit=4, minSamples=5, noData="fail",
                 failureCondition="result[0] > {{args.n}}",
             ),
             "dryRun": [{"metricName": "err"}],
             "measurementRetention": [{"metricName": ".*", "limit": 3}, {"metricName": "errors", "limit": 25}],
-        }
-    )
+        },
+    )  # fmt: skip
 
     assert found.rules == MetricRules(
-        name="errors",
-        interval_s=90.0,
-        initial_delay_s=20.0,
-        count=7,
-        failure_limit=1,
-        inconclusive_limit=2,
-        consecutive_error_limit=3,
-        consecutive_success_limit=4,
-        dry_run=True,
-        kept=25,
-    )
+        name="errors", interval_s=90.0, initial_delay_s=20.0, count=7, failure_limit=1, inconclusive_limit=2,
+        consecutive_error_limit=3, consecutive_success_limit=4, dry_run=True, kept=25,
+    )  # fmt: skip
     assert found.condition == MetricCondition(
         success="result[0] < 0.05", failure="result[0] > 7", no_data=NoData.FAIL, min_samples=5
     )

@@ -88,17 +88,12 @@ def autoscaler(name: str = "web", *, target: str = "web", **status: Any) -> dict
         "metadata": {"name": name, "generation": 2},
         "spec": {
             "scaleTargetRef": {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": target},
-            "minReplicas": 2,
-            "maxReplicas": 10,
+            "minReplicas": 2, "maxReplicas": 10,
         },
         "status": {
-            "observedGeneration": 2,
-            "currentReplicas": 3,
-            "desiredReplicas": 3,
-            "conditions": conditions,
-            **status,
+            "observedGeneration": 2, "currentReplicas": 3, "desiredReplicas": 3, "conditions": conditions, **status,
         },
-    }
+    }  # fmt: skip
 
 
 def listed(*items: Any, token: str = "") -> bytes:

@@ -19,14 +19,9 @@ from tests.metrics.answers import NOW_S, answered, matrix, prometheus, vector
 
 BEGAN_S = NOW_S - 30 - SETTLE_S
 RATE = Comparison(
-    canary="7f9c",
-    stable="5d8b",
-    by=ComparedBy.RATES,
-    of=PrometheusQuery(query='errors_total{hash="{{arm}}"}'),
-    total='requests_total{hash="{{arm}}"}',
-    effect=Effect(size=0.01, relative=True),
-    looks_max=20,
-)
+    canary="7f9c", stable="5d8b", by=ComparedBy.RATES, of=PrometheusQuery(query='errors_total{hash="{{arm}}"}'),
+    total='requests_total{hash="{{arm}}"}', effect=Effect(size=0.01, relative=True), looks_max=20,
+)  # fmt: skip
 VALUE = replace(
     RATE,
     by=ComparedBy.VALUES,

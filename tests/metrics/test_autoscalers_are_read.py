@@ -24,19 +24,12 @@ def test_an_autoscaler_shows_what_it_wants() -> None:
 
     assert (found.target_group, found.target_kind, found.target_name) == ("rollouts.dev", "Rollout", "web")
     assert found.seen == AutoscalerSeen(
-        name="web",
-        min_replicas=2,
-        max_replicas=10,
-        current=3,
-        desired=3,
-        observed=True,
+        name="web", min_replicas=2, max_replicas=10, current=3, desired=3, observed=True,
         scaling_active=ScalingCondition(True, "ValidMetricFound"),
         able_to_scale=ScalingCondition(True, "ReadyForNewScale"),
-        scaling_limited=ScalingCondition(False, "DesiredWithinRange"),
-        last_scale_at_s=NOW_S - 120,
-        stabilization_up_s=0,
-        stabilization_down_s=300,
-    )
+        scaling_limited=ScalingCondition(False, "DesiredWithinRange"), last_scale_at_s=NOW_S - 120,
+        stabilization_up_s=0, stabilization_down_s=300,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("status", [{}, {"currentReplicas": 0, "desiredReplicas": 0}, {"conditions": None}])

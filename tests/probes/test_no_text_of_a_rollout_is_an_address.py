@@ -85,25 +85,14 @@ def test_every_field_of_every_kind_has_an_answer() -> None:
 
 QUERY = 'sum(in_flight{namespace="{{namespace}}", pod=~"{{rollout}}-{{revision}}-.*"})'
 LIVE = LiveQuestion(
-    route=RouteName("gatewayAPI", "HTTPRoute", "shop", "cart"),
-    resource_version="7",
-    split=Split(Fraction(1, 5)),
-    stable_service="cart",
-    canary_service="cart-canary",
-    namespace="shop",
-    gateways=("infra/web",),
-    objects=(OBJECT,),
-)
+    route=RouteName("gatewayAPI", "HTTPRoute", "shop", "cart"), resource_version="7", split=Split(Fraction(1, 5)),
+    stable_service="cart", canary_service="cart-canary", namespace="shop", gateways=("infra/web",), objects=(OBJECT,),
+)  # fmt: skip
 DRAINED = DrainQuestion(
-    namespace="shop",
-    rollout="cart",
-    revision="a1b2",
-    service="cart",
+    namespace="shop", rollout="cart", revision="a1b2", service="cart",
     probes=(PrometheusProbe(name="app", query=QUERY, age_s=15.0), EnvoyProbe(name="envoy")),
-    addresses=frozenset({"10.0.0.1"}),
-    others=frozenset({"10.0.0.2"}),
-    gateways=("infra/web",),
-)
+    addresses=frozenset({"10.0.0.1"}), others=frozenset({"10.0.0.2"}), gateways=("infra/web",),
+)  # fmt: skip
 TEXTS = (
     "http://127.0.0.1:{trap}/", "127.0.0.1:{trap}", "@127.0.0.1:{trap}/", "//127.0.0.1:{trap}/x", "../../x",
     "/%2e%2e/x", "x\r\nHost: 127.0.0.1:{trap}\r\n", "?x=y", "#", "cart@127.0.0.1:{trap}", "[::1]:{trap}", "2130706433",

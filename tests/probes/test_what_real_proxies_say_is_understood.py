@@ -56,14 +56,9 @@ def _question(said: Mapping[str, Any], split: Split) -> LiveQuestion:
     user = said["object"]
     name = RouteName(ROUTERS[user["kind"]], user["kind"], user["metadata"]["namespace"], user["metadata"]["name"])
     return LiveQuestion(
-        route=name,
-        resource_version="7",
-        split=split,
-        stable_service="web-stable",
-        canary_service="web-canary",
-        gateways=("gateways/any",),
-        objects=(user,),
-    )
+        route=name, resource_version="7", split=split, stable_service="web-stable", canary_service="web-canary",
+        gateways=("gateways/any",), objects=(user,),
+    )  # fmt: skip
 
 
 def _done(file: Path) -> str:

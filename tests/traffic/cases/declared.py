@@ -137,14 +137,9 @@ _WITH_HEADERS = tuple(
     for first in (True, False)
 )
 CASES: tuple[Case, ...] = (
-    *_IN_PATHS,
-    *_WITH_HEADERS,
+    *_IN_PATHS, *_WITH_HEADERS,
     replace(
-        _BY_NAME["ApisixRoute"],
-        name="declared ApisixRoute in CEL",
-        provider=declared(IN_CEL),
-        settings={"name": "cart"},
-        features=frozenset(),
-        users=_BY_NAME["ApisixRoute"].users.map(_with_both),
+        _BY_NAME["ApisixRoute"], name="declared ApisixRoute in CEL", provider=declared(IN_CEL),
+        settings={"name": "cart"}, features=frozenset(), users=_BY_NAME["ApisixRoute"].users.map(_with_both),
     ),
-)
+)  # fmt: skip

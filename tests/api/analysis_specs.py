@@ -1,9 +1,10 @@
-"""Templates of analyses: good ones of every shape that people write, and one bad one for every rule."""
+"""Templates of analyses: good ones of every shape, Argo Rollouts' documentation first, and one bad one for every rule."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tests.api.argo_provider_examples import ALL
 from tests.api.comparison_specs import BAD_COMPARISONS, CPU, HITS, LATENCY, QUEUE, RANKS, STATS, compare, value_of
 from tests.api.specs import GONE, Bad, Spec, changed
 
@@ -36,109 +37,10 @@ def prometheus(**changes: Any) -> Spec:
     return {"metrics": [{"name": "m", "provider": {"prometheus": {"query": "up", **changes}}}]}
 
 
-SUCCESS_RATE = (
-    'sum(irate(requests_total{destination_service=~"{{args.service-name}}",code!~"5.*"}[5m])) /\n'
-    'sum(irate(requests_total{destination_service=~"{{args.service-name}}"}[5m]))\n'
-)
-
 GOOD: dict[str, Spec] = {
-    "a rate of Prometheus, without end": {
-        "args": [{"name": "service-name"}],
-        "metrics": [
-            {
-                "name": "success-rate",
-                "interval": "5m",
-                "successCondition": "result[0] >= 0.95",
-                "failureLimit": 3,
-                "provider": {"prometheus": {"address": "http://prom.example:9090", "query": SUCCESS_RATE}},
-            }
-        ],
-    },
-    "an argument in the address, with a number for its default": {
-        "args": [{"name": "service-name"}, {"name": "port", "value": 9090}],
-        "metrics": [
-            {
-                "name": "success-rate",
-                "successCondition": "result[0] >= 0.95",
-                "provider": {
-                    "prometheus": {"address": "http://prom.example:{{args.port}}", "query": SUCCESS_RATE},
-                },
-            }
-        ],
-    },
-    "a few measurements": metric(interval="60s", count=5),
-    "both conditions": metric(successCondition="result[0] >= 0.9", failureCondition="result[0] < 0.5"),
-    "neither condition": metric(successCondition=GONE),
-    "a failure condition alone": metric(successCondition=GONE, failureCondition="result[0] >= 10", interval="5m",
-        failureLimit=3),
-    "a delay": metric(initialDelay="5m"),
-    "successes in a row": metric(interval="1m", failureLimit=-1, consecutiveSuccessLimit=4),
-    "successes in a row and failures": metric(interval="1m", failureLimit=3, consecutiveSuccessLimit=4, count=10),
-    "only other templates": {"args": [{"name": "service-name"}],
-        "templates": [{"templateName": "success-rate", "clusterScope": False}, {"templateName": "error-rate"}]},
-    "metrics and other templates": {**TEMPLATE, "templates": [{"templateName": "x", "clusterScope": True}]},
-    "a web request with a token": {
-        "args": [
-            {"name": "service-name"},
-            {"name": "stable-hash"},
-            {"name": "api-url", "value": "http://example/measure"},
-            {"name": "api-token", "valueFrom": {"secretKeyRef": {"name": "token-secret", "key": "apiToken"}}},
-        ],
-        "metrics": [
-            {
-                "name": "web",
-                "successCondition": "result == 'true'",
-                "provider": {
-                    "web": {
-                        "url": "{{ args.api-url }}?service={{ args.service-name }}",
-                        "headers": [{"key": "Authorization", "value": "Bearer {{ args.api-token }}"}],
-                        "jsonPath": "{$.results.ok}",
-                    }
-                },
-            }
-        ],
-    },
-    "a URL that is a secret": {"args": [{"name": "url", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
-        "metrics": [{"name": "web", "provider": {"web": {"url": "{{args.url}}", "jsonPath": "{$.message}"}}}]},
-    "a web request with JSON": {"args": [{"name": "service-name"}],
-        **web(method="POST", jsonBody={"a": "b", "c": {"d": "{{ args.service-name }}"}}, timeoutSeconds=20)},
+    **{each.where: each.spec for each in ALL if each.kind.endswith("Template") and not each.refused},
+    "successes in a row and failures, counted": metric(interval="1m", consecutiveSuccessLimit=4, count=10),
     "a web request with a text": web(method="PUT", body="text", insecure=True),
-    "client credentials": {
-        "args": [{"name": "oauth", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
-        **prometheus(
-            timeout=40,
-            headers=[{"key": "X-Scope-OrgID", "value": "tenant_a"}],
-            authentication={
-                "oauth2": {
-                    "tokenUrl": "https://sso.example/token",
-                    "clientId": "me",
-                    "clientSecret": "{{ args.oauth }}",
-                    "scopes": ["metrics"],
-                }
-            },
-        ),
-    },
-    "a range": {"args": [{"name": "lookback", "value": "5m"}],
-        **prometheus(rangeQuery={"start": 'now() - duration("{{args.lookback}}")', "end": "now()", "step": "1m"})},
-    "a Job": {"metrics": [{"name": "pass", "interval": "5s", "count": 1, "failureLimit": 1, "provider": JOB}]},
-    "a Job with an argument": {
-        "args": [{"name": "namespace"}],
-        "metrics": [
-            {
-                "name": "load",
-                "provider": {
-                    "job": {
-                        "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
-                        "spec": {
-                            "template": {"spec": {"containers": [{"args": ["http://x.{{ args.namespace }}.svc"]}]}}
-                        },
-                    }
-                },
-            }
-        ],
-    },
-    "a dry run of everything": {**TEMPLATE, "dryRun": [{"metricName": ".*"}]},
-    "retention": {**TEMPLATE, "measurementRetention": [{"metricName": "err.*", "limit": 20}]},
     "arguments in numbers and durations": {
         "args": [{"name": "n"}, {"name": "d"}, {"name": "limit", "value": "2"}],
         **metric(

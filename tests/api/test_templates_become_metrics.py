@@ -34,16 +34,15 @@ from tests.api.analysis_specs import GOOD, JOB, METRIC, PROMETHEUS, metric, prom
 from tests.api.comparison_specs import LATENCY, compare
 from tests.api.specs import GONE, Spec
 
-VALUES = {
-    "service-name": "cart.shop.svc", "stable-hash": "7d4b9", "namespace": "shop", "n": "5", "d": "30s",
-    "container": "app", "shop": "web",
-}  # fmt: skip
+VALUES = {"n": "5", "d": "30s"}
 
 
 def run_of(template: Spec) -> Spec:
     """A run of a template that names no other: every argument has a value."""
     given = [
-        argument if "value" in argument or "valueFrom" in argument else {**argument, "value": VALUES[argument["name"]]}
+        argument
+        if "value" in argument or "valueFrom" in argument
+        else {**argument, "value": VALUES.get(argument["name"], "web")}
         for argument in template.get("args", ())
     ]
     return {**template, "args": given}
@@ -54,16 +53,12 @@ def _metric(spec: Spec) -> Metric:
     return found
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_a_template_is_taken(name: str) -> None:
-    """Nobody changes a manifest but for its apiVersion."""
+@pytest.mark.parametrize("name", [name for name, spec in GOOD.items() if "templates" not in spec])
+def test_a_template_is_taken_and_its_run_is_measured(name: str) -> None:
+    """Nobody changes a manifest but for its apiVersion. Arguments fill every place, but for those of secrets."""
     parse_template(GOOD[name])
 
-
-@pytest.mark.parametrize("name", [name for name, spec in GOOD.items() if "templates" not in spec])
-def test_its_run_is_measured(name: str) -> None:
-    """With its arguments every place is filled, but for those of secrets."""
-    run = parse_run(run_of({key: part for key, part in GOOD[name].items() if key != "templates"}))
+    run = parse_run(run_of(GOOD[name]))
 
     assert run.rules
     for each in run.metrics:
@@ -245,7 +240,7 @@ def test_the_end_and_what_comes_after_it_arrive() -> None:
 
 def test_a_template_is_not_changed_by_being_read() -> None:
     """It is in a cache that others read."""
-    template = GOOD["a web request with a token"]
+    template = GOOD["features/analysis.md: arguments of a template"]
     before = str(template)
 
     parse_template(template)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from tests.api.specs import Spec, blue_green, canary
+from tests.build import NOTHING
 
 Kind: TypeAlias = Literal["Rollout", "AnalysisTemplate", "ClusterAnalysisTemplate", "AnalysisRun"]
 
@@ -37,6 +39,12 @@ class Example:
     differs: tuple[str, ...] = ()
 
 
+def example(kind: Kind, where: str, spec: Spec, *differs: str, refused: Mapping[str, str] = NOTHING) -> Example:
+    """With its differences one by one."""
+    return Example(where=where, kind=kind, spec=spec, refused=refused, differs=differs)
+
+
+of_template, of_rollout = partial(example, "AnalysisTemplate"), partial(example, "Rollout")
 SERVICE: Spec = {"name": "service-name", "value": "cart.shop.svc"}
 TAKES_SERVICE: list[Spec] = [{"name": "service-name"}]
 SELECTED = 'requests_total{reporter="source",destination_service=~"{{args.service-name}}"'
@@ -105,21 +113,16 @@ HASHES = [
 _PAGE = "features/analysis.md"
 
 FEATURES: tuple[Example, ...] = (
-    Example(where=f"{_PAGE}: in the background", kind="Rollout",
-        spec=canary(analysis=analysis("success-rate", startingStep=2), steps=STEPS)),
-    Example(where=f"{_PAGE}: template of the background", kind="AnalysisTemplate", spec=template(rate(**RATES)),
-        differs=(ADDRESS, "arguments in PromQL")),
-    Example(where=f"{_PAGE}: in a step", kind="Rollout",
-        spec=canary(steps=[{"setWeight": 20}, PAUSE, {"analysis": analysis("success-rate")}]),
-        differs=("an argument of a step's analysis that is changed during the update",)),
-    Example(where=f"{_PAGE}: one measurement, a number for a default", kind="AnalysisTemplate", spec=WITH_PORT,
-        differs=("a default that is a number (`value: 9090`)",)),
-    Example(where=f"{_PAGE}: several measurements", kind="AnalysisTemplate",
-        spec=template(rate(interval="60s", count=5))),
-    Example(
-        where=f"{_PAGE}: of the cluster, in a step",
-        kind="Rollout",
-        spec=canary(
+    of_rollout(f"{_PAGE}: in the background", canary(analysis=analysis("success-rate", startingStep=2), steps=STEPS)),
+    of_template(f"{_PAGE}: template of the background", template(rate(**RATES)), ADDRESS, "arguments in PromQL"),
+    of_rollout(f"{_PAGE}: in a step", canary(steps=[{"setWeight": 20}, PAUSE, {"analysis": analysis("success-rate")}]),
+        "an argument of a step's analysis that is changed during the update"),
+    of_template(f"{_PAGE}: one measurement, a number for a default", WITH_PORT,
+        "a default that is a number (`value: 9090`)"),
+    of_template(f"{_PAGE}: several measurements", template(rate(interval="60s", count=5))),
+    of_rollout(
+        f"{_PAGE}: of the cluster, in a step",
+        canary(
             steps=[
                 {"setWeight": 20},
                 PAUSE,
@@ -132,31 +135,27 @@ FEATURES: tuple[Example, ...] = (
             ]
         ),
     ),
-    Example(where=f"{_PAGE}: of the cluster", kind="ClusterAnalysisTemplate", spec=WITH_PORT),
-    Example(where=f"{_PAGE}: several templates", kind="Rollout",
-        spec=canary(analysis=analysis("success-rate", "error-rate"))),
-    Example(where=f"{_PAGE}: the second of them", kind="AnalysisTemplate", spec=template(ERROR_RATE)),
-    Example(where=f"{_PAGE}: the run of both", kind="AnalysisRun",
-        spec={"args": [SERVICE], "metrics": [rate(**RATES), ERROR_RATE]}),
-    Example(where=f"{_PAGE}: metrics and another template", kind="AnalysisTemplate",
-        spec=template(rate(**RATES), templates=[{"templateName": "error-rate", "clusterScope": False}]),
-        differs=("templates that name each other in a circle",)),
-    Example(
-        where=f"{_PAGE}: other templates alone",
-        kind="AnalysisTemplate",
-        spec={
+    example("ClusterAnalysisTemplate", f"{_PAGE}: of the cluster", WITH_PORT),
+    of_rollout(f"{_PAGE}: several templates", canary(analysis=analysis("success-rate", "error-rate"))),
+    of_template(f"{_PAGE}: the second of them", template(ERROR_RATE)),
+    example("AnalysisRun", f"{_PAGE}: the run of both", {"args": [SERVICE], "metrics": [rate(**RATES), ERROR_RATE]}),
+    of_template(f"{_PAGE}: metrics and another template",
+        template(rate(**RATES), templates=[{"templateName": "error-rate", "clusterScope": False}]),
+        "templates that name each other in a circle"),
+    of_template(
+        f"{_PAGE}: other templates alone",
+        {
             "args": TAKES_SERVICE,
             "templates": [
                 {"templateName": "success-rate", "clusterScope": False},
                 {"templateName": "error-rate", "clusterScope": False},
             ],
         },
-        differs=("two defaults of an argument, of which one is a Secret",),
+        "two defaults of an argument, of which one is a Secret",
     ),
-    Example(
-        where=f"{_PAGE}: arguments of a template",
-        kind="AnalysisTemplate",
-        spec=template(
+    of_template(
+        f"{_PAGE}: arguments of a template",
+        template(
             web("result == 'true'", "{$.results.ok}", url="{{ args.api-url }}?service={{ args.service-name }}"),
             args=[
                 *TAKES_SERVICE,
@@ -166,24 +165,22 @@ FEATURES: tuple[Example, ...] = (
                 TOKEN,
             ],
         ),
-        differs=("an argument whose value has `{{` in it",),
+        "an argument whose value has `{{` in it",
     ),
-    Example(
-        where=f"{_PAGE}: arguments of a Rollout",
-        kind="Rollout",
-        spec=canary(
+    of_rollout(
+        f"{_PAGE}: arguments of a Rollout",
+        canary(
             analysis=analysis(
                 "args-example", args=[SERVICE, {"name": "api-url", "value": "http://other.example"}, *HASHES]
             )
         ),
-        differs=("an argument of a Rollout in place of a template's Secret",),
+        "an argument of a Rollout in place of a template's Secret",
     ),
     *(
-        Example(
-            where=f"{_PAGE}: an argument from {path}",
-            kind="Rollout",
-            spec=canary(analysis=analysis("args-example", args=[from_field("one", path)])),
-            differs=("status",) if path.startswith("status") else (),
+        of_rollout(
+            f"{_PAGE}: an argument from {path}",
+            canary(analysis=analysis("args-example", args=[from_field("one", path)])),
+            *(("status",) if path.startswith("status") else ()),
         )
         for path in (
             "metadata.labels['env']",
@@ -193,32 +190,27 @@ FEATURES: tuple[Example, ...] = (
         )
     ),
     *(
-        Example(
-            where=f"{_PAGE}: {name}",
-            kind="Rollout",
-            spec=blue_green(**{name: analysis("smoke-tests")}, scaleDownDelaySeconds=600),
-        )
+        of_rollout(f"{_PAGE}: {name}", blue_green(**{name: analysis("smoke-tests")}, scaleDownDelaySeconds=600))
         for name in ("prePromotionAnalysis", "postPromotionAnalysis")
     ),
-    Example(where=f"{_PAGE}: a failure condition", kind="AnalysisTemplate", spec=template(failing())),
+    of_template(f"{_PAGE}: a failure condition", template(failing())),
     *(
-        Example(where=f"{_PAGE}: {name}", kind="AnalysisTemplate", spec=template(rate(interval="1m", **limits)))
+        of_template(f"{_PAGE}: {name}", template(rate(interval="1m", **limits)))
         for name, limits in {
             "successes in a row": {"failureLimit": -1, "consecutiveSuccessLimit": 4},
             "successes in a row and failures": {"failureLimit": 3, "consecutiveSuccessLimit": 4},
         }.items()
     ),
     *(
-        Example(where=f"{_PAGE}: {name} of {what}", kind="AnalysisTemplate", spec=template(*_TOTALS, **{name: [rule]}))
+        of_template(f"{_PAGE}: {name} of {what}", template(*_TOTALS, **{name: [rule]}))
         for name, more in {"dryRun": {}, "measurementRetention": {"limit": 20}}.items()
         for what in ("total-5xx-errors", ".*")
         for rule in ({"metricName": what, **more},)
     ),
     *(
-        Example(
-            where=f"{_PAGE}: {name} in a Rollout",
-            kind="Rollout",
-            spec=canary(steps=[{"analysis": {"templates": [{"templateName": "random-fail"}], name: value}}]),
+        of_rollout(
+            f"{_PAGE}: {name} in a Rollout",
+            canary(steps=[{"analysis": {"templates": [{"templateName": "random-fail"}], name: value}}]),
         )
         for name, value in {
             "dryRun": [{"metricName": ".*"}],
@@ -226,40 +218,38 @@ FEATURES: tuple[Example, ...] = (
             "analysisRunMetadata": {"labels": {"my-label": "a"}, "annotations": {"my-annotation": "b"}},
         }.items()
     ),
-    Example(
-        where=f"{_PAGE}: time to live",
-        kind="AnalysisRun",
-        spec={
+    example(
+        "AnalysisRun",
+        f"{_PAGE}: time to live",
+        {
             "args": [SERVICE],
             "metrics": [rate()],
             "ttlStrategy": {"secondsAfterCompletion": 3600, "secondsAfterSuccess": 1800, "secondsAfterFailure": 1800},
         },
-        differs=("`completedAt` of a run whose spec is wrong",),
+        "`completedAt` of a run whose spec is wrong",
     ),
-    Example(where=f"{_PAGE}: no condition", kind="AnalysisTemplate",
-        spec=template({"name": "my-query", "provider": prometheus()}),
-        differs=("a metric without one successful measurement, within its limits or ended early",)),
-    Example(where=f"{_PAGE}: both conditions", kind="AnalysisTemplate",
-        spec=template(rate(successCondition="result[0] >= 0.90", failureCondition="result[0] < 0.50"))),
-    Example(where=f"{_PAGE}: a delay", kind="AnalysisTemplate", spec=template(rate(initialDelay="5m"))),
-    Example(where=f"{_PAGE}: a later start", kind="Rollout",
-        spec=canary(analysis=analysis("success-rate", args=[], startingStep=2), steps=STEPS[:4]),
-        differs=("`startingStep` beyond the last step",)),
-    Example(
-        where=f"{_PAGE}: a Secret in a header",
-        kind="AnalysisTemplate",
-        spec=template(
+    of_template(f"{_PAGE}: no condition", template({"name": "my-query", "provider": prometheus()}),
+        "a metric without one successful measurement, within its limits or ended early"),
+    of_template(f"{_PAGE}: both conditions",
+        template(rate(successCondition="result[0] >= 0.90", failureCondition="result[0] < 0.50"))),
+    of_template(f"{_PAGE}: a delay", template(rate(initialDelay="5m"))),
+    of_rollout(f"{_PAGE}: a later start",
+        canary(analysis=analysis("success-rate", args=[], startingStep=2), steps=STEPS[:4]),
+        "`startingStep` beyond the last step"),
+    of_template(
+        f"{_PAGE}: a Secret in a header",
+        template(
             {"name": "webmetric", "provider": {"web": {"url": "http://server.example", "headers": [BEARER]}}},
             args=[TOKEN],
         ),
-        differs=("a Secret in a query, a condition, a name or a Job",),
+        "a Secret in a query, a condition, a name or a Job",
     ),
     *(
-        Example(
-            where=f"{_PAGE}: {' and '.join(conditions.values())}",
-            kind="AnalysisRun",
-            spec={"args": [SERVICE], "metrics": [{"name": "success-rate", "provider": prometheus(), **conditions}]},
-            differs=(NO_EVIDENCE,),
+        example(
+            "AnalysisRun",
+            f"{_PAGE}: {' and '.join(conditions.values())}",
+            {"args": [SERVICE], "metrics": [{"name": "success-rate", "provider": prometheus(), **conditions}]},
+            NO_EVIDENCE,
         )
         for conditions in (
             {"successCondition": "isNaN(result) || result >= 0.95"},

@@ -16,6 +16,9 @@ from tests.api.argo_examples import (
     TAKES_SERVICE,
     TOKEN,
     Example,
+    example,
+    of_rollout,
+    of_template,
     prometheus,
     rate,
     template,
@@ -65,7 +68,7 @@ def other(provider: str, condition: str, **settings: Any) -> Spec:
 
 PROVIDERS: tuple[Example, ...] = (
     *(
-        Example(where=f"analysis/web.md: {name}", kind="AnalysisTemplate", spec=spec, differs=(ADDRESS,))
+        of_template(f"analysis/web.md: {name}", spec, ADDRESS)
         for name, spec in {
             "a GET": template(web(timeoutSeconds=20), args=[*TAKES_SERVICE, TOKEN]),
             "an object": template(
@@ -87,7 +90,7 @@ PROVIDERS: tuple[Example, ...] = (
         }.items()
     ),
     *(
-        Example(where=f"analysis/prometheus.md: {name}", kind="AnalysisTemplate", spec=spec, differs=(ADDRESS,))
+        of_template(f"analysis/prometheus.md: {name}", spec, ADDRESS)
         for name, spec in {
             "a header and a time": template(
                 rate(provider=prometheus(timeout=40, headers=[{"key": "X-Scope-OrgID", "value": "tenant_a"}]), **RATES)
@@ -118,19 +121,17 @@ PROVIDERS: tuple[Example, ...] = (
             ),
         }.items()
     ),
-    Example(
-        where="analysis/prometheus.md: Amazon",
-        kind="AnalysisTemplate",
-        spec=template(
+    of_template(
+        "analysis/prometheus.md: Amazon",
+        template(
             rate(provider=prometheus(authentication={"sigv4": {"region": "r", "profile": "p", "roleArn": "arn"}}))
         ),
+        "`authentication.sigv4`",
         refused={"spec.metrics[0].provider.prometheus.authentication.sigv4": "not supported"},
-        differs=("`authentication.sigv4`",),
     ),
-    Example(
-        where="analysis/job.md",
-        kind="AnalysisTemplate",
-        spec=changed(
+    of_template(
+        "analysis/job.md",
+        changed(
             template(job("test", None, command=["test", "cart.shop.svc"]), args=[]),
             metrics=[
                 {
@@ -144,15 +145,14 @@ PROVIDERS: tuple[Example, ...] = (
                 }
             ],
         ),
-        differs=(JOBS,),
+        JOBS,
     ),
     *(
-        Example(
-            where=f"analysis/{name.lower()}.md: {condition}",
-            kind="AnalysisTemplate",
-            spec=other(name, condition, **settings),
+        of_template(
+            f"analysis/{name.lower()}.md: {condition}",
+            other(name, condition, **settings),
+            OTHERS,
             refused={f"spec.metrics[0].provider.{name}": "not supported"},
-            differs=(OTHERS,),
         )
         for name, condition, settings in (
             ("datadog", "result <= 0.01", {"apiVersion": "v2", "interval": "5m", "query": "sum:errors{*}"}),
@@ -180,10 +180,9 @@ PROVIDERS: tuple[Example, ...] = (
             ("kayenta", "", {**_KAYENTA, "interval": "3600", "count": 3, "thresholds": {"pass": 90, "marginal": 75}}),
         )
     ),
-    Example(
-        where="analysis/datadog.md: arguments with dots in their names",
-        kind="AnalysisTemplate",
-        spec=template(
+    of_template(
+        "analysis/datadog.md: arguments with dots in their names",
+        template(
             {
                 "name": "kubernetes.containers.restarts",
                 "initialDelay": "{{ args.restarts.initial-delay }}",
@@ -200,26 +199,23 @@ PROVIDERS: tuple[Example, ...] = (
                 {"name": "restarts.max-restarts", "value": "4"},
             ],
         ),
+        OTHERS,
         refused={"spec.metrics[0].provider.datadog": "not supported"},
-        differs=(OTHERS,),
     ),
-    Example(where="analysis/kayenta.md: in an experiment", kind="Rollout",
-        spec=canary(steps=[{"experiment": _EXPERIMENT}]),
-        refused={"spec.strategy.canary.steps[0].experiment": "planned"}, differs=(EXPERIMENTS,)),
+    of_rollout("analysis/kayenta.md: in an experiment", canary(steps=[{"experiment": _EXPERIMENT}]), EXPERIMENTS,
+        refused={"spec.strategy.canary.steps[0].experiment": "planned"}),
 )  # fmt: skip
 
 EXAMPLES: tuple[Example, ...] = (
-    Example(where="examples/analysis-templates.yaml: pass", kind="AnalysisTemplate",
-        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]), differs=(JOBS,)),
-    Example(where="examples/analysis-templates.yaml: random-fail", kind="AnalysisTemplate",
-        spec=template(job("random-fail", 2, command=["sh", "-c"], args=["exit $(($RANDOM%2))"]), args=[]),
-        differs=(JOBS,)),
-    Example(where="examples/cluster-analysis-templates.yaml", kind="ClusterAnalysisTemplate",
-        spec=template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]), differs=(JOBS,)),
-    Example(
-        where="examples/rollout-analysis-step.yaml",
-        kind="Rollout",
-        spec=canary(
+    of_template("examples/analysis-templates.yaml: pass",
+        template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]), JOBS),
+    of_template("examples/analysis-templates.yaml: random-fail",
+        template(job("random-fail", 2, command=["sh", "-c"], args=["exit $(($RANDOM%2))"]), args=[]), JOBS),
+    example("ClusterAnalysisTemplate", "examples/cluster-analysis-templates.yaml",
+        template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]), JOBS),
+    of_rollout(
+        "examples/rollout-analysis-step.yaml",
+        canary(
             steps=[
                 {"setWeight": 25},
                 {
@@ -233,12 +229,11 @@ EXAMPLES: tuple[Example, ...] = (
             ]
         ),
     ),
-    Example(where="examples/rollout-background-analysis.yaml", kind="Rollout",
-        spec=canary(analysis={"templates": [{"templateName": "random-fail"}]})),
-    Example(
-        where="examples/rollout-secret.yaml",
-        kind="AnalysisTemplate",
-        spec=template(
+    of_rollout("examples/rollout-background-analysis.yaml",
+        canary(analysis={"templates": [{"templateName": "random-fail"}]})),
+    of_template(
+        "examples/rollout-secret.yaml",
+        template(
             {
                 "name": "webmetric",
                 "successCondition": "result == 'It worked!'",
@@ -246,17 +241,17 @@ EXAMPLES: tuple[Example, ...] = (
             },
             args=[{"name": "secret-url", "valueFrom": {"secretKeyRef": {"name": "s", "key": "secretUrl"}}}],
         ),
-        differs=(ADDRESS, "a Secret in a query, a condition, a name or a Job"),
+        ADDRESS,
+        "a Secret in a query, a condition, a name or a Job",
     ),
-    Example(where="examples/rollout-experiment-step.yaml, rollout-baseline-vs-canary.yaml", kind="Rollout",
-        spec=canary(steps=[{"setWeight": 25}, {"experiment": {"templates": _EXPERIMENT["templates"]}}]),
-        refused={"spec.strategy.canary.steps[1].experiment": "planned"}, differs=(EXPERIMENTS,)),
-    Example(where="examples/traffic-management: load-test", kind="AnalysisTemplate",
-        spec=template(job("pass", None, **_LOAD), args=[{"name": "namespace"}]), differs=(JOBS,)),
-    Example(
-        where="examples/appmesh: success-rate",
-        kind="AnalysisTemplate",
-        spec=template(
+    of_rollout("examples/rollout-experiment-step.yaml, rollout-baseline-vs-canary.yaml",
+        canary(steps=[{"setWeight": 25}, {"experiment": {"templates": _EXPERIMENT["templates"]}}]), EXPERIMENTS,
+        refused={"spec.strategy.canary.steps[1].experiment": "planned"}),
+    of_template("examples/traffic-management: load-test",
+        template(job("pass", None, **_LOAD), args=[{"name": "namespace"}]), JOBS),
+    of_template(
+        "examples/appmesh: success-rate",
+        template(
             rate(
                 provider=prometheus('sum(irate(rq_xx{cluster="{{args.envoy_cluster_name}}",class!~"5.*"}[5m]))'),
                 **RATES,
@@ -264,27 +259,20 @@ EXAMPLES: tuple[Example, ...] = (
             args=[{"name": "envoy_cluster_name"}],
         ),
     ),
-    Example(
-        where="examples/appmesh: the Rollout",
-        kind="Rollout",
-        spec=changed(
+    of_rollout(
+        "examples/appmesh: the Rollout",
+        changed(
             CANARY,
             strategy__canary__trafficRouting={"appMesh": {"virtualService": {"name": "v"}}},
             strategy__canary__canaryService="c",
             strategy__canary__stableService="s",
         ),
+        "ambassador, appMesh, smi",
         refused={"spec.strategy.canary.trafficRouting.appMesh": "not supported"},
-        differs=("ambassador, appMesh, smi",),
     ),
-    Example(
-        where="examples/traffic-management/rollout-linkerd.yaml",
-        kind="Rollout",
-        spec=canary(
-            stableService="s", canaryService="c", trafficRouting={"smi": {"rootService": "r"}}, steps=[{"setWeight": 5}]
-        ),
-        refused={"spec.strategy.canary.trafficRouting.smi": "not supported"},
-        differs=("ambassador, appMesh, smi",),
-    ),
+    of_rollout("examples/traffic-management/rollout-linkerd.yaml",
+        canary(stableService="s", canaryService="c", trafficRouting={"smi": {"rootService": "r"}}, steps=[{"setWeight": 5}]),
+        "ambassador, appMesh, smi", refused={"spec.strategy.canary.trafficRouting.smi": "not supported"}),
 )  # fmt: skip
 
 ALL: tuple[Example, ...] = (*FEATURES, *PROVIDERS, *EXAMPLES)

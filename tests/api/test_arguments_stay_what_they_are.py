@@ -24,56 +24,11 @@ from rollouts.metrics.expr_tree import At, Binary, Literal, Unary
 from tests.api.analysis_specs import metric, prometheus, web
 from tests.api.specs import Spec
 
-ANY = st.text(max_size=24) | st.lists(
-    st.sampled_from(
-        [
-            *(
-                "true",
-                "1",
-                "-1",
-                "||",
-                "&&",
-                " ",
-                "==",
-                "result",
-                "[0]",
-                '"',
-                "'",
-                "`",
-                "\\",
-                "#",
-                "/*",
-                "//",
-                "?",
-                ":",
-                "(",
-            ),
-            *(
-                ")",
-                "}",
-                "{",
-                "..",
-                "/",
-                "@",
-                "&",
-                "=",
-                "%2e",
-                "%",
-                "a",
-                "\n",
-                "\r\n",
-                "$(x)",
-                ";",
-                "|",
-                "é",
-                ",",
-                ".",
-                "https://",
-            ),
-        ]
-    ),
-    max_size=6,
-).map("".join)
+PIECES = [
+    "true", "1", "-1", "||", "&&", " ", "==", "result", "[0]", '"', "'", "`", "\\", "#", "/*", "//", "?", ":", "(", ")",
+    "}", "{", "..", "/", "@", "&", "=", "%2e", "%", "a", "\n", "\r\n", "$(x)", ";", "|", "é", ",", ".", "https://",
+]  # fmt: skip
+ANY = st.text(max_size=24) | st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
 VALUES = ANY.filter(lambda text: "{{" not in text)
 
 

@@ -71,91 +71,22 @@ def test_the_clusters_own_public_networks_may_be_refused() -> None:
 
 BAD_URLS = [
     # Not a URL of a server, or with parts that readers understand differently.
-    *(
-        "",
-        "http",
-        "https://",
-        "https:///x",
-        "//a.example/",
-        "a.example",
-        "ftp://a.example",
-        "file:///etc/passwd",
-        "gopher://a/x",
-    ),
-    *(
-        "data:,x",
-        "javascript:1",
-        "unix:/run/x.sock",
-        "https:a.example",
-        "https:/a.example",
-        "https:\\\\a.example",
-        " https://a.example",
-    ),
-    *(
-        "https://a.example ",
-        "https://a.example/a b",
-        "https://a.exa\nmple/",
-        "https://a.example/\r\nX: 1",
-        "https://a.example/\t",
-    ),
-    *(
-        "https://a.example\\@b.example/",
-        "https://a.example#@b.example/",
-        "https://a.example/#x",
-        "https://user@a.example",
-    ),
-    *(
-        "https://user:word@a.example",
-        "https://@a.example",
-        "https://a.example@127.0.0.1/",
-        "https://127.0.0.1:443@a.example",
-    ),
-    *(
-        "https://a.example:",
-        "https://a.example:0/",
-        "https://a.example:99999/",
-        "https://a.example:-1/",
-        "https://a.example:44a/",
-    ),
-    *(
-        "https://ⓐ.example/",
-        "https://ⅼocalhost/",
-        "https://①②⑦.0.0.1/",
-        "https://127。0。0。1/",
-        "https://a%2eexample/",
-    ),
-    *(
-        "https://[::1",
-        "https://::1/",
-        "https://[::1]]/",
-        "https://[fe80::1%25eth0]/",
-        "https://[::1%lo]/",
-        "https://[a]/",
-    ),
-    *(
-        "https://a.example/" + "a" * 5_000,
-        "https://" + "a" * 300 + "/",
-        "https://a.example/\x00",
-        "https://a.example/é",
-    ),
+    "", "http", "https://", "https:///x", "//a.example/", "a.example", "ftp://a.example", "file:///etc/passwd",
+    "gopher://a/x", "data:,x", "javascript:1", "unix:/run/x.sock", "https:a.example", "https:/a.example",
+    "https:\\\\a.example", " https://a.example", "https://a.example ", "https://a.example/a b", "https://a.exa\nmple/",
+    "https://a.example/\r\nX: 1", "https://a.example/\t", "https://a.example\\@b.example/",
+    "https://a.example#@b.example/", "https://a.example/#x", "https://user@a.example", "https://user:word@a.example",
+    "https://@a.example", "https://a.example@127.0.0.1/", "https://127.0.0.1:443@a.example", "https://a.example:",
+    "https://a.example:0/", "https://a.example:99999/", "https://a.example:-1/", "https://a.example:44a/",
+    "https://ⓐ.example/", "https://ⅼocalhost/", "https://①②⑦.0.0.1/", "https://127。0。0。1/", "https://a%2eexample/",
+    "https://[::1", "https://::1/", "https://[::1]]/", "https://[fe80::1%25eth0]/", "https://[::1%lo]/", "https://[a]/",
+    "https://a.example/" + "a" * 5_000, "https://" + "a" * 300 + "/", "https://a.example/\x00", "https://a.example/é",
     # Not for tenants.
-    *(
-        "http://a.example",
-        "https://a.example:8443",
-        "https://a.example:6443/",
-        "https://a.example:22",
-        "https://a.example:9090/",
-    ),
-    *("https://2130706433/", "https://0x7f000001/", "https://017700000001/", "https://127.1/", "https://0177.0.0.1/"),
-    *(
-        "https://0x7f.0.0.1/",
-        "https://127.0.0.1.2/",
-        "https://1/",
-        "https://0/",
-        "https://127.0.0.0x1/",
-        "https://a.0x1/",
-    ),
-]
+    "http://a.example", "https://a.example:8443", "https://a.example:6443/", "https://a.example:22",
+    "https://a.example:9090/", "https://2130706433/", "https://0x7f000001/", "https://017700000001/", "https://127.1/",
+    "https://0177.0.0.1/", "https://0x7f.0.0.1/", "https://127.0.0.1.2/", "https://1/", "https://0/",
+    "https://127.0.0.0x1/", "https://a.0x1/",
+]  # fmt: skip
 BAD_HOSTS = [
     "https://127.0.0.1/", "https://10.0.0.1/", "https://169.254.169.254/latest/meta-data/", "https://[::1]/",
     "https://[::]/", "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[64:ff9b::7f00:1]/",
@@ -184,12 +115,6 @@ async def test_an_address_that_a_tenant_may_not_ask_is_not_asked(asker: Make, ur
     answer = await asker().ask(request_to(url), MetricEndpoint(url=url), deadline_s=DEADLINE_S)
 
     assert "may not be asked" in why_not(answer)
-
-
-def test_the_corpora_are_large_enough() -> None:
-    """Of URLs and of addresses."""
-    assert len(BAD_URLS) + len(BAD_HOSTS) >= 60
-    assert len(PUBLIC) + len(PRIVATE) + len(REFUSED) >= 60
 
 
 @pytest.mark.parametrize(

@@ -192,45 +192,36 @@ _ISTIO_PAIR = [_destination("cart", 100), _destination("cart-canary", 0)]
 _PAIR = [_service("cart", 100), _service("cart-canary", 0)]
 CASES: tuple[Case, ...] = (
     _Istio(
-        name="VirtualService",
-        provider=istio.PROVIDER,
-        settings={"virtualService": {"name": "cart"}},
+        name="VirtualService", provider=istio.PROVIDER, settings={"virtualService": {"name": "cart"}},
         users=_virtual_services(),
         example=_example(
-            "VirtualService", "networking.istio.io/v1", {"hosts": ["a.example.com"], "http": [{"route": _ISTIO_PAIR}]}
+            "VirtualService", "networking.istio.io/v1", {"hosts": ["a.example.com"], "http": [{"route": _ISTIO_PAIR}]},
         ),
         crds=(Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml"),),
         strangers=(
             _other_spec("gateways", ["web"]),
             _more_routes(
-                "http", {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]}
+                "http", {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]},
             ),
         ),
         features=frozenset(Feature) - {Feature.SEVERAL_COOKIES},
     ),
     _Subsets(
-        name="VirtualService with subsets",
-        provider=istio.PROVIDER,
-        settings={"virtualService": {"name": "cart"}},
+        name="VirtualService with subsets", provider=istio.PROVIDER, settings={"virtualService": {"name": "cart"}},
         users=_subset_services(),
         example=_example(
-            "VirtualService",
-            "networking.istio.io/v1",
+            "VirtualService", "networking.istio.io/v1",
             {
                 "hosts": ["a.example.com"],
                 "http": [{"route": [{**each, "destination": _of_subset(each["destination"])} for each in _ISTIO_PAIR]}],
             },
         ),
         crds=(Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml"),),
-        roles=("cart/stable", "cart/canary"),
-        pair=("cart/stable", "cart/canary"),
-        strangers=(_other_spec("gateways", ["web"]),),
-        features=frozenset(Feature) - {Feature.SEVERAL_COOKIES},
+        roles=("cart/stable", "cart/canary"), pair=("cart/stable", "cart/canary"),
+        strangers=(_other_spec("gateways", ["web"]),), features=frozenset(Feature) - {Feature.SEVERAL_COOKIES},
     ),
     _Traefik(
-        name="TraefikService",
-        provider=traefik.PROVIDER,
-        settings={"weightedTraefikServiceName": "cart"},
+        name="TraefikService", provider=traefik.PROVIDER, settings={"weightedTraefikServiceName": "cart"},
         users=_traefik_services(),
         example=_example("TraefikService", "traefik.io/v1alpha1", {"weighted": {"services": _PAIR}}),
         crds=(
@@ -242,13 +233,10 @@ CASES: tuple[Case, ...] = (
         strangers=(_other_spec("mirroring", {"name": "x"}),),
     ),
     _HttpProxy(
-        name="HTTPProxy",
-        provider=contour.PROVIDER,
-        settings={"httpProxies": [{"name": "cart"}]},
+        name="HTTPProxy", provider=contour.PROVIDER, settings={"httpProxies": [{"name": "cart"}]},
         users=_http_proxies(),
         example=_example(
-            "HTTPProxy",
-            "projectcontour.io/v1",
+            "HTTPProxy", "projectcontour.io/v1",
             {
                 "virtualhost": {"fqdn": "a.example.com"},
                 "routes": [{"conditions": [{"prefix": "/"}], "services": _PAIR}],
@@ -261,4 +249,4 @@ CASES: tuple[Case, ...] = (
         ),
         features=frozenset(Feature) - {Feature.METHOD},
     ),
-)
+)  # fmt: skip

@@ -184,75 +184,50 @@ def _other_spec(name: str, value: Any) -> Any:
 _EXAMPLE = _ingress({"name": "cart"}, _path("cart"))
 CASES: tuple[Case, ...] = (
     _Nginx(
-        name="nginx",
-        provider=nginx.PROVIDER,
-        settings={"stableIngress": "cart"},
-        users=_ingresses(),
-        example=_EXAMPLE,
-        strangers=(_other_host,),
-        features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
-        shares=SHARES | st.sampled_from([Fraction(1, 1000), Fraction(1, 3)]),
-        keeps_user_as_is=True,
+        name="nginx", provider=nginx.PROVIDER, settings={"stableIngress": "cart"}, users=_ingresses(), example=_EXAMPLE,
+        strangers=(_other_host,), features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
+        shares=SHARES | st.sampled_from([Fraction(1, 1000), Fraction(1, 3)]), keeps_user_as_is=True,
     ),
     _InOneAnnotation(
-        name="alb",
-        provider=alb.PROVIDER,
-        settings={"ingress": "cart", "servicePort": 80},
-        users=_alb_ingresses(),
-        example=_ingress({"name": "cart"}, _path("cart", port={"name": "use-annotation"})),
-        strangers=(_other_host,),
+        name="alb", provider=alb.PROVIDER, settings={"ingress": "cart", "servicePort": 80}, users=_alb_ingresses(),
+        example=_ingress({"name": "cart"}, _path("cart", port={"name": "use-annotation"})), strangers=(_other_host,),
     ),
     _InOneAnnotation(
-        name="skipper",
-        provider=skipper.PROVIDER,
-        settings={"ingress": "cart"},
-        users=_skipper_ingresses(),
+        name="skipper", provider=skipper.PROVIDER, settings={"ingress": "cart"}, users=_skipper_ingresses(),
         example=_ingress({"name": "cart"}, _path("cart"), _path("cart-canary")),
         strangers=(_other_spec("tls", [{"hosts": ["a.example.com"]}]),),
     ),
     Case(
-        name="ApisixRoute",
-        provider=apisix.PROVIDER,
-        settings={"route": {"name": "cart"}},
-        users=_apisix_routes(),
+        name="ApisixRoute", provider=apisix.PROVIDER, settings={"route": {"name": "cart"}}, users=_apisix_routes(),
         example={
-            "apiVersion": "apisix.apache.org/v2",
-            "kind": "ApisixRoute",
-            "metadata": {"name": "cart"},
+            "apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "metadata": {"name": "cart"},
             "spec": {
                 "http": [
                     {
-                        "name": "all",
-                        "match": {"hosts": ["cart.example.com"], "paths": ["/*"]},
+                        "name": "all", "match": {"hosts": ["cart.example.com"], "paths": ["/*"]},
                         "backends": [_backend("cart", 100), _backend("cart-canary", 0), _backend("legacy", 0)],
-                    }
-                ]
+                    },
+                ],
             },
         },
         crds=(Crd("github.com/apache/apisix-ingress-controller@v1.8.4", "samples/deploy/crd/v1/ApisixRoute.yaml"),),
-        names=frozenset({"serviceName"}),
-        strangers=(_other_spec("ingressClassName", "apisix"),),
+        names=frozenset({"serviceName"}), strangers=(_other_spec("ingressClassName", "apisix"),),
         features=frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT},
     ),
     _Gloo(
-        name="RouteTable",
-        provider=gloo.PROVIDER,
-        settings={"routeTables": [{"name": "cart"}]},
-        users=_route_tables(),
+        name="RouteTable", provider=gloo.PROVIDER, settings={"routeTables": [{"name": "cart"}]}, users=_route_tables(),
         example={
-            "apiVersion": "gateway.solo.io/v1",
-            "kind": "RouteTable",
-            "metadata": {"name": "cart"},
+            "apiVersion": "gateway.solo.io/v1", "kind": "RouteTable", "metadata": {"name": "cart"},
             "spec": {
                 "routes": [
                     {
                         "matchers": [{"prefix": "/"}],
                         "routeAction": {"multi": {"destinations": [_kube("cart", 100), _kube("cart-canary", 0)]}},
-                    }
-                ]
+                    },
+                ],
             },
         },
         crds=(Crd("github.com/solo-io/solo-apis@v1.6.31", "crds/gateway.solo.io_v1_crds.yaml"),),
         strangers=(_other_spec("weight", 3),),
     ),
-)
+)  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, assert_never
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import Split
+from rollouts.core.model.traffic import MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
 from rollouts.objects import Manifest
 from rollouts.sim.storage.patches import json_patch
 from rollouts.traffic.codec import (
@@ -34,6 +35,27 @@ CONTEXT = Context(
 )
 
 
+def by_header(
+    name: str = "x-canary", value: str = "1", kind: MatchKind = MatchKind.EXACT, **other: Any
+) -> RequestMatch:
+    """Requests with a header."""
+    return RequestMatch(headers=(NamedMatch(name, TextMatch(kind, value)),), **other)
+
+
+def by_path(value: str, kind: MatchKind = MatchKind.PREFIX, **other: Any) -> RequestMatch:
+    """Requests for a path."""
+    return RequestMatch(path=TextMatch(kind, value), **other)
+
+
+A_TENTH = Split(Fraction(1, 10))
+TESTERS = MatchRoute("testers", by_header())
+
+
+def destination(host: str, weight: int | None = None) -> Manifest:
+    """Of a VirtualService."""
+    return {"destination": {"host": host}, **({} if weight is None else {"weight": weight})}
+
+
 class Conflict(Exception):
     """The object has moved since it was read."""
 
@@ -56,6 +78,14 @@ class Situation:
         """The first target of the settings."""
         target = provider.targets(settings, namespace=NAMESPACE)[0]
         return cls(provider, target, Objects(user), context)
+
+    @classmethod
+    def at(
+        cls, provider: Provider, settings: Mapping[str, Any], spec: Manifest, status: Manifest | None = None
+    ) -> Situation:
+        """An object named cart with this spec."""
+        metadata = {"name": "cart", "namespace": NAMESPACE, "generation": 4}
+        return cls.of(provider, settings, {"metadata": metadata, "spec": spec, "status": status or {}})
 
     def read(self) -> Split:
         """What the provider reads."""

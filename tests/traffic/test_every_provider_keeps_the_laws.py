@@ -12,27 +12,17 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.model.traffic import (
-    Feature,
-    MatchKind,
-    MatchRoute,
-    MirrorRoute,
-    NamedMatch,
-    RequestMatch,
-    Split,
-    TextMatch,
-)
+from rollouts.core.model.traffic import Feature, MirrorRoute, Split
 from rollouts.errors import Unroutable
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.laws import LAWS
-from tests.traffic.situation import Situation
+from tests.traffic.situation import TESTERS, Situation
 
-HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),))
 ASKING = (
-    (Feature.HEADER, Split(Fraction(0), (MatchRoute("testers", HEADER),))),
+    (Feature.HEADER, Split(Fraction(0), (TESTERS,))),
     (Feature.MIRROR, Split(Fraction(0), (), (MirrorRoute("copies"),))),
-    (Feature.MIRROR, Split(Fraction(0), (), (MirrorRoute("copies", (HEADER,)),))),
+    (Feature.MIRROR, Split(Fraction(0), (), (MirrorRoute("copies", (TESTERS.match,)),))),
 )
 EXAMPLES = int(os.environ.get("ROLLOUTS_LAWS", "40"))
 QUIET = (HealthCheck.filter_too_much, HealthCheck.too_slow)

@@ -17,16 +17,7 @@ import httpx
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import (
-    Feature,
-    MatchKind,
-    MatchRoute,
-    MirrorRoute,
-    NamedMatch,
-    RequestMatch,
-    Split,
-    TextMatch,
-)
+from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, MirrorRoute, Split
 from rollouts.errors import Unroutable
 from rollouts.manifests.route import Marks, marked
 from rollouts.objects import Kind, Manifest
@@ -37,13 +28,12 @@ from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, install
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
 from tests.traffic.crds import manifests
-from tests.traffic.situation import WRITES_MOST
+from tests.traffic.situation import WRITES_MOST, by_header
 
 pytestmark = pytest.mark.controlplane
 REAL = [case for case in CASES if case.crds or case.example["kind"] == "Ingress"]
-HEADER = MatchRoute("by-header", RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),)))
-COPIES = RequestMatch(headers=(NamedMatch("x-copy", TextMatch(MatchKind.REGEX, "a.*")),))
-MIRROR = MirrorRoute("copies", (COPIES,), 50)
+HEADER = MatchRoute("by-header", by_header())
+MIRROR = MirrorRoute("copies", (by_header("x-copy", "a.*", MatchKind.REGEX),), 50)
 SERVED_WITHIN_S = 30
 NOT_SERVED_NOW = (404, 503)
 """A new kind is served a moment after its CRD is there; and not while another test brings another version of the CRD."""

@@ -23,7 +23,7 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Context, Objects, Provider, destination_of
-from tests.traffic.situation import CONTEXT
+from tests.traffic.situation import CONTEXT, TESTERS
 
 Edit = Callable[[Manifest], Manifest]
 BOOLEANS = st.booleans()
@@ -203,7 +203,7 @@ def requests(draw: st.DrawFn, features: frozenset[Feature]) -> RequestMatch:
     cookies = draw(_named((MatchKind.EXACT,)))[:1] if Feature.COOKIE in features else ()
     headers = draw(_named(kinds)) if Feature.HEADER in features else ()
     if not (method or path or query or cookies or headers):
-        headers = (NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),)
+        headers = TESTERS.match.headers
     return RequestMatch(method=method, path=path, headers=headers, cookies=cookies, query=query)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from rollouts.controller.providers.declarations import provider_of
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
+from rollouts.core.model.traffic import Feature, MatchKind, MatchRoute, Split, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Destination
 from rollouts.traffic.declared.codec import declared
 from tests.traffic.cases.declared import GLOO, with_headers
-from tests.traffic.situation import CONTEXT, Situation
+from tests.traffic.situation import CONTEXT, Situation, by_header
 
 BASE = with_headers()
 BETWEEN = replace(CONTEXT, stable=Destination("stable"), canary=Destination("canary"))
@@ -24,8 +24,7 @@ BETWEEN = replace(CONTEXT, stable=Destination("stable"), canary=Destination("can
 
 def beta(kind: MatchKind = MatchKind.EXACT, **other: Any) -> Split:
     """Requests with the header go to the canary, and nobody else."""
-    match = RequestMatch(headers=(NamedMatch("x-beta", TextMatch(kind, "1")),), **other)
-    return Split(Fraction(0), (MatchRoute("beta", match),))
+    return Split(Fraction(0), (MatchRoute("beta", by_header("x-beta", kind=kind, **other)),))
 
 
 def header(**changes: Any) -> dict[str, Any]:

@@ -19,10 +19,9 @@ from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid
 from rollouts.objects import Manifest
 from rollouts.traffic.nginx import codec as nginx
-from tests.traffic.situation import Situation
+from tests.traffic.situation import A_TENTH, Situation
 
 PREFIX = "nginx.ingress.kubernetes.io"
-A_TENTH = Split(Fraction(1, 10))
 
 
 def problems(**settings: Any) -> list[str]:

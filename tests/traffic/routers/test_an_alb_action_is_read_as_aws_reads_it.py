@@ -16,15 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import Split
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.alb import codec as alb
 from rollouts.traffic.codec import Destination
-from tests.traffic.situation import CONTEXT, Situation
+from tests.traffic.situation import A_TENTH, CONTEXT, Situation
 
 ACTION = "alb.ingress.kubernetes.io/actions.cart"
-A_TENTH = Split(Fraction(1, 10))
 BY_ARGO = {
     "Type": "forward",
     "ForwardConfig": {

@@ -25,12 +25,10 @@ from rollouts.traffic.codec import LEDGER, Destination
 from rollouts.traffic.gateway_api.codec import PROVIDER
 from rollouts.traffic.gateway_api.features import features_of_class
 from rollouts.traffic.gateway_api.matches import narrowed_matches
-from tests.traffic.situation import Situation
+from tests.traffic.situation import A_TENTH, TESTERS, Situation, by_path
 
-HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),))
+HEADER = TESTERS.match
 TO_CANARY = {"group": "", "kind": "Service", "name": "cart-canary", "port": 80}
-TESTERS = MatchRoute("testers", HEADER)
-A_TENTH = Split(Fraction(1, 10))
 
 
 def backend(name: str, weight: int = 1) -> Manifest:
@@ -155,7 +153,7 @@ def test_a_copy_that_is_more_precise_stands_last(path: TextMatch | None) -> None
     ("own", "match"),
     [
         ({"headers": [{"type": "Exact", "name": "x-canary", "value": "1"}]}, HEADER),
-        ({"path": {"type": "PathPrefix", "value": "/"}}, RequestMatch(path=TextMatch(MatchKind.REGEX, "/a.*"))),
+        ({"path": {"type": "PathPrefix", "value": "/"}}, by_path("/a.*", MatchKind.REGEX)),
     ],
     ids=["the rule's own header", "a regular expression"],
 )
@@ -170,7 +168,7 @@ def test_a_copy_stands_before_its_rule_where_only_the_order_decides(own: Manifes
 
 def test_a_header_route_keeps_its_requests_while_some_of_them_are_mirrored() -> None:
     """A path or a method ranks above any number of headers: the mirror's copy would take them, and share them by weights."""
-    some = RequestMatch(path=TextMatch(MatchKind.PREFIX, "/api"), method=TextMatch(MatchKind.EXACT, "GET"))
+    some = by_path("/api", method=TextMatch(MatchKind.EXACT, "GET"))
 
     own, testers, copies = rules_of(
         route(rule()).managed(Split(Fraction(1, 10), (TESTERS,), (MirrorRoute("copies", (some,), 100),)))
@@ -227,7 +225,7 @@ def test_a_mirror_of_all_that_a_rule_takes_is_one_too(own: str) -> None:
     """`path: {prefix: /}` says all requests in other words. A copy before the rule moved the others by one place, and Envoy
     Gateway, which names clusters by place, answered some requests of the header route with 503 (15 of 26,966)."""
     start = route(rule(own))
-    mirror = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, own)),), 100)
+    mirror = MirrorRoute("copies", (by_path(own),), 100)
 
     there, testers = rules_of(start.managed(Split(Fraction(1, 10), (TESTERS,), (mirror,))))
 
@@ -280,30 +278,25 @@ def test_a_ledger_that_was_spoilt_by_hand_is_none() -> None:
     assert spoilt.managed(Split(Fraction(1, 2))).read() == Split(Fraction(1, 2))
 
 
-def path(kind: MatchKind, value: str) -> RequestMatch:
-    """By path."""
-    return RequestMatch(path=TextMatch(kind, value))
-
-
 @pytest.mark.parametrize(
     ("own", "want", "found"),
     [
-        (("PathPrefix", "/"), (MatchKind.PREFIX, "/a"), ("PathPrefix", "/a")),
-        (("PathPrefix", "/a"), (MatchKind.PREFIX, "/"), ("PathPrefix", "/a")),
-        (("PathPrefix", "/a"), (MatchKind.PREFIX, "/ab"), None),
-        (("PathPrefix", "/a"), (MatchKind.EXACT, "/a/b"), ("Exact", "/a/b")),
-        (("PathPrefix", "/a"), (MatchKind.EXACT, "/b"), None),
-        (("Exact", "/a"), (MatchKind.PREFIX, "/a"), ("Exact", "/a")),
-        (("Exact", "/a"), (MatchKind.EXACT, "/b"), None),
-        (("PathPrefix", "/"), (MatchKind.REGEX, "/a.*"), ("RegularExpression", "/a.*")),
-        (("RegularExpression", "/a.*"), (MatchKind.REGEX, "/a.*"), ("RegularExpression", "/a.*")),
+        (("PathPrefix", "/"), ("/a", MatchKind.PREFIX), ("PathPrefix", "/a")),
+        (("PathPrefix", "/a"), ("/", MatchKind.PREFIX), ("PathPrefix", "/a")),
+        (("PathPrefix", "/a"), ("/ab", MatchKind.PREFIX), None),
+        (("PathPrefix", "/a"), ("/a/b", MatchKind.EXACT), ("Exact", "/a/b")),
+        (("PathPrefix", "/a"), ("/b", MatchKind.EXACT), None),
+        (("Exact", "/a"), ("/a", MatchKind.PREFIX), ("Exact", "/a")),
+        (("Exact", "/a"), ("/b", MatchKind.EXACT), None),
+        (("PathPrefix", "/"), ("/a.*", MatchKind.REGEX), ("RegularExpression", "/a.*")),
+        (("RegularExpression", "/a.*"), ("/a.*", MatchKind.REGEX), ("RegularExpression", "/a.*")),
     ],
 )
-def test_both_of_two_paths(own: tuple[str, str], want: tuple[MatchKind, str], found: tuple[str, str] | None) -> None:
+def test_both_of_two_paths(own: tuple[str, str], want: tuple[str, MatchKind], found: tuple[str, str] | None) -> None:
     """A managed route is for the requests of its rule that match; a rule that can have none of them gets no copy."""
     matches = [{"path": {"type": own[0], "value": own[1]}}]
 
-    both = narrowed_matches(matches, [path(*want)], grpc=False)
+    both = narrowed_matches(matches, [by_path(*want)], grpc=False)
 
     assert both == ([] if found is None else [{"path": {"type": found[0], "value": found[1]}}])
 
@@ -313,7 +306,7 @@ def test_what_nobody_can_tell_is_refused() -> None:
     own = [{"path": {"type": "RegularExpression", "value": "/a.*"}}]
 
     with pytest.raises(Unroutable, match="use exact or prefix"):
-        narrowed_matches(own, [path(MatchKind.REGEX, "/b.*")], grpc=False)
+        narrowed_matches(own, [by_path("/b.*", MatchKind.REGEX)], grpc=False)
 
 
 def test_a_header_that_must_have_two_values_matches_nothing() -> None:
@@ -339,7 +332,7 @@ def test_a_cookie_is_found_among_others() -> None:
 
 def test_a_managed_route_that_is_for_nobody_is_refused() -> None:
     """One of two that has no rule would be believed live, and no request would ever take it."""
-    nowhere = MatchRoute("nowhere", path(MatchKind.PREFIX, "/b"))
+    nowhere = MatchRoute("nowhere", by_path("/b"))
 
     with pytest.raises(Unroutable, match="requests that nowhere matches"):
         route(rule("/a")).plan(Split(Fraction(0), (TESTERS, nowhere)))
@@ -357,7 +350,7 @@ def test_a_rewritten_prefix_allows_one_match() -> None:
     """A rule of the CRD: the copy for two mirrored paths would be refused with 422."""
     rewrite = {"type": "URLRewrite", "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}}}
     start = route(rule("/a", filters=[rewrite]))
-    two = MirrorRoute("copies", (HEADER, path(MatchKind.PREFIX, "/a/b")))
+    two = MirrorRoute("copies", (HEADER, by_path("/a/b")))
 
     assert start.managed(Split(Fraction(1, 2), (TESTERS,))).read().whole
     with pytest.raises(Unroutable, match="exactly one match"):

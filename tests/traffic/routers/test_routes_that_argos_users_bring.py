@@ -9,31 +9,19 @@ from typing import Any
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import MatchKind, MatchRoute, NamedMatch, RequestMatch, Split, TextMatch
+from rollouts.core.model.traffic import Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic import apisix
-from rollouts.traffic.codec import Provider
 from rollouts.traffic.istio import codec as istio
-from tests.traffic.situation import Situation
+from tests.traffic.situation import A_TENTH, TESTERS, Situation, destination
 
-NOTHING, A_TENTH = Split(Fraction(0)), Split(Fraction(1, 10))
-TESTERS = MatchRoute("testers", RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),)))
-
-
-def at(provider: Provider, settings: Mapping[str, Any], spec: Manifest) -> Situation:
-    """An object named cart with this spec."""
-    return Situation.of(provider, settings, {"metadata": {"name": "cart", "namespace": "shop"}, "spec": spec})
-
-
-def destination(host: str, weight: int | None = None) -> Manifest:
-    """Of a VirtualService."""
-    return {"destination": {"host": host}, **({} if weight is None else {"weight": weight})}
+NOTHING = Split(Fraction(0))
 
 
 def virtual_service(spec: Mapping[str, list[Manifest]], **settings: Any) -> Situation:
     """With these routes, as a spec with these settings names them."""
-    return at(istio.PROVIDER, {"virtualService": {"name": "cart", **settings}}, dict(spec))
+    return Situation.at(istio.PROVIDER, {"virtualService": {"name": "cart", **settings}}, dict(spec))
 
 
 def managed(situation: Situation) -> list[tuple[str, int]]:
@@ -124,7 +112,7 @@ def backend(name: str, weight: int | None = None) -> Manifest:
 def apisix_route(*backends: Manifest, **more: Any) -> Situation:
     """With one rule."""
     rule = {"name": "r", "match": {"paths": ["/*"]}, "backends": list(backends), **more}
-    return at(apisix.PROVIDER, {"route": {"name": "cart"}}, {"http": [rule]})
+    return Situation.at(apisix.PROVIDER, {"route": {"name": "cart"}}, {"http": [rule]})
 
 
 def weights(situation: Situation, *, at: int = 0) -> list[tuple[str, int | None]]:

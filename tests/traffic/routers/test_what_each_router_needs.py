@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.core.model.traffic import (
-    Answer,
-    MatchKind,
-    MatchRoute,
-    MirrorRoute,
-    NamedMatch,
-    RequestMatch,
-    Split,
-    TextMatch,
-)
+from rollouts.core.model.traffic import Answer, MatchRoute, MirrorRoute, RequestMatch, Split
 from rollouts.errors import Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic import apisix, gloo, skipper, traefik
@@ -28,26 +19,12 @@ from rollouts.traffic.codec import Provider
 from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.istio import codec as istio
 from rollouts.traffic.nginx import codec as nginx
-from tests.traffic.situation import Situation
-
-A_TENTH = Split(Fraction(1, 10))
-TESTERS = MatchRoute("testers", RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "1")),)))
-
-
-def at(provider: Provider, settings: Mapping[str, Any], spec: Manifest, status: Manifest | None = None) -> Situation:
-    """An object named cart with this spec."""
-    meta = {"name": "cart", "namespace": "shop", "generation": 4}
-    return Situation.of(provider, settings, {"metadata": meta, "spec": spec, "status": status or {}})
-
-
-def destination(host: str, weight: int | None = None) -> Manifest:
-    """Of a VirtualService."""
-    return {"destination": {"host": host}, **({} if weight is None else {"weight": weight})}
+from tests.traffic.situation import A_TENTH, TESTERS, Situation, by_path, destination
 
 
 def virtual_service(*http: Manifest, **settings: Any) -> Situation:
     """With these http routes."""
-    return at(istio.PROVIDER, {"virtualService": {"name": "cart", **settings}}, {"http": list(http)})
+    return Situation.at(istio.PROVIDER, {"virtualService": {"name": "cart", **settings}}, {"http": list(http)})
 
 
 def http_of(situation: Situation) -> list[Manifest]:
@@ -96,7 +73,7 @@ def test_istio_routes_are_chosen_by_name_port_and_server_name() -> None:
     }
     named = {"name": "cart", "routes": ["b"], "tlsRoutes": [{"sniHosts": ["x"]}], "tcpRoutes": [{"port": 3306}]}
 
-    user = at(istio.PROVIDER, {"virtualService": named}, spec).managed(A_TENTH).objects.user
+    user = Situation.at(istio.PROVIDER, {"virtualService": named}, spec).managed(A_TENTH).objects.user
 
     changed = [(kind, index) for kind in spec for index, rule in enumerate(user["spec"][kind]) if rule["route"] != pair]
     assert changed == [("http", 1), ("tls", 0), ("tcp", 0)]
@@ -116,7 +93,7 @@ def test_istio_server_names_of_a_route_are_those_of_all_its_matches(named: Manif
     """Several matches of a rule are alternatives, so its names may be spread over them; Argo Rollouts collects them too."""
     matches = [{"port": 443, "sniHosts": ["x"]}, {"port": 443, "sniHosts": ["y"]}]
     spec = {"tls": [{"match": matches, "route": [destination("cart", 100), destination("cart-canary", 0)]}]}
-    situation = at(istio.PROVIDER, {"virtualService": {"name": "cart", "tlsRoutes": [named]}}, spec)
+    situation = Situation.at(istio.PROVIDER, {"virtualService": {"name": "cart", "tlsRoutes": [named]}}, spec)
 
     if taken:
         assert situation.managed(A_TENTH).read() == A_TENTH
@@ -129,7 +106,7 @@ def test_an_istio_tcp_route_without_matches_takes_every_port() -> None:
     """`tcpRoutes: [{}]` names it: Istio needs no match in a TCP route that stands alone."""
     spec = {"tcp": [{"route": [destination("cart", 100), destination("cart-canary", 0)]}]}
 
-    situation = at(istio.PROVIDER, {"virtualService": {"name": "cart", "tcpRoutes": [{}]}}, spec)
+    situation = Situation.at(istio.PROVIDER, {"virtualService": {"name": "cart", "tcpRoutes": [{}]}}, spec)
 
     assert situation.managed(A_TENTH).read() == A_TENTH
 
@@ -172,7 +149,7 @@ def test_a_name_with_a_namespace_is_an_object_elsewhere() -> None:
 def proxy(*services: Manifest, status: Manifest | None = None) -> Situation:
     """An HTTPProxy with one route."""
     spec = {"routes": [{"conditions": [{"prefix": "/"}], "services": list(services)}]}
-    return at(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, spec, status)
+    return Situation.at(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, spec, status)
 
 
 def test_contour_shares_a_pair_without_weights_evenly_so_it_is_refused() -> None:
@@ -191,7 +168,7 @@ def test_contour_mirrors_are_not_backends() -> None:
 def test_contour_mirrors_all_of_a_route_in_the_route_itself() -> None:
     """Of two routes with the same conditions Contour takes one: a copy would be without effect, or take the user's place."""
     start = proxy({"name": "cart", "weight": 100}, {"name": "cart-canary", "weight": 0})
-    everything = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, "/")),), 100)
+    everything = MirrorRoute("copies", (by_path("/"),), 100)
 
     managed = start.managed(Split(Fraction(0), (), (everything,)))
 
@@ -229,7 +206,7 @@ def test_contour_routes_with_the_same_conditions_are_refused() -> None:
     spec = {"routes": [{"conditions": conditions, "services": [{"name": "cart", "weight": 1}]}]}
 
     with pytest.raises(Unroutable, match="same conditions"):
-        at(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, spec).plan(Split(Fraction(0), (TESTERS,)))
+        Situation.at(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, spec).plan(Split(Fraction(0), (TESTERS,)))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +231,7 @@ def test_contour_accepts_a_generation(conditions: list[Manifest], answer: Answer
 def test_apisix_accepts_a_generation(generation: int, status: str, answer: Answer) -> None:
     """As its controller writes it."""
     condition = {"type": "ResourcesAvailable", "status": status, "observedGeneration": generation}
-    situation = at(apisix.PROVIDER, {"route": {"name": "cart"}}, {"http": []}, {"conditions": [condition]})
+    situation = Situation.at(apisix.PROVIDER, {"route": {"name": "cart"}}, {"http": []}, {"conditions": [condition]})
 
     assert apisix.PROVIDER.accepted(situation.objects, situation.target).answer is answer
 
@@ -264,7 +241,9 @@ def test_apisix_copies_have_a_higher_priority_and_names_of_their_own() -> None:
     backends = [{"serviceName": "cart", "servicePort": 80}]
     spec = {"http": [{"name": "r", "priority": 3, "match": {"paths": ["/*"]}, "backends": backends}]}
 
-    copy, _ = http_of(at(apisix.PROVIDER, {"route": {"name": "cart"}}, spec).managed(Split(Fraction(0), (TESTERS,))))
+    copy, _ = http_of(
+        Situation.at(apisix.PROVIDER, {"route": {"name": "cart"}}, spec).managed(Split(Fraction(0), (TESTERS,)))
+    )
 
     assert (copy["name"], copy["priority"]) == ("r-testers", 4)
     assert copy["match"]["exprs"] == [{"subject": {"scope": "Header", "name": "x-canary"}, "op": "Equal", "value": "1"}]
@@ -273,7 +252,7 @@ def test_apisix_copies_have_a_higher_priority_and_names_of_their_own() -> None:
 def test_gloo_tells_what_it_rejected() -> None:
     """By the name of whoever reported it."""
     statuses = {"statuses": {"gloo-system": {"state": 2, "reason": "no such upstream"}}}
-    situation = at(gloo.PROVIDER, {"routeTables": [{"name": "cart"}]}, {"routes": []}, statuses)
+    situation = Situation.at(gloo.PROVIDER, {"routeTables": [{"name": "cart"}]}, {"routes": []}, statuses)
 
     assert gloo.PROVIDER.accepted(situation.objects, situation.target).message == "Gloo says: no such upstream"
 
@@ -281,7 +260,9 @@ def test_gloo_tells_what_it_rejected() -> None:
 def test_a_traefik_service_of_the_same_name_is_another_thing() -> None:
     """`kind: TraefikService` beside a Service named alike."""
     services = [{"name": "cart", "kind": "TraefikService", "weight": 1}, {"name": "cart", "weight": 3}]
-    situation = at(traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, {"weighted": {"services": services}})
+    situation = Situation.at(
+        traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, {"weighted": {"services": services}}
+    )
 
     with pytest.raises(Unroutable, match="the rule has other backends"):
         situation.plan(A_TENTH)
@@ -291,7 +272,9 @@ def test_a_traefik_service_of_the_same_name_is_another_thing() -> None:
 def test_a_router_without_managed_routes_says_so() -> None:
     """Rather than do nothing: the step would be believed done."""
     services = [{"name": "cart", "weight": 100}]
-    situation = at(traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, {"weighted": {"services": services}})
+    situation = Situation.at(
+        traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, {"weighted": {"services": services}}
+    )
 
     with pytest.raises(Unroutable, match="for requests that testers matches"):
         situation.plan(Split(Fraction(0), (TESTERS,)))

@@ -8,27 +8,14 @@ from typing import Any
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import (
-    ALL_TO_STABLE,
-    IDLE_HEADER,
-    MatchKind,
-    MatchRoute,
-    MirrorRoute,
-    NamedMatch,
-    RequestMatch,
-    Split,
-    TextMatch,
-)
+from rollouts.core.model.traffic import ALL_TO_STABLE, IDLE_HEADER, MatchRoute, MirrorRoute, Split
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.codec import PROVIDER
-from tests.traffic.situation import Situation
+from tests.traffic.situation import TESTERS, Situation, by_header, by_path
 
 TENTH, HALF = Fraction(1, 10), Fraction(1, 2)
-TESTERS, STAFF = (
-    MatchRoute(name, RequestMatch(headers=(NamedMatch(header, TextMatch(MatchKind.EXACT, "1")),)))
-    for name, header in (("testers", "x-canary"), ("staff", "x-staff"))
-)
-SOME_COPIES = MirrorRoute("copies", (RequestMatch(path=TextMatch(MatchKind.PREFIX, "/api")),), 100)
+STAFF = MatchRoute("staff", by_header("x-staff"))
+SOME_COPIES = MirrorRoute("copies", (by_path("/api"),), 100)
 
 
 def backend(name: str, weight: int) -> Manifest:

@@ -121,14 +121,10 @@ PROVIDERS: tuple[Example, ...] = (
             ),
         }.items()
     ),
-    of_template(
-        "analysis/prometheus.md: Amazon",
-        template(
-            rate(provider=prometheus(authentication={"sigv4": {"region": "r", "profile": "p", "roleArn": "arn"}}))
-        ),
+    of_template("analysis/prometheus.md: Amazon",
+        template(rate(provider=prometheus(authentication={"sigv4": {"region": "r", "profile": "p", "roleArn": "arn"}}))),
         "`authentication.sigv4`",
-        refused={"spec.metrics[0].provider.prometheus.authentication.sigv4": "not supported"},
-    ),
+        refused={"spec.metrics[0].provider.prometheus.authentication.sigv4": "not supported"}),
     of_template(
         "analysis/job.md",
         changed(

@@ -163,16 +163,10 @@ BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [
         "AnalysisTemplate/a.spec.templates[0]", "does not exist"),
     ("two metrics of one name", {"a": template("m"), "@b": template("n", "m")}, template(templates=["a", "@b"]),
         "ClusterAnalysisTemplate/b.spec.metrics[1].name", "a metric of AnalysisTemplate/a too"),
-    (
-        "two defaults",
-        {
-            "a": template("m", args=[{"name": "x", "value": "1"}]),
-            "b": template("n", args=[{"name": "x", "value": "2"}]),
-        },
-        template(templates=["a", "b"], args=[{"name": "x", "value": "3"}]),
-        "AnalysisTemplate/b.spec.args[0]",
-        "another default",
-    ),
+    ("two defaults",
+        {"a": template("m", args=[{"name": "x", "value": "1"}]), "b": template("n", args=[{"name": "x", "value": "2"}])},
+        template(templates=["a", "b"], args=[{"name": "x", "value": "3"}]), "AnalysisTemplate/b.spec.args[0]",
+        "another default"),
     (
         "two secrets",
         {

@@ -291,13 +291,10 @@ LABELS: Mapping[Counters, Sequence[tuple[Mapping[str, str], SentTo | None]]] = {
     Counters.ISTIO: [({"destination_service_name": "cart"}, SentTo.STABLE),
         ({"destination_service_name": "cart-canary"}, SentTo.CANARY),
         ({"destination_service_name": "PassthroughCluster"}, None), ({}, None)],
-    Counters.CONTOUR: [
-        ({"envoy_cluster_name": "shop_cart_80"}, SentTo.STABLE),
+    Counters.CONTOUR: [({"envoy_cluster_name": "shop_cart_80"}, SentTo.STABLE),
         ({"envoy_cluster_name": "shop_cart-canary_80"}, SentTo.CANARY),
-        ({"envoy_cluster_name": "shop_cart-canary-two_80"}, None),
-        ({"envoy_cluster_name": "shopping_cart_80"}, None),
-        ({"envoy_cluster_name": "xds"}, None),
-    ],
+        ({"envoy_cluster_name": "shop_cart-canary-two_80"}, None), ({"envoy_cluster_name": "shopping_cart_80"}, None),
+        ({"envoy_cluster_name": "xds"}, None)],
     Counters.NGINX: [
         ({"namespace": "shop", "ingress": "cart", "service": "cart", "canary": ""}, SentTo.STABLE),
         ({"exported_namespace": "shop", "namespace": "nginx", "ingress": "cart", "exported_service": "cart"}, SentTo.STABLE),

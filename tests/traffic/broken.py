@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import Acceptance, Feature, RuleSaid, Split
+from rollouts.core.model.traffic import Split
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, ApplyOwned, Context, Objects, Op, PatchUser, Provider, Target
 
@@ -20,47 +20,10 @@ class Broken:
     """A provider that passes everything on, but for what a subclass breaks."""
 
     sound: Provider
-    name: str = ""
 
-    def __post_init__(self) -> None:
-        """Goes by the sound one's name."""
-        self.name = self.sound.name
-
-    def targets(self, settings: Mapping[str, Any], *, namespace: str) -> tuple[Target, ...]:
+    def __getattr__(self, name: str) -> Any:
         """The sound one's."""
-        return self.sound.targets(settings, namespace=namespace)
-
-    def supported(self, target: Target) -> frozenset[Feature]:
-        """The sound one's."""
-        return self.sound.supported(target)
-
-    def features(self, objects: Objects, target: Target) -> frozenset[Feature]:
-        """The sound one's."""
-        return self.sound.features(objects, target)
-
-    def read(self, objects: Objects, target: Target, context: Context) -> Split:
-        """The sound one's."""
-        return self.sound.read(objects, target, context)
-
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """The sound one's."""
-        return self.sound.plan(objects, target, context, want)
-
-    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
-        """The sound one's."""
-        return self.sound.release(objects, target, context)
-
-    def rules(self, objects: Objects, target: Target, context: Context) -> tuple[RuleSaid, ...]:
-        """The sound one's."""
-        return self.sound.rules(objects, target, context)
-
-    def accepted(self, objects: Objects, target: Target) -> Acceptance:
-        """The sound one's."""
-        return self.sound.accepted(objects, target)
-
-    def gateways(self, objects: Objects, target: Target) -> tuple[str, ...]:
-        """The sound one's."""
-        return self.sound.gateways(objects, target)
+        return getattr(self.sound, name)
 
 
 class ForgetsTheLastOperation(Broken):
@@ -68,7 +31,7 @@ class ForgetsTheLastOperation(Broken):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """Without the last operation of the last write."""
-        return _last(super().plan(objects, target, context, want), lambda all_of_them: all_of_them[:-1])
+        return _last(self.sound.plan(objects, target, context, want), lambda all_of_them: all_of_them[:-1])
 
 
 class ForgetsTheFirstWrite(Broken):
@@ -76,7 +39,7 @@ class ForgetsTheFirstWrite(Broken):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """Without the first operation that changes anything."""
-        return _last(super().plan(objects, target, context, want), _without_first_change)
+        return _last(self.sound.plan(objects, target, context, want), _without_first_change)
 
 
 class NeverUndoes(Broken):
@@ -93,7 +56,7 @@ class WritesAlways(Broken):
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """A write, also when it is so already."""
         same = {"op": "add", "path": "/apiVersion", "value": objects.user["apiVersion"]}
-        return super().plan(objects, target, context, want) or (PatchUser((same,)),)
+        return self.sound.plan(objects, target, context, want) or (PatchUser((same,)),)
 
 
 class ReadsTheOtherHalf(Broken):
@@ -101,7 +64,7 @@ class ReadsTheOtherHalf(Broken):
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
         """The stable Service's share."""
-        split = super().read(objects, target, context)
+        split = self.sound.read(objects, target, context)
         return replace(split, share=1 - split.share)
 
 
@@ -111,7 +74,7 @@ class RoundsTheShare(Broken):
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """To the next tenth."""
         rounded = Fraction(-(-want.share * 10 // 1), 10)
-        return super().plan(objects, target, context, replace(want, share=rounded))
+        return self.sound.plan(objects, target, context, replace(want, share=rounded))
 
 
 class DropsManagedRoutes(Broken):
@@ -119,9 +82,9 @@ class DropsManagedRoutes(Broken):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """Without them, when the share changes."""
-        if super().read(objects, target, context).share != want.share:
+        if self.sound.read(objects, target, context).share != want.share:
             want = Split(want.share)
-        return super().plan(objects, target, context, want)
+        return self.sound.plan(objects, target, context, want)
 
 
 class RestoresASnapshot(Broken):
@@ -131,13 +94,13 @@ class RestoresASnapshot(Broken):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """Remembers the first object."""
-        if not super().release(objects, target, context):
+        if not self.sound.release(objects, target, context):
             self._seen[target.name] = objects.user
-        return super().plan(objects, target, context, want)
+        return self.sound.plan(objects, target, context, want)
 
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
         """The snapshot, whole."""
-        ops = super().release(objects, target, context)
+        ops = self.sound.release(objects, target, context)
         old = self._seen.get(target.name)
         if not ops or old is None or old == objects.user:
             return ops
@@ -156,7 +119,7 @@ class LosesTheLedger(Broken):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """Without the annotation."""
-        return tuple(_without_ledger(op) for op in super().plan(objects, target, context, want))
+        return tuple(_without_ledger(op) for op in self.sound.plan(objects, target, context, want))
 
 
 class TouchesALabel(Broken):
@@ -164,7 +127,7 @@ class TouchesALabel(Broken):
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """With a label of its own."""
-        ops = super().plan(objects, target, context, want)
+        ops = self.sound.plan(objects, target, context, want)
         if not ops:
             return ops
         return (*ops, PatchUser(({"op": "add", "path": "/metadata/labels", "value": {"mine": "now"}},)))
@@ -178,7 +141,7 @@ class TestsNothing(Broken):
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
         """Without tests."""
         return _last(
-            super().plan(objects, target, context, want),
+            self.sound.plan(objects, target, context, want),
             lambda all_of_them: tuple(each for each in all_of_them if each["op"] != "test"),
         )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rollouts.errors import Unroutable
 from rollouts.sim.storage.refusals import Refused
+from rollouts.traffic.codec import Provider
 from tests.traffic.broken import BROKEN, Broken, DropsManagedRoutes, RestoresASnapshot, TestsNothing
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
@@ -43,7 +46,7 @@ def _is_found_out(case: Case, provider: Broken) -> bool:
     @settings(max_examples=150, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=QUIET)
     @given(data=st.data())
     def keeps_the_laws(data: st.DataObject) -> None:
-        start = Situation.of(provider, case.settings, data.draw(case.users), case.context)
+        start = Situation.of(cast(Provider, provider), case.settings, data.draw(case.users), case.context)
         wants = data.draw(case.wants())
         try:
             for law in LAWS:

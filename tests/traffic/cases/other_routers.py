@@ -183,20 +183,15 @@ def _other_spec(name: str, value: Any) -> Any:
 
 _EXAMPLE = _ingress({"name": "cart"}, _path("cart"))
 CASES: tuple[Case, ...] = (
-    _Nginx(
-        name="nginx", provider=nginx.PROVIDER, settings={"stableIngress": "cart"}, users=_ingresses(), example=_EXAMPLE,
-        strangers=(_other_host,), features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
-        shares=SHARES | st.sampled_from([Fraction(1, 1000), Fraction(1, 3)]), keeps_user_as_is=True,
-    ),
-    _InOneAnnotation(
-        name="alb", provider=alb.PROVIDER, settings={"ingress": "cart", "servicePort": 80}, users=_alb_ingresses(),
-        example=_ingress({"name": "cart"}, _path("cart", port={"name": "use-annotation"})), strangers=(_other_host,),
-    ),
-    _InOneAnnotation(
-        name="skipper", provider=skipper.PROVIDER, settings={"ingress": "cart"}, users=_skipper_ingresses(),
-        example=_ingress({"name": "cart"}, _path("cart"), _path("cart-canary")),
-        strangers=(_other_spec("tls", [{"hosts": ["a.example.com"]}]),),
-    ),
+    _Nginx(name="nginx", provider=nginx.PROVIDER, settings={"stableIngress": "cart"}, users=_ingresses(),
+        example=_EXAMPLE, strangers=(_other_host,), features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
+        shares=SHARES | st.sampled_from([Fraction(1, 1000), Fraction(1, 3)]), keeps_user_as_is=True),
+    _InOneAnnotation(name="alb", provider=alb.PROVIDER, settings={"ingress": "cart", "servicePort": 80},
+        users=_alb_ingresses(), example=_ingress({"name": "cart"}, _path("cart", port={"name": "use-annotation"})),
+        strangers=(_other_host,)),
+    _InOneAnnotation(name="skipper", provider=skipper.PROVIDER, settings={"ingress": "cart"},
+        users=_skipper_ingresses(), example=_ingress({"name": "cart"}, _path("cart"), _path("cart-canary")),
+        strangers=(_other_spec("tls", [{"hosts": ["a.example.com"]}]),)),
     Case(
         name="ApisixRoute", provider=apisix.PROVIDER, settings={"route": {"name": "cart"}}, users=_apisix_routes(),
         example={

@@ -61,35 +61,22 @@ def test_every_text_and_every_list_of_a_spec_has_a_length(kind: str) -> None:
 LONG = "é" * 100_000
 
 NAMES = {
-    *("status.abort.revision", "status.blueGreen.activeRevision", "status.blueGreen.previewRevision"),
-    *("status.currentRevision", "status.stableRevision", "status.strategyHash", "status.history[].revision"),
-    *("status.scaleDowns[].revision", "status.autoscaling.use[].revision"),  # hashes of ours
-    *(
-        "status.analyses[].run",
-        "status.analyses[].specHash",
-        "status.analyses[].uid",
-    ),  # of the API server, and a hash of ours
-    *(
-        "status.commands[].revision",
-        "status.commands[].strategyHash",
-        "status.commands[].target",
-        "status.commands[].value",
-    ),
-    *("status.authors[].by", "status.history[].authors[].by", "status.commands[].by"),  # cut where annotations are read
-    *(
-        "status.autoscaling.autoscalers[].name",
-        "status.autoscaling.autoscalers[].owner",
-    ),  # the owner is cut where it is read
-    *(
-        "status.autoscaling.container",
-        "status.autoscaling.resource",
-        "status.drain.preStop.containers[]",
-    ),  # of the spec
-    *("status.drain.cutovers[].from", "status.drain.cutovers[].service", "status.drain.cutovers[].to"),
-    *("status.givenBack[].route", "status.traffic.desired.routes[]", "status.traffic.observed.routes[]"),
+    # Hashes of ours, and names of the API server's.
+    "status.abort.revision", "status.blueGreen.activeRevision", "status.blueGreen.previewRevision",
+    "status.currentRevision", "status.stableRevision", "status.strategyHash", "status.history[].revision",
+    "status.scaleDowns[].revision", "status.autoscaling.use[].revision", "status.analyses[].run",
+    "status.analyses[].specHash", "status.analyses[].uid", "status.commands[].revision", "status.commands[].target",
+    "status.commands[].strategyHash", "status.commands[].value",
+    # Cut where annotations and owners are read.
+    "status.authors[].by", "status.history[].authors[].by", "status.commands[].by",
+    "status.autoscaling.autoscalers[].name", "status.autoscaling.autoscalers[].owner",
+    # Of the spec; types of conditions are ours.
+    "status.autoscaling.container", "status.autoscaling.resource", "status.drain.preStop.containers[]",
+    "status.drain.cutovers[].from", "status.drain.cutovers[].service", "status.drain.cutovers[].to",
+    "status.givenBack[].route", "status.traffic.desired.routes[]", "status.traffic.observed.routes[]",
     *(f"status.routesElsewhere[].{each}" for each in ("kind", "name", "namespace", "router")),
-    *("status.selector", "status.conditions[].type"),  # of the spec; ours
-}
+    "status.selector", "status.conditions[].type",
+}  # fmt: skip
 """Fields of a status that are written as they are: names and hashes, which something else has bounded."""
 
 

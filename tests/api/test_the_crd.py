@@ -1,4 +1,4 @@
-"""Promise: the CRD is generated from the models, in the form that a structural schema must have, and small enough."""
+"""Promise: the CRDs are generated from the models, in the form that a structural schema must have, and have Argo's fields."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 import yaml
 
-from rollouts.api.schema import crd_files, crd_manifests, main, yaml_text
+from rollouts.api.schema import crd_files, crd_manifests, main, structural, yaml_text
+from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
+from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
+from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec
 
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
@@ -141,3 +145,68 @@ def test_the_caller_may_change_what_it_gets() -> None:
     crd_manifests()[0]["spec"].clear()
 
     assert crd_manifests()[0]["spec"]
+
+
+ARGOS_METRIC = {
+    *("name", "interval", "initialDelay", "count", "successCondition", "failureCondition", "failureLimit", "provider"),
+    *("inconclusiveLimit", "consecutiveErrorLimit", "consecutiveSuccessLimit"),
+}
+ARGOS_PROVIDERS = {
+    *("prometheus", "kayenta", "web", "datadog", "wavefront", "newRelic", "job", "cloudWatch", "graphite"),
+    *("influxdb", "skywalking", "plugin"),
+}
+
+
+def test_every_field_of_argos_is_there() -> None:
+    """And ours beside them."""
+    run = structural(AnalysisRunSpecWire)["properties"]
+    metric = run["metrics"]["items"]["properties"]
+    providers = metric["provider"]["properties"]
+
+    assert set(structural(AnalysisTemplateSpec)["properties"]) == {
+        *("metrics", "args", "dryRun", "measurementRetention", "templates")
+    }
+    assert set(run) == {"metrics", "args", "dryRun", "measurementRetention", "terminate", "ttlStrategy"}
+    assert set(metric) == ARGOS_METRIC | {"noData", "minSamples"}
+    assert set(providers) == ARGOS_PROVIDERS | {
+        *("kubernetes", "compare", "containerResource", "hpa", "customMetric", "externalMetric")
+    }
+    assert set(providers["prometheus"]["properties"]) == {
+        *("address", "query", "authentication", "timeout", "insecure", "headers", "rangeQuery", "metricProvider")
+    }
+    assert set(providers["web"]["properties"]) == {
+        *("method", "url", "headers", "body", "timeoutSeconds", "jsonPath", "insecure", "jsonBody", "authentication")
+    }
+    assert set(providers["job"]["properties"]) == {"metadata", "spec"}
+
+
+def test_every_field_of_argos_status_is_there() -> None:
+    """Dashboards read them."""
+    status = structural(AnalysisRunStatus)["properties"]
+    result = status["metricResults"]["items"]["properties"]
+
+    assert set(status) == {
+        *("phase", "message", "metricResults", "runSummary", "dryRunSummary", "startedAt", "completedAt")
+    }
+    assert set(result) == {
+        *("name", "phase", "message", "measurements", "count", "successful", "failed", "inconclusive", "error"),
+        *("consecutiveError", "consecutiveSuccess", "dryRun", "metadata"),
+    }
+    assert set(result["measurements"]["items"]["properties"]) == {
+        *("phase", "message", "startedAt", "finishedAt", "resumeAt", "value", "metadata", "samples")
+    }
+
+
+def test_a_metric_provider_holds_no_secret() -> None:
+    """Everybody may read it who may read objects of the cluster: passwords and tokens are named, not given."""
+    spec = {
+        "url": "https://prom.example",
+        "tls": {"caFile": "/etc/ca.pem"},
+        "basic": {"username": "me", "password": {"secretKeyRef": {"name": "prom", "key": "password"}}},
+        "headers": [{"name": "X-Scope-OrgID", "value": "a"}, {"name": "X-Token", "valueFrom": {"file": "/run/token"}}],
+    }
+    MetricProviderSpec.model_validate(spec)
+
+    for secret in ({"basic": {"password": "hunter2"}}, {"bearer": "hunter2"}, {"oauth2": {"clientSecret": "hunter2"}}):
+        with pytest.raises(pydantic.ValidationError):
+            MetricProviderSpec.model_validate({"url": "https://prom.example", **secret})

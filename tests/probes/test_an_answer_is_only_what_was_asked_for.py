@@ -75,38 +75,24 @@ async def test_every_replica_counts(asked: Any) -> None:
     assert new.hosts == [f"envoys.infra:{new.port}"] * 2
 
 
-@pytest.mark.parametrize(
-    ("answers", "words"),
-    [
-        ({ROUTES: raw(b"", status="503 Service Unavailable")}, "answers 503"),
-        (
-            {ROUTES: redirect("http://169.254.169.254/"), ENDPOINTS: ok(NOTHING)},
-            "redirect (302), which is not followed",
-        ),
-        ({**GOOD, ROUTES: raw(b'{"configs": [', length=500)}, "peer closed connection"),
-        ({**GOOD, ROUTES: raw(b"<html>welcome</html>")}, "cannot be read"),
-        ({**GOOD, ROUTES: ok({"configs": "none"})}, "cannot be read"),
-        ({**GOOD, ROUTES: ok([1, 2])}, "cannot be read"),
-        ({**GOOD, ROUTES: b"SSH-2.0-OpenSSH_9.2\r\n"}, "disconnected"),
-        ({**GOOD, ROUTES: raw(b"[" * 100_000)}, "cannot be read"),
-        ({**GOOD, ROUTES: raw(b'{"configs":[{"route_config":{"name":"\xff"}}]}')}, "cannot be read"),
-        ({**GOOD, ENDPOINTS: raw(b"", status="404 Not Found")}, "answers 404"),
-    ],
-    ids=[
-        *(
-            "503",
-            "redirect",
-            "truncated",
-            "HTML",
-            "wrong type",
-            "wrong JSON",
-            "no HTTP",
-            "too deep",
-            "no UTF-8",
-            "half of it",
-        )
-    ],
-)
+BROKEN = {
+    "503": ({ROUTES: raw(b"", status="503 Service Unavailable")}, "answers 503"),
+    "redirect": (
+        {ROUTES: redirect("http://169.254.169.254/"), ENDPOINTS: ok(NOTHING)},
+        "redirect (302), which is not followed",
+    ),
+    "truncated": ({**GOOD, ROUTES: raw(b'{"configs": [', length=500)}, "peer closed connection"),
+    "HTML": ({**GOOD, ROUTES: raw(b"<html>welcome</html>")}, "cannot be read"),
+    "wrong type": ({**GOOD, ROUTES: ok({"configs": "none"})}, "cannot be read"),
+    "wrong JSON": ({**GOOD, ROUTES: ok([1, 2])}, "cannot be read"),
+    "no HTTP": ({**GOOD, ROUTES: b"SSH-2.0-OpenSSH_9.2\r\n"}, "disconnected"),
+    "too deep": ({**GOOD, ROUTES: raw(b"[" * 100_000)}, "cannot be read"),
+    "no UTF-8": ({**GOOD, ROUTES: raw(b'{"configs":[{"route_config":{"name":"\xff"}}]}')}, "cannot be read"),
+    "half of it": ({**GOOD, ENDPOINTS: raw(b"", status="404 Not Found")}, "answers 404"),
+}
+
+
+@pytest.mark.parametrize(("answers", "words"), BROKEN.values(), ids=BROKEN)
 async def test_a_broken_answer_is_not_live_and_says_why(asked: Any, answers: dict[str, bytes], words: str) -> None:
     """Whatever stands at the address: the rollout waits and people read the reason in status."""
     async with serving(answers) as server:

@@ -24,26 +24,23 @@ from tests.traffic.situation import CONTEXT, NAMESPACE, Situation
 
 HALF = Split(Fraction(1, 2))
 SPACED: dict[str, Any] = {**APISIX, "name": "spaced", "serviceNamespace": {"path": "namespace"}}
+
+
+def _hosts(*weights: int | None) -> Manifest:
+    """An object whose backends are named by their hosts."""
+    backends = [
+        {"host": f"{name}.test", **({} if weight is None else {"weight": weight})}
+        for name, weight in zip(("stable", "canary"), weights, strict=True)
+    ]
+    return {"spec": {"http": [{"backends": backends}]}}
+
+
 BY_HOST: dict[str, Any] = {
     **APISIX,
     "name": "by-host",
     "service": {"cel": "item.host.split('.')[0]"},
     "serviceNamespace": {"cel": "item.host.split('.')[1]"},
-    "tests": [
-        {
-            "object": {
-                "spec": {"http": [{"backends": [{"host": "stable.test"}, {"host": "canary.test", "weight": 0}]}]}
-            },
-            "canaryPercent": 50,
-            "result": {
-                "spec": {
-                    "http": [
-                        {"backends": [{"host": "stable.test", "weight": 50}, {"host": "canary.test", "weight": 50}]}
-                    ]
-                }
-            },
-        }
-    ],
+    "tests": [{"object": _hosts(None, 0), "canaryPercent": 50, "result": _hosts(50, 50)}],
 }
 
 

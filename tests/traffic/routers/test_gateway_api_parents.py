@@ -15,33 +15,21 @@ from tests.traffic.routers.test_gateway_api_routes import GOOD, condition, paren
 MESH = parent(*GOOD, name="mesh", kind="Service", group="")
 
 
-@pytest.mark.parametrize(
-    ("entries", "answer"),
-    [
-        ([parent(*GOOD), MESH], Answer.YES),
-        ([parent(*GOOD)], Answer.UNKNOWN),
-        ([], Answer.UNKNOWN),
-        ([parent(condition("Accepted", "True", 3), condition("ResolvedRefs", "True", 3)), MESH], Answer.UNKNOWN),
-        ([parent(condition("Accepted", "False", reason="NoMatchingParent")), MESH], Answer.NO),
-        ([parent(GOOD[0], condition("ResolvedRefs", "False")), MESH], Answer.NO),
-        ([parent(*GOOD, condition("PartiallyInvalid", "True")), MESH], Answer.NO),
-        ([parent(*GOOD, condition("PartiallyInvalid", "False")), MESH], Answer.YES),
-        ([parent(condition("Accepted", "True", 1)), parent(*GOOD), MESH], Answer.YES),
-        ([parent(*GOOD, namespace="elsewhere"), MESH], Answer.UNKNOWN),
-    ],
-    ids=[
-        "all",
-        "one missing",
-        "none",
-        "old generation",
-        "refused",
-        "unresolved",
-        "in part",
-        "whole",
-        "dead one",
-        "namesake",
-    ],
-)
+ENTRIES = {
+    "all": ([parent(*GOOD), MESH], Answer.YES),
+    "one missing": ([parent(*GOOD)], Answer.UNKNOWN),
+    "none": ([], Answer.UNKNOWN),
+    "old generation": ([parent(condition("Accepted", "True", 3), condition("ResolvedRefs", "True", 3)), MESH], Answer.UNKNOWN),
+    "refused": ([parent(condition("Accepted", "False", reason="NoMatchingParent")), MESH], Answer.NO),
+    "unresolved": ([parent(GOOD[0], condition("ResolvedRefs", "False")), MESH], Answer.NO),
+    "in part": ([parent(*GOOD, condition("PartiallyInvalid", "True")), MESH], Answer.NO),
+    "whole": ([parent(*GOOD, condition("PartiallyInvalid", "False")), MESH], Answer.YES),
+    "dead one": ([parent(condition("Accepted", "True", 1)), parent(*GOOD), MESH], Answer.YES),
+    "namesake": ([parent(*GOOD, namespace="elsewhere"), MESH], Answer.UNKNOWN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("entries", "answer"), ENTRIES.values(), ids=ENTRIES)
 def test_accepted_is_what_every_parent_says_of_this_generation(entries: list[Manifest], answer: Answer) -> None:
     """A controller that is gone leaves its entry for ever, and a parent of the same name elsewhere is another one."""
     situation = route(rule(), status={"parents": entries})

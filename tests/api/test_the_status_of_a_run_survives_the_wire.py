@@ -98,21 +98,15 @@ GOOD = run_status_to_wire(
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("phase",), "Great"),
-        (("phase",), 5),
-        (("metricResults",), "x"),
-        (("metricResults", 0), None),
-        (("metricResults", 0, "name"), None),
-        (("metricResults", 0, "phase"), "Great"),
-        (("metricResults", 0, "measurements"), "x"),
-        (("metricResults", 0, "measurements", 0), 5),
+        (("phase",), "Great"), (("phase",), 5), (("metricResults",), "x"), (("metricResults", 0), None),
+        (("metricResults", 0, "name"), None), (("metricResults", 0, "phase"), "Great"),
+        (("metricResults", 0, "measurements"), "x"), (("metricResults", 0, "measurements", 0), 5),
         (("metricResults", 0, "measurements", 0, "phase"), "Great"),
         (("metricResults", 0, "measurements", 0, "startedAt"), "yesterday"),
-        (("metricResults", 0, "measurements", 0, "metadata"), []),
-        (("metricResults", 0, "count"), -1),
+        (("metricResults", 0, "measurements", 0, "metadata"), []), (("metricResults", 0, "count"), -1),
         (("startedAt",), "soon"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_named_and_is_no_success(path: tuple[str | int, ...], value: Any) -> None:
     """Somebody edits a status, or an older controller reads a newer one's."""
     wire = json.loads(json.dumps(GOOD))

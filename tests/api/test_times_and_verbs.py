@@ -67,19 +67,15 @@ def test_whole_seconds_are_written_short() -> None:
 @pytest.mark.parametrize(
     ("patch", "annotations"),
     [
-        (verbs.promote("abc"), {"promote": "abc"}),
-        (verbs.promote("abc", step=0), {"promote": "abc@0"}),
-        (verbs.promote("abc", full=True), {"promote": "abc@full"}),
-        (verbs.abort("abc"), {"abort": "abc"}),
-        (verbs.retry("abc", attempt=2), {"retry": "abc@2", "abort": None}),
-        (verbs.pause(), {"pause": "true"}),
-        (verbs.resume(), {"pause": None}),
-        (verbs.rollback("abc"), {"rollback": "abc"}),
+        (verbs.promote("abc"), {"promote": "abc"}), (verbs.promote("abc", step=0), {"promote": "abc@0"}),
+        (verbs.promote("abc", full=True), {"promote": "abc@full"}), (verbs.abort("abc"), {"abort": "abc"}),
+        (verbs.retry("abc", attempt=2), {"retry": "abc@2", "abort": None}), (verbs.pause(), {"pause": "true"}),
+        (verbs.resume(), {"pause": None}), (verbs.rollback("abc"), {"rollback": "abc"}),
         (verbs.rollback_to_previous("abc"), {"rollback": "previous@abc"}),
         (verbs.restart(1767225600.0), {"restart": "2026-01-01T00:00:00Z"}),
         (verbs.withdraw(Verb.ABORT), {"abort": None}),
     ],
-)
+)  # fmt: skip
 def test_a_verb_is_one_annotation(patch: dict[str, object], annotations: dict[str, str | None]) -> None:
     """The values are the API's: people and GitOps write the same ones by hand."""
     assert patch == {

@@ -289,18 +289,13 @@ def test_conditions_are_judged_as_in_argo_rollouts(
 @pytest.mark.parametrize(
     ("source", "body", "value", "samples"),
     [
-        (QUERY, vector("0.5"), "[0.5]", 1),
-        (QUERY, vector("1", "2e3", "+Inf", "NaN"), "[1, 2000, +Inf, NaN]", 4),
-        (QUERY, prometheus("scalar", [NOW_S, "0.25"]), "0.25", 1),
-        (QUERY, vector(), "[]", 0),
+        (QUERY, vector("0.5"), "[0.5]", 1), (QUERY, vector("1", "2e3", "+Inf", "NaN"), "[1, 2000, +Inf, NaN]", 4),
+        (QUERY, prometheus("scalar", [NOW_S, "0.25"]), "0.25", 1), (QUERY, vector(), "[]", 0),
         (QUERY, vector(*["1"] * 20), "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, … 20 in all]", 20),
-        (WEB, b"12", "12", 1),
-        (WEB, b'{"a": "secret", "b": [1, {"c": 2.5}], "d": true}', "[1, 2.5]", 4),
-        (WEB, b'"secret"', "", 1),
-        (WEB, b"all is well", "", 1),
-        (WEB, b"true", "", 1),
+        (WEB, b"12", "12", 1), (WEB, b'{"a": "secret", "b": [1, {"c": 2.5}], "d": true}', "[1, 2.5]", 4),
+        (WEB, b'"secret"', "", 1), (WEB, b"all is well", "", 1), (WEB, b"true", "", 1),
     ],
-)
+)  # fmt: skip
 def test_only_numbers_reach_the_status(source: HttpSource, body: bytes, value: str, samples: int) -> None:
     """A text of a server is for the condition alone."""
     found = measurement(answered(body, content_type=""), MetricCondition(success="len(result) > 0"), source=source)

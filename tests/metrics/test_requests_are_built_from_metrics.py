@@ -206,17 +206,12 @@ def test_an_error_is_told_by_its_type(status: int, body: bytes, words: str) -> N
 @pytest.mark.parametrize(
     ("source", "value", "expected"),
     [
-        ("{$}", 5, 5),
-        ("", 5, 5),
-        ("{$.data.ok}", {"data": {"ok": True}}, True),
-        ("{.data}", {"data": 1}, 1),
-        ("$.key[0].key2.value", {"key": [{"key2": {"value": 1}}]}, 1),
-        ("{ $.a[-1] }", {"a": [1, 2]}, 2),
-        ("{$['a.b']['c d'][\"e\"]}", {"a.b": {"c d": {"e": 1}}}, 1),
-        ("{.a\\.b}", {"a.b": 1}, 1),
+        ("{$}", 5, 5), ("", 5, 5), ("{$.data.ok}", {"data": {"ok": True}}, True), ("{.data}", {"data": 1}, 1),
+        ("$.key[0].key2.value", {"key": [{"key2": {"value": 1}}]}, 1), ("{ $.a[-1] }", {"a": [1, 2]}, 2),
+        ("{$['a.b']['c d'][\"e\"]}", {"a.b": {"c d": {"e": 1}}}, 1), ("{.a\\.b}", {"a.b": 1}, 1),
         ("{@.a}", {"a": None}, None),
     ],
-)
+)  # fmt: skip
 def test_a_json_path_names_one_value(source: str, value: Any, expected: Any) -> None:
     """Forms of Argo Rollouts' documentation and of kubectl's."""
     assert part_of(value, json_path(source)) == expected
@@ -274,22 +269,16 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: str) -> None:
 @pytest.mark.parametrize(
     ("url", "base", "below"),
     [
-        ("http://a/api/v1/query?x=..", "http://a", True),
-        ("http://a:80/mimir/api", "http://a/mimir/", True),
-        ("http://a/mimir?query=1", "http://a/mimir", True),
-        ("http://a/mimir2/api", "http://a/mimir", False),
-        ("http://a/admin", "http://a/mimir", False),
-        ("http://a/mimir/../admin", "http://a/mimir", False),
+        ("http://a/api/v1/query?x=..", "http://a", True), ("http://a:80/mimir/api", "http://a/mimir/", True),
+        ("http://a/mimir?query=1", "http://a/mimir", True), ("http://a/mimir2/api", "http://a/mimir", False),
+        ("http://a/admin", "http://a/mimir", False), ("http://a/mimir/../admin", "http://a/mimir", False),
         ("http://a/mimir/%2e%2E/admin", "http://a/mimir", False),
         ("http://a/mimir/..%2fadmin", "http://a/mimir", False),
         ("http://a/mimir/%252e%252e/admin", "http://a/mimir", False),
-        ("http://a/mimir/..%5cadmin", "http://a/mimir", False),
-        ("https://a/mimir", "http://a/mimir", False),
-        ("http://a:81/mimir", "http://a/mimir", False),
-        ("http://a@b/mimir", "http://a/mimir", False),
-        ("", "", False),
+        ("http://a/mimir/..%5cadmin", "http://a/mimir", False), ("https://a/mimir", "http://a/mimir", False),
+        ("http://a:81/mimir", "http://a/mimir", False), ("http://a@b/mimir", "http://a/mimir", False), ("", "", False),
     ],
-)
+)  # fmt: skip
 def test_credentials_open_no_more_than_was_declared(url: str, base: str, below: bool) -> None:
     """A metric names a path below the declared URL, and none beside it."""
     assert is_below(url, base) is below

@@ -86,15 +86,11 @@ def pods(*ready: str, unready: Sequence[str] = ()) -> Endpoints:
 @pytest.mark.parametrize(
     ("percent", "rules"),
     [
-        (20, [shared(80, 20)]),
-        ("0.1", [shared(999, 1)]),
-        (50, [shared(2, 2), shared(50, 50, priority="2")]),
-        (0, [shared(100, 0)]),
-        (0, [alone()]),
-        (100, [shared(0, 100)]),
+        (20, [shared(80, 20)]), ("0.1", [shared(999, 1)]), (50, [shared(2, 2), shared(50, 50, priority="2")]),
+        (0, [shared(100, 0)]), (0, [alone()]), (100, [shared(0, 100)]),
         (20, [rule((STABLE.arn, 40), (CANARY.arn, 10), (OTHER, 50))]),
     ],
-)
+)  # fmt: skip
 def test_rules_that_share_as_wanted_are_live(percent: int | str, rules: list[dict[str, Any]]) -> None:
     """Weights are relative, and what the user gives to others in the same rule is the user's."""
     found = judged_rules(listeners(rules), PAIR, asked(percent))

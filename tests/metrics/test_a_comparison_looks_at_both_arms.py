@@ -333,6 +333,20 @@ def test_a_look_whose_values_say_nothing_decides_nothing(canary: str, stable: st
     assert dict(found.carried) == {"looks": "1"}
 
 
+@pytest.mark.parametrize(
+    ("body", "why"), [(vector("1", warnings=["partial"]), "may be incomplete"), (vector(), "no value")]
+)
+@pytest.mark.parametrize("arm", [0, 1])
+def test_a_part_of_the_values_is_none_of_them(body: bytes, why: str, arm: int) -> None:
+    """Of either arm."""
+    both = [answered(vector("1"))] * 2
+    both[arm] = answered(body)
+
+    found = measured(look(VALUE), *both)
+
+    assert (found.phase, why in found.message) == (AnalysisPhase.PENDING, True)
+
+
 def test_several_values_in_place_of_one_are_an_error() -> None:
     """Nobody says which of them is meant."""
     at = look(VALUE)
@@ -345,8 +359,8 @@ def test_several_values_in_place_of_one_are_an_error() -> None:
     assert "many values" in range_of_one.message
 
 
-def _ranks(canary: Sequence[float], stable: Sequence[float]) -> Measurement:
-    at = look(RANKS)
+def _ranks(canary: Sequence[float], stable: Sequence[float], source: Comparison = RANKS) -> Measurement:
+    at = look(source)
     both = [
         answered(matrix([(NOW_S - 60 * place, repr(value)) for place, value in enumerate(values)]))
         for values in (canary, stable)
@@ -364,6 +378,16 @@ def test_ranks_are_compared_once() -> None:
     undecided = _ranks([1.1 * value for value in stable], stable)
     assert undecided.phase is AnalysisPhase.INCONCLUSIVE
     assert undecided.message == "undecided after 1 look"
+
+
+def test_an_effect_in_per_cent_needs_values_above_0() -> None:
+    """A tenth of nothing is nothing; an effect in the values' own unit has no such limit."""
+    pytest.importorskip("scipy")
+    around_0 = [-1.0 + 0.1 * place for place in range(20)]
+
+    assert "not above 0" in _ranks(around_0, around_0).message
+    by_units = replace(RANKS, effect=Effect(size=5.0, relative=False))
+    assert _ranks(around_0, around_0, by_units).phase is AnalysisPhase.SUCCESSFUL
 
 
 def test_values_that_are_all_the_same_are_ties() -> None:

@@ -95,6 +95,7 @@ TRUE_OR_FALSE: list[tuple[str, Any, bool]] = [
     ("date(result) < date('2027-01-01') && date(result) > date('2026-01-01 10:00:00', '2006-01-02 15:04:05', 'UTC')",
         "2026-06-01T00:00:00Z", True),
     ("1 < result && result < 1_000", 5, True),
+    ("result[lower(result.key)] > 1", {"key": "A", "a": 2}, True),
     (".5 < result && result < 1e3", 5, True),
     # CEL as it is.
     ("result.all(x, x < 5) && result.exists(x, x == 2) && size(result) == 2", [1, 2], True),
@@ -154,6 +155,7 @@ def test_the_cel_is_as_written_here(condition: str, cel: str) -> None:
         ("result == [1, 2]", "compares a list"), ("result && 1", "not true or false"),
         ("!1 || result", "before a value"), ("result > 1 + (result < 2)", "beside a comparison"),
         ("result[result] > 1", "not written down"),
+        ("date(result, result) < now()", "a date that cannot be read"), ("string(result > 1) == 'true'", "a text of a truth"),
         ("date('yesterday') < now() && result", "a date that cannot be read"), ("result >", "ends too early"),
         ("(result > 1", "needs a )"), ("result > 'a", "cannot be read"), ("result == 'a\\q'", "an escape"),
         ("result > 1e999", "too large"), ("default(result) > 1", "1 arguments, not 2"),

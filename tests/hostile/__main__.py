@@ -33,31 +33,6 @@ class Broken(Exception):
     """An error that is no refusal."""
 
 
-class Progress:
-    """A bar on a terminal, nothing elsewhere."""
-
-    def __init__(self, inputs: int) -> None:
-        self._inputs = inputs
-        self._done = 0
-        self._drawn_s = 0.0
-        self._is_terminal = sys.stderr.isatty()
-
-    def step(self, name: str, worst_s: float) -> None:
-        """Counts one input, and draws now and then."""
-        self._done += 1
-        now_s = time.monotonic()
-        if self._is_terminal and now_s > self._drawn_s + 0.1:
-            self._drawn_s = now_s
-            filled = min(30, 30 * self._done // max(1, self._inputs))
-            bar = "#" * filled + "." * (30 - filled)
-            print(f"\r\033[K[{bar}] {self._done:,} inputs, {name}: {1000 * worst_s:.2f} ms", end="", file=sys.stderr)
-
-    def clear(self) -> None:
-        """Takes the bar off."""
-        if self._is_terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 def cpu_s(entry: EntryPoint, given: object) -> float:
     """CPU seconds. Raises: Broken."""
     began_s = time.process_time()
@@ -91,7 +66,7 @@ def _for_its_length(each: tuple[float, str]) -> float:
     return each[0] / (len(each[1]) + 50)
 
 
-def searched(entries: Sequence[EntryPoint], inputs: int, rng: random.Random, bar: Progress) -> list[str]:
+def searched(entries: Sequence[EntryPoint], inputs: int, rng: random.Random) -> list[str]:
     """The short inputs of a surface that cost most for their length."""
     entry = entries[0]
     most = min(entry.most, max(SHORT))
@@ -105,7 +80,6 @@ def searched(entries: Sequence[EntryPoint], inputs: int, rng: random.Random, bar
                 took_s = min(took_s, cpu_s(entry, text))  # not what the machine did meanwhile
             pool = sorted([*pool, (took_s, text)], key=_for_its_length, reverse=True)[:KEPT]
             known = {each for _, each in pool}
-        bar.step(entry.name, pool[0][0])
     return [text for _, text in pool]
 
 
@@ -143,21 +117,20 @@ def main() -> int:
     found = surfaces(asked.only)
     listed = [each for each in ENTRY_POINTS if not each.surface and asked.only in each.name]
     rng = random.Random(asked.seed)  # noqa: S311 - the same search again for the same seed
-    bar, broken = Progress(asked.inputs), 0
+    broken = 0
     print(f"  {'worst':>9} CPU  {'size':>9}  {'inputs':>8}  surface (* more than {1000 * SLOW_S:.0f} ms)", flush=True)
     for entry in listed:
         given = entry.make(entry.most)
         print(line(min(cpu_s(entry, given) for _ in range(3)), entry.most, 3, entry.name), flush=True)
     for name, entries in found.items():
         try:
-            texts = searched(entries, asked.inputs // max(1, len(found)), rng, bar)
+            texts = searched(entries, asked.inputs // max(1, len(found)), rng)
             starts = {*texts, *(each.make(min(max(SHORT), each.most)) for each in entries)}
             worst_s, given = max(each for text in sorted(starts) for each in grown(entries[0], text))
             said = line(worst_s, len(given), asked.inputs // max(1, len(found)), f"{name}: {given[:50]!r}")
         except Broken as error:
             broken += 1
             said = f"! {error}"
-        bar.clear()
         print(said, flush=True)
     return 1 if broken else 0
 

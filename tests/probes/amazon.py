@@ -1,15 +1,10 @@
-"""An AWS on loopback (moto) with a load balancer in it, and what the AWS Load Balancer Controller leaves in the cluster."""
+"""A load balancer in an AWS on loopback (moto), and what the AWS Load Balancer Controller leaves in the cluster."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
-from urllib.parse import parse_qs
 
 import botocore.session
 import msgspec
@@ -142,49 +137,3 @@ async def _create(server: SimServer, namespace: str | None, kind: Kind, body: Ma
     request = Request("POST", kind.path(namespace), body=msgspec.json.encode(manifest))
     answer = await server.request(request, deadline_s=5.0)
     assert answer.status == 201, answer.body
-
-
-@dataclass
-class Recorded:
-    """An AWS that gives recorded answers; what it was asked is written down, with the time.
-
-    Args:
-        answers: by action: status and body.
-    """
-
-    answers: Mapping[str, tuple[int, str]]
-    url: str = ""
-    asked: list[str] = field(default_factory=list)
-
-
-@contextmanager
-def recorded(answers: Mapping[str, tuple[int, str]]) -> Iterator[Recorded]:
-    """One for as long as the block runs."""
-    told = Recorded(answers)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            action = parse_qs(body)["Action"][0]
-            told.asked.append(action)
-            status, text = told.answers[action]
-            self.send_response(status)
-            self.send_header("Content-Type", "text/xml")
-            self.send_header("Content-Length", str(len(text.encode())))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the name is the library's
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    told.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield told
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -21,8 +22,9 @@ from rollouts.probes.alb_asker import EACH_CALL_S
 from rollouts.probes.named_planes import AwsPlane, parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from rollouts.sim.apiserver.server import SimServer
-from tests.probes.amazon import REGION, Balancer, bind, recorded, serve, shop
+from tests.probes.amazon import REGION, Balancer, bind, serve, shop
 from tests.probes.dumps import question, share
+from tests.probes.servers import Server, raw, refused_port, serving
 
 INGRESS = RouteName("alb", "Ingress", "shop", "cart")
 DEADLINE_S = 60.0  # of a machine that does much besides
@@ -32,6 +34,13 @@ THROTTLED = """<ErrorResponse xmlns="http://elasticloadbalancing.amazonaws.com/d
 DENIED = THROTTLED.replace("Throttling", "AccessDenied").replace(
     "Rate exceeded", "may not elasticloadbalancing:DescribeTags"
 )
+THROTTLES = {"/": raw(THROTTLED.encode(), status="400 Bad Request")}
+DENIES = {"/": raw(DENIED.encode(), status="403 Forbidden")}
+
+
+def actions(amazon: Server) -> list[str]:
+    """What it was asked to do."""
+    return [parse_qs(each.body.decode())["Action"][0] for each in amazon.sent]
 
 
 @pytest.fixture(scope="module")
@@ -193,11 +202,11 @@ async def test_ingresses_of_one_load_balancer_share_what_was_read(
 async def test_an_aws_that_throttles_is_left_alone(server: SimServer, planes: DataPlanes) -> None:
     """What we ask beyond the account's rate is taken from the AWS Load Balancer Controller, which has the work to do."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
-    with recorded({"DescribeTags": (400, THROTTLED)}) as amazon:
-        made = planes(amazon.url)
+    async with serving(THROTTLES) as amazon:
+        made = planes(amazon.url())
         seen = [await told(made, 0) for _ in range(3)]
 
-        assert amazon.asked == ["DescribeTags"]
+        assert actions(amazon) == ["DescribeTags"]
     assert [(each.live, each.evidence) for each in seen] == [(False, False)] * 3
     assert all("AWS throttles the requests; the controller asks again in 4 s" in each.message for each in seen)
 
@@ -205,8 +214,8 @@ async def test_an_aws_that_throttles_is_left_alone(server: SimServer, planes: Da
 async def test_what_aws_refuses_is_told(server: SimServer, planes: DataPlanes) -> None:
     """The message names what the role lacks; it is no evidence."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
-    with recorded({"DescribeTags": (403, DENIED)}) as amazon:
-        seen = await told(planes(amazon.url), 0)
+    async with serving(DENIES) as amazon:
+        seen = await told(planes(amazon.url()), 0)
 
     assert not (seen.live or seen.evidence)
     assert "describe_tags: AccessDenied may not elasticloadbalancing:DescribeTags" in seen.message
@@ -217,8 +226,7 @@ async def test_an_aws_that_is_not_there_is_told(
 ) -> None:
     """No endpoint, no credentials: not known, within the deadline."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
-    with recorded({}) as amazon:
-        gone = amazon.url
+    gone = f"http://127.0.0.1:{await refused_port()}"
     unreachable = await told(planes(gone), 0)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -264,8 +272,8 @@ async def test_questions_come_one_after_another(
     """Three Rollouts that wait at the same time: one call each, never two at once, and time between them."""
     monkeypatch.setattr(alb_asker, "EACH_CALL_S", EACH_CALL_S)
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
-    with recorded({"DescribeTags": (403, DENIED)}) as amazon:
-        made = planes(amazon.url)
+    async with serving(DENIES) as amazon:
+        made = planes(amazon.url())
         began_s = time.monotonic()
         routes = [RouteName("alb", "Ingress", "shop", name) for name in ("a", "b", "c")]
         await asyncio.gather(
@@ -273,7 +281,7 @@ async def test_questions_come_one_after_another(
         )
         took_s = time.monotonic() - began_s
 
-    assert amazon.asked == ["DescribeTags"] * 3
+    assert actions(amazon) == ["DescribeTags"] * 3
     assert took_s >= 2 * EACH_CALL_S
 
 
@@ -282,13 +290,13 @@ async def test_the_same_ingress_is_not_asked_about_again_at_once(
 ) -> None:
     """What is asked about takes seconds to minutes; a question that comes too early waits, and its deadline holds."""
     await bind(server, "cart", "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b")
-    with recorded({"DescribeTags": (403, DENIED)}) as amazon:
-        made = planes(amazon.url)
+    async with serving(DENIES) as amazon:
+        made = planes(amazon.url())
         await told(made, 0)
         monkeypatch.setattr(alb_asker, "BETWEEN_ROUNDS_S", 60.0)
         early = await made.live(asked(0), deadline_s=0.1)
 
-        assert amazon.asked == ["DescribeTags"]
+        assert actions(amazon) == ["DescribeTags"]
     assert "no answer within 0.1 s" in early.message
 
 

@@ -28,7 +28,6 @@ def metric(**changes: Any) -> Spec:
 
 
 def web(**changes: Any) -> Spec:
-    """A template of one web metric."""
     return {"metrics": [{"name": "web", "provider": {"web": {**WEB["web"], **changes}}}]}
 
 

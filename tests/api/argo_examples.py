@@ -56,7 +56,6 @@ MEASURE = "http://server.example/measure?service={{ args.service-name }}"
 
 
 def prometheus(query: str = RATE, **more: Any) -> Spec:
-    """A provider."""
     return {"prometheus": {"address": "http://prometheus.example:9090", "query": query, **more}}
 
 
@@ -78,13 +77,11 @@ def template(*metrics: Spec, args: list[Spec] | None = None, **more: Any) -> Spe
 
 
 def web(condition: str = "result == true", part: str = "{$.data.ok}", **more: Any) -> Spec:
-    """A metric of a web server."""
     request = {"url": MEASURE, "headers": [BEARER], "jsonPath": part, **more}
     return {"name": "webmetric", "successCondition": condition, "provider": {"web": request}}
 
 
 def analysis(*names: str, args: list[Spec] | None = None, **more: Any) -> Spec:
-    """An analysis in a Rollout."""
     return {
         "templates": [{"templateName": name} for name in names],
         "args": [SERVICE] if args is None else args,

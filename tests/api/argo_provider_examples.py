@@ -55,7 +55,6 @@ _LOAD = {"command": ["sh", "-c", "-x", "-e"], "args": ["wrk http://rollout.{{ ar
 
 
 def job(name: str, count: int | None, **container: Any) -> Spec:
-    """A metric that is a Job."""
     pod = {"containers": [{"name": "c", "image": "alpine:3", **container}], "restartPolicy": "Never"}
     counted = {} if count is None else {"count": count, "interval": "5s", "failureLimit": 1}
     return {"name": name, **counted, "provider": {"job": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}}}

@@ -47,7 +47,6 @@ def blue_green(**fields: Any) -> Spec:
 
 
 def step(**kinds: Any) -> Spec:
-    """A canary whose first step is this one."""
     return canary(steps=[kinds])
 
 
@@ -259,5 +258,4 @@ PLANNED: tuple[tuple[Spec, str, str], ...] = (
 
 
 def manifest(spec: Spec, *, name: str = "cart") -> dict[str, Any]:
-    """A Rollout with this spec."""
     return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "metadata": {"name": name}, "spec": spec}

@@ -16,7 +16,6 @@ URL = "https://prom.example"
 
 
 def read(spec: Any) -> tuple[MetricServer, list[str]]:
-    """The server, and the problems as texts."""
     problems = Problems(quotes=False)
     return read_metric_provider(spec, problems), [str(each) for each in problems.found()]
 

@@ -266,7 +266,6 @@ def test_a_value_in_a_header_is_one_line(part: str, value: str) -> None:
 
 
 def job(*command: str, field: str = "args", **container: Any) -> Spec:
-    """A Job of one container."""
     pod = {"containers": [{"name": "a", "image": "a:1", field: list(command), **container}]}
     return {"metrics": [{"name": "m", "provider": {"job": {"spec": {"template": {"spec": pod}}}}}]}
 

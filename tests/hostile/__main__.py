@@ -103,7 +103,6 @@ def surfaces(only: str) -> Mapping[str, Sequence[EntryPoint]]:
 
 
 def line(worst_s: float, size: int, inputs: int, name: str) -> str:
-    """Of the table."""
     return f"{'*' if worst_s > SLOW_S else ' '} {1000 * worst_s:9.2f} ms  {size:9,}  {inputs:8,}  {name}"
 
 

@@ -36,7 +36,6 @@ class Used:
 
     @property
     def where(self) -> str:
-        """For messages."""
         return f"{self.module}.{self.name}"
 
 

@@ -25,18 +25,15 @@ WEB_PART = WebQuery(url="http://shop/quality", json_path="{$.data.value}")
 
 
 def prometheus(result_type: str, result: Any, **more: Any) -> bytes:
-    """A successful answer."""
     return json.dumps({"status": "success", "data": {"resultType": result_type, "result": result}, **more}).encode()
 
 
 def vector(*values: Any, at_s: float = NOW_S, **more: Any) -> bytes:
-    """One series for each value."""
     series = [{"metric": {"pod": f"{MARK}-{place}"}, "value": [at_s, each]} for place, each in enumerate(values)]
     return prometheus("vector", series, **more)
 
 
 def matrix(*series: Sequence[tuple[float, str]], **more: Any) -> bytes:
-    """Series of many values."""
     return prometheus("matrix", [{"metric": {}, "values": each} for each in series], **more)
 
 
@@ -48,16 +45,13 @@ def asked(source: HttpSource) -> Question:
 
 
 def answered(body: bytes, *, status: int = 200, content_type: str = "application/json") -> HttpAnswer:
-    """An answer with that body."""
     return HttpAnswer(status=status, body=body, content_type=content_type)
 
 
 def measurement(answer: MetricAnswer, condition: MetricCondition, *, source: HttpSource = QUERY) -> Measurement:
-    """What follows from that answer."""
     question = asked(source)
     return judged(answer, question.source, question.window, condition, NOW_S, NOW_S + 1)
 
 
 def read(answer: MetricAnswer, question: Question) -> MetricData:
-    """What the answer to that question shows."""
     return found_in(answer, question.source, question.window)

@@ -41,7 +41,6 @@ Carried = Sequence[tuple[str, str]]
 
 
 def look(source: Comparison = RATE, carried: Carried = (), *, now_s: float = NOW_S) -> ComparisonLook:
-    """A look at that time."""
     found = look_of(source, carried, began_at_s=BEGAN_S, now_s=now_s)
     assert isinstance(found, ComparisonLook), found
     return found
@@ -65,7 +64,6 @@ def grown(at: ComparisonLook, by: float, *, before: float = 100.0) -> MetricAnsw
 
 
 def measured(at: ComparisonLook, *answers: MetricAnswer) -> Measurement:
-    """The measurement of a look."""
     return measurement_of(at, [seen_in(each, at) for each in answers], started_at_s=NOW_S, finished_at_s=NOW_S + 1)
 
 

@@ -12,7 +12,6 @@ from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed
 
 
 def read(wire: dict[str, Any]) -> ListedAutoscaler:
-    """The one in a list."""
     (found,), token = listed_autoscalers(listed(wire))
     assert token == ""
     return found

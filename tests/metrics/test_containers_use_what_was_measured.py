@@ -16,7 +16,6 @@ CPU, MEMORY = ContainerMetric.CPU, ContainerMetric.MEMORY
 def used(
     pods: list[Any], samples: list[Any], *, container: str = "app", resource: ContainerMetric = CPU, **more: float
 ) -> dict[str, ContainerUse]:
-    """What follows from two lists."""
     found, token = listed_pods(listed(*pods), rollout_label="rollouts.dev/name")
     assert token == ""
     return use_by_revision(

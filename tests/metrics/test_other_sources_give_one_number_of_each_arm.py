@@ -41,7 +41,6 @@ def comparison(of: ComparedSource, canary: str = "new") -> Comparison:
 
 
 def look(of: ComparedSource, carried: Carried = (), *, after_s: float = 0.0) -> ComparisonLook:
-    """A look so long after the first one."""
     found = look_of(comparison(of), carried, began_at_s=BEGAN_S, now_s=NOW_S + after_s)
     assert isinstance(found, ComparisonLook), found
     return found
@@ -54,13 +53,11 @@ def figures(value: float, *, at_s: float, newest_at_s: float | None = None, samp
 
 
 def measured(at: ComparisonLook, canary: FiguresFound, stable: FiguresFound) -> Measurement:
-    """What a look at the cluster's own metrics comes to."""
     seen = [figures_seen(each, at) for each in (canary, stable)]
     return measurement_of(at, seen, started_at_s=at.at_s, finished_at_s=at.at_s)
 
 
 def web(at: ComparisonLook, canary: HttpAnswer, stable: HttpAnswer) -> Measurement:
-    """What a look at web answers comes to."""
     return measurement_of(at, [seen_in(each, at) for each in (canary, stable)], started_at_s=0.0, finished_at_s=0.0)
 
 

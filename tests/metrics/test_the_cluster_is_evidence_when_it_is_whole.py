@@ -51,33 +51,27 @@ ASKED = LookTimes(since_s=NOW_S - 600, started_at_s=NOW_S - 1, now_s=NOW_S)
 
 
 def judged(found: FiguresFound, success: str, *, asked: LookTimes = ASKED, **more: Any) -> Measurement:
-    """The measurement of a metric with that success condition."""
     return figures_measured(found, MetricCondition(success=success, **more), asked)
 
 
 def of_container(pods: list[Any], samples: list[Any]) -> FiguresFound:
-    """Of container `app` of revision `new`."""
     return container_figures(APP, used(pods, samples).get("new"), now_s=NOW_S)
 
 
 def value(name: str = "web-1", number: Any = "5", *, age_s: float = 5, **changes: Any) -> dict[str, Any]:
-    """A value of a custom or an external metric."""
     of = {"kind": "Pod", "namespace": "shop", "name": name}
     return {"describedObject": of, "metric": {"name": "hits"}, "timestamp": at(-age_s), "value": number, **changes}
 
 
 def of_pods(*items: Any, pods: frozenset[str] = frozenset({"a", "b"})) -> FiguresFound:
-    """Of two pods."""
     return custom_figures(PODS, metric_values(listed(*items)), pods, now_s=NOW_S)
 
 
 def of_queue(*items: Any) -> FiguresFound:
-    """Of an external metric."""
     return external_figures(QUEUE, metric_values(listed(*items)), now_s=NOW_S)
 
 
 def of_autoscaler(*wires: dict[str, Any], source: AutoscalerMetric = AutoscalerMetric()) -> FiguresFound:  # noqa: B008
-    """Of the autoscalers in a list."""
     found, _ = listed_autoscalers(listed(*wires))
     return autoscaler_figures(source, [each.seen for each in found], now_s=NOW_S)
 

@@ -103,29 +103,24 @@ class Balancer:
             self.elb.create_rule(ListenerArn=listener, Priority=at, Conditions=path, Actions=[action])
 
     def registers(self, group: str, *addresses: str) -> None:
-        """Pods as targets."""
         self.elb.register_targets(TargetGroupArn=group, Targets=[{"Id": each, "Port": 8080} for each in addresses])
 
     def deregisters(self, group: str, *addresses: str) -> None:
-        """They are targets no longer."""
         self.elb.deregister_targets(TargetGroupArn=group, Targets=[{"Id": each, "Port": 8080} for each in addresses])
 
 
 async def shop(crds: Sequence[Manifest] = (BINDING_CRD,)) -> SimServer:
-    """An API server with the namespace `shop`."""
     server = SimServer(clock=SystemClock(), crds=list(crds))
     await _create(server, None, Kind("", "v1", "Namespace", "namespaces"), {"metadata": {"name": "shop"}})
     return server
 
 
 async def bind(server: SimServer, service: str, group: str) -> None:
-    """A TargetGroupBinding in namespace `shop`."""
     spec = {"serviceRef": {"name": service, "port": 80}, "targetGroupARN": group, "targetType": "ip"}
     await _create(server, "shop", BINDING, {"metadata": {"generateName": f"{service}-"}, "spec": spec})
 
 
 async def serve(server: SimServer, service: str, ready: Sequence[str]) -> None:
-    """An EndpointSlice in namespace `shop`."""
     endpoints = [{"addresses": [each], "conditions": {"ready": True}} for each in ready]
     metadata = {"generateName": f"{service}-", "labels": {SERVICE_LABEL: service}}
     body = {"metadata": metadata, "addressType": "IPv4", "endpoints": endpoints}

@@ -74,7 +74,6 @@ def contour_route(
 
 
 def routes(*entries: Mapping[str, Any], config: str = "ingress_http") -> dict[str, Any]:
-    """A dump of one route configuration."""
     return {
         "configs": [
             {
@@ -87,7 +86,6 @@ def routes(*entries: Mapping[str, Any], config: str = "ingress_http") -> dict[st
 
 
 def endpoints(**assignments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A dump of endpoints by cluster."""
     return {
         "configs": [
             {"endpoint_config": {"cluster_name": name, "endpoints": list(localities)}}

@@ -31,18 +31,15 @@ def request_to(url: str, **changes: Any) -> HttpRequest:
 
 
 async def ask(by: MetricAsker, endpoint: MetricEndpoint, path: str = "/api/v1/query", **changes: Any) -> MetricAnswer:
-    """The answer to a request for a path of the endpoint."""
     return await by.ask(request_to(endpoint.url + path, **changes), endpoint, deadline_s=DEADLINE_S)
 
 
 def why_not(answer: MetricAnswer) -> str:
-    """Why there is no answer."""
     assert isinstance(answer, NoAnswer), answer
     return answer.why
 
 
 def oauth(server: Server, **changes: Any) -> ClientCredentials:
-    """Credentials for a token of that server."""
     values = {"token_url": f"{server.url()}/token", "client_id": "i:d", "client_secret": SECRET, "scopes": ("a", "b")}
     values["declared"] = True  # by an administrator
     return ClientCredentials(**{**values, **changes})

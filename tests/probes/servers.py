@@ -45,12 +45,10 @@ class Server:
     sent: list[Sent] = field(default_factory=list)
 
     def url(self, host: str = "127.0.0.1") -> str:
-        """Where it listens."""
         return f"http://{host}:{self.port}"
 
 
 def ok(value: Any) -> bytes:
-    """200 with JSON."""
     return raw(json.dumps(value).encode())
 
 
@@ -61,7 +59,6 @@ def raw(body: bytes, *, status: str = "200 OK", length: int | None = None, heade
 
 
 def redirect(to: str) -> bytes:
-    """302."""
     return f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
 
 
@@ -131,7 +128,6 @@ async def serving(
 
 
 async def refused_port() -> int:
-    """A port of the loopback on which nobody listens."""
     listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port: int = listener.sockets[0].getsockname()[1]
     listener.close()

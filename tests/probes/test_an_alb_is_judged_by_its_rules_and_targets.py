@@ -40,7 +40,6 @@ TO_OTHERS: dict[str, Any] = {"Priority": "default", "Actions": [{"Type": "fixed-
 
 
 def asked(percent: int | str, *, ingress: dict[str, Any] = INGRESS) -> LiveQuestion:
-    """About Ingress `cart` in namespace `shop`."""
     route = RouteName("alb", "Ingress", "shop", "cart")
     return question(share(percent), route=route, gateways=(), objects=(ingress,), namespace="shop")
 
@@ -52,7 +51,6 @@ def rule(*weights: tuple[str, int], priority: str = "1") -> dict[str, Any]:
 
 
 def shared(stable: int, canary: int, *, priority: str = "1") -> dict[str, Any]:
-    """A rule between the pair."""
     return rule((STABLE.arn, stable), (CANARY.arn, canary), priority=priority)
 
 
@@ -79,7 +77,6 @@ def target(address: str, state: str = "healthy", reason: str = "", port: int = 8
 
 
 def pods(*ready: str, unready: Sequence[str] = ()) -> Endpoints:
-    """The endpoints of a Service."""
     return Endpoints(frozenset(ready), frozenset((*ready, *unready)))
 
 

@@ -39,7 +39,6 @@ DENIES = {"/": raw(DENIED.encode(), status="403 Forbidden")}
 
 
 def actions(amazon: Server) -> list[str]:
-    """What it was asked to do."""
     return [parse_qs(each.body.decode())["Action"][0] for each in amazon.sent]
 
 
@@ -97,12 +96,10 @@ async def planes(server: SimServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 def asked(percent: int) -> LiveQuestion:
-    """About Ingress `cart` in namespace `shop`."""
     return question(share(percent), route=INGRESS, gateways=(), namespace="shop", objects=())
 
 
 async def told(planes: NamedDataPlanes, percent: int) -> LiveSeen:
-    """Whether so many percent are live."""
     return await planes.live(asked(percent), deadline_s=DEADLINE_S)
 
 

@@ -32,7 +32,6 @@ DECLARED_ROUTE = RouteName("my-apisix", "ApisixRoute", "shop", "cart")
 
 
 def provider(url: str) -> Declared:
-    """One whose router is asked below that URL."""
     answers = [{"body": {"weight": 10}, "live": True}, {"body": {"weight": 0}, "live": False}]
     path = {"cel": "'/routes/' + object.metadata.name"}
     live = {"http": {"url": f"{url}/api", "path": path}, "cel": "body.weight == want"}
@@ -40,14 +39,12 @@ def provider(url: str) -> Declared:
 
 
 def probe(url: str) -> DeclaredProbe:
-    """That of the provider."""
     found = provider(url).live
     assert found is not None
     return found
 
 
 def asked(percent: int = 20, **changes: Any) -> LiveQuestion:
-    """About ApisixRoute `cart`."""
     return question(share(percent), **{"route": DECLARED_ROUTE, "gateways": (), "objects": (OBJECT,), **changes})
 
 
@@ -63,7 +60,6 @@ async def probes() -> AsyncIterator[DeclaredProbes]:
 async def said(
     probes: DeclaredProbes, answers: Mapping[str, bytes | None], *, deadline_s: float = DEADLINE_S
 ) -> LiveSeen:
-    """What is found when the router answers so."""
     async with serving(answers) as server:
         return await probes.live(probe(server.url()), asked(), deadline_s=deadline_s)
 

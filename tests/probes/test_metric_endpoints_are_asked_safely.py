@@ -40,11 +40,9 @@ class Time:
     at_s: float = 1_000.0
 
     def now_s(self) -> float:
-        """Seconds since 1970."""
         return self.at_s
 
     def monotonic_s(self) -> float:
-        """Seconds."""
         return self.at_s
 
 

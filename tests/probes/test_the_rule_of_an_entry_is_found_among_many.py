@@ -18,18 +18,15 @@ HEADERS = ("x", "y", "z")
 
 
 def header(name: str, value: str) -> NamedMatch:
-    """That a match asks for."""
     return NamedMatch(name, TextMatch(MatchKind.EXACT, value))
 
 
 def on_path(number: int) -> tuple[RequestMatch, Entry]:
-    """A path of its own."""
     path = TextMatch(MatchKind.PREFIX, f"/p{number}")
     return RequestMatch(path=path), Entry(where="w", group="g", path=path)
 
 
 def on_exact_path(number: int) -> tuple[RequestMatch, Entry]:
-    """The same, exactly."""
     path = TextMatch(MatchKind.EXACT, f"/p{number}")
     return RequestMatch(path=path), Entry(where="w", group="g", path=path)
 
@@ -42,7 +39,6 @@ def on_header(number: int) -> tuple[RequestMatch, Entry]:
 
 
 def in_group(number: int) -> tuple[RequestMatch, Entry]:
-    """A listener of its own."""
     return RequestMatch(), Entry(where="w", group=f"g{number}", stable=Fraction(1))
 
 
@@ -116,7 +112,6 @@ def test_it_is_the_one_that_a_look_at_all_finds() -> None:
 
 
 def a_rule(rng: random.Random) -> RuleSaid:
-    """With some matches."""
     return RuleSaid(
         users=rng.random() < 0.5,
         below=rng.random() < 0.2,
@@ -135,5 +130,4 @@ def a_rule(rng: random.Random) -> RuleSaid:
 
 
 def a_path(rng: random.Random) -> TextMatch | None:
-    """Of few, so that they meet."""
     return None if rng.random() < 0.3 else TextMatch(rng.choice(list(MatchKind)), rng.choice(PATHS))

@@ -22,7 +22,6 @@ class Broken:
     sound: Provider
 
     def __getattr__(self, name: str) -> Any:
-        """The sound one's."""
         return getattr(self.sound, name)
 
 
@@ -30,7 +29,6 @@ class ForgetsTheLastOperation(Broken):
     """A write that is not finished."""
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """Without the last operation of the last write."""
         return _last(self.sound.plan(objects, target, context, want), lambda all_of_them: all_of_them[:-1])
 
 
@@ -38,7 +36,6 @@ class ForgetsTheFirstWrite(Broken):
     """An operation is missing at the beginning: its tests, or the ledger."""
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """Without the first operation that changes anything."""
         return _last(self.sound.plan(objects, target, context, want), _without_first_change)
 
 
@@ -46,7 +43,6 @@ class NeverUndoes(Broken):
     """What is ours stays in the user's object."""
 
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:  # noqa: ARG002 - that is the mistake
-        """Nothing."""
         return ()
 
 
@@ -54,7 +50,6 @@ class WritesAlways(Broken):
     """Never comes to rest: two writers of this kind would fight for ever."""
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """A write, also when it is so already."""
         same = {"op": "add", "path": "/apiVersion", "value": objects.user["apiVersion"]}
         return self.sound.plan(objects, target, context, want) or (PatchUser((same,)),)
 
@@ -63,7 +58,6 @@ class ReadsTheOtherHalf(Broken):
     """Takes the canary for the stable one."""
 
     def read(self, objects: Objects, target: Target, context: Context) -> Split:
-        """The stable Service's share."""
         split = self.sound.read(objects, target, context)
         return replace(split, share=1 - split.share)
 
@@ -72,7 +66,6 @@ class RoundsTheShare(Broken):
     """Sends a little more than it was asked for."""
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """To the next tenth."""
         rounded = Fraction(-(-want.share * 10 // 1), 10)
         return self.sound.plan(objects, target, context, replace(want, share=rounded))
 
@@ -81,7 +74,6 @@ class DropsManagedRoutes(Broken):
     """A weight step ends the header routes."""
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """Without them, when the share changes."""
         if self.sound.read(objects, target, context).share != want.share:
             want = Split(want.share)
         return self.sound.plan(objects, target, context, want)
@@ -93,13 +85,11 @@ class RestoresASnapshot(Broken):
     _seen: dict[str, Manifest] = {}  # noqa: RUF012 - the mistake is that it remembers
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """Remembers the first object."""
         if not self.sound.release(objects, target, context):
             self._seen[target.name] = objects.user
         return self.sound.plan(objects, target, context, want)
 
     def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
-        """The snapshot, whole."""
         ops = self.sound.release(objects, target, context)
         old = self._seen.get(target.name)
         if not ops or old is None or old == objects.user:
@@ -118,7 +108,6 @@ class LosesTheLedger(Broken):
     """Changes the object and forgets what it was before."""
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """Without the annotation."""
         return tuple(_without_ledger(op) for op in self.sound.plan(objects, target, context, want))
 
 
@@ -126,7 +115,6 @@ class TouchesALabel(Broken):
     """Writes something that is nobody's business but the user's."""
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """With a label of its own."""
         ops = self.sound.plan(objects, target, context, want)
         if not ops:
             return ops
@@ -139,7 +127,6 @@ class TestsNothing(Broken):
     __test__ = False
 
     def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        """Without tests."""
         return _last(
             self.sound.plan(objects, target, context, want),
             lambda all_of_them: tuple(each for each in all_of_them if each["op"] != "test"),

@@ -38,12 +38,10 @@ CONTEXT = Context(
 def by_header(
     name: str = "x-canary", value: str = "1", kind: MatchKind = MatchKind.EXACT, **other: Any
 ) -> RequestMatch:
-    """Requests with a header."""
     return RequestMatch(headers=(NamedMatch(name, TextMatch(kind, value)),), **other)
 
 
 def by_path(value: str, kind: MatchKind = MatchKind.PREFIX, **other: Any) -> RequestMatch:
-    """Requests for a path."""
     return RequestMatch(path=TextMatch(kind, value), **other)
 
 
@@ -52,7 +50,6 @@ TESTERS = MatchRoute("testers", by_header())
 
 
 def destination(host: str, weight: int | None = None) -> Manifest:
-    """Of a VirtualService."""
     return {"destination": {"host": host}, **({} if weight is None else {"weight": weight})}
 
 
@@ -88,15 +85,12 @@ class Situation:
         return cls.of(provider, settings, {"metadata": metadata, "spec": spec, "status": status or {}})
 
     def read(self) -> Split:
-        """What the provider reads."""
         return self.provider.read(self.objects, self.target, self.context)
 
     def plan(self, want: Split) -> tuple[Op, ...]:
-        """What it would write."""
         return self.provider.plan(self.objects, self.target, self.context, want)
 
     def release(self) -> tuple[Op, ...]:
-        """What it would write to give the object back."""
         return self.provider.release(self.objects, self.target, self.context)
 
     def after(self, ops: tuple[Op, ...], *, planned_on: Situation | None = None) -> Situation:
@@ -135,7 +129,6 @@ class Situation:
         return self._managed[want]
 
     def given_back(self) -> Situation:
-        """After what is planned to undo."""
         return self.after(self.release())
 
     def edited(self, user: Manifest) -> Situation:

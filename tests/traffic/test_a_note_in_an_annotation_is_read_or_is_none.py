@@ -55,7 +55,6 @@ def spoilt(text: str) -> Iterator[str]:
 
 
 def places(value: Any) -> Iterator[tuple[str | int, ...]]:
-    """The places of all values in a JSON value."""
     yield ()
     if isinstance(value, dict | list):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
@@ -63,7 +62,6 @@ def places(value: Any) -> Iterator[tuple[str | int, ...]]:
 
 
 def put(value: Any, place: tuple[str | int, ...], other: Any) -> Any:
-    """The JSON value with another one in that place."""
     if not place:
         return other
     copy = value.copy()
@@ -84,7 +82,6 @@ def hostile(objects: Objects) -> Iterator[tuple[str, Objects]]:
 
 
 def with_text(user: Manifest, name: str, text: str) -> Manifest:
-    """The object with that annotation."""
     return {**user, "metadata": {**user["metadata"], "annotations": {**user["metadata"]["annotations"], name: text}}}
 
 

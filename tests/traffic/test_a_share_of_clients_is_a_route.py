@@ -65,7 +65,6 @@ def test_there_are_cases_enough() -> None:
 
 
 def http_route(stable: int, canary: int) -> Manifest:
-    """One rule between the two Services."""
     backends = [{"name": "cart", "port": 80, "weight": stable}, {"name": "cart-canary", "port": 80, "weight": canary}]
     return {"kind": "HTTPRoute", "metadata": {"name": "cart"}, "spec": {"rules": [{"backendRefs": backends}]}}
 

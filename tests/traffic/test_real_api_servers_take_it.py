@@ -67,7 +67,6 @@ class Place:
         assert answer.status_code == 201, answer.text
 
     def objects(self) -> Objects:
-        """What is there."""
         owned_kinds = self.target.owned_kinds or self.target.kinds
         owned = self._get(owned_kinds[0], self.target.owned_name) if self.target.owned_name else None
         user = self._get(self.target.kinds[0], self.name)
@@ -79,7 +78,6 @@ class Place:
         return None if answer.status_code == 404 else answer.raise_for_status().json()
 
     def plan(self, want: Split, objects: Objects) -> tuple[Op, ...]:
-        """What the provider would write."""
         return self.case.provider.plan(objects, self.target, self.context, want)
 
     def write(self, ops: tuple[Op, ...], read: Objects) -> list[httpx.Response]:

@@ -82,7 +82,6 @@ class Case:
         return (labelled, annotated, *self.strangers)
 
     def wants(self) -> st.SearchStrategy[list[Split]]:
-        """Splits, one after the other."""
         return _wants(self.features, self.shares)
 
     def scrubbed(self, value: Any) -> Any:
@@ -158,13 +157,11 @@ class Case:
 
 
 def labelled(user: Manifest) -> Manifest:
-    """Somebody labels it."""
     labels = {**user["metadata"].get("labels", {}), "team": "checkout"}
     return {**user, "metadata": {**user["metadata"], "labels": labels}}
 
 
 def annotated(user: Manifest) -> Manifest:
-    """Somebody annotates it."""
     annotations = {**user["metadata"].get("annotations", {}), "example.com/note": "hands off"}
     return {**user, "metadata": {**user["metadata"], "annotations": annotations}}
 

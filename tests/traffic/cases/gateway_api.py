@@ -108,13 +108,11 @@ def _routes(draw: st.DrawFn, kind: str) -> Manifest:
 
 
 def stranger_rule(user: Manifest) -> Manifest:
-    """Somebody adds a rule of their own, at the end."""
     rule: Any = {"matches": [{"path": {"type": "Exact", "value": "/health"}}], "backendRefs": [backend("legacy", 1)]}
     return {**user, "spec": {**user["spec"], "rules": [*user["spec"]["rules"], rule]}}
 
 
 def stranger_host(user: Manifest) -> Manifest:
-    """Somebody adds a host."""
     return {**user, "spec": {**user["spec"], "hostnames": ["a.example.com"]}}
 
 

@@ -64,7 +64,6 @@ class _Nginx(Case):
         return [(name, text) for name, text in sorted(told.items()) if "header" in name or name == LEDGER]
 
     def pairs(self, objects: Objects) -> list[Any]:
-        """The canary's weight, 0 without a canary."""
         told = objects.owned["metadata"]["annotations"] if objects.owned else {}
         return [told.get("nginx.ingress.kubernetes.io/canary-weight", "0")]
 
@@ -109,7 +108,6 @@ class _InOneAnnotation(Case):
         return {**value, "metadata": {**value["metadata"], "annotations": {**annotations, **mine}}}
 
     def pairs(self, objects: Objects) -> list[Any]:
-        """The text."""
         told = objects.user["metadata"].get("annotations", {})
         return [told.get(ALB_ACTION), told.get(skipper.WEIGHTS)]
 

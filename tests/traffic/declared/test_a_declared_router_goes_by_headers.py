@@ -28,23 +28,19 @@ def beta(kind: MatchKind = MatchKind.EXACT, **other: Any) -> Split:
 
 
 def header(**changes: Any) -> dict[str, Any]:
-    """The declaration, its header changed."""
     return {**BASE, "header": {**BASE["header"], **changes}}
 
 
 def route(*rules: Manifest) -> Manifest:
-    """An object of a user's."""
     return {"metadata": {"name": "web", "namespace": CONTEXT.namespace}, "spec": {"http": list(rules)}}
 
 
 def rule(name: str, **more: Any) -> Manifest:
-    """One of its rules."""
     backends = [{"serviceName": "stable", "weight": 3}, {"serviceName": "canary", "weight": 0}]
     return {"name": name, "backends": backends, **more}
 
 
 def names(situation: Situation) -> list[str]:
-    """Of the rules, in their order."""
     return [each["name"] for each in situation.objects.user["spec"]["http"]]
 
 

@@ -33,14 +33,12 @@ def asking(*answers: Mapping[str, Any], live: Any = None, **changes: Any) -> dic
 
 
 def probe(**changes: Any) -> DeclaredProbe:
-    """That of the declaration."""
     found = declared(asking(YES, NOT_YET, live=changes)).live
     assert found is not None
     return found
 
 
 def said(of: DeclaredProbe, body: Any, percent: int | str = 10) -> tuple[Answer, str]:
-    """What an answer means."""
     split = Split(Fraction(percent) / 100)
     found = of.judged(json.dumps(body).encode(), USER, split, stable="cart", canary="cart-canary")
     return found.answer, found.message

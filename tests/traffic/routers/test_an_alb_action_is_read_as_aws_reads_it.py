@@ -50,7 +50,6 @@ def ingress(
 
 
 def action_of(situation: Situation) -> Any:
-    """What the annotation says now."""
     return json.loads(situation.objects.user["metadata"]["annotations"][ACTION])
 
 

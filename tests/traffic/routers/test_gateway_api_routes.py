@@ -32,7 +32,6 @@ TO_CANARY = {"group": "", "kind": "Service", "name": "cart-canary", "port": 80}
 
 
 def backend(name: str, weight: int = 1) -> Manifest:
-    """A Service's."""
     return {"group": "", "kind": "Service", "name": name, "port": 80, "weight": weight}
 
 
@@ -40,12 +39,10 @@ PAIR = [backend("cart", 100), backend("cart-canary", 0)]
 
 
 def rule(path: str = "/", backends: Sequence[Manifest] = PAIR, **more: Any) -> Manifest:
-    """With a path prefix."""
     return {"matches": [{"path": {"type": "PathPrefix", "value": path}}], "backendRefs": list(backends), **more}
 
 
 def route(*rules: Manifest, named: Sequence[str] = (), status: Manifest | None = None) -> Situation:
-    """An HTTPRoute with these rules."""
     user: Manifest = {
         "metadata": {"name": "cart", "namespace": "shop", "generation": 4},
         "spec": {
@@ -58,13 +55,11 @@ def route(*rules: Manifest, named: Sequence[str] = (), status: Manifest | None =
 
 
 def rules_of(situation: Situation) -> list[Manifest]:
-    """As they are now."""
     found: list[Manifest] = situation.objects.user["spec"]["rules"]
     return found
 
 
 def weights(one: Manifest) -> list[tuple[str, int]]:
-    """Of a rule's backends."""
     return [(each["name"], each["weight"]) for each in one["backendRefs"]]
 
 
@@ -358,7 +353,6 @@ def test_a_rewritten_prefix_allows_one_match() -> None:
 
 
 def condition(kind: str, status: str, generation: int = 4, reason: str = "") -> Manifest:
-    """One of a parent's."""
     return {"type": kind, "status": status, "observedGeneration": generation, "reason": reason}
 
 

@@ -105,18 +105,15 @@ def test_a_list_without_names_does_not_stand_in_for_one_with_names() -> None:
 
 
 def backend(name: str, weight: int | None = None) -> Manifest:
-    """Of an ApisixRoute."""
     return {"serviceName": name, "servicePort": 80, **({} if weight is None else {"weight": weight})}
 
 
 def apisix_route(*backends: Manifest, **more: Any) -> Situation:
-    """With one rule."""
     rule = {"name": "r", "match": {"paths": ["/*"]}, "backends": list(backends), **more}
     return Situation.at(apisix.PROVIDER, {"route": {"name": "cart"}}, {"http": [rule]})
 
 
 def weights(situation: Situation, *, at: int = 0) -> list[tuple[str, int | None]]:
-    """The backends of a rule."""
     rule = situation.objects.user["spec"]["http"][at]
     return [(each["serviceName"], each.get("weight")) for each in rule["backends"]]
 

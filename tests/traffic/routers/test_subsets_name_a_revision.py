@@ -27,13 +27,11 @@ LABELS = st.none() | st.dictionaries(st.sampled_from(["app", "example.com/tier",
 
 
 def rule(*subsets: Manifest, host: str = "cart", **metadata: Any) -> Manifest:
-    """A DestinationRule with these subsets."""
     spec = {"host": host, "trafficPolicy": {"tls": {"mode": "ISTIO_MUTUAL"}}, "subsets": list(subsets)}
     return {"kind": "DestinationRule", "metadata": {"name": "cart", **metadata}, "spec": spec}
 
 
 def after(user: Manifest, ops: tuple[Op, ...]) -> Manifest:
-    """The rule after these writes."""
     for op in ops:
         assert isinstance(op, PatchUser)
         user = json_patch(user, [dict(each) for each in op.operations])

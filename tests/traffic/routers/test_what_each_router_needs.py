@@ -23,12 +23,10 @@ from tests.traffic.situation import A_TENTH, TESTERS, Situation, by_path, destin
 
 
 def virtual_service(*http: Manifest, **settings: Any) -> Situation:
-    """With these http routes."""
     return Situation.at(istio.PROVIDER, {"virtualService": {"name": "cart", **settings}}, {"http": list(http)})
 
 
 def http_of(situation: Situation) -> list[Manifest]:
-    """The http routes as they are now."""
     found: list[Manifest] = situation.objects.user["spec"]["http"]
     return found
 
@@ -147,7 +145,6 @@ def test_a_name_with_a_namespace_is_an_object_elsewhere() -> None:
 
 
 def proxy(*services: Manifest, status: Manifest | None = None) -> Situation:
-    """An HTTPProxy with one route."""
     spec = {"routes": [{"conditions": [{"prefix": "/"}], "services": list(services)}]}
     return Situation.at(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, spec, status)
 
@@ -283,7 +280,6 @@ def test_a_router_without_managed_routes_says_so() -> None:
 def ingress(
     *services: str, provider: Provider = nginx.PROVIDER, annotations: Mapping[str, str] = {}, **settings: Any
 ) -> Situation:
-    """One that leads to these Services."""
     port = {"name": USE_ANNOTATION} if provider is alb.PROVIDER else {"number": 80}
     paths = [
         {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": name, "port": port}}} for name in services

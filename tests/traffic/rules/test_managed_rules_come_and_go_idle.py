@@ -19,7 +19,6 @@ SOME_COPIES = MirrorRoute("copies", (by_path("/api"),), 100)
 
 
 def backend(name: str, weight: int) -> Manifest:
-    """A Service's."""
     return {"name": name, "port": 80, "weight": weight}
 
 
@@ -38,13 +37,11 @@ def route(kind: str = "HTTPRoute") -> Situation:
 
 
 def written(now: Situation, want: Split, *, settled: bool = True) -> Situation:
-    """After one write."""
     asked = replace(now, context=replace(now.context, settled=settled))
     return replace(asked.after(asked.plan(want)), context=now.context)
 
 
 def headers(now: Situation) -> list[list[str]]:
-    """The headers that each rule asks for."""
     return [
         [each["name"] for match in rule["matches"] for each in match.get("headers", ())]
         for rule in now.objects.user["spec"]["rules"]

@@ -1,4 +1,4 @@
-"""The routers' own CRDs, out of the Go modules that they are released in; nothing of them is copied into this project."""
+"""The routers' own CRDs, out of the Go modules that they are released in, and objects of them on a real API server."""
 
 from __future__ import annotations
 
@@ -6,16 +6,41 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from functools import lru_cache
 from pathlib import Path
 
+import httpx
 import pytest
 
 from rollouts.objects import Manifest
+from rollouts.traffic.codec import PatchUser
 from tests.documents import documents
 from tests.traffic.cases.case import Crd
 
 FETCH_WITHIN_S = 240
+SERVED_WITHIN_S = 30
+NOT_SERVED_NOW = (404, 503)
+"""A new kind is served a moment after its CRD is there; and not while another test brings another version of the CRD."""
+
+AS_US = {"fieldManager": "rollouts", "fieldValidation": "Strict"}
+
+
+def created(api: httpx.Client, path: str, manifest: Manifest) -> None:
+    """Makes the object as a user does, as soon as the kind is served."""
+    deadline = time.monotonic() + SERVED_WITHIN_S
+    while True:
+        answer = api.post(path, params={"fieldValidation": "Strict"}, json=manifest)
+        if answer.status_code not in NOT_SERVED_NOW or time.monotonic() > deadline:
+            break
+    assert answer.status_code == 201, answer.text
+
+
+def patched(api: httpx.Client, path: str, op: PatchUser, read: Manifest) -> httpx.Response:
+    """The answer to a patch with the guard of the version that was read."""
+    guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": read["metadata"]["resourceVersion"]}
+    content = json.dumps([guard, *map(dict, op.operations)])
+    return api.patch(path, params=AS_US, content=content, headers={"Content-Type": "application/json-patch+json"})
 
 
 def manifests(crd: Crd, kind: str) -> list[Manifest]:

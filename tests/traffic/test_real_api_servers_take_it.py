@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -27,16 +26,13 @@ from rollouts.traffic.rules.ledger import NOTHING, ledger_of
 from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, install_crds, wait_until_fenced
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
-from tests.traffic.crds import manifests
+from tests.traffic.crds import AS_US, created, manifests, patched
 from tests.traffic.situation import WRITES_MOST, by_header
 
 pytestmark = pytest.mark.controlplane
 REAL = [case for case in CASES if case.crds or case.example["kind"] == "Ingress"]
 HEADER = MatchRoute("by-header", by_header())
 MIRROR = MirrorRoute("copies", (by_header("x-copy", "a.*", MatchKind.REGEX),), 50)
-SERVED_WITHIN_S = 30
-NOT_SERVED_NOW = (404, 503)
-"""A new kind is served a moment after its CRD is there; and not while another test brings another version of the CRD."""
 
 
 class Place:
@@ -59,12 +55,7 @@ class Place:
 
     def create(self) -> None:
         """As a user does, as soon as the kind is served."""
-        path, deadline = self.target.kinds[0].path(self.target.namespace), time.monotonic() + SERVED_WITHIN_S
-        while True:
-            answer = self.api.post(path, params={"fieldValidation": "Strict"}, json=self.manifest)
-            if answer.status_code not in NOT_SERVED_NOW or time.monotonic() > deadline:
-                break
-        assert answer.status_code == 201, answer.text
+        created(self.api, self.target.kinds[0].path(self.target.namespace), self.manifest)
 
     def objects(self) -> Objects:
         owned_kinds = self.target.owned_kinds or self.target.kinds
@@ -85,21 +76,15 @@ class Place:
         return [self._write(op, read) for op in ops]
 
     def _write(self, op: Op, read: Objects) -> httpx.Response:
-        params = {"fieldManager": "rollouts", "fieldValidation": "Strict"}
-        path = self.target.kinds[0].path(self.target.namespace, self.name)
         if isinstance(op, PatchUser):
-            version = read.user["metadata"]["resourceVersion"]
-            guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-            content = json.dumps([guard, *map(dict, op.operations)])
-            return self.account.patch(
-                path, params=params, content=content, headers={"Content-Type": "application/json-patch+json"}
-            )
+            path = self.target.kinds[0].path(self.target.namespace, self.name)
+            return patched(self.account, path, op, read.user)
         owned = self.target.kinds[0].path(self.target.namespace, self.target.owned_name)
         if isinstance(op, DeleteOwned):
             return self.account.delete(owned)
         content = json.dumps(marked(op.manifest, Marks("cart", self.case.provider.name)))
         kind = {"Content-Type": "application/apply-patch+yaml"}
-        return self.account.patch(owned, params={**params, "force": "true"}, content=content, headers=kind)
+        return self.account.patch(owned, params={**AS_US, "force": "true"}, content=content, headers=kind)
 
     def steer(self, want: Split) -> Objects:
         """Brings it there, in as many writes as it takes, and reads it again."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,13 +11,13 @@ import pytest
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Op, PatchUser
 from rollouts.traffic.istio.subsets import RULE_KINDS, pointed, released, subset_of
+from tests.build import manifest
 from tests.lab.chart import install_crds
 from tests.traffic.cases.case import Crd
-from tests.traffic.crds import manifests
+from tests.traffic.crds import created, manifests, patched
 
 pytestmark = pytest.mark.controlplane
 CRD = Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml")
-SERVED_WITHIN_S = 30
 
 
 class Rule:
@@ -28,50 +25,28 @@ class Rule:
 
     def __init__(self, plane: Any, namespace: str) -> None:
         self.api: httpx.Client = plane.api
-        self.path = RULE_KINDS[0].path(namespace)
         name = f"cart-{secrets.token_hex(3)}"
-        self.manifest: Manifest = {
-            "apiVersion": RULE_KINDS[0].api_version,
-            "kind": RULE_KINDS[0].kind,
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {"host": "cart", "trafficPolicy": {"connectionPool": {"tcp": {"maxConnections": 100}}},
-                "subsets": [{"name": "stable", "labels": {"app": "cart"}}, {"name": "canary"}]},
-        }  # fmt: skip
-
-    def create(self) -> None:
-        """As a user does, once the kind is served."""
-        deadline = time.monotonic() + SERVED_WITHIN_S
-        while self.api.get(self.path).status_code != 200:
-            assert time.monotonic() < deadline, f"{self.path} is not served"
-        answer = self.api.post(self.path, params={"fieldValidation": "Strict"}, json=self.manifest)
-        assert answer.status_code == 201, answer.text
+        self.path = RULE_KINDS[0].path(namespace, name)
+        subsets = [{"name": "stable", "labels": {"app": "cart"}}, {"name": "canary"}]
+        policy = {"connectionPool": {"tcp": {"maxConnections": 100}}}
+        spec = {"host": "cart", "trafficPolicy": policy, "subsets": subsets}
+        created(self.api, RULE_KINDS[0].path(namespace), manifest(RULE_KINDS[0], name, namespace, spec=spec))
 
     def read(self) -> Manifest:
-        """What is there."""
-        found: Manifest = self.api.get(f"{self.path}/{self.manifest['metadata']['name']}").raise_for_status().json()
+        found: Manifest = self.api.get(self.path).raise_for_status().json()
         return found
 
     def write(self, read: Manifest, ops: tuple[Op, ...]) -> httpx.Response:
-        """With the guard of the version that was read."""
         (op,) = ops
         assert isinstance(op, PatchUser)
-        version = read["metadata"]["resourceVersion"]
-        guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
-        return self.api.patch(
-            f"{self.path}/{self.manifest['metadata']['name']}",
-            params={"fieldManager": "rollouts", "fieldValidation": "Strict"},
-            content=json.dumps([guard, *map(dict, op.operations)]),
-            headers={"Content-Type": "application/json-patch+json"},
-        )
+        return patched(self.api, self.path, op, read)
 
 
 @pytest.fixture
-def rule(control_plane: Any, namespace: str) -> Iterator[Rule]:
+def rule(control_plane: Any, namespace: str) -> Rule:
     """One, in a namespace of its own."""
     install_crds(control_plane, *manifests(CRD, RULE_KINDS[0].kind))
-    found = Rule(control_plane, namespace)
-    found.create()
-    yield found
+    return Rule(control_plane, namespace)
 
 
 def test_subsets_are_pointed_and_given_back(rule: Rule) -> None:

@@ -38,7 +38,7 @@ def prometheus(**changes: Any) -> Spec:
 
 GOOD: dict[str, Spec] = {
     **{each.where: each.spec for each in ALL if each.kind.endswith("Template") and not each.refused},
-    "successes in a row and failures, counted": metric(interval="1m", consecutiveSuccessLimit=4, count=10),
+    "successes in a row and failures, counted": metric(interval="1m", consecutiveSuccessLimit=4, count=4),
     "a web request with a text": web(method="PUT", body="text", insecure=True),
     "arguments in numbers and durations": {
         "args": [{"name": "n"}, {"name": "d"}, {"name": "limit", "value": "2"}],

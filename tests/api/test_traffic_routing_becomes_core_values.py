@@ -66,13 +66,8 @@ def test_weights_are_parts_of_their_total() -> None:
     found = _canary(routed(steps, gatewayAPI=GATEWAY, maxTrafficWeight=1000)).steps
 
     assert found == tuple(SetWeight(weight) for weight in (0, Fraction(1, 10), 1, Fraction(333, 10), 100))
-    assert [type(step.weight_percent) for step in found if isinstance(step, SetWeight)] == [
-        int,
-        Fraction,
-        int,
-        Fraction,
-        int,
-    ]
+    kinds = [type(step.weight_percent) for step in found if isinstance(step, SetWeight)]
+    assert kinds == [int, Fraction, int, Fraction, int]
 
 
 def test_the_steps_mean_the_same_in_whatever_parts_they_are_counted() -> None:
@@ -84,59 +79,52 @@ def test_the_steps_mean_the_same_in_whatever_parts_they_are_counted() -> None:
     assert in_percent.strategy_hash == in_parts.strategy_hash != finer.strategy_hash
 
 
-def test_a_header_route_matches_all_of_its_headers() -> None:
-    """Names of headers are told apart by no letter's case."""
-    matches = [
-        {"headerName": "X-User", "headerValue": {"exact": "ann"}},
-        {"headerName": "agent", "headerValue": {"prefix": "curl"}},
-    ]
+def _named(name: str, value: str, kind: MatchKind = MatchKind.EXACT) -> NamedMatch:
+    return NamedMatch(name, TextMatch(kind, value))
 
+
+def _path(value: str, kind: MatchKind = MatchKind.EXACT) -> TextMatch:
+    return TextMatch(kind, value)
+
+
+PREFIX, REGEX, GET = MatchKind.PREFIX, MatchKind.REGEX, TextMatch(MatchKind.EXACT, "GET")
+HEADER_ROUTES = {
+    "by headers, whose names are told apart by no letter's case": (
+        [{"headerName": "X-User", "headerValue": {"exact": "ann"}}, {"headerName": "agent", "headerValue": {"prefix": "curl"}}],
+        RequestMatch(headers=(_named("x-user", "ann"), _named("agent", "curl", PREFIX)))),
+    "by cookie, query, path and method, as they are written": (
+        [{"cookieName": "Beta", "cookieValue": {"exact": "1"}}, {"queryParamName": "V", "queryParamValue": {"prefix": "2"}},
+            {"path": {"prefix": "/cart"}}, {"method": {"exact": "GET"}}],
+        RequestMatch(method=GET, path=_path("/cart", PREFIX), cookies=(_named("Beta", "1"),), query=(_named("V", "2", PREFIX),))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("matches", "match"), HEADER_ROUTES.values(), ids=HEADER_ROUTES)
+def test_a_header_route_matches_all_of_its_conditions(matches: list[Any], match: RequestMatch) -> None:
+    """A/B: each entry is one condition, and all must hold."""
     step = _step(route_step(setHeaderRoute={"name": "beta", "match": matches}))
 
-    assert step == SetHeaderRoute(
-        "beta",
-        RequestMatch(
-            headers=(
-                NamedMatch("x-user", TextMatch(MatchKind.EXACT, "ann")),
-                NamedMatch("agent", TextMatch(MatchKind.PREFIX, "curl")),
-            )
-        ),
-    )
+    assert step == SetHeaderRoute("beta", match)
 
 
-def test_a_route_goes_by_cookie_query_path_and_method_too() -> None:
-    """A/B: each entry is one condition, and all must hold. Names of cookies and parameters are kept as they are."""
-    matches = [
-        {"cookieName": "Beta", "cookieValue": {"exact": "1"}},
-        {"queryParamName": "V", "queryParamValue": {"prefix": "2"}},
-        {"path": {"prefix": "/cart"}},
-        {"method": {"exact": "GET"}},
-    ]
-
-    step = _step(route_step(setHeaderRoute={"name": "beta", "match": matches}))
-
-    assert step == SetHeaderRoute(
-        "beta",
-        RequestMatch(
-            method=TextMatch(MatchKind.EXACT, "GET"),
-            path=TextMatch(MatchKind.PREFIX, "/cart"),
-            cookies=(NamedMatch("Beta", TextMatch(MatchKind.EXACT, "1")),),
-            query=(NamedMatch("V", TextMatch(MatchKind.PREFIX, "2")),),
-        ),
-    )
+MIRRORS: dict[str, tuple[dict[str, Any], MirrorRoute]] = {
+    "by cookie and query": (
+        {"match": [{"cookies": {"beta": {"exact": "1"}}, "queryParams": {"v": {"regex": "2|3"}}}]},
+        MirrorRoute("beta", (RequestMatch(cookies=(_named("beta", "1"),), query=(_named("v", "2|3", REGEX),)),))),
+    "what matches any of its entries": (
+        {"match": [{"method": {"exact": "GET"}, "path": {"prefix": "/api"},
+            "headers": {"X-B": {"regex": "b"}, "X-A": {"exact": ""}}}, {"path": {"exact": "/"}}]},
+        MirrorRoute("beta", (RequestMatch(method=GET, path=_path("/api", PREFIX),
+            headers=(_named("x-a", ""), _named("x-b", "b", REGEX))), RequestMatch(path=_path("/"))))),
+    "everything, by an entry without conditions": (
+        {"match": [{"path": {"exact": "/"}}, {}], "percentage": 35}, MirrorRoute("beta", (), 35)),
+}  # fmt: skip
 
 
-def test_a_mirror_goes_by_cookie_and_query_too() -> None:
-    """The same words as for routes, as maps beside the headers."""
-    entry = {"cookies": {"beta": {"exact": "1"}}, "queryParams": {"v": {"regex": "2|3"}}}
-
-    step = _step(route_step(setMirrorRoute={"name": "beta", "match": [entry]}))
-
-    match = RequestMatch(
-        cookies=(NamedMatch("beta", TextMatch(MatchKind.EXACT, "1")),),
-        query=(NamedMatch("v", TextMatch(MatchKind.REGEX, "2|3")),),
-    )
-    assert step == SetMirrorRoute("beta", MirrorRoute("beta", (match,)))
+@pytest.mark.parametrize(("written", "mirror"), MIRRORS.values(), ids=MIRRORS)
+def test_a_mirror_route_copies_what_matches_any_of_its_entries(written: dict[str, Any], mirror: MirrorRoute) -> None:
+    """All of an entry's conditions must hold; without a percentage every such request is copied."""
+    assert _step(route_step(setMirrorRoute={"name": "beta", **written})) == SetMirrorRoute("beta", mirror)
 
 
 def test_clients_are_told_apart_by_the_cookie_that_is_named() -> None:
@@ -164,44 +152,6 @@ def test_a_route_step_without_a_match_ends_the_route(without: dict[str, Any]) ->
     """As in Argo Rollouts, whose manifests say it so."""
     assert _step(route_step(setHeaderRoute={"name": "beta"} | without)) == SetHeaderRoute("beta", None)
     assert _step(route_step(setMirrorRoute={"name": "beta"} | without)) == SetMirrorRoute("beta", None)
-
-
-def test_a_mirror_route_copies_what_matches_any_of_its_entries() -> None:
-    """All of an entry's conditions must hold; without a percentage every such request is copied."""
-    entry = {
-        "method": {"exact": "GET"},
-        "path": {"prefix": "/api"},
-        "headers": {"X-B": {"regex": "b"}, "X-A": {"exact": ""}},
-    }
-
-    step = _step(route_step(setMirrorRoute={"name": "beta", "match": [entry, {"path": {"exact": "/"}}]}))
-
-    assert step == SetMirrorRoute(
-        "beta",
-        MirrorRoute(
-            "beta",
-            (
-                RequestMatch(
-                    method=TextMatch(MatchKind.EXACT, "GET"),
-                    path=TextMatch(MatchKind.PREFIX, "/api"),
-                    headers=(
-                        NamedMatch("x-a", TextMatch(MatchKind.EXACT, "")),
-                        NamedMatch("x-b", TextMatch(MatchKind.REGEX, "b")),
-                    ),
-                ),
-                RequestMatch(path=TextMatch(MatchKind.EXACT, "/")),
-            ),
-        ),
-    )
-
-
-def test_an_entry_without_conditions_mirrors_everything() -> None:
-    """Whatever the others say, no request is left that it does not match."""
-    match = [{"path": {"exact": "/"}}, {}]
-
-    step = _step(route_step(setMirrorRoute={"name": "beta", "match": match, "percentage": 35}))
-
-    assert step == SetMirrorRoute("beta", MirrorRoute("beta", (), 35))
 
 
 def test_another_route_is_another_plan() -> None:

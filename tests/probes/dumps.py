@@ -6,33 +6,18 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from rollouts.core.model.traffic import (
-    ALL_TO_STABLE,
-    MatchKind,
-    MatchRoute,
-    NamedMatch,
-    RequestMatch,
-    RouteName,
-    Split,
-    TextMatch,
-)
+from rollouts.core.model.traffic import ALL_TO_STABLE, MatchRoute, RouteName, Split
 from rollouts.ports import LiveQuestion
+from tests.build import backend
+from tests.traffic.situation import by_header
 
 ROUTE = RouteName("gatewayAPI", "HTTPRoute", "shop", "cart")
-BETA = MatchRoute("beta", RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "always")),)))
+BETA = MatchRoute("beta", by_header(value="always"))
+_MIRROR = {"type": "RequestMirror", "requestMirror": {"backendRef": backend("cart-canary")}}
 OBJECT: dict[str, Any] = {
     "kind": "HTTPRoute",
     "metadata": {"namespace": "shop", "name": "cart"},
-    "spec": {
-        "rules": [
-            {
-                "backendRefs": [{"name": "cart", "port": 80}, {"name": "cart-canary", "port": 80}],
-                "filters": [
-                    {"type": "RequestMirror", "requestMirror": {"backendRef": {"name": "cart-canary", "port": 80}}}
-                ],
-            }
-        ]
-    },
+    "spec": {"rules": [{"backendRefs": [backend("cart"), backend("cart-canary")], "filters": [_MIRROR]}]},
 }
 
 

@@ -21,17 +21,15 @@ from rollouts.core.model.traffic import (
     MatchKind,
     MatchRoute,
     MirrorRoute,
-    NamedMatch,
-    RequestMatch,
     RouteName,
     Split,
-    TextMatch,
 )
 from rollouts.ports import LiveQuestion
 from rollouts.probes import envoy, traefik
 from rollouts.probes.verdict import Entry, Judgement, RequestCondition, judged
 from tests.probes.dumps import BETA, NOTHING, OBJECT, contour_route, endpoints, locality, question, routes, share
 from tests.probes.dumps import traefik as traefik_dump
+from tests.traffic.situation import by_header
 
 RECORDED = Path(__file__).parent / "recorded"
 HEADER = {"name": "x-canary", "string_match": {"exact": "always"}}
@@ -156,7 +154,7 @@ def test_a_rule_that_is_to_be_made_first_must_be_there_with_its_endpoints() -> N
 
 def test_a_header_route_by_a_pattern_is_live_with_a_note() -> None:
     """Proxies write patterns in their own way; that it was not compared is said, not hidden."""
-    pattern = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.REGEX, "a.*")),))
+    pattern = by_header(value="a.*", kind=MatchKind.REGEX)
     asked = question(Split(Fraction(0), matches=(MatchRoute("beta", pattern),)))
     regex = {"name": "x-canary", "string_match": {"safe_regex": {"regex": "a.*"}}}
 

@@ -226,23 +226,9 @@ def test_a_file_without_certificates_is_refused_at_the_start(tmp_path: Path, tex
 
 async def test_a_gateway_that_nobody_named_cannot_be_asked(asked: Any) -> None:
     """Then the declared settle time holds; a question all the same is answered with the remedy."""
-    planes = asked("http://127.0.0.1:1")
+    seen = await asked("http://127.0.0.1:1").live(question(gateways=("infra/other",)), deadline_s=DEADLINE_S)
 
-    assert planes.asked_by(ROUTE, ("infra/web",)) is VerifiedBy.CONFIG
-    assert planes.asked_by(ROUTE, ("infra/web", "infra/other")) is None
-    assert planes.asked_by(ROUTE, ()) is None
-    assert planes.asked_by(replace(ROUTE, kind="TCPRoute"), ("infra/web",)) is None
-    seen = await planes.live(question(gateways=("infra/other",)), deadline_s=DEADLINE_S)
     assert (seen.live, seen.message) == (False, "no --data-plane names infra/other")
-
-
-async def test_a_star_names_the_data_plane_of_every_gateway() -> None:
-    """Most clusters have one."""
-    planes = NamedDataPlanes(parse_data_planes(["*=envoy:http://envoys:19000"]), clock=SystemClock())
-
-    assert planes.asked_by(ROUTE, ()) is VerifiedBy.CONFIG
-    assert planes.asked_by(ROUTE, ("infra/web", "infra/other")) is VerifiedBy.CONFIG
-    await planes.aclose()
 
 
 async def test_nobody_is_asked_where_nothing_is_named() -> None:
@@ -263,33 +249,38 @@ def test_counters_are_asked_of_the_prometheus_that_is_asked_anyway() -> None:
         NamedDataPlanes(planes, clock=SystemClock())
 
 
-async def test_a_router_names_all_of_its_gateways_and_a_gateway_goes_first() -> None:
+STAR = ["*=envoy:http://envoys:19000"]
+NAMED = ["infra/web=envoy:http://a", "infra/in=prometheus:contour", "nginx=prometheus:nginx", "istio=prometheus:istio"]
+INGRESS, MESH = RouteName("nginx", "Ingress", "shop", "cart"), RouteName("istio", "VirtualService", "shop", "cart")
+CONFIG, COUNTERS = VerifiedBy.CONFIG, VerifiedBy.COUNTERS
+
+
+@pytest.mark.parametrize(
+    ("flags", "route", "gateways", "by"),
+    [
+        (STAR, ROUTE, (), CONFIG),
+        (STAR, ROUTE, ("infra/web", "infra/other"), CONFIG),
+        ([NAMED[2], *STAR], INGRESS, (), COUNTERS),
+        ([NAMED[2], *STAR], ROUTE, (), CONFIG),
+        (NAMED[:1], ROUTE, ("infra/web",), CONFIG),
+        (NAMED[:1], ROUTE, ("infra/web", "infra/other"), None),
+        (NAMED[:1], ROUTE, (), None),
+        (NAMED[:1], replace(ROUTE, kind="TCPRoute"), ("infra/web",), None),
+        (NAMED, ROUTE, ("infra/web",), CONFIG),
+        (NAMED, ROUTE, ("infra/web", "infra/in"), COUNTERS),
+        (NAMED, ROUTE, ("infra/other",), None),
+        (NAMED, INGRESS, (), COUNTERS),
+        (NAMED, MESH, ("infra/ingress",), COUNTERS),
+        (NAMED, MESH, ("infra/web",), None),  # an Envoy of another product does not know VirtualServices
+    ],
+)
+async def test_a_gateway_goes_before_its_router_and_a_star_is_for_the_rest(
+    flags: list[str], route: RouteName, gateways: tuple[str, ...], by: VerifiedBy | None
+) -> None:
     """An Ingress or a VirtualService of the mesh names no gateway; of several ways the least good one is told."""
-    named = [
-        "nginx=prometheus:nginx",
-        "istio=prometheus:istio",
-        "infra/web=envoy:http://a",
-        "infra/in=prometheus:contour",
-    ]
-    planes = NamedDataPlanes(parse_data_planes(named), prometheus_url="http://p:9090", clock=SystemClock())
-    ingress, mesh = RouteName("nginx", "Ingress", "shop", "cart"), RouteName("istio", "VirtualService", "shop", "cart")
+    planes = NamedDataPlanes(parse_data_planes(flags), prometheus_url="http://p:9090", clock=SystemClock())
 
-    assert planes.asked_by(ingress, ()) is VerifiedBy.COUNTERS
-    assert planes.asked_by(mesh, ("infra/ingress",)) is VerifiedBy.COUNTERS
-    assert planes.asked_by(ROUTE, ("infra/web",)) is VerifiedBy.CONFIG
-    assert planes.asked_by(ROUTE, ("infra/web", "infra/in")) is VerifiedBy.COUNTERS
-    assert planes.asked_by(mesh, ("infra/web",)) is None  # an Envoy of another product does not know VirtualServices
-    assert planes.asked_by(ROUTE, ("infra/other",)) is None
-    await planes.aclose()
-
-
-async def test_a_star_is_for_what_has_no_name_of_its_own() -> None:
-    """An Ingress names no gateway: its router's data plane is meant, not that of all the others."""
-    named = parse_data_planes(["nginx=prometheus:nginx", "*=envoy:http://a"])
-    planes = NamedDataPlanes(named, prometheus_url="http://p:9090", clock=SystemClock())
-
-    assert planes.asked_by(RouteName("nginx", "Ingress", "shop", "cart"), ()) is VerifiedBy.COUNTERS
-    assert planes.asked_by(ROUTE, ()) is VerifiedBy.CONFIG
+    assert planes.asked_by(route, gateways) is by
     await planes.aclose()
 
 

@@ -5,7 +5,7 @@ Names of fields are the API's; `namespace=None` leaves it out, as in a file that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rollouts.objects import (
@@ -22,6 +22,9 @@ from rollouts.objects import (
 
 HPA = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 INGRESS = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
+DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
+ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -144,3 +147,14 @@ def http_rule(*backends: Manifest, path: str | None = None, **fields: Any) -> Ma
     """A rule of an HTTPRoute, for a path prefix or for everything."""
     matches = {} if path is None else {"matches": [{"path": {"type": "PathPrefix", "value": path}}]}
     return {**matches, "backendRefs": list(backends), **fields}
+
+
+def role_binding(name: str, namespace: str | None, role: str, *, to: Manifest, kind: str = "Role") -> Manifest:
+    """Gives a Role, or a ClusterRole, to a subject."""
+    reference = {"apiGroup": ROLE.group, "kind": kind, "name": role}
+    return manifest(ROLE_BINDING, name, namespace, roleRef=reference, subjects=[to])
+
+
+def granted(name: str, namespace: str | None, rules: Sequence[Manifest], *, to: Manifest) -> tuple[Manifest, Manifest]:
+    """A Role with these rules, and what gives it to a subject."""
+    return manifest(ROLE, name, namespace, rules=list(rules)), role_binding(name, namespace, name, to=to)

@@ -10,13 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.e2e.manifests import KUBE_PROXY
 from tests.e2e.stage import Stage
 from tests.lab.chart import RELEASE_NAMESPACE, install_chart
 from tests.lab.control_plane import ControlPlane
+from tests.lab.processes import run
 
 ROOT = Path(__file__).parent.parent.parent
 ENDS_WITHIN_S = 25.0
@@ -29,6 +29,12 @@ _END_WITH_THE_PARENT = "import ctypes; ctypes.CDLL(None).prctl(1, 15); " if sys.
 _NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull}
 """When aiohttp is imported it reads the certificates of all authorities that the system trusts: a tenth of a start. A kubeconfig
 names its own."""
+
+
+def rollouts(*arguments: str | Path, text: str | None = None, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """`rollouts …` in a checkout, with this input; what it printed. Raises: AssertionError when it ends with another code."""
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    return run(sys.executable, "-m", "rollouts", *arguments, cwd=ROOT, env=settings, text=text, code=code)
 
 
 class Controller:
@@ -58,9 +64,7 @@ class Controller:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.returncode is None:
             self.stop()
         else:
@@ -121,9 +125,8 @@ def confined_controller(
     name = namespaces[0]
     election = ["--leader-elect", "--lease-name", name] if leader_elect else ["--no-leader-elect"]
     confined = [word for each in namespaces for word in ("-n", each)]
-    with Controller(
-        kubeconfig, log=logs / f"controller-{name}.log", arguments=[*confined, *election, *flags]
-    ) as controller:
+    log = logs / f"controller-{name}.log"
+    with Controller(kubeconfig, log=log, arguments=[*confined, *election, *flags]) as controller:
         yield controller
 
 

@@ -5,88 +5,74 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rollouts.objects import ANALYSIS_RUN
+from tests import build
+
 Manifest = dict[str, Any]
 
-KUBE_PROXY: Manifest = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
-    "data": {"config.conf": "kind: KubeProxyConfiguration\nmode: nftables\nnftables: {minSyncPeriod: 1s}\n"},
-}
+KUBE_PROXY = build.config_map(
+    "kube-proxy",
+    "kube-system",
+    data={"config.conf": "kind: KubeProxyConfiguration\nmode: nftables\nnftables: {minSyncPeriod: 1s}\n"},
+)
 """What kubeadm leaves in every cluster: by it the controller knows how long proxies take."""
 
-STEPS: Sequence[Manifest] = (
-    {"setWeight": 25},
-    {"pause": {}},
-    {"setWeight": 50},
-    {"pause": {"duration": "5s"}},
-)
+STEPS: Sequence[Manifest] = ({"setWeight": 25}, {"pause": {}}, {"setWeight": 50}, {"pause": {"duration": "5s"}})
 """A gate for a person at a quarter, then five seconds at a half."""
 
 GATE, HALF = 1, 3
 """Indices of the two pauses in STEPS."""
 
+_CONTAINER = {"name": "web", "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}}}
 
-def canary(
-    name: str,
-    *,
-    image: str = "web:1",
-    replicas: int = 4,
-    steps: Sequence[Manifest] = STEPS,
-    spec: Manifest | None = None,
-    configured_by: Sequence[str] = (),
-    **fields: Any,
-) -> Manifest:
+
+def canary(name: str, *, image: str = "web:1", replicas: int = 4, steps: Sequence[Manifest] = STEPS, spec: Manifest | None = None,
+           configured_by: Sequence[str] = (), **fields: Any) -> Manifest:  # fmt: skip
     """A canary Rollout that surges by one pod and lacks none; `fields` go into `strategy.canary`, `spec` into `spec`.
 
     Args:
         configured_by: names of ConfigMaps from which its container has its environment.
     """
-    strategy = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(steps), **fields}
-    made = rollout(name, image=image, strategy={"canary": strategy}, spec={"replicas": replicas, **(spec or {})})
-    if configured_by:
-        (container,) = made["spec"]["template"]["spec"]["containers"]
-        container["envFrom"] = [{"configMapRef": {"name": each}} for each in configured_by]
-    return made
+    read = [{"configMapRef": {"name": each}} for each in configured_by]
+    more = {"envFrom": read} if read else {}
+    return _rollout(name, build.canary(*steps, **fields), image, replicas=replicas, container=more, **(spec or {}))
 
 
 def blue_green(
     name: str, *, image: str = "web:1", replicas: int = 3, spec: Manifest | None = None, **fields: Any
 ) -> Manifest:
     """A blue-green Rollout with Services NAME-active and NAME-preview; `fields` go into `strategy.blueGreen`."""
-    strategy = {"activeService": f"{name}-active", "previewService": f"{name}-preview", **fields}
-    return rollout(name, image=image, strategy={"blueGreen": strategy}, spec={"replicas": replicas, **(spec or {})})
+    strategy = build.blue_green(f"{name}-active", f"{name}-preview", **fields)
+    return _rollout(name, strategy, image, replicas=replicas, container={}, **(spec or {}))
 
 
-def rollout(name: str, *, image: str, strategy: Manifest, spec: Manifest) -> Manifest:
-    """A Rollout of one container; its pods are labelled `app: NAME`."""
-    container = {"name": "web", "image": image, "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}}}
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": name},
-        "spec": {
-            "selector": {"matchLabels": {"app": name}},
-            "strategy": strategy,
-            "drain": {"maxRequestSeconds": 1},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
-            **spec,
-        },
-    }
+def _rollout(name: str, strategy: Manifest, image: str, *, container: Manifest, **spec: Any) -> Manifest:
+    template = build.pod_template(name, image=image, container={**_CONTAINER, **container})
+    return build.rollout(strategy, name, template=template, drain={"maxRequestSeconds": 1}, **spec)
+
+
+def container_of(one: Manifest) -> Manifest:
+    """The only container of an object's pod template, to be changed or read."""
+    (container,) = one["spec"]["template"]["spec"]["containers"]
+    found: Manifest = container
+    return found
 
 
 def service(name: str, *, app: str) -> Manifest:
     """A Service for the pods labelled `app`."""
-    spec = {"selector": {"app": app}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    return build.service(name, app=app)
+
+
+def services(app: str, *sides: str) -> list[Manifest]:
+    """Services APP-SIDE of the pods labelled `app`."""
+    return [service(f"{app}-{side}", app=app) for side in sides]
 
 
 def config_map(name: str, data: Manifest | None = None, **more: Any) -> Manifest:
     """A ConfigMap of a user's."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name},
-        "data": {"color": "blue"} if data is None else data,
-        **more,
-    }
+    return build.config_map(name, data={"color": "blue"} if data is None else data, **more)
+
+
+def analysis_run(name: str, metrics: Sequence[Manifest]) -> Manifest:
+    """A run that a person starts."""
+    return build.manifest(ANALYSIS_RUN, name, spec={"metrics": list(metrics)})

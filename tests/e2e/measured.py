@@ -7,17 +7,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import httpx
-
+from tests.lab.loopback import answering, wait_for
 from tests.lab.processes import Processes, free_ports
-from tests.lab.prometheus_server import NAME, Target, prometheus
+from tests.lab.prometheus_server import Prometheus, target
 
 REQUESTS_EACH_S = 200
-SCRAPED_EVERY_S = 1
-READY_WITHIN_S = 30
 
 
 class Requests:
@@ -30,65 +26,42 @@ class Requests:
     def __init__(self, service: str) -> None:
         self.service = service
         self._since_s = time.monotonic()
-        self._failed = 0.0
-        self._served = 0.0
         self._errors_percent = 0.0
+        self._counts = {"200": 0.0, "500": 0.0}
         self._lock = threading.Lock()
 
     def fail(self, percent: float) -> None:
         """So many of the requests fail from now on."""
-        with self._lock:
-            self._count()
-            self._errors_percent = percent
+        self.series()
+        self._errors_percent = percent
 
     def series(self) -> list[str]:
         """The counters, in Prometheus' text format."""
         with self._lock:
-            self._count()
-            counts = {"200": self._served, "500": self._failed}
-        return [f'http_requests_total{{service="{self.service}",code="{code}"}} {n:.0f}' for code, n in counts.items()]
-
-    def _count(self) -> None:
-        now_s = time.monotonic()
-        requests = (now_s - self._since_s) * REQUESTS_EACH_S
-        self._failed += requests * self._errors_percent / 100
-        self._served += requests * (100 - self._errors_percent) / 100
-        self._since_s = now_s
+            now_s = time.monotonic()
+            requests = (now_s - self._since_s) * REQUESTS_EACH_S
+            self._since_s = now_s
+            self._counts["500"] += requests * self._errors_percent / 100
+            self._counts["200"] += requests * (1 - self._errors_percent / 100)
+            of = f'http_requests_total{{service="{self.service}"'
+            return [f'{of},code="{code}"}} {count:.0f}' for code, count in self._counts.items()]
 
 
 class Measured:
-    """A Prometheus that scrapes services each second.
+    """A Prometheus that scrapes services each second; `service` adds to them."""
 
-    Args:
-        url: of the Prometheus; it may not answer yet.
-        services: those that it scrapes; `service` adds to them.
-    """
-
-    def __init__(self, url: str, services: list[Requests], processes: Processes) -> None:
-        self.url = url
+    def __init__(self, server: Prometheus, services: list[Requests]) -> None:
+        self.url = server.url
+        self._server = server
         self._services = services
-        self._processes = processes
 
     def service(self) -> Requests:
-        """One service more, of a name of its own, once it was scraped twice: a rate needs two samples.
-
-        Raises: AssertionError when Prometheus does not get there.
-        """
+        """One service more, of a name of its own, once it was scraped twice: a rate needs two samples. Raises: TimeoutError."""
         added = Requests(f"web-{secrets.token_hex(4)}")
         self._services.append(added)
-        end_s = time.monotonic() + READY_WITHIN_S
-        query = {"query": f'count_over_time(http_requests_total{{service="{added.service}",code="200"}}[1m])'}
-        with httpx.Client(base_url=self.url, timeout=2, transport=httpx.HTTPTransport(retries=0)) as client:
-            while time.monotonic() < end_s:
-                self._processes.check()
-                try:
-                    found = client.get("/api/v1/query", params=query).raise_for_status().json()["data"]["result"]
-                except (httpx.HTTPError, ValueError):
-                    found = []
-                if found and float(found[0]["value"][1]) >= 2:
-                    return added
-                threading.Event().wait(0.1)
-        raise AssertionError(f"{NAME} at {self.url} had no two scrapes within {READY_WITHIN_S} s")
+        query = f'count_over_time(http_requests_total{{service="{added.service}",code="200"}}[1m]) >= 2'
+        wait_for(lambda: self._server.query(query), f"two scrapes of {added.service}", self._server.processes)
+        return added
 
 
 @contextmanager
@@ -99,35 +72,14 @@ def measured(*, program: Path, home: Path) -> Iterator[Measured]:
         program: Prometheus' file.
         home: an empty folder.
     """
-    processes = Processes(home)
     services: list[Requests] = []
-    with _exporter(services) as address:
-        target, port = Target(job="web", address=address), free_ports(1)[0]
-        running = prometheus(processes, program=program, home=home, port=port, target=target, every_s=SCRAPED_EVERY_S)
-        with running as url:
-            yield Measured(url, services, processes)
 
+    def exposition() -> str:
+        lines = ["# TYPE http_requests_total counter", *(line for each in services for line in each.series()), ""]
+        return "\n".join(lines)
 
-@contextmanager
-def _exporter(services: list[Requests]) -> Iterator[str]:
-    """Serves the counters on a loopback port while the block runs; gives host and port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            lines = ["# TYPE http_requests_total counter", *(line for each in services for line in each.series()), ""]
-            body = "\n".join(lines).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Nothing: a scrape each second is no news."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        try:
-            yield f"127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
+    with answering(lambda _: (200, exposition())) as served:
+        jobs = [target("web", f"127.0.0.1:{served}")]
+        server = Prometheus(Processes(home), program=program, home=home, port=free_ports(1)[0], jobs=jobs)
+        with server.running():
+            yield Measured(server, services)

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tests import build
 from tests.e2e.manifests import Manifest
 from tests.e2e.stage import WITHIN_S, Stage
-from tests.lab.metrics_api import Answer, ServedGroup, pod_metrics, served_groups
+from tests.lab.loopback import Answer
+from tests.lab.metrics_api import ServedGroup, pod_metrics, served_groups
 
 TARGET_MILLI = 50
 """Of each pod: all of the CPU that it requests, in thousandths, and the target of every other metric."""
@@ -27,26 +29,26 @@ _VALUE: Manifest = {"type": "Value", "value": f"{TARGET_MILLI}m"}
 _UTILIZATION: Manifest = {"type": "Utilization", "averageUtilization": 100}
 
 
+_CPU = {"name": "cpu"}
+
+
 def metric(kind: str, name: str) -> Manifest:
     """The item of `spec.metrics` of a type; custom and external metrics have the name of the Rollout."""
-    match kind:
+    target = _VALUE if kind.endswith("-value") else _AVERAGE
+    match kind.partition("-")[0]:
         case "utilization":
-            return {"type": "Resource", "resource": {"name": "cpu", "target": _UTILIZATION}}
+            return {"type": "Resource", "resource": {**_CPU, "target": _UTILIZATION}}
         case "usage":
-            return {"type": "Resource", "resource": {"name": "cpu", "target": _AVERAGE}}
+            return {"type": "Resource", "resource": {**_CPU, "target": _AVERAGE}}
         case "container":
-            of = {"name": "cpu", "container": "web", "target": _UTILIZATION}
+            of = {**_CPU, "container": "web", "target": _UTILIZATION}
             return {"type": "ContainerResource", "containerResource": of}
         case "pods":
             return {"type": "Pods", "pods": {"metric": {"name": name}, "target": _AVERAGE}}
-        case "object-average" | "object-value":
-            target = _VALUE if kind == "object-value" else _AVERAGE
-            return {
-                "type": "Object",
-                "object": {"metric": {"name": name}, "describedObject": _OBJECT, "target": target},
-            }
+        case "object":
+            of = {"metric": {"name": name}, "describedObject": _OBJECT, "target": target}
+            return {"type": "Object", "object": of}
         case _:
-            target = _VALUE if kind == "external-value" else _AVERAGE
             return {"type": "External", "external": {"metric": {"name": name}, "target": target}}
 
 
@@ -160,15 +162,8 @@ def loaded(stage: Stage, *, pods: int) -> Iterator[Load]:
 
 def autoscaler(name: str, kind: str, **spec: Any) -> Manifest:
     """An HPA of the Rollout `name` by one metric. It may grow at once; nothing makes it shrink while it is tested."""
-    target = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": name}
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 3600}}
-    bounds = {"minReplicas": 1, "maxReplicas": 99, "behavior": behavior}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name},
-        "spec": {"scaleTargetRef": target, **bounds, "metrics": [metric(kind, name)], **spec},
-    }
+    return build.autoscaler(name, None, metric(kind, name), most=99, minReplicas=1, behavior=behavior, **spec)
 
 
 def _app(selector: str) -> str:

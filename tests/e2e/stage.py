@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.manifests import Manifest
-from tests.lab.control_plane import AT_WORK, ControlPlane
+from tests.lab.control_plane import AT_WORK, ControlPlane, is_true
 
 WITHIN_S = 50
 """How long a wait lasts at most: many times what it takes on two busy cores."""
@@ -52,29 +52,20 @@ class Stage:
 
     def set_image(self, rollout: str, image: str) -> None:
         """A new revision: the first container's image."""
-        self._patch(
-            rollout, "json", [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]
-        )
+        path = "/spec/template/spec/containers/0/image"
+        self._patch(rollout, "json", [{"op": "replace", "path": path, "value": image}])
 
     def annotate(self, rollout: str, verb: str, value: str) -> None:
         """Sets `rollouts.dev/VERB=VALUE`."""
         self._patch(rollout, "merge", {"metadata": {"annotations": {f"rollouts.dev/{verb}": value}}})
 
     def _patch(self, rollout: str, form: str, change: Manifest | list[Manifest]) -> None:
-        as_form = {"Content-Type": f"application/{form}-patch+json"}
-        path = f"{self._path('rollouts')}/{rollout}"
-        answer = self.plane.api.patch(path, content=json.dumps(change), headers=as_form)
-        assert answer.is_success, f"{path}: {answer.text}"
+        self.plane.patch(f"{self._path('rollouts')}/{rollout}", change, form=form)
 
     def wait_ready(self, rollout: str) -> Manifest:
         """Watches a Rollout until its condition Ready holds for the spec as it is; the Rollout."""
 
-        def is_ready(one: Manifest) -> bool:
-            status = one.get("status", {})
-            current = status.get("observedGeneration") == one["metadata"]["generation"]
-            return current and condition(one, "Ready")[0] == "True"
-
-        return self.until("rollouts", rollout, is_ready)
+        return self.until("rollouts", rollout, lambda one: is_current(one) and is_true(one, "Ready"))
 
     def get(self, what: str, name: str) -> Manifest:
         """One object. Raises: httpx.HTTPStatusError."""
@@ -92,45 +83,60 @@ class Stage:
 
         Raises: AssertionError with its last status when it does not within `within_s` seconds.
         """
-        last: Manifest = {}
-        with self.plane.watch(self._path(what), timeout_s=within_s, fieldSelector=f"metadata.name={name}") as events:
-            for event in events:
-                last = event["object"]
-                if event["type"] in ("ADDED", "MODIFIED") and holds(last):
-                    return last
-        raise AssertionError(
-            f"{what}/{name} did not get there within {within_s} s: {json.dumps(last.get('status', last))}"
-        )
+        return self.plane.until(self._path(what), name, holds, within_s=within_s)
 
-    def until_at(self, rollout: str, reason: str, *, step: int | None = None, image: str | None = None) -> Manifest:
+    def until_at(
+        self,
+        rollout: str,
+        reason: str,
+        *,
+        step: int | None = None,
+        image: str | None = None,
+        but: str = "",
+        within_s: int = WITHIN_S,
+    ) -> Manifest:
         """Watches a Rollout until its status, written for the spec as it is, says that it waits for `reason`.
 
         Args:
             step: currentStepIndex, 0-based.
             image: the spec's image, so that an older status is not taken for the answer to a change.
+            but: a revision that it is not about.
         """
 
         def stands(one: Manifest) -> bool:
-            status, template = one.get("status", {}), one["spec"]["template"]
+            status = one.get("status", {})
             return (
-                status.get("observedGeneration") == one["metadata"]["generation"]
+                is_current(one)
                 and (status.get("waitingFor") or {}).get("reason") == reason
                 and step in (None, status.get("currentStepIndex"))
-                and image in (None, template["spec"]["containers"][0]["image"])
+                and image in (None, one["spec"]["template"]["spec"]["containers"][0]["image"])
+                and status.get("currentRevision") != but
             )
 
-        return self.until("rollouts", rollout, stands)
+        return self.until("rollouts", rollout, stands, within_s=within_s)
 
-    def until_phase(self, rollout: str, phase: str) -> Manifest:
+    def until_phase(self, rollout: str, phase: str, *, within_s: int = WITHIN_S) -> Manifest:
         """Watches a Rollout until its status, written for the spec as it is, has that phase."""
         return self.until(
-            "rollouts",
-            rollout,
-            lambda one: (
-                one.get("status", {}).get("phase") == phase
-                and one["status"]["observedGeneration"] == one["metadata"]["generation"]
-            ),
+            "rollouts", rollout, lambda one: is_current(one) and one["status"].get("phase") == phase, within_s=within_s
         )
+
+    def until_stable(self, rollout: str, holds: Callable[[str], bool], *, within_s: int = WITHIN_S) -> Manifest:
+        """Watches a Rollout until it `holds` of its stable revision, whichever spec the status is for."""
+        return self.until(
+            "rollouts", rollout, lambda one: holds(one.get("status", {}).get("stableRevision", "")), within_s=within_s
+        )
+
+    def rolled_out(self, *manifests: Manifest) -> str:
+        """Applies objects, among them Rollouts, and waits until these are Ready; the revision of the last one."""
+        self.apply(*manifests)
+        names = [each["metadata"]["name"] for each in manifests if each["kind"] == "Rollout"]
+        return [current(self.wait_ready(name)) for name in names][-1]
+
+    def gated(self, rollout: str, image: str, *, step: int | None = None) -> str:
+        """Gives it an image, and waits until a person has to promote that revision; the revision."""
+        self.set_image(rollout, image)
+        return current(self.until_at(rollout, "PromotionNeeded", step=step, image=image))
 
     def until_events(self, rollout: str, *wanted: str) -> list[Manifest]:
         """Watches the Events about a Rollout until each wanted reason was given (an Event follows what it tells); all of them.
@@ -194,9 +200,7 @@ class Stage:
         now = self.plane.api.get(path, params=query).raise_for_status().json()["items"]
         assert {item["metadata"]["resourceVersion"] for item in now} <= seen
 
-    def _followed(
-        self, what: str, selector: str, tracker: Pods | Slices, *, within_s: int = WITHIN_S
-    ) -> Iterator[None]:
+    def _followed(self, what: str, selector: str, tracker: Followed, *, within_s: int = WITHIN_S) -> Iterator[None]:
         """Yields when the tracker has everything that is there, and after every change, for `within_s` seconds."""
         path = self._path(what)
         start = self.plane.api.get(path, params={"labelSelector": selector}).raise_for_status().json()
@@ -247,61 +251,55 @@ def served(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, int]]:
 
 
 @dataclass
-class Pods:
-    """The pods of a watch, counted by revision."""
+class Followed:
+    """The objects of a watch, by name."""
 
-    _pods: dict[str, Manifest] = field(default_factory=dict)
+    objects: dict[str, Manifest] = field(default_factory=dict)
 
     def follow(self, event: Mapping[str, Any]) -> None:
         """Takes a watch event in."""
-        pod = event["object"]
+        name = event["object"]["metadata"]["name"]
         if event["type"] == "DELETED":
-            self._pods.pop(pod["metadata"]["name"], None)
+            self.objects.pop(name, None)
         else:
-            self._pods[pod["metadata"]["name"]] = pod
+            self.objects[name] = event["object"]
+
+
+class Pods(Followed):
+    """The pods of a watch, counted by revision."""
 
     @property
     def all(self) -> Counter[str]:
         """Those that are not being deleted."""
-        return _counted(pod for pod in self._pods.values() if not pod["metadata"].get("deletionTimestamp"))
+        return _counted(self._staying())
 
     @property
     def ready(self) -> Counter[str]:
         """Those that are Ready and not being deleted."""
-        return _counted(
-            pod for pod in self._pods.values() if not pod["metadata"].get("deletionTimestamp") and is_ready(pod)
-        )
+        return _counted(pod for pod in self._staying() if is_true(pod, "Ready"))
 
     @property
     def leaving(self) -> dict[str, str]:
         """Those that are being deleted, by name, with the time by which they are to be gone."""
-        marked = {name: pod["metadata"].get("deletionTimestamp") for name, pod in self._pods.items()}
+        marked = {name: pod["metadata"].get("deletionTimestamp") for name, pod in self.objects.items()}
         return {name: str(until) for name, until in marked.items() if until}
+
+    def _staying(self) -> Iterator[Manifest]:
+        return (pod for pod in self.objects.values() if not pod["metadata"].get("deletionTimestamp"))
 
     @property
     def settled(self) -> Counter[str] | None:
         """The ready ones, if all are ready and none is on its way out."""
-        return self.ready if self.ready.total() == len(self._pods) else None
+        return self.ready if self.ready.total() == len(self.objects) else None
 
 
-@dataclass
-class Slices:
+class Slices(Followed):
     """The EndpointSlices of one Service from a watch; pods' revisions are told by their names."""
-
-    _slices: dict[str, Manifest] = field(default_factory=dict)
-
-    def follow(self, event: Mapping[str, Any]) -> None:
-        """Takes a watch event in."""
-        one = event["object"]
-        if event["type"] == "DELETED":
-            self._slices.pop(one["metadata"]["name"], None)
-        else:
-            self._slices[one["metadata"]["name"]] = one
 
     @property
     def ready(self) -> Counter[str]:
         """Ready pods by revision, those of Rollouts whose pods are named ROLLOUT-REVISION-SUFFIX."""
-        endpoints = [endpoint for one in self._slices.values() for endpoint in one.get("endpoints") or []]
+        endpoints = [endpoint for one in self.objects.values() for endpoint in one.get("endpoints") or []]
         return Counter(
             endpoint["targetRef"]["name"].rsplit("-", 2)[1] for endpoint in endpoints if endpoint["conditions"]["ready"]
         )
@@ -312,18 +310,9 @@ def slices_of(service: str) -> str:
     return f"kubernetes.io/service-name={service}"
 
 
-def is_ready(pod: Manifest) -> bool:
-    """Whether the pod's Ready condition holds."""
-    conditions = pod.get("status", {}).get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def condition(rollout: Manifest, kind: str) -> tuple[str, str]:
-    """Status and reason of a condition; ("", "") when it is not there."""
-    for one in rollout["status"].get("conditions", []):
-        if one["type"] == kind:
-            return one["status"], one["reason"]
-    return "", ""
+def is_current(rollout: Manifest) -> bool:
+    """Whether its status was written for the spec as it is."""
+    return bool(rollout.get("status", {}).get("observedGeneration") == rollout["metadata"]["generation"])
 
 
 def current(rollout: Manifest) -> str:

@@ -8,21 +8,16 @@ from typing import Any
 import pytest
 
 from tests.e2e.manifests import GATE, HALF, canary, service
-from tests.e2e.stage import Stage, condition, counted, current
+from tests.e2e.stage import Stage, counted, current
+from tests.lab.control_plane import condition
 
 pytestmark = pytest.mark.controlplane
 
 
-def _at_the_gate(stage: Stage, image: str) -> tuple[str, str]:
-    """Rolls out web:1, then gives `image`; the two revisions, when the second waits for a person."""
-    stage.apply(canary("web"), service("web", app="web"))
-    first = current(stage.wait_ready("web"))
-    return first, _next_at_the_gate(stage, image)
-
-
-def _next_at_the_gate(stage: Stage, image: str) -> str:
-    stage.set_image("web", image)
-    return current(stage.until_at("web", "PromotionNeeded", step=GATE, image=image))
+def _at_the_gate(stage: Stage) -> tuple[str, str]:
+    """Rolls out web:1, then web:2; the two revisions, when the second waits for a person."""
+    first = stage.rolled_out(canary("web"), service("web", app="web"))
+    return first, stage.gated("web", "web:2", step=GATE)
 
 
 def _seconds(text: str) -> float:
@@ -45,11 +40,10 @@ def _outcomes(rollout: dict[str, Any]) -> list[tuple[str, str]]:
 
 def test_it_is_promoted_step_by_step(stage: Stage) -> None:
     """The first promise of the README: a quarter, a person, a half for five seconds, all; never a pod too few or too many."""
-    stage.apply(canary("web"), service("web", app="web"))
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(canary("web"), service("web", app="web"))
     stage.until_pods("web", {first: 4})
     with stage.history("pods", "app=web") as changes, stage.history("replicasets", "app=web") as resized:
-        second = _next_at_the_gate(stage, "web:2")
+        second = stage.gated("web", "web:2", step=GATE)
         stage.until_pods("web", {first: 3, second: 1})
         gated = stage.get("rollouts", "web")
         stage.annotate("web", "promote", f"{second}@{GATE}")
@@ -75,7 +69,7 @@ def test_it_is_promoted_step_by_step(stage: Stage) -> None:
 
 def test_it_is_aborted_at_a_half_and_retried(stage: Stage) -> None:
     """`abort=true` gives all pods back to the stable revision; `retry` starts at the first step again."""
-    first, second = _at_the_gate(stage, "web:2")
+    first, second = _at_the_gate(stage)
     stage.annotate("web", "promote", "true")
     stage.until_at("web", "TimedPause", step=HALF)
 
@@ -100,7 +94,7 @@ def test_it_is_aborted_at_a_half_and_retried(stage: Stage) -> None:
 
 def test_a_declared_abort_holds_for_as_long_as_it_stands(stage: Stage) -> None:
     """In Git an abort is a line: while it is there the revision is held back, and taking it out tries again."""
-    first, second = _at_the_gate(stage, "web:2")
+    first, second = _at_the_gate(stage)
 
     stage.annotate("web", "abort", second)
     stage.until_phase("web", "Aborted")
@@ -113,7 +107,7 @@ def test_a_declared_abort_holds_for_as_long_as_it_stands(stage: Stage) -> None:
 
 def test_it_is_rolled_back_without_touching_the_spec(stage: Stage) -> None:
     """A rollback goes through the steps like any change, and Git may follow later."""
-    first, second = _at_the_gate(stage, "web:2")
+    first, second = _at_the_gate(stage)
     stage.annotate("web", "promote", f"{second}@full")
     stage.wait_ready("web")
     stage.until_pods("web", {second: 4})
@@ -134,10 +128,10 @@ def test_it_is_rolled_back_without_touching_the_spec(stage: Stage) -> None:
 
 def test_it_is_superseded_twice_in_the_middle_of_a_step(stage: Stage) -> None:
     """A fix must not wait for the bad revision: the newest one takes its place, and no pod of the others stays."""
-    first, second = _at_the_gate(stage, "web:2")
-    third = _next_at_the_gate(stage, "web:3")
+    first, second = _at_the_gate(stage)
+    third = stage.gated("web", "web:3", step=GATE)
     stage.until_pods("web", {first: 3, third: 1})
-    fourth = _next_at_the_gate(stage, "web:4")
+    fourth = stage.gated("web", "web:4", step=GATE)
     stage.until_pods("web", {first: 3, fourth: 1})
 
     stage.annotate("web", "promote", f"{fourth}@full")
@@ -150,7 +144,7 @@ def test_it_is_superseded_twice_in_the_middle_of_a_step(stage: Stage) -> None:
 
 def test_it_is_scaled_in_the_middle_of_a_step(stage: Stage) -> None:
     """`kubectl scale` acts at once, also while a person is waited for, and keeps the step's share as near as pods allow."""
-    first, second = _at_the_gate(stage, "web:2")
+    first, second = _at_the_gate(stage)
 
     stage.kubectl("scale", "rollout/web", "--replicas=7")
     stage.until_pods("web", {first: 6, second: 2})  # exactly a quarter, with the one pod that may be too many

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.manifests import GATE, canary, service
-from tests.e2e.stage import KubectlStage, Stage, condition, current
-from tests.lab.control_plane import ControlPlane
+from tests.e2e.manifests import GATE, canary, container_of, service
+from tests.e2e.stage import KubectlStage, Stage, current
+from tests.lab.control_plane import ControlPlane, condition
 
 pytestmark = pytest.mark.controlplane
 
@@ -24,16 +24,13 @@ TROUBLES = (
 def test_every_problem_is_told_while_the_running_revision_stays_whole(stage: Stage) -> None:
     """A person who has to fix four things wants to hear of four, once, and to find the service as it was."""
     stage = KubectlStage(stage.plane, stage.namespace)  # it takes a field off that somebody else has set, too
-    stage.apply(canary("web"), service("web", app="web"))
-    first = current(stage.wait_ready("web"))
-    stage.set_image("web", "web:2")
-    second = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2"))
+    first = stage.rolled_out(canary("web"), service("web", app="web"))
+    second = stage.gated("web", "web:2", step=GATE)
     stage.until_pods("web", {first: 3, second: 1})
     broken = canary("web", image="web:3", maxSurge=-1)
-    template = broken["spec"]["template"]
-    template["metadata"]["labels"]["app"] = "other"
-    template["spec"]["restartPolicy"] = "Never"
-    del template["spec"]["containers"][0]["image"]
+    broken["spec"]["template"]["metadata"]["labels"]["app"] = "other"
+    broken["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    del container_of(broken)["image"]
 
     stage.apply(broken)
     told = stage.until_phase("web", "Degraded")

@@ -24,11 +24,8 @@ def controller_flags() -> tuple[str, ...]:
 
 def gives(stage: Stage, user: str, **annotations: str) -> None:
     """The user sets annotations of Rollout `web`, as kubectl does."""
-    patch = {
-        "metadata": {
-            "annotations": {f"rollouts.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
-        }
-    }
+    given = {f"rollouts.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    patch = {"metadata": {"annotations": given}}
     content = {"Content-Type": "application/merge-patch+json"}
     query = {"fieldManager": "kubectl-annotate"}
     with as_user(stage.plane, user, "system:masters") as client:
@@ -38,10 +35,8 @@ def gives(stage: Stage, user: str, **annotations: str) -> None:
 
 def test_a_promotion_and_an_abort_have_the_names_of_their_users(stage: Stage) -> None:
     """In status.commands, in Events and in the message of the abort; and the note goes with the command that was carried out."""
-    stage.apply(canary("web", replicas=2, steps=[{"setWeight": 50}, {"pause": {}}, {"pause": {}}]))
-    stage.wait_ready("web")
-    stage.set_image("web", "web:2")
-    stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2")
+    stage.rolled_out(canary("web", replicas=2, steps=[{"setWeight": 50}, {"pause": {}}, {"pause": {}}]))
+    stage.gated("web", "web:2", step=GATE)
 
     gives(stage, ALICE, promote="true")
     stage.until_at("web", "PromotionNeeded", step=GATE + 1)

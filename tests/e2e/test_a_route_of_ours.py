@@ -11,10 +11,10 @@ import yaml
 from rollouts.sim.network.gateway_types import gateway_crds
 from tests.e2e.controllers import charts_controller
 from tests.e2e.manifests import Manifest
-from tests.e2e.stage import Stage, condition, current
+from tests.e2e.stage import Stage, current
 from tests.e2e.test_the_chart_grants_enough import accepted
 from tests.lab.chart import CONTROLLER_USER, install_crds
-from tests.lab.control_plane import ControlPlane
+from tests.lab.control_plane import ControlPlane, condition
 
 pytestmark = pytest.mark.controlplane
 
@@ -53,7 +53,7 @@ def test_the_example_makes_its_route_and_takes_it_along(stage: Stage) -> None:
 
     stage.set_image(NAME, "ghcr.io/stefanprodan/podinfo:6.9.1")
     told = [shared(stage, share) for share in (5, 50, 100)]
-    stage.until("rollouts", NAME, lambda one: one["status"]["stableRevision"] != first, within_s=WITHIN_S * 2)
+    stage.until_stable(NAME, lambda stable: stable != first, within_s=WITHIN_S * 2)
     added = [{"op": "add", "path": f"{OWN}/spec/hostnames/-", "value": "also.example.com"}]
     stage.kubectl("patch", "rollout", NAME, "--type=json", "-p", yaml.safe_dump(added))
     changed = stage.until("httproutes", NAME, lambda one: "also.example.com" in one["spec"]["hostnames"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.e2e.manifests import canary
 from tests.e2e.stage import Stage, current
 from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
 from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import wait_for
 from tests.lab.processes import free_ports
 
 pytestmark = pytest.mark.controlplane
@@ -43,13 +43,13 @@ def with_token_file(kubeconfig: Path, token: Path, *, into: Path) -> Path:
     return into
 
 
-def until(asked: Callable[[], httpx.Response], holds: Callable[[httpx.Response], bool], *, within_s: float) -> str:
-    """Asks until an answer is as wanted; its text. No watch tells of it."""
-    ends_s, pause = time.monotonic() + within_s, threading.Event()
-    while not holds(answer := asked()):
-        assert time.monotonic() < ends_s, f"{answer.status_code}: {answer.text[:1_000]}"
-        pause.wait(0.1)
-    return answer.text
+def until(asked: Callable[[], httpx.Response], code: int, *, within_s: float) -> str:
+    """Asks until the answer has that code; its text."""
+
+    def answered() -> httpx.Response | None:
+        return answer if (answer := asked()).status_code == code else None
+
+    return wait_for(answered, f"an answer of {code}", within_s=within_s).text
 
 
 @pytest.fixture
@@ -80,24 +80,15 @@ def test_a_dead_token_is_told_and_its_successor_is_used_in_seconds(
         confined_controller(kubeconfig, namespace, logs=logs, leader_elect=False, flags=flags) as controller,
         httpx.Client(timeout=5.0, trust_env=False) as client,
     ):
-        stage.apply(canary("web", replicas=1, steps=[]))
-        first = current(stage.wait_ready("web"))
+        first = stage.rolled_out(canary("web", replicas=1, steps=[]))
         assert client.get(f"http://{health}/readyz").status_code == 200
 
         token = {"Authorization": f"Bearer {file.read_text()}"}
         control_plane.api.delete(f"/api/v1/namespaces/{RELEASE_NAMESPACE}/secrets/{secret}").raise_for_status()
         pods = f"/api/v1/namespaces/{namespace}/pods"
-        until(
-            lambda: control_plane.api.get(pods, headers=token),
-            lambda answer: answer.status_code == 401,
-            within_s=DIES_WITHIN_S,
-        )
+        until(lambda: control_plane.api.get(pods, headers=token), 401, within_s=DIES_WITHIN_S)
         stage.set_image("web", "web:2")
-        said = until(
-            lambda: client.get(f"http://{health}/readyz"),
-            lambda answer: answer.status_code == 503,
-            within_s=TOLD_WITHIN_S,
-        )
+        said = until(lambda: client.get(f"http://{health}/readyz"), 503, within_s=TOLD_WITHIN_S)
         assert "(401)" in said
         assert "token file" in said
         assert "rollouts_credentials_refused 1.0" in client.get(f"http://{metrics}/metrics").text
@@ -106,16 +97,11 @@ def test_a_dead_token_is_told_and_its_successor_is_used_in_seconds(
 
         file.write_text(bound_token(control_plane, f"{secret}-next"))
         began_s = time.monotonic()
-        second = current(
-            stage.until("rollouts", "web", lambda one: current(one) not in ("", first), within_s=DONE_WITHIN_S)
-        )
+        changed = stage.until("rollouts", "web", lambda one: current(one) != first, within_s=DONE_WITHIN_S)
+        second = current(changed)
         stage.until_pods("web", {second: 1}, within_s=DONE_WITHIN_S)
         assert time.monotonic() - began_s < DONE_WITHIN_S
-        until(
-            lambda: client.get(f"http://{health}/readyz"),
-            lambda answer: answer.status_code == 200,
-            within_s=TOLD_WITHIN_S,
-        )
+        until(lambda: client.get(f"http://{health}/readyz"), 200, within_s=TOLD_WITHIN_S)
         assert "rollouts_credentials_refused 0.0" in client.get(f"http://{metrics}/metrics").text
         assert len([each for each in controller.log_lines() if each["event"] == "credentials_accepted"]) == 1
         control_plane.end_in(namespace)

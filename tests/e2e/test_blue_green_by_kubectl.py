@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.manifests import blue_green, service
-from tests.e2e.stage import Stage, condition, current, served, slices_of
+from tests.e2e.stage import Stage, current, served, slices_of
+from tests.lab.control_plane import condition
 
 pytestmark = pytest.mark.controlplane
 
@@ -17,8 +18,7 @@ ACTIVE, PREVIEW = "web-active", "web-preview"
 
 def _rolled_out(stage: Stage, **fields: Any) -> str:
     """The revision of web:1, with all its pods behind both Services."""
-    stage.apply(blue_green("web", **fields), service(ACTIVE, app="web"), service(PREVIEW, app="web"))
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(blue_green("web", **fields), service(ACTIVE, app="web"), service(PREVIEW, app="web"))
     assert (stage.selected(ACTIVE), stage.selected(PREVIEW)) == (first, first)
     stage.until_endpoints(ACTIVE, {first: 3})
     return first
@@ -85,8 +85,7 @@ def test_it_is_promoted_by_hand_from_a_small_preview(stage: Stage) -> None:
 def test_it_is_aborted_before_the_switch(stage: Stage) -> None:
     """An abort changes nothing for the users: the active Service never moved, and the preview shows what serves."""
     first = _rolled_out(stage, autoPromotionEnabled=False, abortScaleDownDelaySeconds=2)
-    stage.set_image("web", "web:2")
-    second = current(stage.until_at("web", "PromotionNeeded", image="web:2"))
+    second = stage.gated("web", "web:2")
 
     with stage.history("endpointslices", slices_of(ACTIVE)) as changes:
         stage.annotate("web", "abort", "true")

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -20,10 +19,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import build
 from tests.documents import documents
 from tests.e2e.controllers import ROOT, confined_controller
-from tests.e2e.manifests import canary
+from tests.e2e.manifests import Manifest, canary, config_map, container_of, service
 from tests.lab.control_plane import ControlPlane
+from tests.lab.processes import run
 from tests.pages.blocks import Block, run_by
 
 pytestmark = pytest.mark.controlplane
@@ -43,51 +44,31 @@ _VARYING = (
 """What differs from run to run, and the mode of kube-proxy."""
 
 
-def manifest(kind: str, name: str, *, api: str = "v1", **fields: Any) -> dict[str, Any]:
-    """An object with these fields."""
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, **fields}
-
-
-def web(name: str, **spec: Any) -> dict[str, Any]:
+def web(name: str, **spec: Any) -> Manifest:
     """A Rollout whose pods a plan finds nothing unsafe about."""
     one = canary(name, **spec)
-    (container,) = one["spec"]["template"]["spec"]["containers"]
-    container["readinessProbe"] = {"httpGet": {"path": "/", "port": 8080}}
+    container_of(one)["readinessProbe"] = {"httpGet": {"path": "/", "port": 8080}}
     return one
-
-
-def service(name: str, **selector: str) -> dict[str, Any]:
-    """A Service of one port."""
-    return manifest("Service", name, spec={"selector": {"app": name, **selector}, "ports": [{"port": 80}]})
-
-
-def config(name: str, **data: str) -> dict[str, Any]:
-    """A ConfigMap."""
-    return manifest("ConfigMap", name, data=data)
 
 
 EXAMPLE = documents((ROOT / "examples" / "config.yaml").read_text())[0]
-CART = (web("cart"), service("cart"))
+CART = (web("cart"), service("cart", app="cart"))
 SECRET = {"configVersioning": {"secrets": True}}
 TOKEN = {"name": "token", "valueFrom": {"secretKeyRef": {"name": "shop-metrics", "key": "token"}}}
-METRIC = {"name": "m", "successCondition": "result[0] > 0", "provider": {"prometheus": {"query": "up"}}}
+SELECTING_ONE = service("cart", app="cart")
+SELECTING_ONE["spec"]["selector"]["rollouts-pod-template-hash"] = "5f"
+TEMPLATE = build.analysis_template(build.metric(), namespace="shop", args=[TOKEN])
 
 
-def _template() -> dict[str, Any]:
-    one = manifest("AnalysisTemplate", "rate", api="rollouts.dev/v1alpha1", spec={"args": [TOKEN], "metrics": [METRIC]})
-    one["metadata"]["namespace"] = "shop"
-    return one
-
-
-def _with_secret() -> dict[str, Any]:
+def _with_secret() -> Manifest:
     one = web("cart", spec=SECRET)
-    one["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "cart"}}]
+    container_of(one)["envFrom"] = [{"secretRef": {"name": "cart"}}]
     return one
 
 
-def _deployment() -> dict[str, Any]:
+def _deployment() -> Manifest:
     spec = {key: value for key, value in web("cart")["spec"].items() if key in ("replicas", "selector", "template")}
-    return manifest("Deployment", "cart", api="apps/v1", spec=spec)
+    return build.manifest(build.DEPLOYMENT, "cart", spec=spec)
 
 
 @dataclass(frozen=True)
@@ -101,8 +82,8 @@ class Play:
         controller: whether one is at work.
     """
 
-    files: Mapping[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
-    before: tuple[dict[str, Any], ...] = ()
+    files: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
+    before: tuple[Manifest, ...] = ()
     first: str = ""
     controller: bool = False
 
@@ -115,7 +96,9 @@ PLAYS: dict[str, Play] = {
         f"kubectl rollouts set image cart web=web:2; {_AT_GATE.format('cart')}",
         controller=True,
     ),
-    "rollouts rbac -f templates.yaml": Play(files={"templates.yaml": (_template(),)}),
+    "rollouts rbac -f templates.yaml": Play(
+        files={"templates.yaml": (build.analysis_template(build.metric(), namespace="shop", args=[TOKEN]),)}
+    ),
     "rollouts rbac -f rollout.yaml": Play(files={"rollout.yaml": (_with_secret(),)}),
     "kubectl apply -f cart.yaml": Play(files={"cart.yaml": CART}, controller=True),
     "kubectl apply -f examples/config.yaml": Play(controller=True),
@@ -127,16 +110,16 @@ PLAYS: dict[str, Play] = {
         controller=True,
     ),
     "kubectl rollouts plan -f shared.yaml": Play(
-        files={"shared.yaml": (config("shared", LEVEL="b", SAMPLING="b"),)},
+        files={"shared.yaml": (config_map("shared", {"LEVEL": "b", "SAMPLING": "b"}),)},
         before=(
-            config("shared", LEVEL="a", SAMPLING="a"),
+            config_map("shared", {"LEVEL": "a", "SAMPLING": "a"}),
             *(web(each, configured_by=["shared"]) for each in ("cart", "checkout", "search")),
         ),
     ),
     "rollouts plan -n shop -f examples/canary-services.yaml": Play(),
     "rollouts lint -f cart.yaml": Play(files={"cart.yaml": CART}),
     "kubectl rollouts migrate -f deployment.yaml": Play(files={"deployment.yaml": (_deployment(),)}),
-    "kubectl patch service cart": Play(before=(service("cart", **{"rollouts-pod-template-hash": "5f"}),)),
+    "kubectl patch service cart": Play(before=(SELECTING_ONE,)),
 }
 """By the beginning of the first command."""
 
@@ -151,24 +134,11 @@ class Shell:
 
     def types(self, text: str) -> str:
         """Runs the lines; what they print. Raises: AssertionError with the output when one fails."""
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", self.meant(text)],
-            cwd=self.folder,
-            env={
-                **os.environ,
-                "PATH": f"{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
-                "KUBECONFIG": str(self.folder / "kubeconfig"),
-                "COLUMNS": "110",
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
         differs = 1 if " diff " in text else 0  # they differ, as with diff(1)
-        assert done.returncode == differs, f"{text}\nended with {done.returncode}:\n{done.stdout}{done.stderr}"
-        return done.stdout
+        path = f"{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin"
+        settings = {**os.environ, "PATH": path, "KUBECONFIG": str(self.folder / "kubeconfig"), "COLUMNS": "110"}
+        shell = ["bash", "-euo", "pipefail", "-c", self.meant(text)]
+        return run(*shell, cwd=self.folder, env=settings, within_s=WITHIN_S, code=differs).stdout
 
     def meant(self, text: str) -> str:
         """A text of a page with this namespace instead of the one that it names."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.controllers import Controller, confined_controller
-from tests.e2e.manifests import GATE, Manifest, canary, config_map
+from tests.e2e.manifests import GATE, Manifest, canary, config_map, container_of
 from tests.e2e.stage import REVISION, Stage, current
 from tests.lab.chart import another_account
 from tests.lab.control_plane import ControlPlane
@@ -34,8 +34,7 @@ def _replica_set(stage: Stage, revision: str) -> Manifest:
 
 def _names(stage: Stage, revision: str) -> list[str]:
     """The ConfigMaps that a revision's pods read."""
-    (container,) = _replica_set(stage, revision)["spec"]["template"]["spec"]["containers"]
-    return [each["configMapRef"]["name"] for each in container["envFrom"]]
+    return [each["configMapRef"]["name"] for each in container_of(_replica_set(stage, revision))["envFrom"]]
 
 
 def _color(stage: Stage, revision: str) -> str:
@@ -45,19 +44,12 @@ def _color(stage: Stage, revision: str) -> str:
 
 def _at_the_gate(stage: Stage, before: str) -> str:
     """Waits for a person's decision about another revision than `before`; that revision."""
-
-    def stands(one: Manifest) -> bool:
-        status = one.get("status", {})
-        waits = (status.get("waitingFor") or {}).get("reason") == "PromotionNeeded"
-        return waits and status.get("currentStepIndex") == GATE and status["currentRevision"] != before
-
-    return current(stage.until("rollouts", "web", stands))
+    return current(stage.until_at("web", "PromotionNeeded", step=GATE, but=before))
 
 
 def test_an_edit_goes_through_a_canary_and_a_revert_comes_back_under_its_own_name(stage: Stage) -> None:
     """Each revision reads a copy of its own: at the gate both contents serve, after an abort and a revert only the old one."""
-    stage.apply(config_map("web-config"), canary("web", configured_by=["web-config"]))
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(config_map("web-config"), canary("web", configured_by=["web-config"]))
 
     _edit(stage, "green")
     second = _at_the_gate(stage, first)
@@ -76,8 +68,7 @@ def test_an_edit_goes_through_a_canary_and_a_revert_comes_back_under_its_own_nam
 
 def test_a_deleted_source_harms_nobody_and_a_deleted_rollout_takes_its_copies_along(stage: Stage) -> None:
     """Sources are the user's and copies the Rollout's; only what the API server says is not there is missing."""
-    stage.apply(config_map("web-config"), canary("web", configured_by=["web-config"]))
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(config_map("web-config"), canary("web", configured_by=["web-config"]))
     stage.kubectl("delete", "configmap", "web-config")
     stage.until_at("web", "ConfigNotFound")
     assert _color(stage, first) == "blue"
@@ -113,13 +104,11 @@ def test_fifty_sources_of_every_kind_are_copied_as_they_are(stage: Stage) -> Non
     as_list = {"apiVersion": "v1", "kind": "List", "items": sources}
     stage.kubectl("create", "-f", "-", input=json.dumps(as_list))  # their sizes leave no room for kubectl's annotation
     web = canary("web", replicas=1, configured_by=names)
-    (container,) = web["spec"]["template"]["spec"]["containers"]
-    container["envFrom"].append({"configMapRef": {"name": "web-absent", "optional": True}})
+    container_of(web)["envFrom"].append({"configMapRef": {"name": "web-absent", "optional": True}})
     web["spec"]["template"]["spec"]["volumes"] = [
         {"name": "all", "projected": {"sources": [{"configMap": {"name": name}} for name in names]}}
     ]
-    stage.kubectl("create", "-f", "-", input=json.dumps(web))
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(web)
 
     read = _names(stage, first)
     copies = {
@@ -137,14 +126,9 @@ def test_fifty_sources_of_every_kind_are_copied_as_they_are(stage: Stage) -> Non
     assert [each["configMap"]["name"] for each in volume["projected"]["sources"]] == read[:-1]
 
     stage.apply(config_map("web-absent"))  # an optional one that comes is a change, too
-    second = _changed(stage, first)
+    second = current(stage.until("rollouts", "web", lambda one: current(one) != first))
     (copy,) = [each for each in stage.all("configmaps", COPIES) if each["metadata"]["name"].startswith("web-absent-")]
     assert _names(stage, second)[-1] == copy["metadata"]["name"] != read[-1]
-
-
-def _changed(stage: Stage, before: str) -> str:
-    """Waits for an update to another revision; that revision."""
-    return current(stage.until("rollouts", "web", lambda one: one["status"]["currentRevision"] != before))
 
 
 def test_an_upgrade_rolls_nobody(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> None:
@@ -152,17 +136,13 @@ def test_an_upgrade_rolls_nobody(control_plane: ControlPlane, namespace: str, co
     stage, logs = Stage(control_plane, namespace), Path(control_plane.folder, "logs")
     run = partial(confined_controller, controller_kubeconfig, namespace, logs=logs, leader_elect=False)
     with run(flags=["--config-versioning=off"]):
-        stage.apply(config_map("web-config"), canary("web", configured_by=["web-config"]))
-        first = current(stage.wait_ready("web"))
+        first = stage.rolled_out(config_map("web-config"), canary("web", configured_by=["web-config"]))
         before = _replica_set(stage, first)
     with run():
-        noted = stage.until(
-            "replicasets",
-            before["metadata"]["name"],
-            lambda one: "rollouts.dev/config" in one["metadata"]["annotations"],
-        )
+        name = before["metadata"]["name"]
+        noted = stage.until("replicasets", name, lambda one: "rollouts.dev/config" in one["metadata"]["annotations"])
         assert noted["spec"] == before["spec"]
-        assert [each["metadata"]["name"] for each in stage.all("replicasets")] == [before["metadata"]["name"]]
+        assert [each["metadata"]["name"] for each in stage.all("replicasets")] == [name]
         _edit(stage, "green")
         second = _at_the_gate(stage, first)
         assert (_names(stage, first), _color(stage, second)) == (["web-config"], "green")
@@ -181,14 +161,9 @@ def test_without_the_right_the_running_revision_stays_and_says_what_to_grant(
         return confined_controller(kubeconfig, namespace, logs=logs, leader_elect=False, flags=flags)
 
     with versioning("off"):
-        stage.apply(config_map("web-config"), canary("web", replicas=1, configured_by=["web-config"]))
-        first = current(stage.wait_ready("web"))
+        first = stage.rolled_out(config_map("web-config"), canary("web", replicas=1, configured_by=["web-config"]))
     with versioning("on"):
-        waiting = stage.until(
-            "rollouts",
-            "web",
-            lambda one: (one["status"].get("waitingFor") or {}).get("reason") == "ConfigForbidden",
-        )
+        waiting = stage.until_at("web", "ConfigForbidden")
         assert "grant get, list and watch of configmaps" in waiting["status"]["waitingFor"]["message"]
         assert [each["metadata"]["labels"][REVISION] for each in stage.all("replicasets")] == [first]
         stage.until_pods("web", {first: 1})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.e2e.controllers import confined_controller
 from tests.e2e.interceptor import Interceptor, Loss, Place
-from tests.e2e.manifests import Manifest, blue_green, canary, service
+from tests.e2e.manifests import Manifest, blue_green, canary, services
 from tests.e2e.stage import Stage
 from tests.lab.control_plane import ControlPlane
 
@@ -44,7 +45,7 @@ def _canary(name: str, image: str) -> list[Manifest]:
         canaryService=f"{name}-canary",
         steps=[{"setWeight": 25}, {"pause": {"duration": "1s"}}, {"setWeight": 50}, {"pause": {"duration": "1s"}}],
     )
-    return [rollout, *(service(f"{name}-{side}", app=name) for side in ("stable", "canary"))]
+    return [rollout, *services(name, "stable", "canary")]
 
 
 def _blue_green(name: str, image: str) -> list[Manifest]:
@@ -58,7 +59,7 @@ def _blue_green(name: str, image: str) -> list[Manifest]:
         previewMetadata={"labels": {"side": "preview"}},
         activeMetadata={"labels": {"side": "active"}},
     )
-    return [rollout, *(service(f"{name}-{side}", app=name) for side in ("active", "preview"))]
+    return [rollout, *services(name, "active", "preview")]
 
 
 def _is_at_rest(rollout: Manifest) -> bool:
@@ -143,14 +144,12 @@ def test_a_kill_at_any_of_twenty_places_ends_as_without(
 ) -> None:
     """All memory is in the API: whichever write was the last, and whether or not its answer was heard, the next one knows."""
     stage = Stage(control_plane, namespace)
-    logs = Path(control_plane.folder, "logs")
+    run = partial(confined_controller, logs=Path(control_plane.folder, "logs"), leader_elect=False)
     names = [*PLACES, UNDISTURBED]
     stage.apply(*(one for name in names for one in update(name, "web:1")))
     with (
         Interceptor(control_plane, PLACES) as between,
-        confined_controller(
-            between.kubeconfig(controller_kubeconfig), namespace, logs=logs, leader_elect=False
-        ) as first,
+        run(between.kubeconfig(controller_kubeconfig), namespace) as first,
     ):
         for name in names:
             stage.until("rollouts", name, _is_at_rest, within_s=60)
@@ -158,7 +157,7 @@ def test_a_kill_at_any_of_twenty_places_ends_as_without(
         stage.apply(*(update(name, "web:2")[0] for name in PLACES))
         between.wait_until_all_are_held(within_s=60)
         first.kill()
-    with confined_controller(controller_kubeconfig, namespace, logs=logs, leader_elect=False):
+    with run(controller_kubeconfig, namespace):
         stage.apply(update(UNDISTURBED, "web:2")[0])
         ends = _end_states(stage, names)
 

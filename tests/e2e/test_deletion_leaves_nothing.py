@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from tests.e2e.manifests import blue_green, canary, service
+from tests.e2e.manifests import blue_green, canary, services
 from tests.e2e.stage import Stage
 
 pytestmark = pytest.mark.controlplane
@@ -17,43 +17,32 @@ pytestmark = pytest.mark.controlplane
 
 def test_deletion_in_the_middle_of_a_step_leaves_nothing(stage: Stage) -> None:
     """ReplicaSets and pods go; Services stay, and select what their owner wrote, or they would select nobody for ever."""
-    services = {
-        name: service(name, app=name.partition("-")[0])
-        for name in ("web-stable", "web-canary", "api-active", "api-preview")
-    }
-    stage.apply(
-        canary("web", stableService="web-stable", canaryService="web-canary"),
-        blue_green("api", autoPromotionEnabled=False),
-        *services.values(),
-    )
+    fronts = [*services("web", "stable", "canary"), *services("api", "active", "preview")]
+    selectors = {one["metadata"]["name"]: one["spec"]["selector"] for one in fronts}
+    web = canary("web", stableService="web-stable", canaryService="web-canary")
+    stage.rolled_out(web, blue_green("api", autoPromotionEnabled=False), *fronts)
     for name in ("web", "api"):
-        stage.wait_ready(name)
-        stage.set_image(name, f"{name}:2")
-    for name in ("web", "api"):
-        stage.until_at(name, "PromotionNeeded", image=f"{name}:2")
-    managed = {name: stage.selected(name) for name in services}
+        stage.gated(name, f"{name}:2")
+    managed = {name: stage.selected(name) for name in selectors}
 
     stage.kubectl("delete", "rollouts", "--all", "--timeout=20s")
     for app in ("web", "api"):
         stage.until_pods(app, {}, within_s=60)  # the garbage collector looks for new kinds of owners every 30 s
     released = {
         name: stage.until("services", name, lambda one: "rollouts.dev/revision" not in one["spec"]["selector"])
-        for name in services
+        for name in selectors
     }
 
     assert all(managed.values())
     assert (stage.all("replicasets"), stage.all("pods")) == ([], [])
-    assert {name: one["spec"]["selector"] for name, one in released.items()} == {
-        name: one["spec"]["selector"] for name, one in services.items()
-    }
+    assert {name: one["spec"]["selector"] for name, one in released.items()} == selectors
     assert [name for name, one in released.items() if "rollouts.dev" in _marks(one)] == []
 
 
 def test_what_an_orphaning_delete_leaves_is_adopted_by_the_rollout_that_is_applied_again(stage: Stage) -> None:
     """Backup and restore: the same pods and ReplicaSets, controlled by the new Rollout, and no update."""
     manifest = canary("web", stableService="web-stable", canaryService="web-canary")
-    services = (service("web-stable", app="web"), service("web-canary", app="web"))
-    stage.apply(manifest, *services)
+    stage.apply(manifest, *services("web", "stable", "canary"))
     before = stage.wait_ready("web")
     pods = {each["metadata"]["uid"] for each in stage.all("pods")}
 
@@ -71,7 +60,5 @@ def test_what_an_orphaning_delete_leaves_is_adopted_by_the_rollout_that_is_appli
 def _marks(service: dict[str, dict[str, dict[str, str]]]) -> str:
     metadata = service["metadata"]
     annotations = metadata.get("annotations", {})
-    mine = {
-        key: value for key, value in annotations.items() if key != "kubectl.kubernetes.io/last-applied-configuration"
-    }
+    mine = {key: value for key, value in annotations.items() if not key.startswith("kubectl.kubernetes.io/")}
     return json.dumps([metadata.get("labels", {}), mine])

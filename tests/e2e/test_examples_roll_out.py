@@ -8,22 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.manifests import Manifest
 from tests.e2e.stage import Stage, current
 
 pytestmark = pytest.mark.controlplane
 
-DRAINED_WITHIN_S = (
-    120  # two pauses of 5 s, and half a minute for the longest request after the stable Service has moved
-)
+DRAINED_WITHIN_S = 120
+"""Two pauses of 5 s, and half a minute for the longest request after the stable Service has moved."""
 
 EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.yaml"))
-
-
-def _rolled_out(rollout: Manifest, *, since: str) -> bool:
-    status = rollout["status"]
-    seen = status["observedGeneration"] == rollout["metadata"]["generation"]
-    return bool(seen and status["phase"] == "Healthy" and status["stableRevision"] != since)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
@@ -43,7 +35,8 @@ def test_an_example_rolls_out(stage: Stage, example: Path) -> None:
     if rollout["spec"].get("autoscaling"):  # this control plane has no metrics, which the example needs
         held = stage.until_at(name, "AutoscalingUnknown", image=image)
         stage.annotate(name, "promote", f"{current(held)}@full")
-    done = stage.until("rollouts", name, lambda one: _rolled_out(one, since=first), within_s=DRAINED_WITHIN_S)
+    stage.until_stable(name, lambda stable: stable != first, within_s=DRAINED_WITHIN_S)
+    done = stage.until_phase(name, "Healthy", within_s=DRAINED_WITHIN_S)
 
     assert current(done) == done["status"]["stableRevision"] != first
     new = stage.all("pods", f"rollouts.dev/revision={current(done)}")

@@ -10,7 +10,7 @@ import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from tests import build
 from tests.e2e.controllers import confined_controller
-from tests.e2e.manifests import KUBE_PROXY, Manifest, blue_green, canary, service
+from tests.e2e.manifests import KUBE_PROXY, Manifest, blue_green, canary, services
 from tests.e2e.stage import Pods, Stage
 from tests.lab import supervisor
 from tests.lab.chart import install_chart
@@ -52,46 +53,43 @@ def _rollouts() -> list[Manifest]:
         *(canary(name, replicas=REPLICAS, steps=STEPS) for name in ("ratio-0", "ratio-1", "ratio-2")),
         *(canary(name, replicas=REPLICAS, steps=STEPS, maxSurge="100%") for name in ("surge-0", "surge-1")),
         canary("named", replicas=REPLICAS, steps=STEPS, stableService="named-stable", canaryService="named-canary"),
-        *(service(f"named-{side}", app="named") for side in ("stable", "canary")),
+        *services("named", "stable", "canary"),
         blue_green("colours", replicas=REPLICAS, scaleDownDelaySeconds=0, maxUnavailable=0),
-        *(service(f"colours-{side}", app="colours") for side in ("active", "preview")),
+        *services("colours", "active", "preview"),
     ]
-
-
-def _merge(plane: ControlPlane, path: str, patch: Manifest) -> None:
-    answer = plane.api.patch(path, json=patch, headers={"Content-Type": "application/merge-patch+json"})
-    answer.raise_for_status()
 
 
 @contextmanager
 def _kept_busy(stage: Stage) -> Iterator[None]:
     """Other ReplicaSets grow and shrink all the while, with pods that no node gets."""
     labels = {"busy": "yes"}
-    pod = {"containers": [{"name": "web", "image": "web:1"}], "schedulingGates": [{"name": "rollouts.dev/busy"}]}
     path = f"/apis/apps/v1/namespaces/{stage.namespace}/replicasets"
     names = [f"busy-{number}" for number in range(BUSY_SETS)]
+    gates = [{"name": "rollouts.dev/busy"}]
     for name in names:
-        template = {"metadata": {"labels": labels | {"set": name}}, "spec": pod}
-        spec = {"replicas": 0, "selector": {"matchLabels": labels | {"set": name}}, "template": template}
-        one = {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {"name": name, "labels": labels},
-            "spec": spec,
-        }
-        stage.plane.api.post(path, json=one).raise_for_status()
-    over = threading.Event()
+        template = build.pod_template(
+            name, image="web:1", metadata={"labels": {"app": name} | labels}, schedulingGates=gates
+        )
+        stage.apply(build.replica_set(name, metadata={"labels": labels}, template=template))
 
-    def work() -> None:
+    def work(over: threading.Event) -> None:
         size = 0
         while not over.is_set():
             size = BUSY_PODS - size
             for name in names:
-                _merge(stage.plane, f"{path}/{name}", {"spec": {"replicas": size}})
+                stage.plane.patch(f"{path}/{name}", {"spec": {"replicas": size}})
                 over.wait(0.1)
 
+    with _meanwhile(work):
+        yield
+
+
+@contextmanager
+def _meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Something is done in a thread while the block runs, until its event is set; what it raises is raised at the end."""
+    over = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(work)
+        done = pool.submit(work, over)
         try:
             yield
         finally:
@@ -108,9 +106,8 @@ def _pods_counted(stage: Stage, names: list[str]) -> Iterator[dict[str, int]]:
     for item in start["items"]:
         pods[item["metadata"]["labels"]["app"]].follow({"type": "ADDED", "object": item})
     fewest = {name: each.ready.total() for name, each in pods.items()}
-    over = threading.Event()
 
-    def follow() -> None:
+    def follow(over: threading.Event) -> None:
         version = start["metadata"]["resourceVersion"]
         while not over.is_set():
             query = {"labelSelector": "!busy", "resourceVersion": version}
@@ -123,13 +120,8 @@ def _pods_counted(stage: Stage, names: list[str]) -> Iterator[dict[str, int]]:
                     fewest[name] = min(fewest[name], pods[name].ready.total())
                     version = one["metadata"]["resourceVersion"]
 
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(follow)
-        try:
-            yield fewest
-        finally:
-            over.set()
-            done.result()
+    with _meanwhile(follow):
+        yield fewest
 
 
 def test_ready_pods_are_never_fewer_than_promised(busy_plane: ControlPlane) -> None:
@@ -151,9 +143,9 @@ def test_ready_pods_are_never_fewer_than_promised(busy_plane: ControlPlane) -> N
                 path = f"/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/rollouts/{name}"
                 if order == "template":
                     annotations = {"annotations": {"round": str(rng.randrange(4))}}
-                    _merge(busy_plane, path, {"spec": {"template": {"metadata": annotations}}})
+                    busy_plane.patch(path, {"spec": {"template": {"metadata": annotations}}})
                 else:
-                    _merge(busy_plane, path, {"metadata": {"annotations": {f"rollouts.dev/{order}": "true"}}})
+                    busy_plane.patch(path, {"metadata": {"annotations": {f"rollouts.dev/{order}": "true"}}})
                 given[order] += 1
                 moment.wait(rng.uniform(0.05, 0.3))  # at random moments of what goes on
         moved = stage.all("replicasets", "rollouts.dev/name")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from tests.e2e.manifests import Manifest, canary, config_map, service
-from tests.e2e.stage import Stage, condition, current
-from tests.lab.control_plane import ControlPlane
+from rollouts.objects import ROLLOUT
+from tests import build
+from tests.e2e.controllers import rollouts
+from tests.e2e.manifests import Manifest, canary, config_map, container_of, service
+from tests.e2e.stage import Stage, current
+from tests.lab.control_plane import ControlPlane, condition
 
 pytestmark = pytest.mark.controlplane
 
@@ -20,8 +21,7 @@ LEVELS = 1_100
 def test_deep_and_large_objects_are_their_authors_trouble(control_plane: ControlPlane, stage: Stage) -> None:
     """3 KB of brackets, and 1.4 MB that the API server writes as 8.4 MB, each ended every controller of a cluster."""
     namespace = stage.namespace
-    stage.apply(canary("web"), service("web", app="web"))
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(canary("web"), service("web", app="web"))
 
     deep = json.dumps(canary("deep")).replace(
         '"containers"', '"more": %s, "containers"' % ("[" * LEVELS + "]" * LEVELS)
@@ -33,10 +33,11 @@ def test_deep_and_large_objects_are_their_authors_trouble(control_plane: Control
     stage.kubectl("wait", "rollout/deep", "--for=jsonpath={.status.phase}=Degraded", "--timeout=60s")
     told = stage.kubectl("get", "rollout/deep", "--output=jsonpath={.status.message}")
     assert "nested too deeply" in told
-    listed = rollouts(control_plane, "get", "--namespace", namespace)
+    here = ("--namespace", namespace, "--kubeconfig", control_plane.kubeconfig_admin)
+    listed = rollouts("get", *here).stdout
     assert "deep" in listed
     assert "web" in listed
-    asked = rollouts(control_plane, "restart", "deep", "--namespace", namespace, "--no-wait")
+    asked = rollouts("restart", "deep", *here, "--no-wait").stdout
     assert "restart" in asked, "the other commands read it, too"
     stage.apply(canary("web", image="web:2", steps=[{"setWeight": 50}]))
     second = current(stage.until("rollouts", "web", lambda one: current(one) != first))
@@ -47,16 +48,9 @@ def test_deep_and_large_objects_are_their_authors_trouble(control_plane: Control
 def test_a_run_made_in_place_of_the_controllers_is_not_believed(control_plane: ControlPlane, stage: Stage) -> None:
     """It has the name, the labels and the owner of the controller's, and a metric that succeeds. It promoted the revision."""
     pods: Manifest = {"provider": {"kubernetes": {}}}
-    hard = {"name": "hard", "initialDelay": "10m", **pods}
-    template = {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisTemplate",
-        "metadata": {"name": "hard"},
-        "spec": {"metrics": [hard]},
-    }
+    template = build.analysis_template({"name": "hard", "initialDelay": "10m", **pods}, name="hard")
     steps: list[Manifest] = [{"setWeight": 50}, {"analysis": {"templates": [{"templateName": "hard"}]}}]
-    stage.apply(template, canary("forged", replicas=2, steps=steps))
-    stage.wait_ready("forged")
+    stage.rolled_out(template, canary("forged", replicas=2, steps=steps))
     stage.set_image("forged", "web:2")
     asked = stage.until("rollouts", "forged", lambda one: any("uid" in each for each in _analyses(one)))
     name, stable = _analyses(asked)[0]["run"], asked["status"]["stableRevision"]
@@ -67,9 +61,7 @@ def test_a_run_made_in_place_of_the_controllers_is_not_believed(control_plane: C
     kind = {part: run[part] for part in ("apiVersion", "kind")}
     _replaced(control_plane, stage, name, {**kind, "metadata": metadata, "spec": {"metrics": [easy]}})
 
-    told = stage.until(
-        "rollouts", "forged", lambda one: "AnalysisInvalid" in json.dumps(one["status"].get("waitingFor"))
-    )
+    told = stage.until_at("forged", "AnalysisInvalid")
     assert f"kubectl delete analysisrun {name}" in told["status"]["waitingFor"]["message"]
     stage.until("analysisruns", name, lambda one: one.get("status", {}).get("phase") == "Successful")
     assert stage.get("rollouts", "forged")["status"]["stableRevision"] == stable
@@ -79,8 +71,9 @@ def test_a_run_made_in_place_of_the_controllers_is_not_believed(control_plane: C
 def test_a_copy_made_in_place_of_the_controllers_is_not_used_by_a_rollback(stage: Stage) -> None:
     """It has the name, the labels, the annotations and the owner of the controller's, and other data. A rollback used it."""
     window = {"rollbackWindow": {"revisions": 3}}
-    stage.apply(config_map("copied-config"), canary("copied", configured_by=["copied-config"], steps=[], spec=window))
-    first = current(stage.wait_ready("copied"))
+    first = stage.rolled_out(
+        config_map("copied-config"), canary("copied", configured_by=["copied-config"], steps=[], spec=window)
+    )
     (copy,) = stage.all("configmaps", "rollouts.dev/name=copied,rollouts.dev/config-copy=true")
     _recolor(stage, "other")
     second = current(stage.until("rollouts", "copied", lambda one: current(one) not in ("", first)))
@@ -105,12 +98,10 @@ def test_a_copy_made_in_place_of_the_controllers_is_not_used_by_a_rollback(stage
 
 def test_a_command_of_80_000_characters_is_refused_by_its_beginning(stage: Stage) -> None:
     """All of it was copied into status, twice."""
-    stage.apply(canary("wordy", replicas=1))
-    stage.wait_ready("wordy")
+    stage.rolled_out(canary("wordy", replicas=1))
 
-    stage.kubectl(
-        "apply", "--server-side", "--field-manager=wordy", "-f", "-", input=json.dumps(_with_command("x" * 80_000))
-    )
+    wordy = build.manifest(ROLLOUT, "wordy", metadata={"annotations": {"rollouts.dev/abort": "x" * 80_000}})
+    stage.kubectl("apply", "--server-side", "--field-manager=wordy", "-f", "-", input=json.dumps(wordy))
 
     told = stage.until("rollouts", "wordy", lambda one: condition(one, "InvalidCommand")[0] == "True")
     assert len(json.dumps(told["status"])) < 10_000
@@ -129,26 +120,15 @@ def test_two_rollouts_that_find_each_others_pods_are_told(stage: Stage) -> None:
 
 def test_an_argument_that_changes_its_condition_begins_no_analysis(stage: Stage) -> None:
     """`1 || true` would pass every revision. The revision waits, with the path of the argument."""
-    metric = {"name": "m", "successCondition": "result[0] > {{args.limit}}", "provider": {"prometheus": {"query": "1"}}}
-    template = {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisTemplate",
-        "metadata": {"name": "limited"},
-        "spec": {"args": [{"name": "limit"}], "metrics": [metric]},
-    }
+    metric = build.metric("m", condition="result[0] > {{args.limit}}")
+    template = build.analysis_template(metric, name="limited", args=[{"name": "limit"}])
     analysis = {"templates": [{"templateName": "limited"}], "args": [{"name": "limit", "value": "1 || true"}]}
-    stage.apply(template, canary("sly", replicas=2, steps=[{"setWeight": 50}, {"analysis": analysis}]))
-    stage.wait_ready("sly")
+    stage.rolled_out(template, canary("sly", replicas=2, steps=[{"setWeight": 50}, {"analysis": analysis}]))
     stage.set_image("sly", "web:2")
 
     told = stage.until("rollouts", "sly", lambda one: "1 || true" in json.dumps(one["status"].get("waitingFor")))
     assert "limit" in told["status"]["waitingFor"]["message"]
     assert stage.all("analysisruns") == []
-
-
-def _with_command(value: str) -> Manifest:
-    metadata = {"name": "wordy", "annotations": {"rollouts.dev/abort": value}}
-    return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "metadata": metadata}
 
 
 def _replaced(plane: ControlPlane, stage: Stage, name: str, run: Manifest) -> None:
@@ -170,14 +150,6 @@ def _analyses(rollout: Manifest) -> list[Manifest]:
     return found
 
 
-def rollouts(plane: ControlPlane, *arguments: str) -> str:
-    """What the command line prints."""
-    command = [sys.executable, "-m", "rollouts", *arguments, "--kubeconfig", str(plane.kubeconfig_admin)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def post(plane: ControlPlane, path: str, body: str) -> None:
     """Creates an object from JSON that no client of ours would write."""
     plane.api.post(path, content=body, headers={"Content-Type": "application/json"}).raise_for_status()
@@ -185,17 +157,7 @@ def post(plane: ControlPlane, path: str, body: str) -> None:
 
 def large(*, owner: str) -> str:
     """A ReplicaSet with the label by which we watch ReplicaSets, whose environment is `<`, six bytes each in JSON."""
-    labels = {"app": "large", "rollouts.dev/name": owner}
-    container = {"name": "web", "image": "web:1", "env": [{"name": "LARGE", "value": "<" * 1_400_000}]}
-    return json.dumps(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {"name": "large", "labels": labels},
-            "spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": {"app": "large"}},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-            },
-        }
-    )
+    env = [{"name": "LARGE", "value": "<" * 1_400_000}]
+    made = build.replica_set("large", metadata={"labels": {"app": "large", "rollouts.dev/name": owner}})
+    container_of(made)["env"] = env
+    return json.dumps(made)

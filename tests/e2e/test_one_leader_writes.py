@@ -88,9 +88,7 @@ def test_one_leader_writes_and_a_stopped_one_never_again(control_plane: ControlP
     pair = _Pair(control_plane, namespace)
     accounts = pair.accounts
     with pair.start(accounts[0]) as one, pair.start(accounts[1]) as two:
-        stage.apply(*(canary(name, replicas=2, steps=STEPS) for name in WEBS))
-        for name in WEBS:
-            stage.wait_ready(name)
+        stage.rolled_out(*(canary(name, replicas=2, steps=STEPS) for name in WEBS))
         writers = pair.writers()
         leads_first = writers[0] == accounts[0].credential
         leader, standby = (one, two) if leads_first else (two, one)
@@ -103,12 +101,7 @@ def test_one_leader_writes_and_a_stopped_one_never_again(control_plane: ControlP
             stage.until_at(name, "TimedPause", image="web:2")
         leader.signal(signal.SIGSTOP)
         for name in WEBS:
-            stage.until(
-                "rollouts",
-                name,
-                lambda rollout: rollout["status"]["stableRevision"] == rollout["status"]["currentRevision"],
-                within_s=TAKEOVER_WITHIN_S,
-            )
+            stage.until("rollouts", name, _is_done, within_s=TAKEOVER_WITHIN_S)
         assert pair.holder() not in ("", held_by)
         stage.apply(*(canary(name, image="web:3", replicas=2, steps=STEPS) for name in WEBS))
         leader.signal(signal.SIGCONT)
@@ -124,3 +117,7 @@ def test_one_leader_writes_and_a_stopped_one_never_again(control_plane: ControlP
     assert set(writers[:taken_over]) == {old}
     assert set(writers[taken_over:]) == {new}
     assert [event["requestURI"] for _, event in pair.requests() if event["responseStatus"]["code"] == 403] == []
+
+
+def _is_done(rollout: Manifest) -> bool:
+    return bool(rollout["status"]["stableRevision"] == rollout["status"]["currentRevision"])

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.e2e.controllers import confined_controller
-from tests.e2e.manifests import Manifest, canary
+from tests.e2e.manifests import Manifest, analysis_run, canary
 from tests.e2e.stage import Stage
 from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import answering
 from tests.lab.processes import free_ports
 
 pytestmark = pytest.mark.controlplane
@@ -40,29 +39,11 @@ CONDITIONS = (
 """Near the limit of what a condition may cost for its answer, and beyond it."""
 
 
-class Answers(BaseHTTPRequestHandler):
-    """The answer of each path."""
-
-    def do_GET(self) -> None:
-        """Answers."""
-        answer = json.dumps(ANSWERS[self.path]).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is overridden
-        """Nothing."""
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The URL of a server that is declared."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{found.server_address[1]}"
-        found.shutdown()
+    with answering(lambda path: (200, ANSWERS[path])) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
@@ -94,24 +75,12 @@ def healthy(address: str) -> Iterator[None]:
 
 def run(name: str, url: str) -> Manifest:
     """An AnalysisRun that evaluates each of the conditions every second, whatever comes of it."""
+    always = {"interval": "1s"} | dict.fromkeys(("consecutiveErrorLimit", "failureLimit", "inconclusiveLimit"), 1_000)
     metrics = [
-        {
-            "name": f"m{place}",
-            "interval": "1s",
-            "consecutiveErrorLimit": 1_000,
-            "failureLimit": 1_000,
-            "inconclusiveLimit": 1_000,
-            "successCondition": condition,
-            "provider": {"web": {"url": f"{url}{path}"}},
-        }
+        {"name": f"m{place}", **always, "successCondition": condition, "provider": {"web": {"url": f"{url}{path}"}}}
         for place, (path, condition) in enumerate(CONDITIONS)
     ]
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisRun",
-        "metadata": {"name": name},
-        "spec": {"metrics": metrics},
-    }
+    return analysis_run(name, metrics)
 
 
 def ready_in_s(stage: Stage, *names: str) -> float:
@@ -119,8 +88,7 @@ def ready_in_s(stage: Stage, *names: str) -> float:
     took_s = []
     for name in names:
         began_s = time.monotonic()
-        stage.apply(canary(name, replicas=1))
-        stage.wait_ready(name)
+        stage.rolled_out(canary(name, replicas=1))
         took_s.append(time.monotonic() - began_s)
     return min(took_s)
 

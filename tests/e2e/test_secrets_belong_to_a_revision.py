@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.e2e.manifests import GATE, Manifest, canary
+from tests import build
+from tests.e2e.controllers import rollouts
+from tests.e2e.manifests import GATE, Manifest, canary, container_of
 from tests.e2e.stage import REVISION, Stage, current
 from tests.lab.chart import CONTROLLER_USER, RELEASE, RELEASE_NAMESPACE
 
@@ -21,37 +21,28 @@ KEY = "rollouts-config-key"
 
 
 def _secret(value: str) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "token"},
-        "type": "example.com/token",
-        "stringData": {"token": value},
-    }
+    return build.secret("token", type="example.com/token", stringData={"token": value})
 
 
 def _reading(*, opted_in: bool) -> Manifest:
     versioning = {"configVersioning": {"secrets": True, "settleSeconds": 0}} if opted_in else {}
     made = canary("web", spec={**versioning, "revisionHistoryLimit": 0})
-    (container,) = made["spec"]["template"]["spec"]["containers"]
-    container["envFrom"] = [{"secretRef": {"name": "token"}}]
+    container_of(made)["envFrom"] = [{"secretRef": {"name": "token"}}]
     return made
 
 
 def _grant(stage: Stage, rollout: Manifest) -> list[Manifest]:
     """What `rollouts rbac -f FILE` prints, applied; without what is no right."""
-    command = [sys.executable, "-m", "rollouts", "rbac", "-f", "-", "-n", stage.namespace]
-    command += ["--service-account", f"{RELEASE_NAMESPACE}/{RELEASE}"]
-    printed = subprocess.run(command, input=json.dumps(rollout), capture_output=True, text=True, check=True, timeout=60)
-    stage.kubectl("apply", "-f", "-", input=printed.stdout)
+    account = ("--service-account", f"{RELEASE_NAMESPACE}/{RELEASE}")
+    printed = rollouts("rbac", "-f", "-", "-n", stage.namespace, *account, text=json.dumps(rollout)).stdout
+    stage.kubectl("apply", "-f", "-", input=printed)
     return list(stage.get("roles", f"rollouts-config-secrets-{rollout['metadata']['name']}")["rules"])
 
 
 def _names(stage: Stage, revision: str) -> str:
     """The Secret that a revision's pods read."""
     (found,) = stage.all("replicasets", f"{REVISION}={revision}")
-    (container,) = found["spec"]["template"]["spec"]["containers"]
-    (source,) = container["envFrom"]
+    (source,) = container_of(found)["envFrom"]
     return str(source["secretRef"]["name"])
 
 
@@ -81,13 +72,7 @@ def test_a_rotated_secret_goes_through_a_canary_with_the_printed_role_alone(stag
     assert _value(stage, _names(stage, first)) == OLD
 
     stage.apply(_secret(NEW))
-
-    def stands(one: Manifest) -> bool:
-        status = one.get("status", {})
-        waits = (status.get("waitingFor") or {}).get("reason") == "PromotionNeeded"
-        return waits and status.get("currentStepIndex") == GATE and status["currentRevision"] != first
-
-    second = current(stage.until("rollouts", "web", stands))
+    second = current(stage.until_at("web", "PromotionNeeded", step=GATE, but=first))
     stage.until_pods("web", {first: 3, second: 1})
     before, after = _names(stage, first), _names(stage, second)
     assert (_value(stage, before), _value(stage, after)) == (OLD, NEW)
@@ -112,8 +97,7 @@ def test_a_rotated_secret_goes_through_a_canary_with_the_printed_role_alone(stag
 def test_without_opting_in_no_secret_is_ever_asked_for(stage: Stage) -> None:
     """The audit log has every request, refused ones too."""
     mark = stage.plane.audit_mark()
-    stage.apply(_secret(OLD), _reading(opted_in=False))
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(_secret(OLD), _reading(opted_in=False))
     stage.apply(_secret(NEW))
     stage.annotate("web", "restart", "true")
     stage.wait_ready("web")

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire
+from tests import build
 from tests.controller.analysis.test_no_text_of_a_template_reaches_a_private_address import URLS
 from tests.controller.analysis.whole_metrics import field_at, fields_of, leaves_of, planted, whole_runs
-from tests.e2e.manifests import Manifest, canary
-from tests.e2e.stage import Stage, condition, current
-from tests.lab.control_plane import ControlPlane
+from tests.e2e.manifests import Manifest, analysis_run, canary
+from tests.e2e.stage import Stage
+from tests.lab.control_plane import ControlPlane, condition
 
 pytestmark = pytest.mark.controlplane
 
 REFUSED = "may not be asked"
-API = {"apiVersion": "rollouts.dev/v1alpha1"}
 
 
 @dataclass
@@ -114,12 +114,7 @@ def test_no_field_of_a_template_leads_to_a_private_address(
     metrics = metrics_of(f"http://127.0.0.1:{listener.port}/p", asked)
     assert set(metrics) == URLS
     runs = {f"run{number}": found for number, found in enumerate(metrics.values())}
-    stage.apply(
-        *(
-            {**API, "kind": "AnalysisRun", "metadata": {"name": name}, "spec": {"metrics": found}}
-            for name, found in runs.items()
-        )
-    )
+    stage.apply(*(analysis_run(name, found) for name, found in runs.items()))
 
     for name, (field, found) in zip(runs, metrics.items(), strict=True):
         run = stage.until("analysisruns", name, partial(measured, metrics=len(found)))
@@ -132,16 +127,11 @@ def test_no_field_of_a_template_leads_to_a_private_address(
 
 def test_an_update_whose_template_names_a_private_address_says_so(stage: Stage, listener: Listener) -> None:
     """The update waits for a person: its condition has the reason and what was refused, and the stable revision serves."""
-    metric = {"name": "smoke", "consecutiveErrorLimit": 0, "successCondition": "result != null"}
-    template = {
-        **API,
-        "kind": "AnalysisTemplate",
-        "metadata": {"name": "inside"},
-        "spec": {"metrics": [{**metric, "provider": {"web": {"url": f"http://localhost:{listener.port}/"}}}]},
-    }
+    metric: Manifest = {"name": "smoke", "consecutiveErrorLimit": 0, "successCondition": "result != null"}
+    metric["provider"] = {"web": {"url": f"http://localhost:{listener.port}/"}}
+    template = build.analysis_template(metric, name="inside")
     steps: list[Manifest] = [{"setWeight": 50}, {"analysis": {"templates": [{"templateName": "inside"}]}}]
-    stage.apply(template, canary("web", replicas=2, steps=steps))
-    stable = current(stage.wait_ready("web"))
+    stable = stage.rolled_out(template, canary("web", replicas=2, steps=steps))
     stage.set_image("web", "web:2")
 
     told = stage.until_at("web", "AnalysisInconclusive", step=1)

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.manifests import canary
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, wait_established
 from tests.lab.control_plane import ControlPlane
+from tests.lab.processes import run
 
 pytestmark = pytest.mark.controlplane
 
@@ -31,16 +32,13 @@ class Administrator:
 
     def helm(self, verb: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`helm VERB rollouts …` in the release's namespace. Raises: AssertionError with Helm's words."""
-        done = subprocess.run(
-            [str(Path(self.plane.programs, "helm")), verb, RELEASE, *arguments, "--namespace", RELEASE_NAMESPACE],
+        return run(
+            Path(self.plane.programs, "helm"),
+            *(verb, RELEASE, *arguments, "--namespace", RELEASE_NAMESPACE),
             env={"HOME": str(self.home), "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.plane.kubeconfig_admin)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+            within_s=120,
+            code=0 if check else None,
         )
-        assert done.returncode == 0 or not check, done.stderr
-        return done
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """An object; None when there is none."""

@@ -5,12 +5,11 @@ The whole test run is watched besides: `tests/lab/pytest_plugin.py` fails it for
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
-from tests.e2e.manifests import GATE, Manifest, canary, config_map, service
+from tests import build
+from tests.e2e.manifests import GATE, Manifest, canary, config_map, services
 from tests.e2e.stage import Stage, current
 from tests.lab.chart import CONTROLLER_USER, install_crds
 
@@ -37,7 +36,7 @@ its owner away), `delete` of one (a minute after the last revision that names it
 
 def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
     """Steps, Services, role metadata, analyses, a verb, a restart, what is old goes, a deletion: every right is used once."""
-    stage.apply(
+    first = stage.rolled_out(
         pods_are_well(),
         config_map("web-config"),
         canary(
@@ -52,13 +51,10 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
             spec={"revisionHistoryLimit": 0, "minReadySeconds": 1, "analysis": {"successfulRunHistoryLimit": 0}},
             configured_by=["web-config"],
         ),
-        service("web-stable", app="web"),
-        service("web-canary", app="web"),
+        *services("web", "stable", "canary"),
     )
-    first = current(stage.wait_ready("web"))
     for image in ("web:2", "web:3"):
-        stage.set_image("web", image)
-        stage.until_at("web", "PromotionNeeded", step=GATE, image=image)
+        stage.gated("web", image, step=GATE)
         stage.annotate("web", "promote", "true")
         last = current(stage.wait_ready("web"))
     stage.kubectl("wait", f"replicaset/web-{first}", "--for=delete", "--timeout=30s")
@@ -93,10 +89,10 @@ def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
 def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
     """From the first question about it to the day it is given back, and with nothing but those rights."""
     install_crds(stage.plane, *gateway_crds())
-    stage.plane.apply(http_route("web"), namespace=stage.namespace)
-    stage.apply(service("web-stable", app="web"), service("web-canary", app="web"))
+    stage.apply(http_route("web"))
+    stage.apply(*services("web", "stable", "canary"))
     accepted(stage, "web")
-    stage.apply(
+    stage.rolled_out(
         canary(
             "web",
             replicas=1,
@@ -105,7 +101,6 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
             trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "web"}]}},
         )
     )
-    stage.wait_ready("web")
     managed = stage.get("httproutes", "web")
     stage.kubectl("delete", "rollout", "web", "--timeout=20s")
     left = stage.until("httproutes", "web", lambda one: "annotations" not in one["metadata"])
@@ -126,47 +121,19 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
 def pods_are_well() -> Manifest:
     """A template that needs no server, and measures until it is ended."""
     metric = {"name": "pods", "interval": "1s", "provider": {"kubernetes": {}}}
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisTemplate",
-        "metadata": {"name": "pods-are-well"},
-        "spec": {"metrics": [metric]},
-    }
+    return build.analysis_template(metric, name="pods-are-well")
 
 
 def http_route(name: str) -> Manifest:
     """Between NAME-stable and NAME-canary; without kubectl's annotation, so that it has none of its own."""
-    backends = [
-        {"name": f"{name}-{role}", "port": 80, "weight": weight} for role, weight in (("stable", 1), ("canary", 0))
-    ]
-    return {
-        "apiVersion": HTTP_ROUTE.api_version,
-        "kind": HTTP_ROUTE.kind,
-        "metadata": {"name": name},
-        "spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]},
-    }
+    backends = [build.backend(f"{name}-stable", 1), build.backend(f"{name}-canary", 0)]
+    spec = {"parentRefs": [{"name": "public"}], "rules": [build.http_rule(*backends)]}
+    return build.manifest(HTTP_ROUTE, name, spec=spec)
 
 
 def accepted(stage: Stage, name: str, *, parent: str = "public") -> None:
     """A gateway takes the route, in whatever generation it will ever have."""
-    conditions = [
-        {
-            "type": kind,
-            "status": "True",
-            "reason": kind,
-            "message": "",
-            "observedGeneration": 1_000,
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        for kind in ("Accepted", "ResolvedRefs")
-    ]
+    known = {"status": "True", "message": "", "observedGeneration": 1_000, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    conditions = [{"type": kind, "reason": kind, **known} for kind in ("Accepted", "ResolvedRefs")]
     status = {"parentRef": {"name": parent}, "controllerName": "example.com/gateway", "conditions": conditions}
-    stage.kubectl(
-        "patch",
-        "httproute",
-        name,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        json.dumps({"status": {"parents": [status]}}),
-    )
+    stage.plane.patch(f"{HTTP_ROUTE.path(stage.namespace, name)}/status", {"status": {"parents": [status]}})

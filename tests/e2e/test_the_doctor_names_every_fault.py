@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rollouts.api.schema import crd_manifests
+from rollouts.objects import LEASE, TRAFFIC_PROVIDER
 from rollouts.sim.network.gateway_types import gateway_crds
-from tests.e2e.controllers import ROOT
-from tests.e2e.manifests import KUBE_PROXY, canary
+from tests import build
+from tests.e2e.controllers import ROOT, rollouts
+from tests.e2e.manifests import KUBE_PROXY, canary, container_of
 from tests.lab.chart import RELEASE, RELEASE_NAMESPACE, install_crds, render, wait_established
 from tests.lab.control_plane import ControlPlane
 
@@ -73,28 +72,15 @@ WARNINGS = {
 
 def doctor(plane: ControlPlane, *arguments: str) -> tuple[int, list[dict[str, str]]]:
     """The exit code and the findings, as an administrator."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rollouts", "doctor", "--json", "--kubeconfig", str(plane.kubeconfig_admin), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = rollouts("doctor", "--json", "--kubeconfig", plane.kubeconfig_admin, *arguments, code=None)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
 
 
-def documents_of_the_chart(plane: ControlPlane) -> list[dict[str, Any]]:
-    """As Helm renders them, wrong in what values can make wrong."""
-    documents = render(Path(plane.programs, "helm"), *TOLD_TO_PROXY)
-    return [one for one in documents if one["kind"] != "ClusterAnalysisTemplate"]
-
-
 def break_it(plane: ControlPlane) -> None:
     """A cluster with everything of the chart but its process, and every fault above."""
-    documents = documents_of_the_chart(plane)
+    rendered = render(Path(plane.programs, "helm"), *TOLD_TO_PROXY)
+    documents = [one for one in rendered if one["kind"] != "ClusterAnalysisTemplate"]
     (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
     deployment["metadata"]["labels"]["app.kubernetes.io/version"] = "0.0.9"
     by_name = {one["metadata"]["name"]: one for one in documents if one["kind"] == "CustomResourceDefinition"}
@@ -111,38 +97,19 @@ def break_it(plane: ControlPlane) -> None:
     plane.apply(*(one for one in documents if one["metadata"]["name"] not in by_name), second, KUBE_PROXY)
     plane.kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", RELEASE_NAMESPACE, "--timeout=50s")
     install_an_old_gateway_api(plane)
-    plane.apply(lease(), autoscaler(), routed(), demanding())
+    plane.apply(lease(), build.autoscaler("web", "default", CPU), routed(), demanding())
     refuse_a_provider(plane)
 
 
 def lease() -> dict[str, Any]:
     """Held by a process that is gone."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "rollouts-controller", "namespace": RELEASE_NAMESPACE},
-        "spec": {
-            "holderIdentity": "gone_1",
-            "leaseDurationSeconds": 15,
-            "renewTime": "2026-01-01T00:00:00.000000Z",
-            "acquireTime": "2026-01-01T00:00:00.000000Z",
-        },
-    }
+    now = "2026-01-01T00:00:00.000000Z"
+    spec = {"holderIdentity": "gone_1", "leaseDurationSeconds": 15, "renewTime": now, "acquireTime": now}
+    return build.manifest(LEASE, "rollouts-controller", RELEASE_NAMESPACE, spec=spec)
 
 
-def autoscaler() -> dict[str, Any]:
-    """It goes by CPU, and nobody serves that."""
-    metric = {
-        "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
-    }
-    target = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "web"}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [metric]},
-    }
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+"""What the autoscaler goes by, and nobody serves."""
 
 
 def routed() -> dict[str, Any]:
@@ -172,8 +139,7 @@ def demanding() -> dict[str, Any]:
     one = canary("api", steps=[{"setWeight": 5}, {"setMirrorRoute": mirror}], stableService="api", canaryService="api-canary",
                  trafficRouting=routing, spec={"configVersioning": {"secrets": True}, "autoscaling": gate})  # fmt: skip
     one["metadata"]["namespace"] = "default"
-    (container,) = one["spec"]["template"]["spec"]["containers"]
-    container["envFrom"] = [{"secretRef": {"name": "token"}}]
+    container_of(one)["envFrom"] = [{"secretRef": {"name": "token"}}]
     return one
 
 
@@ -183,16 +149,14 @@ def refuse_a_provider(plane: ControlPlane) -> None:
     text = next(each for each in examples.split("\n---\n") if "kind: TrafficProvider" in each)
     plane.kubectl("apply", "-f", "-", input=text)
     name = plane.kubectl("get", "trafficproviders", "-o", "jsonpath={.items[0].metadata.name}").stdout
-    condition = {
-        "type": "Ready",
+    said = {
         "status": "False",
         "reason": "Invalid",
         "message": "the path does not lead anywhere",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
         "observedGeneration": 1,
     }
-    patch = json.dumps({"status": {"conditions": [condition]}})
-    plane.kubectl("patch", "trafficprovider", name, "--subresource=status", "--type=merge", "-p", patch)
+    condition = {"type": "Ready", "lastTransitionTime": "2026-01-01T00:00:00Z", **said}
+    plane.patch(f"{TRAFFIC_PROVIDER.path('', name)}/status", {"status": {"conditions": [condition]}})
 
 
 def test_before_anything_is_installed_it_says_what_to_install(modules_plane: ControlPlane) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from tests.e2e.controllers import ROOT, Controller
 from tests.e2e.manifests import KUBE_PROXY
 from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
 from tests.lab.control_plane import ControlPlane
+from tests.lab.processes import run
 from tests.lab.wheels import instead_of_the_index
 from tests.pages.blocks import blocks_of
 
@@ -43,26 +43,16 @@ class Person:
 
         Raises: AssertionError with the output when one fails.
         """
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "PATH": f"{self.home}/local/bin:{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
-                "PREFIX": f"{self.home}/local",
-                "PYTHON": sys.executable,  # for `make cli`
-                **instead_of_the_index(),
-                "KUBECONFIG": str(self.plane.kubeconfig_admin),
-                **{f"HELM_{each}_HOME": f"{self.home}/helm" for each in ("CACHE", "CONFIG", "DATA")},
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"{text}\nended with {done.returncode}:\n{done.stdout}{done.stderr}"
-        return done.stdout
+        settings = {
+            **os.environ,
+            "PATH": f"{self.home}/local/bin:{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
+            "PREFIX": f"{self.home}/local",
+            "PYTHON": sys.executable,  # for `make cli`
+            **instead_of_the_index(),
+            "KUBECONFIG": str(self.plane.kubeconfig_admin),
+            **{f"HELM_{each}_HOME": f"{self.home}/helm" for each in ("CACHE", "CONFIG", "DATA")},
+        }
+        return run("bash", "-euo", "pipefail", "-c", text, cwd=ROOT, env=settings, within_s=WITHIN_S).stdout
 
 
 @pytest.fixture
@@ -88,11 +78,9 @@ def test_getting_started_does_what_it_says(person: Person, tmp_path: Path) -> No
         for block in blocks_of(PAGE):
             if block.why_not:
                 continue
-            if "helm uninstall" in block.text:  # the kubelet ends the process after that; here somebody has to
-                said[block.text] = person.types(block.text)
-                running.close()
-                continue
             said[block.text] = person.types(block.text)
+            if "helm uninstall" in block.text:  # the kubelet ends the process after that; here somebody has to
+                running.close()
             if "helm install" in block.text:
                 running.enter_context(deployed(person.plane, log=tmp_path / "controller.log"))
                 person.types(

@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.e2e.manifests import GATE, Manifest, blue_green, canary, service
+from rollouts.sim.storage.registry import DISRUPTION_BUDGET
+from tests import build
+from tests.e2e.manifests import GATE, Manifest, blue_green, canary, service, services
 from tests.e2e.scaled import KINDS, autoscaler, loaded
 from tests.e2e.stage import REVISION, Stage, counted, current
 from tests.lab.metrics_api import served_metrics
+from tests.lab.processes import run
 
 pytestmark = pytest.mark.controlplane
 
@@ -33,8 +35,9 @@ SCALED = {
 
 def _rollouts(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[str]:
     """`kubectl rollouts …`, as a person with kubectl and this package's scripts on PATH runs it."""
-    return subprocess.run(
-        [str(Path(stage.plane.programs, "kubectl")), "rollouts", *arguments, "-n", stage.namespace],
+    return run(
+        Path(stage.plane.programs, "kubectl"),
+        *("rollouts", *arguments, "-n", stage.namespace),
         env={
             **os.environ,
             "PATH": f"{NEXT_TO_PYTHON}:/usr/bin:/bin",
@@ -42,22 +45,8 @@ def _rollouts(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[str]
             "COLUMNS": "200",
             "NO_COLOR": "1",
         },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        code=None,
     )
-
-
-def _autoscaler(name: str, **spec: Any) -> Manifest:
-    target = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": name}
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name},
-        "spec": {"scaleTargetRef": target, **spec},
-    }
 
 
 def test_kubectl_wait_waits_for_what_was_applied_last(stage: Stage) -> None:
@@ -75,10 +64,8 @@ def test_kubectl_wait_waits_for_what_was_applied_last(stage: Stage) -> None:
 
 def test_kubectl_get_tells_how_far_it_is(stage: Stage) -> None:
     """The line that people look at most: the phase, the step, the weight, and the pods."""
-    stage.apply(canary("web"))
-    stage.wait_ready("web")
-    stage.set_image("web", "web:2")
-    stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2")
+    stage.rolled_out(canary("web"))
+    stage.gated("web", "web:2", step=GATE)
     stage.until("rollouts", "web", lambda one: one["status"]["readyReplicas"] == 4)
 
     header, row = stage.kubectl("get", "rollouts").splitlines()
@@ -93,8 +80,7 @@ def test_the_plugin_is_found_by_kubectl_and_its_exit_codes_tell_scripts_how_it_w
     """As `kubectl rollout status`: 0 finished, and here 3 for not yet, 1 for bad, 4 for no such Rollout."""
     stage.apply(canary("web"))
     finished = _rollouts(stage, "status", "web", "--timeout", "30s")
-    stage.set_image("web", "web:2")
-    second = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2"))
+    second = stage.gated("web", "web:2", step=GATE)
     paused = _rollouts(stage, "status", "web")
     aborted = _rollouts(stage, "abort", "web", "--yes")
     bad = _rollouts(stage, "status", "web")
@@ -128,14 +114,12 @@ def test_kubectl_scale_and_the_scale_subresource_agree(stage: Stage) -> None:
 
 def test_an_autoscaler_keeps_a_rollout_between_its_bounds(stage: Stage) -> None:
     """Without any metric the HorizontalPodAutoscaler still holds the bounds, also while a person is waited for."""
-    stage.apply(canary("web", replicas=2))
-    first = current(stage.wait_ready("web"))
-    stage.set_image("web", "web:2")
-    second = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:2"))
+    first = stage.rolled_out(canary("web", replicas=2))
+    second = stage.gated("web", "web:2", step=GATE)
 
-    stage.apply(_autoscaler("web", minReplicas=4, maxReplicas=8))
+    stage.apply(build.autoscaler("web", None, minReplicas=4, most=8))
     stage.until_pods("web", {first: 3, second: 1})
-    stage.apply(_autoscaler("web", minReplicas=1, maxReplicas=3))
+    stage.apply(build.autoscaler("web", None, minReplicas=1, most=3))
     shrunk = stage.until("rollouts", "web", lambda one: one["spec"]["replicas"] == 3)
     stage.annotate("web", "promote", f"{second}@full")
     stage.wait_ready("web")
@@ -146,18 +130,16 @@ def test_an_autoscaler_keeps_a_rollout_between_its_bounds(stage: Stage) -> None:
 
 def test_an_autoscaler_computes_from_the_pods_that_the_selector_names(stage: Stage) -> None:
     """Blue-green: the pods that serve are measured, not the idle preview, which would halve the average."""
-    stage.apply(
+    first = stage.rolled_out(
         blue_green("web", replicas=2, autoPromotionEnabled=False),
-        service("web-active", app="web"),
-        service("web-preview", app="web"),
+        *services("web", "active", "preview"),
     )
-    first = current(stage.wait_ready("web"))
-    stage.set_image("web", "web:2")
-    second = current(stage.until_at("web", "PromotionNeeded", image="web:2"))
-    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    second = stage.gated("web", "web:2")
+    by_cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    autoscaler_of_four = build.autoscaler("web", None, {"type": "Resource", "resource": by_cpu}, most=4)
 
     with served_metrics(stage.plane, namespace=stage.namespace, millicores=50) as metrics:  # all that a pod requests
-        stage.apply(_autoscaler("web", minReplicas=1, maxReplicas=4, metrics=[{"type": "Resource", "resource": cpu}]))
+        stage.apply(autoscaler_of_four)
         stage.until_pods("web", {first: 4, second: 4})
         scaled = stage.until("horizontalpodautoscalers", "web", lambda one: one["status"].get("currentReplicas") == 4)
 
@@ -168,9 +150,7 @@ def test_an_autoscaler_computes_from_the_pods_that_the_selector_names(stage: Sta
 
 def test_the_strategy_may_change_to_the_other_and_back(stage: Stage) -> None:
     """From canary to blue-green and back without a lost pod; Services are taken when named, and given back after."""
-    services = [service("web-active", app="web"), service("web-preview", app="web")]
-    stage.apply(canary("web", replicas=3), *services)
-    first = current(stage.wait_ready("web"))
+    first = stage.rolled_out(canary("web", replicas=3), *services("web", "active", "preview"))
     with stage.history("pods", "app=web") as changes:
         stage.patch("web", {"strategy": {"canary": None, **blue_green("web")["spec"]["strategy"]}})
         stage.wait_ready("web")
@@ -183,8 +163,7 @@ def test_the_strategy_may_change_to_the_other_and_back(stage: Stage) -> None:
         stage.patch("web", {"strategy": {"blueGreen": None, **canary("web")["spec"]["strategy"]}})
         for name in ("web-active", "web-preview"):
             stage.until("services", name, lambda one: REVISION not in one["spec"]["selector"])
-        stage.set_image("web", "web:3")
-        third = current(stage.until_at("web", "PromotionNeeded", step=GATE, image="web:3"))
+        third = stage.gated("web", "web:3", step=GATE)
         stage.annotate("web", "promote", f"{third}@full")
         stage.wait_ready("web")
         stage.until_pods("web", {third: 3})
@@ -211,14 +190,9 @@ def test_a_restart_replaces_each_pod_once(stage: Stage) -> None:
 
 def test_a_restart_respects_disruption_budgets(stage: Stage) -> None:
     """Pods are evicted, never deleted: a budget that allows no disruption stops a restart, and it goes on when one is allowed."""
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    stage.apply(canary("web", replicas=2, spec={"minReadySeconds": 1}), budget)
-    revision = current(stage.wait_ready("web"))
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}
+    budget = build.manifest(DISRUPTION_BUDGET, "web", spec=spec)
+    revision = stage.rolled_out(canary("web", replicas=2, spec={"minReadySeconds": 1}), budget)
     stage.until("poddisruptionbudgets", "web", lambda one: one.get("status", {}).get("currentHealthy") == 2)
     old = {pod["metadata"]["name"] for pod in stage.all("pods", "app=web")}
     stage.annotate("web", "restart", datetime.now(UTC).isoformat())
@@ -241,12 +215,9 @@ def test_an_update_scales_nothing_without_load_and_a_load_is_seen_in_the_middle_
     """
     names = {f"{way}-{kind}": (way, kind) for way in SCALED for kind in KINDS if way != "dynamic" or "value" in kind}
     with_steps = [name for name, (way, _) in names.items() if way != "blue-green"]
-    services = [
-        service(f"{name}-{one}", app=name) for name in {*names}.difference(with_steps) for one in ("active", "preview")
-    ]
-    stage.apply(*services, service("queue", app="none"), *(SCALED[way](name) for name, (way, _) in names.items()))
-    for name in names:
-        stage.wait_ready(name)
+    fronts = [each for name in {*names}.difference(with_steps) for each in services(name, "active", "preview")]
+    made = [SCALED[way](name) for name, (way, _) in names.items()]
+    stage.rolled_out(*fronts, service("queue", app="none"), *made)
     for name in names:
         stage.set_image(name, "web:2")
     tenth = {name: stage.until_at(name, "PromotionNeeded", image="web:2") for name in names}

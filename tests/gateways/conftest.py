@@ -6,45 +6,41 @@ skipped.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.controllers import Controller
+from tests.build import DEPLOYMENT, manifest
+from tests.e2e.controllers import confined_controller
 from tests.e2e.stage import Stage
-from tests.gateways import contour, envoy_gateway, prometheus, traefik
-from tests.gateways.backends import run_two_versions
-from tests.gateways.gateway import ADDRESS, NAMESPACE, Gateway, install_gateway_api
-from tests.gateways.report import REPORT, Case, table, write
-from tests.gateways.routes import Route
+from tests.gateways import contour, envoy_gateway, traefik
+from tests.gateways.gateway import ADDRESS, NAMESPACE, PROMETHEUS_PORT, Gateway, install_gateway_api, scraping
+from tests.gateways.report import REPORT, Case, table
+from tests.gateways.routes import CANARY, STABLE, Manifest, Route
 from tests.gateways.selection import programs_of
 from tests.gateways.shifting import Shifting
 from tests.lab.chart import install_chart
 from tests.lab.control_plane import ControlPlane
-from tests.lab.prometheus_server import Prometheus, Target
-from tests.node import machine
 from tests.node.measuring import measuring
 from tests.node.one_run import node_of
 from tests.node.real_node import RealNode
+from tests.node.workload import NAME, canary, service
 
 STARTS: dict[str, Callable[[RealNode], Gateway]] = {each.NAME: each.start for each in (envoy_gateway, traefik, contour)}
 
 
 def pytest_sessionstart() -> None:
-    """Figures of an earlier run must not be taken for this one's."""
-    if machine.INSIDE in os.environ:
-        for suffix in (".json", ".md"):
-            REPORT.with_suffix(suffix).unlink(missing_ok=True)
+    """As `Report.forget`."""
+    REPORT.forget()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The table, under the results."""
-    if machine.INSIDE in os.environ and (path := REPORT.with_suffix(".md")).exists():
-        terminalreporter.write(f"\n{path.read_text()}")
+    """As `Report.show`."""
+    REPORT.show(terminalreporter)
 
 
 @pytest.fixture(scope="session")
@@ -97,9 +93,24 @@ def route(request: pytest.FixtureRequest, node: RealNode, running: dict[str, Gat
 @pytest.fixture
 def two_versions(node: RealNode, route: Route) -> Route:
     """The route, applied, with the two versions behind it, and no Rollout."""
-    run_two_versions(node.plane, route.namespace)
-    node.plane.apply(*route.manifests(), namespace=route.namespace)
+    stage = Stage(node.plane, route.namespace)
+    stage.apply(*_version("1", STABLE), *_version("2", CANARY))
+    for name in (STABLE, CANARY):
+        stage.kubectl("rollout", "status", f"deployment/{name}", "--timeout=55s")
+    stage.apply(*route.manifests())
     return route
+
+
+def _version(version: str, name: str) -> list[Manifest]:
+    """Two pods of a version of the app, without a Rollout, behind a Service."""
+    labels = {"app": NAME, "side": name}
+    template = canary("dies", "off")["spec"]["template"]
+    # What an answer takes the app: so the moment of a change can be told to a few milliseconds.
+    template["metadata"] = {"labels": labels, "annotations": {"version": version, "work": "1ms"}}
+    front = service(name)
+    front["spec"]["selector"] = labels
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    return [manifest(DEPLOYMENT, name, spec=spec), front]
 
 
 @pytest.fixture
@@ -111,20 +122,18 @@ def shifting(node: RealNode, route: Route, controller_kubeconfig: Path) -> Itera
 @pytest.fixture
 def counted(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
     """As `shifting`, but nobody lets the controller at the gateway: it knows a Prometheus, which scrapes it."""
-    with prometheus.scraping(node, route.gateway) as url:
+    with scraping(node, route.gateway) as server:
         told = f"--data-plane={_named(route, f'prometheus:{route.gateway.counters}')}"
-        yield from _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={url}")
+        yield from _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={server.url}")
 
 
 @pytest.fixture
-def measured(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[tuple[Shifting, Prometheus]]:
+def measured(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
     """As `shifting`, with a Prometheus that scrapes the gateway and the pods, for analyses."""
     told = f"--data-plane={_named(route, route.gateway.asked_as)}"
-    stage, gateway = Stage(node.plane, route.namespace), route.gateway
-    counters = Target(job=gateway.name, address=gateway.admin.removeprefix("http://"), path=gateway.metrics)
-    with measuring(node, stage, port=prometheus.PORT, besides=[counters]) as server:
-        for one in _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={server.url}"):
-            yield one, server
+    stage = Stage(node.plane, route.namespace)
+    with measuring(node, stage, port=PROMETHEUS_PORT, besides=[route.gateway.scraped]) as server:
+        yield from _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={server.url}")
 
 
 def _named(route: Route, kind: str) -> str:
@@ -133,9 +142,7 @@ def _named(route: Route, kind: str) -> str:
 
 
 def _managed(node: RealNode, route: Route, kubeconfig: Path, *told: str) -> Iterator[Shifting]:
-    log = Path(node.plane.folder, "logs", f"controller-{route.namespace}.log")
-    arguments = ["-n", route.namespace, "--leader-elect", "--lease-name", route.namespace, *told]
-    with Controller(kubeconfig, log=log, arguments=arguments):
+    with confined_controller(kubeconfig, route.namespace, logs=Path(node.plane.folder, "logs"), flags=told):
         yield Shifting(node, Stage(node.plane, route.namespace), route)
 
 
@@ -144,5 +151,4 @@ def cases(node: RealNode) -> Iterator[list[Case]]:
     """Takes the rows of the report; written after the last test, whatever failed."""
     rows: list[Case] = []
     yield rows
-    write(rows, REPORT)
-    REPORT.with_suffix(".md").write_text("\n".join([*table(rows), ""]))
+    REPORT.write([asdict(row) for row in rows], table(rows))

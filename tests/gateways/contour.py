@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from tests.gateways.gateway import NAMESPACE, Gateway, folder, gateway_manifests, install_crds
 from tests.lab import gateway_parts
+from tests.lab.processes import run
 from tests.node.real_node import RealNode
 
 NAME = "contour"
@@ -80,12 +80,10 @@ def over_a_line(node: RealNode) -> Iterator[int]:
 def start_envoy(node: RealNode, *, xds_port: int = _XDS_PORT) -> None:
     """Runs its Envoy, which asks Contour, or who relays to it, for everything."""
     bootstrap = folder(node, NAME) / "envoy.json"
-    command = [str(Path(node.plane.programs, "contour")), "bootstrap", str(bootstrap)]
-    command += ["--xds-address=127.0.0.1", f"--xds-port={xds_port}"]
-    command += [f"--admin-address={bootstrap.with_suffix('.sock')}"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    run(
+        *(Path(node.plane.programs, "contour"), "bootstrap", bootstrap),
+        *("--xds-address=127.0.0.1", f"--xds-port={xds_port}", f"--admin-address={bootstrap.with_suffix('.sock')}"),
+    )
     config = json.loads(bootstrap.read_text())
     # Contour takes nothing but a Unix socket here; controllers ask over TCP.
     config["admin"]["address"] = {"socket_address": {"address": "127.0.0.1", "port_value": ADMIN_PORT}}

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 from pathlib import Path
 
-from tests.gateways.gateway import (
-    NAMESPACE,
-    Gateway,
-    folder,
-    gateway_manifests,
-    install_crds,
-    listens,
-)
+from rollouts.sim.storage.registry import NAMESPACE as NAMESPACE_KIND
+from tests.build import manifest, secret
+from tests.gateways.gateway import NAMESPACE, Gateway, folder, gateway_manifests, install_crds, listens
 from tests.lab import gateway_parts
-from tests.node.real_node import RealNode, wait_for
+from tests.lab.loopback import wait_for
+from tests.lab.processes import run
+from tests.node.real_node import RealNode
 
 NAME = "envoy-gateway"
 PORT = 10080
@@ -39,7 +35,7 @@ def start(node: RealNode) -> Gateway:
     _place_envoy(home)
     _make_certificates(program, home)
     node.plane.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _SYSTEM}},
+        manifest(NAMESPACE_KIND, _SYSTEM),
         *(_secret(name, home / "config" / "certs" / name) for name in ("envoy-oidc-hmac", "envoy")),
     )
     config = home / "envoy-gateway.json"
@@ -71,24 +67,18 @@ def _place_envoy(home: Path) -> None:
 
 def _make_certificates(program: Path, home: Path) -> None:
     """Its own certificates, made by itself."""
-    command = [str(program), "certgen", "--local", "--config-home", str(home / "config")]
-    for each in (command, ["mount", "--bind", str(home / "config/certs/envoy-gateway"), str(CERTIFICATES)]):
-        done = subprocess.run(each, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode != 0:
-            raise AssertionError(f"{' '.join(each)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    run(program, "certgen", "--local", "--config-home", home / "config")
+    run("mount", "--bind", home / "config/certs/envoy-gateway", CERTIFICATES)
 
 
 def _secret(name: str, files: Path) -> dict[str, object]:
     data = {each.name: base64.b64encode(each.read_bytes()).decode() for each in files.iterdir() if each.is_file()}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": _SYSTEM}, "data": data}
+    return secret(name, _SYSTEM, data=data)
 
 
 def _config(home: Path) -> dict[str, object]:
     places = {key: str(home / value) for key, value in _PLACES.items()}
-    custom = {
-        "resource": {"type": "Kubernetes"},
-        "infrastructure": {"type": "Host", "host": places},
-    }
+    custom = {"resource": {"type": "Kubernetes"}, "infrastructure": {"type": "Host", "host": places}}
     return {
         "apiVersion": "gateway.envoyproxy.io/v1alpha1",
         "kind": "EnvoyGateway",

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from rollouts.sim.network.gateway_types import GATEWAY, GATEWAY_CLASS
+from rollouts.sim.storage.registry import NAMESPACE as NAMESPACE_KIND
+from tests.build import manifest
 from tests.lab import gateway_parts
 from tests.lab.chart import wait_established
 from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import wait_for
+from tests.lab.prometheus_server import NAME as PROGRAM
+from tests.lab.prometheus_server import Job, Prometheus, target
 from tests.node.real_node import RealNode
 
 NAMESPACE = "gateways"
 """Where every gateway's own objects are."""
 
+PROMETHEUS_PORT = 9490
 ADDRESS = "10.200.0.1"
 """The node's, on which the gateways listen."""
 
@@ -44,10 +52,15 @@ class Gateway:
     counters: str = ""
     metrics: str = ""
 
+    @property
+    def scraped(self) -> Job:
+        """What Prometheus scrapes of it."""
+        return target(self.name, self.admin.removeprefix("http://"), self.metrics)
+
 
 def install_gateway_api(plane: ControlPlane) -> None:
     """The Gateway API's CRDs of the standard channel, and the namespace of the gateways."""
-    plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    plane.apply(manifest(NAMESPACE_KIND, NAMESPACE))
     install_crds(plane, "gateway-api")
 
 
@@ -61,28 +74,12 @@ def install_crds(plane: ControlPlane, name: str) -> None:
 
 def gateway_manifests(name: str, *, controller: str, port: int, parameters: dict[str, Any] | None = None) -> list[Any]:
     """A GatewayClass and its Gateway with one listener for routes of all namespaces."""
-    api = "gateway.networking.k8s.io/v1"
     reference = {"parametersRef": parameters} if parameters else {}
     listener = {"name": "http", "port": port, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}
     return [
-        {
-            "apiVersion": api,
-            "kind": "GatewayClass",
-            "metadata": {"name": name},
-            "spec": {"controllerName": controller, **reference},
-        },
-        {
-            "apiVersion": api,
-            "kind": "Gateway",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {"gatewayClassName": name, "listeners": [listener]},
-        },
+        manifest(GATEWAY_CLASS, name, spec={"controllerName": controller, **reference}),
+        manifest(GATEWAY, name, NAMESPACE, spec={"gatewayClassName": name, "listeners": [listener]}),
     ]
-
-
-def condition(one: dict[str, Any], kind: str) -> str:
-    """Status of a condition in `conditions`, "" when it is not there."""
-    return next((each["status"] for each in one.get("conditions", []) if each["type"] == kind), "")
 
 
 def answers(url: str) -> Callable[[], bool]:
@@ -106,3 +103,14 @@ def folder(node: RealNode, name: str) -> Path:
     path = Path(node.plane.folder, name)
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+@contextmanager
+def scraping(node: RealNode, gateway: Gateway) -> Iterator[Prometheus]:
+    """A Prometheus on the node that scrapes the gateway, empty at first, while the block runs."""
+    program, home = Path(node.plane.programs, PROGRAM), folder(node, PROGRAM)
+    jobs = [gateway.scraped]
+    server = Prometheus(node.processes, program=program, home=home, port=PROMETHEUS_PORT, jobs=jobs, every_s=2)
+    with server.running():
+        wait_for(answers(f"{server.url}/-/ready"), PROGRAM, node.processes)
+        yield server

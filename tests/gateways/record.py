@@ -16,7 +16,7 @@ import pytest
 
 from tests.gateways.asking import Asking, asking
 from tests.gateways.gateway import Gateway
-from tests.gateways.routes import CANARY, STABLE, Manifest, Route, through
+from tests.gateways.routes import CANARY, Manifest, Route, pair, through
 from tests.node.real_node import RealNode
 
 FOLDER = Path(__file__).parent.parent / "probes" / "recorded"
@@ -58,11 +58,11 @@ def test_record(node: RealNode, two_versions: Route) -> None:
         clients.until_only("2")
         write_down(node, route, "weight-100")
         if "header" in route.features:
-            set_rules(node, route, _with_header(route))
+            node.plane.patch(route.path, _rules(route, _with_header(route)), form="json")
             until_mixed(clients)
             write_down(node, route, "header-route")
         if "mirror" in route.features:
-            set_rules(node, route, _with_mirror(route))
+            node.plane.patch(route.path, _rules(route, _with_mirror(route)), form="json")
             until_mixed(clients)
             write_down(node, route, "mirror")
 
@@ -75,11 +75,9 @@ def until_mixed(clients: Asking) -> None:
     )
 
 
-def set_rules(node: RealNode, route: Route, rules: list[Manifest]) -> None:
-    """Replaces the rules of an HTTPRoute or the routes of an HTTPProxy."""
-    change = [{"op": "replace", "path": _RULES[route.kind], "value": rules}]
-    headers = {"Content-Type": "application/json-patch+json"}
-    node.plane.api.patch(route.path, json=change, headers=headers).raise_for_status()
+def _rules(route: Route, rules: list[Manifest]) -> list[Manifest]:
+    """The change that replaces the rules of an HTTPRoute or the routes of an HTTPProxy."""
+    return [{"op": "replace", "path": _RULES[route.kind], "value": rules}]
 
 
 def write_down(node: RealNode, route: Route, situation: str) -> None:
@@ -117,19 +115,15 @@ def _with_header(route: Route) -> list[Manifest]:
     """5 percent for the canary, and everything with the header."""
     if route.kind == "HTTPProxy":
         condition = {"header": {"name": "x-canary", "exact": "always"}}
-        return [{"conditions": [condition], "services": _pair(0, 100)}, {"services": _pair(95, 5)}]
+        return [{"conditions": [condition], "services": pair(0, 100)}, {"services": pair(95, 5)}]
     header = {"headers": [{"name": "x-canary", "value": "always", "type": "Exact"}]}
-    return [{"matches": [header], "backendRefs": _pair(0, 100)}, {"backendRefs": _pair(95, 5)}]
+    return [{"matches": [header], "backendRefs": pair(0, 100)}, {"backendRefs": pair(95, 5)}]
 
 
 def _with_mirror(route: Route) -> list[Manifest]:
     """10 percent for the canary, and copies of half of the requests."""
     to = {"name": CANARY, "port": 80}
     if route.kind == "HTTPProxy":
-        return [{"services": [*_pair(90, 10), {**to, "mirror": True, "weight": 50}]}]
+        return [{"services": [*pair(90, 10), {**to, "mirror": True, "weight": 50}]}]
     mirror = {"type": "RequestMirror", "requestMirror": {"backendRef": to, "percent": 50}}
-    return [{"backendRefs": _pair(90, 10), "filters": [mirror]}]
-
-
-def _pair(stable: int, canary: int) -> list[Manifest]:
-    return [{"name": STABLE, "port": 80, "weight": stable}, {"name": CANARY, "port": 80, "weight": canary}]
+    return [{"backendRefs": pair(90, 10), "filters": [mirror]}]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-REPORT = Path(__file__).parent.parent.parent / "build" / "reports" / "gateways.json"
+from tests.node.one_run import ROOT, Report
+
+REPORT = Report(ROOT / "build" / "reports" / "gateways.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +36,6 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     ordered = sorted(values)
     at = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {name: round(ordered[min(int(share * len(ordered)), len(ordered) - 1)]) for name, share in at.items()}
-
-
-def write(cases: Sequence[Case], path: Path) -> None:
-    """Writes the JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".new")
-    part.write_text(json.dumps({"cases": [asdict(case) for case in cases]}, indent=1))
-    part.replace(path)
 
 
 def table(cases: Sequence[Case]) -> list[str]:

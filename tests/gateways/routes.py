@@ -8,22 +8,21 @@ from typing import Any, Literal, TypeAlias
 
 import pytest
 
+from rollouts.objects import Kind
+from rollouts.sim.network.gateway_types import HTTP_PROXY, HTTP_ROUTE, TRAEFIK_SERVICE
+from tests import build
 from tests.gateways.gateway import NAMESPACE, Gateway
 from tests.gateways.traefik import ENTRY_POINT, INGRESS_CLASS
 from tests.lab.control_plane import ControlPlane
 from tests.node.workload import NAME
 
 Manifest: TypeAlias = dict[str, Any]
-Kind: TypeAlias = Literal["HTTPRoute", "TraefikService", "HTTPProxy", "Ingress"]
+KindName: TypeAlias = Literal["HTTPRoute", "TraefikService", "HTTPProxy", "Ingress"]
 
 STABLE, CANARY = f"{NAME}-stable", f"{NAME}-canary"
 
-_COLLECTIONS: Mapping[str, str] = {
-    "HTTPRoute": "apis/gateway.networking.k8s.io/v1/namespaces/{}/httproutes",
-    "TraefikService": "apis/traefik.io/v1alpha1/namespaces/{}/traefikservices",
-    "HTTPProxy": "apis/projectcontour.io/v1/namespaces/{}/httpproxies",
-    "Ingress": "apis/networking.k8s.io/v1/namespaces/{}/ingresses",
-}
+INGRESS_ROUTE = Kind("traefik.io", "v1alpha1", "IngressRoute", "ingressroutes")
+_KINDS = {one.kind: one for one in (HTTP_ROUTE, TRAEFIK_SERVICE, HTTP_PROXY, build.INGRESS)}
 _BACKENDS: Mapping[str, str] = {
     "HTTPRoute": "/spec/rules/0/backendRefs",
     "TraefikService": "/spec/weighted/services",
@@ -35,7 +34,7 @@ _BACKENDS: Mapping[str, str] = {
 class Route:
     """One user's route of some kind, named NAME, in a namespace, for a host."""
 
-    kind: Kind
+    kind: KindName
     gateway: Gateway
     namespace: str
 
@@ -52,12 +51,12 @@ class Route:
     @property
     def path(self) -> str:
         """Of the object with the weights, on the API server."""
-        return f"/{_COLLECTIONS[self.kind].format(self.namespace)}/{NAME}"
+        return _KINDS[self.kind].path(self.namespace, NAME)
 
     @property
     def resource(self) -> str:
         """As the API server's audit log names its kind."""
-        return self.path.split("/")[-2]
+        return _KINDS[self.kind].plural
 
     @property
     def features(self) -> frozenset[str]:
@@ -87,16 +86,26 @@ class Route:
 
     def manifests(self) -> list[Manifest]:
         """What the user applies: everything to the stable Service."""
-        backends = [{"name": STABLE, "port": 80, "weight": 100}, {"name": CANARY, "port": 80, "weight": 0}]
+        backends = pair(100, 0)
         match self.kind:
             case "HTTPRoute":
-                return self._http_route(backends)
+                parents = [{"name": self.gateway.name, "namespace": NAMESPACE}]
+                rules = [build.http_rule(*backends)]
+                return [_route(HTTP_ROUTE, parentRefs=parents, hostnames=[self.host], rules=rules)]
             case "TraefikService":
-                return self._traefik_service(backends)
+                to = [{"name": NAME, "kind": "TraefikService"}]
+                match = {"kind": "Rule", "match": f"Host(`{self.host}`)", "services": to}
+                return [
+                    _route(TRAEFIK_SERVICE, weighted={"services": backends}),
+                    _route(INGRESS_ROUTE, entryPoints=[ENTRY_POINT], routes=[match]),
+                ]
             case "HTTPProxy":
-                return self._http_proxy(backends)
+                return [_route(HTTP_PROXY, virtualhost={"fqdn": self.host}, routes=[{"services": backends}])]
             case "Ingress":
-                return self._ingress()
+                backend = {"service": {"name": STABLE, "port": {"number": 80}}}
+                paths = [{"path": "/", "pathType": "Prefix", "backend": backend}]
+                rule = {"host": self.host, "http": {"paths": paths}}
+                return [_route(build.INGRESS, ingressClassName=INGRESS_CLASS, rules=[rule])]
 
     def set_weights(self, plane: ControlPlane, stable: int, canary: int) -> Manifest:
         """One JSON Patch of the two weights; the object as it is then. An Ingress has none."""
@@ -105,43 +114,20 @@ class Route:
             {"op": "replace", "path": f"{where}/{number}/weight", "value": weight}
             for number, weight in enumerate((stable, canary))
         ]
-        answer = plane.api.patch(self.path, json=change, headers={"Content-Type": "application/json-patch+json"})
-        answered: Manifest = answer.raise_for_status().json()
-        return answered
+        return plane.patch(self.path, change, form="json")
 
     def read(self, plane: ControlPlane) -> Manifest:
         """The object with the weights."""
         found: Manifest = plane.api.get(self.path).raise_for_status().json()
         return found
 
-    def _http_route(self, backends: list[Manifest]) -> list[Manifest]:
-        parent = {"name": self.gateway.name, "namespace": NAMESPACE}
-        spec = {"parentRefs": [parent], "hostnames": [self.host], "rules": [{"backendRefs": backends}]}
-        return [_object("gateway.networking.k8s.io/v1", "HTTPRoute", spec)]
 
-    def _traefik_service(self, backends: list[Manifest]) -> list[Manifest]:
-        api = "traefik.io/v1alpha1"
-        match = {
-            "kind": "Rule",
-            "match": f"Host(`{self.host}`)",
-            "services": [{"name": NAME, "kind": "TraefikService"}],
-        }
-        return [
-            _object(api, "TraefikService", {"weighted": {"services": backends}}),
-            _object(api, "IngressRoute", {"entryPoints": [ENTRY_POINT], "routes": [match]}),
-        ]
-
-    def _ingress(self) -> list[Manifest]:
-        backend = {"service": {"name": STABLE, "port": {"number": 80}}}
-        rule = {"host": self.host, "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
-        return [_object("networking.k8s.io/v1", "Ingress", {"ingressClassName": INGRESS_CLASS, "rules": [rule]})]
-
-    def _http_proxy(self, backends: list[Manifest]) -> list[Manifest]:
-        spec = {"virtualhost": {"fqdn": self.host}, "routes": [{"services": backends}]}
-        return [_object("projectcontour.io/v1", "HTTPProxy", spec)]
+def pair(stable: int, canary: int) -> list[Manifest]:
+    """The two Services with these weights, as a rule names them."""
+    return [build.backend(STABLE, stable), build.backend(CANARY, canary)]
 
 
-def through(gateway: str, kind: Kind) -> Any:
+def through(gateway: str, kind: KindName) -> Any:
     """A value for the parameter `route` of a test."""
     return pytest.param((gateway, kind), id=f"{gateway}-{kind}")
 
@@ -157,5 +143,5 @@ def accepted(route: Manifest) -> bool:
     )
 
 
-def _object(api: str, kind: str, spec: Manifest) -> Manifest:
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": NAME}, "spec": spec}
+def _route(kind: Kind, **spec: Any) -> Manifest:
+    return build.manifest(kind, NAME, spec=spec)

@@ -112,7 +112,7 @@ class Shifting:
             trafficRouting={**self.route.router, "managedRoutes": managed},
         )
         self.stage.apply(*self.route.manifests(), service(STABLE), service(CANARY), rollout)
-        self.stage.until("rollouts", NAME, _healthy, within_s=DONE_WITHIN_S)
+        self.stage.until_phase(NAME, "Healthy", within_s=DONE_WITHIN_S)
 
     def update(self, seen: Callable[[Moment], bool], *, version: Manifest | None = None) -> None:
         """A new version, under load until `seen` is true of the Rollout, which it is shown after every change.
@@ -121,10 +121,9 @@ class Shifting:
             version: the patch of the spec; without it version 2 as it should be.
         """
         mark = self.node.plane.audit_mark()
+        load = traffic(self.node, self.route.url, rate=RATE, connections="kept", name=f"load-{self.stage.namespace}")
         with (
-            traffic(
-                self.node, self.route.url, rate=RATE, connections="kept", name=f"load-{self.stage.namespace}"
-            ) as running,
+            load as running,
             asking(self.route.url, headers=HEADER) as marked,
         ):
             self.stage.patch(NAME, version or new_version("2"))
@@ -297,11 +296,6 @@ def finished(moment: Moment, phase: str) -> bool:
 
 def _is_lost(answer: Answer) -> bool:
     return not 200 <= answer.status < 300 and not answer.version
-
-
-def _healthy(rollout: Manifest) -> bool:
-    status = rollout.get("status", {})
-    return bool(status.get("phase") == "Healthy" and status["observedGeneration"] == rollout["metadata"]["generation"])
 
 
 def _serving(rollout: Manifest) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import httpx
 import pytest
 
-from tests.gateways import prometheus
 from tests.gateways.asking import asking
+from tests.gateways.gateway import scraping
 from tests.gateways.routes import CANARY, Route, through
-from tests.node.real_node import RealNode, wait_for
+from tests.lab.loopback import wait_for
+from tests.lab.prometheus_server import Prometheus
+from tests.node.real_node import RealNode
 from tests.node.workload import NAME
 from tests.packaging.built_in_templates import query_of
 
@@ -33,26 +32,27 @@ def test_templates_measure_what_the_canary_answers(node: RealNode, two_versions:
     route = two_versions
     if route.gateway.name == "envoy-gateway":
         _filter_the_canary(node, route)
-    with asking(route.url) as clients, prometheus.scraping(node, route.gateway) as url:
+    with asking(route.url) as clients, scraping(node, route.gateway) as server:
         clients.until_only("1")
         queries = {what: _query(what, route) for what in ("success-rate", "latency")}
         before = len(clients.answers)
         clients.until(lambda all_: len(all_) > before + 500, within_s=30)
-        assert {what: _numbers(url, query) for what, query in queries.items()} == {"success-rate": [], "latency": []}
+        assert {what: _numbers(server, query) for what, query in queries.items()} == {"success-rate": [], "latency": []}
 
         route.set_weights(node.plane, 50, 50)
-        wait_for(lambda: all(_numbers(url, query) for query in queries.values()), "the canary's series", node.processes)
+        wait_for(
+            lambda: all(_numbers(server, query) for query in queries.values()), "the canary's series", node.processes
+        )
 
-        assert _numbers(url, queries["success-rate"]) == [1.0]
-        (latency_ms,) = _numbers(url, queries["latency"])
+        assert _numbers(server, queries["success-rate"]) == [1.0]
+        (latency_ms,) = _numbers(server, queries["latency"])
         assert 0.5 < latency_ms < 500
 
 
 def _filter_the_canary(node: RealNode, route: Route) -> None:
     """A filter of its own gives it an Envoy cluster of its own."""
     change = [{"op": "add", "path": "/spec/rules/0/backendRefs/1/filters", "value": [A_FILTER]}]
-    headers = {"Content-Type": "application/json-patch+json"}
-    node.plane.api.patch(route.path, json=change, headers=headers).raise_for_status()
+    node.plane.patch(route.path, change, form="json")
 
 
 def _query(what: str, route: Route) -> str:
@@ -62,8 +62,6 @@ def _query(what: str, route: Route) -> str:
     )
 
 
-def _numbers(url: str, query: str) -> list[float]:
+def _numbers(server: Prometheus, query: str) -> list[float]:
     """The values of the query that are numbers."""
-    answer = httpx.get(f"{url}/api/v1/query", params={"query": query}, trust_env=False).raise_for_status().json()
-    found: list[dict[str, Any]] = answer["data"]["result"]
-    return [float(each["value"][1]) for each in found if each["value"][1] != "NaN"]
+    return [float(each["value"][1]) for each in server.query(query) if each["value"][1] != "NaN"]

@@ -9,10 +9,12 @@ import time
 
 import pytest
 
+from rollouts.sim.network.gateway_types import GATEWAY
 from tests.gateways import contour, envoy_gateway
 from tests.gateways.asking import asking
-from tests.gateways.gateway import NAMESPACE, condition
+from tests.gateways.gateway import NAMESPACE
 from tests.gateways.routes import Route, accepted, through
+from tests.lab.control_plane import condition
 from tests.node.real_node import RealNode
 
 STATUS_WITHIN_S = 10
@@ -43,13 +45,13 @@ def test_contour_says_programmed_while_nothing_listens(node: RealNode, two_versi
         node.processes.end(contour.ENVOY, patience_s=5)
         route.set_weights(node.plane, 0, 100)
         said_at = until_accepted(node, route)
-        gateway = node.plane.api.get(_gateway(contour.NAME)).raise_for_status().json()
+        gateway = node.plane.api.get(GATEWAY.path(NAMESPACE, contour.NAME)).raise_for_status().json()
         clients.until(lambda all_: sum(one.sent_at > said_at for one in all_) > 20, within_s=STATUS_WITHIN_S)
         refused = clients.since(said_at)
         contour.start_envoy(node)
         clients.until_only("2")
 
-    assert condition(gateway["status"], "Programmed") == "True"
+    assert condition(gateway, "Programmed")[0] == "True"
     assert {one.status for one in refused} == {0}
 
 
@@ -61,20 +63,13 @@ def test_envoy_gateway_says_not_programmed_while_it_serves(node: RealNode, two_v
         clients.until_only("1")
         route.set_weights(node.plane, 0, 100)
         clients.until_only("2")
-    gateway = node.plane.api.get(_gateway(envoy_gateway.NAME)).raise_for_status().json()
+    gateway = node.plane.api.get(GATEWAY.path(NAMESPACE, envoy_gateway.NAME)).raise_for_status().json()
 
-    assert condition(gateway["status"], "Programmed") == "False"
+    assert condition(gateway, "Programmed")[0] == "False"
 
 
 def until_accepted(node: RealNode, route: Route) -> float:
     """When the status was seen to say yes to the route's latest generation, in seconds since 1970."""
     collection, _, name = route.path.rpartition("/")
-    with node.plane.watch(collection, timeout_s=STATUS_WITHIN_S, fieldSelector=f"metadata.name={name}") as events:
-        for event in events:
-            if accepted(event["object"]):
-                return time.time()
-    raise AssertionError(f"no word about {route.path} within {STATUS_WITHIN_S} s")
-
-
-def _gateway(name: str) -> str:
-    return f"/apis/gateway.networking.k8s.io/v1/namespaces/{NAMESPACE}/gateways/{name}"
+    node.plane.until(collection, name, accepted, within_s=STATUS_WITHIN_S)
+    return time.time()

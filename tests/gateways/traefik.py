@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rollouts.objects import Kind
+from tests.build import manifest
 from tests.gateways.gateway import Gateway, answers, gateway_manifests, install_crds, listens
-from tests.node.real_node import RealNode, wait_for
+from tests.lab.loopback import wait_for
+from tests.node.real_node import RealNode
 
 NAME = "traefik"
 PORT = 9080
@@ -38,12 +41,8 @@ def start(node: RealNode) -> Gateway:
         ],
         environment={"KUBECONFIG": str(node.plane.kubeconfig_admin)},
     )
-    ingress_class = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "IngressClass",
-        "metadata": {"name": INGRESS_CLASS},
-        "spec": {"controller": _INGRESS_CONTROLLER},
-    }
+    kind = Kind("networking.k8s.io", "v1", "IngressClass", "ingressclasses", namespaced=False)
+    ingress_class = manifest(kind, INGRESS_CLASS, spec={"controller": _INGRESS_CONTROLLER})
     node.plane.apply(ingress_class, *gateway_manifests(NAME, controller="traefik.io/gateway-controller", port=PORT))
     admin = f"http://127.0.0.1:{API_PORT}"
     wait_for(listens(PORT), NAME, node.processes)

@@ -16,19 +16,20 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab.processes import run
+
 KUBERNETES_VERSION = "v1.36.1"
 GO_AT_LEAST = (1, 21)
 """The first Go that fetches the toolchain a go.mod asks for by itself."""
 
+BUILT_WITHIN_S = 3600
 _HERE = Path(__file__).parent
 _VERSION_FLAGS = (
     f"-X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION} "
@@ -50,16 +51,16 @@ class Program:
         name: of the file.
         module: folder with its go.mod and go.sum, from this file's.
         package: Go package of its main function.
-        link_flags: for the Go linker, besides `-s -w`.
         cold_s: seconds that a first build takes on two cores, about; shown to the person who waits.
+        link_flags: for the Go linker, besides `-s -w`.
         tags: build tags for Go, separated by commas.
     """
 
     name: str
     module: str
     package: str
-    link_flags: str
     cold_s: int
+    link_flags: str = ""
     tags: str = ""
 
     def stamp(self) -> str:
@@ -77,44 +78,42 @@ class Program:
         return digest.hexdigest()
 
 
+def _kubernetes(name: str, cold_s: int) -> Program:
+    return Program(name, "control-plane", f"k8s.io/kubernetes/cmd/{name}", cold_s, _VERSION_FLAGS)
+
+
+# Its targets are in a file here; the ways to find them in clouds are most of the program.
 PROMETHEUS = Program(
-    "prometheus",
-    "prometheus",
-    "github.com/prometheus/prometheus/cmd/prometheus",
-    "",
-    180,
-    tags="remove_all_sd",  # its targets are in a file here; the ways to find them in clouds are most of the program
+    "prometheus", "prometheus", "github.com/prometheus/prometheus/cmd/prometheus", 180, tags="remove_all_sd"
 )
 PROGRAMS = (
-    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "", 60),
-    Program("kube-apiserver", "control-plane", "k8s.io/kubernetes/cmd/kube-apiserver", _VERSION_FLAGS, 240),
-    Program(
-        "kube-controller-manager", "control-plane", "k8s.io/kubernetes/cmd/kube-controller-manager", _VERSION_FLAGS, 60
-    ),
-    Program("kube-scheduler", "control-plane", "k8s.io/kubernetes/cmd/kube-scheduler", _VERSION_FLAGS, 20),
-    Program("kubectl", "control-plane", "k8s.io/kubernetes/cmd/kubectl", _VERSION_FLAGS, 30),
-    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "", 60),
-    Program("helm", "helm", "helm.sh/helm/v3/cmd/helm", _HELM_FLAGS, 60),
+    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", 60),
+    _kubernetes("kube-apiserver", 240),
+    _kubernetes("kube-controller-manager", 60),
+    _kubernetes("kube-scheduler", 20),
+    _kubernetes("kubectl", 30),
+    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", 60),
+    Program("helm", "helm", "helm.sh/helm/v3/cmd/helm", 60, _HELM_FLAGS),
     PROMETHEUS,
 )
 """What the real control plane needs, and who measures for it."""
 
 NODE_PROGRAMS = (
-    Program("kubelet", "control-plane", "k8s.io/kubernetes/cmd/kubelet", _VERSION_FLAGS, 90),
-    Program("kube-proxy", "control-plane", "k8s.io/kubernetes/cmd/kube-proxy", _VERSION_FLAGS, 30),
-    Program("podinfo", "podinfo", "github.com/stefanprodan/podinfo/cmd/podinfo", "", 60),
-    Program("metrics-server", "metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server", "", 120),
-    Program("pause", "../node/apps", "./pause", "", 5),
-    Program("app-dies", "../node/apps", "./dies", "", 20),
-    Program("app-graceful", "../node/apps", "./graceful", "", 5),
-    Program("load", "../node/apps", "./load", "", 5),
+    _kubernetes("kubelet", 90),
+    _kubernetes("kube-proxy", 30),
+    Program("podinfo", "podinfo", "github.com/stefanprodan/podinfo/cmd/podinfo", 60),
+    Program("metrics-server", "metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server", 120),
+    Program("pause", "../node/apps", "./pause", 5),
+    Program("app-dies", "../node/apps", "./dies", 20),
+    Program("app-graceful", "../node/apps", "./graceful", 5),
+    Program("load", "../node/apps", "./load", 5),
 )
 """What a real node needs besides; `make node` builds them, so that who runs the control plane alone need not wait for them."""
 
 GATEWAY_PROGRAMS = (
-    Program("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway", "", 300),
-    Program("contour", "contour", "github.com/projectcontour/contour/cmd/contour", "", 150),
-    Program("traefik", "traefik", "github.com/traefik/traefik/v3/cmd/traefik", "", 540),
+    Program("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway/cmd/envoy-gateway", 300),
+    Program("contour", "contour", "github.com/projectcontour/contour/cmd/contour", 150),
+    Program("traefik", "traefik", "github.com/traefik/traefik/v3/cmd/traefik", 540),
 )
 """The gateways of `make gateways`; Envoy itself comes as a wheel (tests/lab/gateway_parts.py)."""
 
@@ -190,16 +189,8 @@ def _build(program: Program, *, go: Path, cache: Path, environment: Mapping[str,
     command += ["-tags", program.tags] if program.tags else []
     settings = {**environment, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false -mod=readonly"}
     started = time.monotonic()
-    with _elapsed(f"{title} {program.name}", expected_s=program.cold_s):
-        done = subprocess.run(
-            [*command, program.package],
-            cwd=_HERE / program.module,
-            env=settings,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    _say(f"{title} {program.name}: building (a cold build takes about {program.cold_s} s)")
+    done = run(*command, program.package, cwd=_HERE / program.module, env=settings, within_s=BUILT_WITHIN_S, code=None)
     if done.returncode != 0:
         raise LabUnavailable(f"building {program.name} failed:\n{done.stderr[-4000:]}")
     fresh.replace(cache / program.name)
@@ -247,20 +238,14 @@ def install_wheel(lock: Path, target: Path) -> None:
     Raises: LabUnavailable.
     """
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
-    done = subprocess.run(
-        [*pip, "--target", str(target), "-r", str(lock)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(*pip, "--target", target, "-r", lock, within_s=BUILT_WITHIN_S, code=None)
     if done.returncode != 0:
         package = lock.read_text().partition("==")[0]
         raise LabUnavailable(f"the package {package} cannot be installed:\n{done.stderr[-2000:]}")
 
 
 def _go_version(go: Path) -> tuple[int, int]:
-    done = subprocess.run([str(go), "env", "GOVERSION"], capture_output=True, text=True, check=False)
+    done = run(go, "env", "GOVERSION", code=None)
     try:
         major, minor = done.stdout.strip().removeprefix("go").split(".")[:2]
         return int(major), int(minor)
@@ -277,32 +262,6 @@ def _exclusive(path: Path) -> Iterator[None]:
             _say("another build is running; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-@contextmanager
-def _elapsed(title: str, *, expected_s: int) -> Iterator[None]:
-    """Says what is being built; on a terminal with a bar against the time that a cold build takes."""
-    if not sys.stderr.isatty():
-        _say(f"{title}: building (a cold build takes about {expected_s} s)")
-        yield
-        return
-    done = threading.Event()
-
-    def draw() -> None:
-        started = time.monotonic()
-        while not done.wait(0.5):
-            spent_s = time.monotonic() - started
-            filled = min(int(20 * spent_s / expected_s), 19)
-            sys.stderr.write(f"\r{title:<32} [{'#' * filled:<20}] {spent_s:4.0f} s of about {expected_s} s")
-        sys.stderr.write("\r\x1b[K")
-
-    drawing = threading.Thread(target=draw, daemon=True)
-    drawing.start()
-    try:
-        yield
-    finally:
-        done.set()
-        drawing.join()
 
 
 def _say(line: str) -> None:

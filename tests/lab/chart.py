@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import ssl
-import subprocess
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -15,17 +13,20 @@ from typing import Any
 
 import httpx
 
+from tests.build import ROLE, granted, role_binding
 from tests.documents import documents
-from tests.lab.control_plane import ControlPlane
+from tests.lab.control_plane import ControlPlane, is_true
+from tests.lab.loopback import wait_for
+from tests.lab.processes import run
 
 CHART = Path(__file__).parent.parent.parent / "helm" / "rollouts"
 RELEASE = "rollouts"
+RBAC_GROUP = ROLE.group
 RELEASE_NAMESPACE = "rollouts-system"
 CONTROLLER_USER = f"system:serviceaccount:{RELEASE_NAMESPACE}:{RELEASE}"
 
 FENCED = "the controller is fenced"
 """What an answer says that a fence of the chart refused."""
-_FENCED_WITHIN_S = 30.0
 _INSTALLED = "chart.kubeconfig-path"
 _POLICIES = (
     "ValidatingAdmissionPolicy",
@@ -53,21 +54,8 @@ def render(helm: Path, *arguments: str, served: Sequence[str] = SERVED) -> list[
 
 @cache
 def _rendered(helm: Path, arguments: tuple[str, ...]) -> str:
-    done = subprocess.run(
-        [
-            *(str(helm), "template", RELEASE, str(CHART), "--namespace", RELEASE_NAMESPACE, "--include-crds"),
-            *arguments,
-        ],
-        env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"},  # it reads nothing of the user's
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"helm template {' '.join(arguments)}:\n{done.stderr}")
-    return done.stdout
+    words = [str(helm), "template", RELEASE, str(CHART), "--namespace", RELEASE_NAMESPACE, "--include-crds", *arguments]
+    return run(*words, env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"}).stdout  # it reads nothing of the user's
 
 
 def install_chart(plane: ControlPlane, *arguments: str) -> Path:
@@ -142,13 +130,8 @@ def as_user(plane: ControlPlane, name: str, group: str = "") -> Iterator[httpx.C
 
 def every_right(user: str, namespace: str) -> dict[str, Any]:
     """A RoleBinding with which the user may do anything in the namespace, so that only fences are left."""
-    return {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "everything", "namespace": namespace},
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}],
-    }
+    subject = {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
+    return role_binding("everything", namespace, "cluster-admin", to=subject, kind="ClusterRole")
 
 
 def wait_until_fenced(account: httpx.Client, namespace: str = RELEASE_NAMESPACE) -> None:
@@ -157,13 +140,8 @@ def wait_until_fenced(account: httpx.Client, namespace: str = RELEASE_NAMESPACE)
     The API server takes a moment to see a new right, and a second to see a new policy.
     """
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-    deadline = time.monotonic() + _FENCED_WITHIN_S
-    while True:
-        answer = account.post(path, params={"dryRun": "All"}, json={"metadata": {"name": "of-somebody-else"}})
-        if FENCED in answer.text:
-            return
-        assert time.monotonic() < deadline, answer.text
-        time.sleep(0.1)
+    lease = {"metadata": {"name": "of-somebody-else"}}
+    wait_for(lambda: FENCED in account.post(path, params={"dryRun": "All"}, json=lease).text, "the fence of Leases")
 
 
 def install_crds(plane: ControlPlane, *crds: Mapping[str, Any]) -> None:
@@ -183,39 +161,16 @@ def install_crds(plane: ControlPlane, *crds: Mapping[str, Any]) -> None:
 def wait_established(plane: ControlPlane, name: str) -> None:
     """Waits for a CRD to be Established and its kind to be listed; `kubectl wait` fails while its conditions are null."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    with plane.watch(path, timeout_s=30, fieldSelector=f"metadata.name={name}") as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions") or []
-            if any(one["type"] == "Established" and one["status"] == "True" for one in conditions):
-                _wait_listed(plane, event["object"]["spec"])
-                return
-    raise AssertionError(f"CRD {name} was not established within 30 s")
+    crd = plane.until(path, name, lambda one: is_true(one, "Established"))["spec"]
+    kind, versions = crd["names"]["kind"], [f"{crd['group']}/{one['name']}" for one in crd["versions"] if one["served"]]
+    # The API server makes the list of kinds a moment after it has established the CRD.
+    wait_for(lambda: all(kind in plane.served(version) for version in versions), f"{name} is listed")
 
 
-def _wait_listed(plane: ControlPlane, crd: Mapping[str, Any]) -> None:
-    """Waits until the API server lists the kind; it makes that list a moment after it has established the CRD."""
-    kind, deadline = crd["names"]["kind"], time.monotonic() + 30
-    for version in (f"{crd['group']}/{one['name']}" for one in crd["versions"] if one["served"]):
-        while kind not in plane.served(version):
-            assert time.monotonic() < deadline, f"{version} {kind} was not listed within 30 s"
-            time.sleep(0.05)
-
-
-_ELECTION = {"name": "leases-of-tests", "namespace": RELEASE_NAMESPACE}
-RBAC_GROUP = "rbac.authorization.k8s.io"
-_LEASES_OF_TESTS: tuple[dict[str, Any], ...] = (
-    {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": "Role",
-        "metadata": _ELECTION,
-        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"]}],
-    },
-    {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": "RoleBinding",
-        "metadata": _ELECTION,
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "Role", "name": _ELECTION["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": RELEASE, "namespace": RELEASE_NAMESPACE}],
-    },
+_LEASES_OF_TESTS = granted(
+    "leases-of-tests",
+    RELEASE_NAMESPACE,
+    [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"]}],
+    to={"kind": "ServiceAccount", "name": RELEASE, "namespace": RELEASE_NAMESPACE},
 )
 """The chart grants one Lease, by its name; controllers of tests run beside each other, each under a name of its own."""

@@ -12,7 +12,7 @@ import secrets
 import ssl
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 
 from tests.lab.credentials import write_kubeconfig
+from tests.lab.processes import run
 
 HANDLE_FILE = "control-plane.json"
 RARE_COLLECTIONS = {"GOGC": "400"}
@@ -56,6 +57,17 @@ def whole_events(log: Path, *, since: int, about: str = "") -> Iterator[dict[str
         for line in file:
             if line.endswith(b"\n") and about.encode() in line:
                 yield json.loads(line)
+
+
+def condition(one: Mapping[str, Any], kind: str) -> tuple[str, str]:
+    """Status and reason of an object's condition; ("", "") when it is not there."""
+    conditions = one.get("status", {}).get("conditions") or ()
+    return next(((each["status"], each.get("reason", "")) for each in conditions if each["type"] == kind), ("", ""))
+
+
+def is_true(one: Mapping[str, Any], kind: str) -> bool:
+    """Whether a condition of an object holds."""
+    return condition(one, kind)[0] == "True"
 
 
 @dataclass(frozen=True)
@@ -116,26 +128,19 @@ class ControlPlane:
 
         Raises: AssertionError with kubectl's own words when it fails and `check` is set.
         """
-        done = subprocess.run(
-            [str(Path(self.programs, "kubectl")), "--kubeconfig", str(kubeconfig or self.kubeconfig_admin), *arguments],
+        return run(
+            Path(self.programs, "kubectl"),
+            f"--kubeconfig={kubeconfig or self.kubeconfig_admin}",
+            *arguments,
             env={
                 **RARE_COLLECTIONS,
                 "KUBECACHEDIR": str(Path(self.folder, "kubectl-cache")),
                 "PATH": "/usr/bin:/bin",
                 "HOME": self.folder,
             },
-            input=input,
-            stdin=subprocess.DEVNULL if input is None else None,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+            text=input,
+            code=0 if check else None,
         )
-        if check and done.returncode != 0:
-            raise AssertionError(
-                f"kubectl {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-            )
-        return done
 
     def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None, dry_run: bool = False) -> None:
         """Server-side apply of these objects, as the administrator, whoever else has written them before.
@@ -156,6 +161,14 @@ class ControlPlane:
             path = f"{home.format(namespace=metadata.get('namespace', namespace or 'default'))}/{metadata['name']}"
             answer = self.api.patch(path, params=query, content=json.dumps(manifest), headers=as_apply)
             assert answer.is_success, f"{path}: {answer.text}"
+
+    def patch(self, path: str, change: Any, *, form: str = "merge") -> dict[str, Any]:
+        """The object after a patch (`form`: merge or json). Raises: AssertionError with the API server's words."""
+        headers = {"Content-Type": f"application/{form}-patch+json"}
+        answer = self.api.patch(path, content=json.dumps(change), headers=headers)
+        assert answer.is_success, f"{path}: {answer.text}"
+        patched: dict[str, Any] = answer.json()
+        return patched
 
     def served(self, version: str) -> dict[str, str]:
         """The path of each kind of a group and version, if that is served; where a kind has namespaces, with `{namespace}`."""
@@ -182,6 +195,22 @@ class ControlPlane:
                     yield (json.loads(line) for line in answer.iter_lines())
                     return
             time.sleep(float(answer.headers["Retry-After"]))
+
+    def until(
+        self, collection: str, name: str, holds: Callable[[dict[str, Any]], bool], *, within_s: int = 30
+    ) -> dict[str, Any]:
+        """Watches one object of a collection until `holds`; that object.
+
+        Raises: AssertionError with its last status when it does not within `within_s` seconds.
+        """
+        last: dict[str, Any] = {}
+        with self.watch(collection, timeout_s=within_s, fieldSelector=f"metadata.name={name}") as events:
+            for event in events:
+                last = event["object"]
+                if event["type"] in ("ADDED", "MODIFIED") and holds(last):
+                    return last
+        said = json.dumps(last.get("status", last))
+        raise AssertionError(f"{collection.rpartition('/')[2]}/{name} did not get there within {within_s} s: {said}")
 
     @contextmanager
     def fresh_namespace(self, *, stays: bool = False, ends: Iterable[str] = AT_WORK) -> Iterator[str]:
@@ -217,10 +246,7 @@ class ControlPlane:
 
     def wait_for_default_account(self, namespace: str) -> None:
         """Pods are refused until the controller manager has made the namespace's `default` ServiceAccount."""
-        path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-        with self.watch(path, timeout_s=30, fieldSelector="metadata.name=default") as events:
-            if not any(event["type"] == "ADDED" for event in events):
-                raise AssertionError(f"no default ServiceAccount in {namespace} after 30 s")
+        self.until(f"/api/v1/namespaces/{namespace}/serviceaccounts", "default", lambda _: True)
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """A kubeconfig for a ServiceAccount, with a token of the TokenRequest API that is good for a day."""

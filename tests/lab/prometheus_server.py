@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a few targets, as those of clusters do, only more often."""
+"""A real Prometheus on the loopback that scrapes a few targets, as those of clusters do, only more often."""
 
 from __future__ import annotations
 
@@ -8,77 +8,54 @@ import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
+
+import httpx
 
 from tests.lab.processes import Processes
 
 NAME = "prometheus"
+Job: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Where metrics are.
-
-    Args:
-        job: label of its series.
-        address: host and port.
-    """
-
-    job: str
-    address: str
-    path: str = "/metrics"
+def target(job: str, address: str, path: str = "/metrics", **more: Any) -> Job:
+    """The host and port where the metrics of a job are; `more` are fields of a scrape_config."""
+    return {"job_name": job, "static_configs": [{"targets": [address]}], "metrics_path": path, **more}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTargets:
-    """Targets that come and go, at `/metrics`; Prometheus notices changes of their list within 5 s.
-
-    Args:
-        job: label of their series.
-        file: the list, JSON. Source of its form: https://prometheus.io/docs/guides/file-sd/
-    """
-
-    job: str
-    file: Path
-
-
-Scraped: TypeAlias = Target | ListedTargets
+def listed_targets(job: str, file: Path) -> Job:
+    """Targets that come and go: a list in JSON, of which a change is noticed within 5 s (prometheus.io/docs/guides/file-sd)."""
+    return {"job_name": job, "file_sd_configs": [{"files": [str(file)], "refresh_interval": "1s"}]}
 
 
 class Prometheus:
     """One server, which may be stopped and started again: what it has measured stays."""
 
     def __init__(
-        self, processes: Processes, *, program: Path, home: Path, port: int, scraped: Sequence[Scraped], every_s: int
+        self, processes: Processes, *, program: Path, home: Path, port: int, jobs: Sequence[Job], every_s: int = 1
     ) -> None:
         """Does not start it.
 
         Args:
-            program: the file to run.
             home: an empty folder of its own.
-            port: of the loopback that it listens on.
             every_s: how often it scrapes, in seconds.
         """
         self.url = f"http://127.0.0.1:{port}"
-        self._processes = processes
+        self.processes = processes
         self._process_id = 0
         self._data = home / "data"
         config = home / "prometheus.json"  # JSON is YAML
         every = {"scrape_interval": f"{every_s}s", "scrape_timeout": f"{every_s}s"}
-        config.write_text(json.dumps({"global": every, "scrape_configs": [_job(each) for each in scraped]}))
-        listen = f"--web.listen-address=127.0.0.1:{port}"
-        self._command: list[str | Path] = [
-            program,
-            f"--config.file={config}",
-            f"--storage.tsdb.path={self._data}",
-            listen,
+        config.write_text(json.dumps({"global": every, "scrape_configs": list(jobs)}))
+        self._command = [
+            *(str(program), f"--config.file={config}"),
+            *(f"--storage.tsdb.path={self._data}", f"--web.listen-address=127.0.0.1:{port}"),
         ]
 
     def start(self) -> None:
         """Runs it; it may not answer yet. Its log stays."""
-        self._process_id = self._processes.start(NAME, self._command)
+        self._process_id = self.processes.start(NAME, self._command)
 
     def freeze(self) -> None:
         """From now on it takes connections and answers nothing, and scrapes nothing."""
@@ -90,38 +67,20 @@ class Prometheus:
 
     def stop(self) -> None:
         """Ends it in order."""
-        self._processes.end(NAME, patience_s=5)
+        self.processes.end(NAME, patience_s=5)
 
-    def forget(self) -> None:
-        """Removes what it has measured."""
-        shutil.rmtree(self._data, ignore_errors=True)
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Runs it while the block runs, unless the block stops it before; then it has forgotten all."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+            shutil.rmtree(self._data, ignore_errors=True)
 
-
-@contextmanager
-def prometheus(
-    processes: Processes, *, program: Path, home: Path, port: int, target: Target, every_s: int
-) -> Iterator[str]:
-    """Runs one with one target, empty at first, while the block runs; gives its URL, which may not answer yet."""
-    server = Prometheus(processes, program=program, home=home, port=port, scraped=[target], every_s=every_s)
-    with running(server):
-        yield server.url
-
-
-@contextmanager
-def running(server: Prometheus) -> Iterator[None]:
-    """Runs it while the block runs, unless the block stops it before; then it has forgotten all."""
-    server.start()
-    try:
-        yield
-    finally:
-        server.stop()
-        server.forget()
-
-
-def _job(scraped: Scraped) -> dict[str, Any]:
-    match scraped:
-        case Target():
-            where: dict[str, Any] = {"static_configs": [{"targets": [scraped.address]}], "metrics_path": scraped.path}
-        case ListedTargets():
-            where = {"file_sd_configs": [{"files": [str(scraped.file)], "refresh_interval": "1s"}]}
-    return {"job_name": scraped.job, **where}
+    def query(self, query: str) -> list[dict[str, Any]]:
+        """The series that it finds now. Raises: httpx.HTTPError."""
+        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}, timeout=5, trust_env=False)
+        found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]["result"]
+        return found

@@ -20,78 +20,22 @@ ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.controlplane
 
 
-def _deployment(plane: ControlPlane, namespace: str, *, name: str, image: str, replicas: int) -> None:
-    plane.kubectl("create", "deployment", name, f"--image={image}", f"--replicas={replicas}", "-n", namespace)
-
-
-def _wait_for_pods(plane: ControlPlane, namespace: str, what: str) -> None:
-    plane.kubectl("wait", "pods", "--all", f"--for={what}", "--timeout=20s", "-n", namespace)
-
-
-def test_a_deployment_becomes_available_on_fake_nodes(control_plane: ControlPlane, namespace: str) -> None:
+def test_pods_of_a_deployment_are_ready_on_fake_nodes_and_in_the_slices(
+    control_plane: ControlPlane, namespace: str
+) -> None:
     """Controllers, scheduler and kwok work together; else every other test would wait for nothing."""
-    _deployment(control_plane, namespace, name="web", image="web:1", replicas=5)
-
+    control_plane.kubectl("create", "deployment", "web", "--image=web:1", "--replicas=5", "-n", namespace)
+    control_plane.kubectl("expose", "deployment/web", "--port=80", "-n", namespace)
     control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
 
     pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", namespace).stdout)["items"]
     assert {pod["spec"]["nodeName"] for pod in pods} == set(NODES)
     assert len({pod["status"]["podIP"] for pod in pods}) == 5
-
-
-def test_ready_pods_are_in_the_endpoint_slices(control_plane: ControlPlane, namespace: str) -> None:
-    """Traffic gates look at EndpointSlices, so the fake pods need addresses that the slices accept."""
-    _deployment(control_plane, namespace, name="web", image="web:1", replicas=2)
-    control_plane.kubectl("expose", "deployment/web", "--port=80", "-n", namespace)
-
     path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
     with control_plane.watch(path, timeout_s=20) as events:
-        ready = next(
-            endpoints
-            for endpoints in (event["object"].get("endpoints") or [] for event in events)
-            if sum(one["conditions"]["ready"] for one in endpoints) == 2
-        )
-
+        found = (event["object"].get("endpoints") or [] for event in events)
+        ready = next(each for each in found if sum(one["conditions"]["ready"] for one in each) == 5)
     assert {endpoint["targetRef"]["kind"] for endpoint in ready} == {"Pod"}
-
-
-@pytest.mark.parametrize(
-    ("image", "reason"),
-    [("web:crashes", "CrashLoopBackOff"), ("no-such-image:1", "ImagePullBackOff")],
-)
-def test_an_image_can_be_broken_on_purpose(
-    control_plane: ControlPlane, namespace: str, image: str, reason: str
-) -> None:
-    """Aborts are tested with pods that fail as real ones do."""
-    _deployment(control_plane, namespace, name="web", image=image, replicas=1)
-
-    with control_plane.watch(f"/api/v1/namespaces/{namespace}/pods", timeout_s=20) as events:
-        statuses = (each for event in events for each in event["object"]["status"].get("containerStatuses", ()))
-        assert any(each["state"].get("waiting", {}).get("reason") == reason for each in statuses)
-
-
-def test_a_running_pod_can_lose_and_regain_readiness(control_plane: ControlPlane, namespace: str) -> None:
-    """A stable revision that breaks during a rollout is made with an annotation."""
-    _deployment(control_plane, namespace, name="web", image="web:1", replicas=1)
-    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
-
-    control_plane.kubectl("annotate", "pods", "--all", "lab/ready=false", "-n", namespace)
-    _wait_for_pods(control_plane, namespace, "condition=Ready=false")
-
-    control_plane.kubectl("annotate", "pods", "--all", "lab/ready=true", "--overwrite", "-n", namespace)
-    _wait_for_pods(control_plane, namespace, "condition=Ready")
-
-
-def test_deleted_pods_are_gone_and_their_owner_replaces_them(control_plane: ControlPlane, namespace: str) -> None:
-    """Nothing of a deleted pod stays, although there is no kubelet to end its containers."""
-    _deployment(control_plane, namespace, name="web", image="web:1", replicas=1)
-    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
-    first = control_plane.kubectl("get", "pods", "-o", "name", "-n", namespace).stdout.strip()
-
-    control_plane.kubectl("delete", first, "--timeout=20s", "-n", namespace)
-
-    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
-    assert first not in control_plane.kubectl("get", "pods", "-o", "name", "-n", namespace).stdout
 
 
 def test_a_service_account_may_do_only_what_rbac_grants(control_plane: ControlPlane, namespace: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.binaries import cache_folder
+from tests.lab.binaries import BUILT_WITHIN_S, cache_folder
+from tests.lab.processes import run
 
 NO_NETWORK = re.compile(r"NewConnectionError|NameResolutionError|Max retries exceeded|Network is unreachable")
 _ROOT = Path(__file__).parent.parent.parent
@@ -42,13 +42,8 @@ def instead_of_the_index() -> Mapping[str, str]:
 def _download(folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     locked = [word for lock in _LOCKS for word in ("-r", str(lock))]
-    done = subprocess.run(
-        [*pip, "--require-hashes", "--only-binary", ":all:", "--dest", str(folder), *locked],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [*pip, "--require-hashes", "--only-binary", ":all:", "--dest", str(folder), *locked]
+    done = run(*words, within_s=BUILT_WITHIN_S, code=None)
     if NO_NETWORK.search(done.stderr):
         pytest.skip(f"the package index cannot be reached: {done.stderr[-300:]}")
     assert done.returncode == 0, done.stderr

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import httpx
 
+from tests.build import config_map
+from tests.e2e.manifests import container_of
 from tests.e2e.stage import REVISION, Stage
-from tests.node.cutover import Seen, usual_rate
-from tests.node.cutover_report import Case
-from tests.node.moves import DONE_WITHIN_S, until_phase, until_waiting_for, wait_until_done
-from tests.node.real_node import Proxy, RealNode
-from tests.node.traffic import traffic
-from tests.node.workload import GATED_STEPS, NAME, REPLICAS, Manifest, canary, service
+from tests.node.cutover import Seen, UnderLoad
+from tests.node.moves import abort, until_phase, until_waiting_for, wait_until_done, wait_until_stable
+from tests.node.real_node import RealNode
+from tests.node.workload import GATED_STEPS, NAME, Manifest, canary, mounting, service
 
 SOURCE = "app-config"
 OLD, NEW = "old", "new"
@@ -51,87 +50,60 @@ class Configured(Seen):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Edit:
+class Edit(UnderLoad):
     """A canary of four pods that read one ConfigMap as an environment variable, as a volume and by subPath."""
-
-    rate: float = field(default_factory=usual_rate)
-    proxy: Proxy = Proxy("iptables")
-    alone: bool = False
-    flags: Sequence[str] = ()
 
     def run(self, node: RealNode, stage: Stage) -> Configured:
         """Edits the source, aborts, tries again, promotes and rolls back, under load."""
         stage.apply(source(OLD), service(), reading(canary("dies", "auto", steps=GATED_STEPS)))
         first = str(until_phase(stage, "Healthy")["status"]["currentRevision"])
-        address = stage.get("services", NAME)["spec"]["clusterIP"]
-        with traffic(node, f"http://{address}/", rate=self.rate, name=f"load-{stage.namespace}") as running:
-            began = time.monotonic()
+        read: list[Answers] = []
+        canaries: list[str] = []
+
+        def act() -> None:
             stage.apply(source(NEW))
-            new = str(until_waiting_for(stage, "PromotionNeeded")["status"]["currentRevision"])
+            canaries.append(str(until_waiting_for(stage, "PromotionNeeded")["status"]["currentRevision"]))
             threading.Event().wait(KUBELET_FOLLOWS_S)
-            half_way = answers(stage)
-            stage.annotate(NAME, "abort", "true")
-            until_phase(stage, "Aborted")
-            stage.until_pods(NAME, {first: REPLICAS}, within_s=DONE_WITHIN_S)
-            aborted = answers(stage)
+            read.append(answers(stage))
+            abort(stage)
+            read.append(answers(stage))
             stage.annotate(NAME, "retry", "true")
             until_waiting_for(stage, "PromotionNeeded")
             stage.annotate(NAME, "promote", "true")
             wait_until_done(stage)
-            promoted = answers(stage)
+            read.append(answers(stage))
             stage.annotate(NAME, "rollback", first)
             until_waiting_for(stage, "PromotionNeeded")
             stage.annotate(NAME, "promote", "true")
-            stage.until(
-                "rollouts", NAME, lambda one: one["status"].get("stableRevision") == first, within_s=DONE_WITHIN_S
-            )
-            stage.until_pods(NAME, {first: REPLICAS}, within_s=DONE_WITHIN_S)
-            back = answers(stage)
-            took_s = time.monotonic() - began
-        outcome = running.outcome
-        row = Case(
-            case="edit of a ConfigMap",
-            proxy=str(self.proxy),
-            drain="auto",
-            app="dies",
-            connections="new",
-            protocol="http1",
-            sent=outcome.sent,
-            failed=dict(outcome.failed),
-            seconds=round(took_s, 1),
-            timeline=outcome.seconds,
-        )
+            wait_until_stable(stage, first)
+            read.append(answers(stage))
+
+        seen = self.seen(node, stage, act, case="edit of a ConfigMap")
+        copies = stage.all("configmaps", f"rollouts.dev/name={NAME}")
+        half_way, aborted, promoted, back = read
         return Configured(
-            outcome=outcome,
-            row=row,
-            namespace=stage.namespace,
-            slowest_sync_s=node.slowest_sync_s(),
+            **vars(seen),
             first=first,
-            canary=new,
+            canary=canaries[0],
             half_way=half_way,
             aborted=aborted,
             promoted=promoted,
             back=back,
-            copies=stage.all("configmaps", f"rollouts.dev/name={NAME}"),
+            copies=copies,
         )
 
 
 def source(value: str) -> Manifest:
     """The user's ConfigMap."""
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SOURCE}, "data": {"value": value}}
+    return config_map(SOURCE, data={"value": value})
 
 
 def reading(rollout: Manifest) -> Manifest:
     """The same Rollout, of pods that read the ConfigMap in all three ways."""
-    pod = rollout["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    pod["volumes"] = [{"name": "config", "configMap": {"name": SOURCE}}]
-    container["env"].append({"name": "CONFIG", "valueFrom": {"configMapKeyRef": {"name": SOURCE, "key": "value"}}})
-    container["volumeMounts"] = [
-        {"name": "config", "mountPath": "/config"},
-        {"name": "config", "mountPath": "/config-value", "subPath": "value"},
-    ]
-    return rollout
+    of_key = {"valueFrom": {"configMapKeyRef": {"name": SOURCE, "key": "value"}}}
+    container_of(rollout)["env"].append({"name": "CONFIG", **of_key})
+    mounts = ({"mountPath": "/config"}, {"mountPath": "/config-value", "subPath": "value"})
+    return mounting(rollout, *({"name": "config", **each} for each in mounts), config={"configMap": {"name": SOURCE}})
 
 
 def answers(stage: Stage) -> dict[str, list[dict[str, str]]]:

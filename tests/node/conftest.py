@@ -15,22 +15,20 @@ import pytest
 from tests.lab.control_plane import ControlPlane
 from tests.node import engine, machine
 from tests.node.cutover import Seen
-from tests.node.cutover_report import draw, side_by_side, table, write
+from tests.node.cutover_report import draw, figures, side_by_side, table
 from tests.node.installed import BEFORE, PRESENT, Installed, bare, checkout_of, give_images
 from tests.node.lanes import Job, Lanes, lanes
-from tests.node.one_run import ROOT, node_of
+from tests.node.one_run import ROOT, Report, node_of
 from tests.node.real_node import RealNode
 
-REPORT = ROOT / "build" / "reports" / "cutover.json"
+REPORT = Report(ROOT / "build" / "reports" / "cutover.json")
 UPGRADED_FROM = os.environ.get("ROLLOUTS_NODE_UPGRADED_FROM", "b57b7c0")
 """The commit whose chart and image are upgraded: Secrets had no versions then, and analyses did not ask the cluster."""
 
 
 def pytest_sessionstart() -> None:
-    """Figures of an earlier run must not be taken for this one's."""
-    if machine.INSIDE in os.environ:
-        for suffix in (".json", ".md", ".svg"):
-            REPORT.with_suffix(suffix).unlink(missing_ok=True)
+    """As `Report.forget`."""
+    REPORT.forget()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,9 +44,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The table, under the results."""
-    if machine.INSIDE in os.environ and (path := REPORT.with_suffix(".md")).exists():
-        terminalreporter.write(f"\n{path.read_text()}")
+    """As `Report.show`."""
+    REPORT.show(terminalreporter)
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +68,8 @@ def jobs_of_this_run(node: RealNode, controller_kubeconfig: Path, request: pytes
     with lanes(node, controller_kubeconfig, chosen) as running:
         yield running
         rows = [result.row for result in running.results() if isinstance(result, Seen)]
-        write(rows, REPORT)
-        REPORT.with_suffix(".md").write_text("\n".join([*table(rows), ""]))
-        draw(side_by_side(rows), REPORT.with_suffix(".svg"))
+        REPORT.write(list(map(figures, rows)), table(rows))
+        draw(side_by_side(rows), REPORT.path.with_suffix(".svg"))
 
 
 @pytest.fixture
@@ -120,6 +116,6 @@ def checkout_before(node: RealNode, image_engine: engine.Engine) -> Path:
     return checkout
 
 
-def _job(item: pytest.Item) -> Job[Any] | None:
-    job: Job[Any] | None = item.callspec.params.get("seen") if hasattr(item, "callspec") else None
+def _job(item: pytest.Item) -> Job | None:
+    job: Job | None = item.callspec.params.get("seen") if hasattr(item, "callspec") else None
     return job

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.e2e.stage import Stage
 from tests.node.cutover_report import Case
-from tests.node.lanes import how_many
+from tests.node.lanes import Job, how_many
 from tests.node.moves import Move, until_phase
-from tests.node.real_node import Proxy, RealNode
-from tests.node.traffic import PATIENCE_S, Connections, Outcome, Protocol, traffic
-from tests.node.workload import App, Drain
+from tests.node.real_node import RealNode
+from tests.node.traffic import PATIENCE_S, Connections, Outcome, Protocol, traffic_of
+from tests.node.workload import NAME, App, Drain
 
 RATE = 400
 """Requests a second, of all cases that run at once."""
@@ -39,29 +40,60 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
-    """One move under load, of one app by clients of one kind, behind kube-proxy in one mode.
+class UnderLoad(Job):
+    """Something that is done while clients of one kind use an app.
 
     Args:
         ask: path and query of the requests.
         rate: requests a second.
         patience_s: for one request.
-        number: tells a move from the same one made again.
-        alone: nothing else runs at the same time.
     """
 
-    move: Move
-    proxy: Proxy
-    app: App
-    connections: Connections
+    app: App = "dies"
+    connections: Connections = "new"
     drain: Drain = "auto"
     protocol: Protocol = "http1"
     ask: str = "/"
     rate: float = field(default_factory=usual_rate)
     patience_s: float = PATIENCE_S
+
+    def seen(self, node: RealNode, stage: Stage, act: Callable[[], None], *, case: str, service: str = NAME) -> Seen:
+        """What became of the requests that were sent from before the act until it was over; `case` is its name in reports."""
+        with traffic_of(
+            node,
+            stage,
+            service,
+            ask=self.ask,
+            rate=self.rate,
+            connections=self.connections,
+            protocol=self.protocol,
+            patience_s=self.patience_s,
+        ) as running:
+            began = time.monotonic()
+            act()
+            took_s = time.monotonic() - began
+        outcome = running.outcome
+        row = Case(
+            case=case,
+            proxy=str(self.proxy),
+            drain=self.drain,
+            app=self.app,
+            connections=self.connections,
+            protocol=self.protocol,
+            sent=outcome.sent,
+            failed=dict(outcome.failed),
+            seconds=round(took_s, 1),
+            timeline=outcome.seconds,
+        )
+        return Seen(outcome, row, stage.namespace, node.slowest_sync_s())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(UnderLoad):
+    """One move; `number` tells it from the same one made again."""
+
+    move: Move
     number: int = 0
-    alone: bool = False
-    flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.name, str(self.proxy), self.app, self.connections]
@@ -75,35 +107,7 @@ class Trial:
         return self.move.name if self.ask == "/" else f"{self.move.name} {self.ask}"
 
     def run(self, node: RealNode, stage: Stage) -> Seen:
-        """Makes the move; the requests are those that were sent from before it until all pods that had to go were gone."""
+        """Makes the move, until all pods that had to go are gone."""
         stage.apply(*self.move.manifests(self.app, self.drain))
         until_phase(stage, "Healthy")
-        address = stage.get("services", self.move.service)["spec"]["clusterIP"]
-        with traffic(
-            node,
-            f"http://{address}{self.ask}",
-            rate=self.rate,
-            connections=self.connections,
-            protocol=self.protocol,
-            patience_s=self.patience_s,
-            name=f"load-{stage.namespace}",
-        ) as running:
-            began = time.monotonic()
-            self.move.act(stage)
-            took_s = time.monotonic() - began
-        outcome = running.outcome
-        return Seen(outcome, self._row(outcome, took_s), stage.namespace, node.slowest_sync_s())
-
-    def _row(self, outcome: Outcome, took_s: float) -> Case:
-        return Case(
-            case=self.name,
-            proxy=str(self.proxy),
-            drain=self.drain,
-            app=self.app,
-            connections=self.connections,
-            protocol=self.protocol,
-            sent=outcome.sent,
-            failed=dict(outcome.failed),
-            seconds=round(took_s, 1),
-            timeline=outcome.seconds,
-        )
+        return self.seen(node, stage, lambda: self.move.act(stage), case=self.name, service=self.move.service)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -46,13 +45,9 @@ class Case:
         return sum(self.failed.values())
 
 
-def write(cases: Sequence[Case], path: Path) -> None:
-    """Writes the JSON, whole or not at all."""
-    rows = [{key: value for key, value in asdict(case).items() if key != "timeline"} for case in cases]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".new")
-    part.write_text(json.dumps({"cases": rows}, indent=1))
-    part.replace(path)
+def figures(case: Case) -> dict[str, Any]:
+    """A row of the JSON."""
+    return {key: value for key, value in asdict(case).items() if key != "timeline"}
 
 
 def table(cases: Sequence[Case]) -> list[str]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lab.processes import run
 from tests.node import outside
 from tests.node.base_image import DOCKERFILE, pack_base
 
@@ -121,11 +121,11 @@ def _unpacked(folder: Path) -> str:
     except AssertionError as reason:
         raise NoEngine(f"buildah is not installed, and cannot be fetched: {reason}") from reason
     for package in packages.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "-x", str(package), str(folder)], check=True, timeout=60)
+        run("dpkg-deb", "-x", package, folder)
     libraries = {path.parent for path in folder.rglob("lib*.so.*")}
     config, cache = folder / "loader.conf", folder / "loader.cache"
     config.write_text("\n".join([*map(str, sorted(libraries)), "include /etc/ld.so.conf", ""]))
-    subprocess.run(["/sbin/ldconfig", "-X", "-C", str(cache), "-f", str(config)], check=True, timeout=60)
+    run("/sbin/ldconfig", "-X", "-C", cache, "-f", config)
     mounted = f'mount --bind {cache} /etc/ld.so.cache && exec {folder}/usr/bin/buildah "$@"'
     return f"#!/bin/sh\nexec unshare --mount sh -c '{mounted}' buildah \"$@\"\n"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +13,11 @@ from pathlib import Path
 from tests.e2e.stage import Stage
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE
 from tests.lab.control_plane import ControlPlane
+from tests.lab.processes import run
 from tests.node.engine import Engine
 from tests.node.one_run import ROOT
 from tests.node.real_node import RealNode
+from tests.node.workload import Manifest
 
 PRESENT, BEFORE = "0.1.0", "before"
 """Tags of the controller's images: of this checkout, as `make image` names it, and of the version before."""
@@ -85,17 +86,8 @@ class Installed:
 
     def helm(self, *arguments: str) -> str:
         """What Helm prints. Raises: AssertionError with its own words."""
-        done = subprocess.run(
-            [str(Path(self.plane.programs, "helm")), *arguments],
-            env={"HOME": self.plane.folder, "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.plane.kubeconfig_admin)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=WITHIN_S,
-            check=False,
-        )
-        assert done.returncode == 0, f"helm {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
-        return done.stdout
+        settings = {"HOME": self.plane.folder, "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.plane.kubeconfig_admin)}
+        return run(Path(self.plane.programs, "helm"), *arguments, env=settings, within_s=WITHIN_S).stdout
 
     def upgrade(self, chart: Path = CHART, *, tag: str, values: Mapping[str, object] | None = None) -> str:
         """Installs or upgrades; returns when the new pods are all that are there, and one of them leads: its name."""
@@ -120,15 +112,13 @@ class Installed:
 
     def wait_for_leader(self) -> str:
         """The name of the pod that holds the Lease, one of the Deployment's present ones."""
-        stage = Stage(self.plane, RELEASE_NAMESPACE)
         present = self.pods()
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{RELEASE_NAMESPACE}/leases"
-        with self.plane.watch(path, timeout_s=WITHIN_S, fieldSelector=f"metadata.name={_LEASE}") as events:
-            for event in events:
-                holder = str(event["object"].get("spec", {}).get("holderIdentity") or "")
-                if leader := next((name for name in present if name in holder), None):
-                    return leader
-        raise AssertionError(f"none of {present} leads: {stage.all('leases')}")
+
+        def leaders(lease: Manifest) -> list[str]:
+            return [name for name in present if name in str(lease.get("spec", {}).get("holderIdentity"))]
+
+        stage = Stage(self.plane, RELEASE_NAMESPACE)
+        return leaders(stage.until("leases", _LEASE, lambda one: bool(leaders(one)), within_s=WITHIN_S))[0]
 
     def pods(self) -> list[str]:
         """Names of the release's pods that stay."""
@@ -165,14 +155,9 @@ def bare(node: RealNode) -> Iterator[Installed]:
 def checkout_of(commit: str, folder: Path) -> Path:
     """The tree of a commit, unpacked. Raises: LookupError where this checkout does not have it."""
     archive = folder.with_suffix(".tar")
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), "archive", "--output", str(archive), commit],
-        env={**os.environ, "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    safe = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    words = ("git", "-C", ROOT, "archive", f"--output={archive}", commit)
+    done = run(*words, env={**os.environ, **safe}, code=None)
     if done.returncode != 0:
         raise LookupError(f"{commit} is not in this checkout: {done.stderr.strip()}")
     with tarfile.open(archive) as packed:

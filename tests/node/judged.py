@@ -1,22 +1,23 @@
-"""Updates that an analysis decides about, under load: what was done, what became of requests, and what was measured."""
+"""Updates that an analysis, or the gate of an autoscaler, decides about, under load: what was done, and what was measured."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
+from tests import build
+from tests.e2e.manifests import container_of
 from tests.e2e.stage import Stage
+from tests.lab.control_plane import is_true
 from tests.lab.prometheus_server import Prometheus
-from tests.node.cutover import Seen, usual_rate
-from tests.node.cutover_report import Case
+from tests.node import metrics_server
+from tests.node.cutover import Seen, UnderLoad
 from tests.node.measuring import ANALYSIS, OF_THE_PODS, SUCCESS_RATE, measuring, result_of
 from tests.node.moves import DONE_WITHIN_S, abort, until_phase, until_waiting_for, wait_until_back, wait_until_done
-from tests.node.real_node import Proxy, RealNode
-from tests.node.traffic import Outcome, traffic
-from tests.node.workload import NAME, Manifest, canary, new_version, service
+from tests.node.real_node import RealNode
+from tests.node.workload import NAME, REPLICAS, Manifest, autoscaler, canary, new_version, service
 
 STEPS: Sequence[Manifest] = (
     {"setWeight": 25},
@@ -28,8 +29,39 @@ DOWN_S = 4.0
 """How long a Prometheus is away that comes back: longer than a query may take, and errors fewer than are borne."""
 
 HELD_S = 5.0
+HELD_BY_THE_GATE_S = 40.0
+"""Longer than two looks of the gate."""
 
-Act = Callable[[Stage, Prometheus], Manifest | None]
+CPU = "100m"
+"""What each pod requests. Its answers cost it a tenth to a fifth of that."""
+
+BURNT_MILLICORES = 200
+"""What a pod of the bad version uses beside them: over the limit alone, under the target of the autoscaler with three others."""
+
+TARGET_PERCENT = 80
+LIMIT_PERCENT = 90
+GATE: Manifest = {
+    "settled": True,
+    "minHeadroomPercent": 20,
+    "containerResource": {"container": "web", "resource": "cpu", "maxUtilizationPercent": LIMIT_PERCENT},
+}
+BY_THE_GATE: Sequence[Manifest] = ({"setWeight": 25}, {"setWeight": 50})
+BY_ITS_ANALYSIS: Sequence[Manifest] = ({"setWeight": 25}, {"analysis": {"templates": [{"templateName": NAME}]}})
+OF_CONTAINERS = build.analysis_template(
+    {
+        "name": "cpu",
+        "interval": "5s",
+        "count": 3,
+        "noData": "wait",  # a new pod is measured some 20 to 30 s after its start
+        "successCondition": f"result.utilizationPercent <= {LIMIT_PERCENT}",
+        "provider": {"containerResource": {"container": "web", "resource": "cpu"}},
+    },
+    name=NAME,
+)
+
+UnderPrometheus: TypeAlias = Callable[[Prometheus, Stage], Manifest | None]
+OnNode: TypeAlias = Callable[[RealNode, Stage], Manifest | None]
+"""What happens once the new version is asked for; gives the Rollout as it stood still for a person."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +70,8 @@ class Judged(Seen):
 
     Args:
         first: the revision that was there before.
-        rollout: in the end.
-        held: while it stood still for a person; None when it never did.
+        rollout, autoscaler: in the end; {} for no autoscaler.
+        held: the Rollout while it stood still for a person; None when it never did.
         runs: all AnalysisRuns.
     """
 
@@ -47,6 +79,7 @@ class Judged(Seen):
     rollout: Manifest
     held: Manifest | None
     runs: Sequence[Manifest]
+    autoscaler: Manifest
 
     @property
     def run(self) -> Manifest:
@@ -56,26 +89,21 @@ class Judged(Seen):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update:
+class Update(UnderLoad):
     """A canary of four pods behind one Service; an analysis judges the new version at a quarter of the requests.
 
     Args:
         name: in reports.
-        act: what happens once the new version is asked for, until the pods that had to go are gone; gives the Rollout as it
-            stood still for a person.
         port: of its Prometheus; each has one of its own.
         errors_percent: of the new version's answers.
         work: how long each of them takes, as Go writes it.
     """
 
     name: str
-    act: Act
+    act: UnderPrometheus
     port: int
     errors_percent: float = 0
     work: str = "20ms"
-    rate: float = field(default_factory=usual_rate)
-    proxy: Proxy = Proxy("iptables")
-    alone: bool = False
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
@@ -89,51 +117,87 @@ class Update:
         """Asks for the new version; the requests are those that were sent from before it until the act was over."""
         with measuring(node, stage, port=self.port) as prometheus:
             stage.apply(OF_THE_PODS, service(), canary("dies", "auto", steps=STEPS))
-            first = until_phase(stage, "Healthy")["status"]["currentRevision"]
-            address = stage.get("services", NAME)["spec"]["clusterIP"]
-            with traffic(node, f"http://{address}/", rate=self.rate, name=f"load-{stage.namespace}") as running:
-                began = time.monotonic()
-                stage.patch(NAME, new_version("2", errors_percent=self.errors_percent, work=self.work))
-                held = self.act(stage, prometheus)
-                took_s = time.monotonic() - began
-        return Judged(
-            outcome=running.outcome,
-            row=self._row(running.outcome, took_s),
-            namespace=stage.namespace,
-            slowest_sync_s=node.slowest_sync_s(),
-            first=first,
-            rollout=stage.get("rollouts", NAME),
-            held=held,
-            runs=stage.all("analysisruns"),
-        )
-
-    def _row(self, outcome: Outcome, took_s: float) -> Case:
-        return Case(
-            case=f"analysis: {self.name}",
-            proxy=str(self.proxy),
-            drain="auto",
-            app="dies",
-            connections="new",
-            protocol="http1",
-            sent=outcome.sent,
-            failed=dict(outcome.failed),
-            seconds=round(took_s, 1),
-            timeline=outcome.seconds,
-        )
+            version = new_version("2", errors_percent=self.errors_percent, work=self.work)
+            return _judged(self, node, stage, version, lambda: self.act(prometheus, stage), f"analysis: {self.name}")
 
 
-def is_promoted(stage: Stage, _: Prometheus) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ScaledUpdate(UnderLoad):
+    """A canary of four pods behind one Service, which an autoscaler scales by the average of all of them.
+
+    Args:
+        name: in reports.
+        gate: `spec.autoscaling`; None for none.
+        burn_millicores: of each pod of the new version.
+        most: the autoscaler's maximum.
+    """
+
+    name: str
+    act: OnNode
+    steps: Sequence[Manifest] = field(default=BY_THE_GATE, hash=False)
+    gate: Manifest | None = field(default_factory=lambda: GATE, hash=False)
+    burn_millicores: int = 0
+    most: int = 10
+
+    def __str__(self) -> str:
+        return self.name.replace(" ", "-")
+
+    def run(self, node: RealNode, stage: Stage) -> Judged:
+        """Waits until the autoscaler has looked, asks for the new version, and acts, under load."""
+        rollout = canary("dies", "auto", steps=self.steps, spec={"autoscaling": self.gate} if self.gate else {})
+        container_of(rollout)["resources"]["requests"]["cpu"] = CPU
+        stage.apply(OF_CONTAINERS, service(), rollout)
+        until_phase(stage, "Healthy")
+        # By the average of all pods, as autoscalers do; it never takes one of the four away.
+        target = {"type": "Utilization", "averageUtilization": TARGET_PERCENT}
+        stage.apply(autoscaler(target, minReplicas=REPLICAS, most=self.most))
+        kind = "horizontalpodautoscalers"
+        stage.until(kind, NAME, lambda one: is_true(one, "ScalingActive"), within_s=DONE_WITHIN_S)
+        scaled: list[Manifest] = []
+
+        def act() -> Manifest | None:
+            held = self.act(node, stage)
+            scaled.append(stage.get(kind, NAME))
+            if held is not None:
+                abort(stage)
+            return held
+
+        version = new_version("2", burn_millicores=self.burn_millicores)
+        return _judged(self, node, stage, version, act, f"autoscaler: {self.name}", scaled)
+
+
+def _judged(job: UnderLoad, node: RealNode, stage: Stage, version: Manifest, act: Callable[[], Manifest | None],
+            case: str, scaled: Sequence[Manifest] = ()) -> Judged:  # fmt: skip
+    first = str(until_phase(stage, "Healthy")["status"]["currentRevision"])
+    held: list[Manifest | None] = []
+
+    def update() -> None:
+        stage.patch(NAME, version)
+        held.append(act())
+
+    seen = job.seen(node, stage, update, case=case)
+    return Judged(
+        **vars(seen),
+        first=first,
+        rollout=stage.get("rollouts", NAME),
+        held=held[0],
+        runs=stage.all("analysisruns"),
+        autoscaler=scaled[0] if scaled else {},
+    )
+
+
+def is_promoted(_: object, stage: Stage) -> None:
     """All of its own accord."""
     wait_until_done(stage)
 
 
-def is_aborted(stage: Stage, _: Prometheus) -> None:
+def is_aborted(_: object, stage: Stage) -> None:
     """All of its own accord."""
     until_phase(stage, "Aborted")
     wait_until_back(stage)
 
 
-def outlives_absences(stage: Stage, prometheus: Prometheus) -> Manifest | None:
+def outlives_absences(prometheus: Prometheus, stage: Stage) -> Manifest | None:
     """While the analysis runs Prometheus is restarted, and later hangs; a person aborts if that was too much for it."""
     run = _until_run(stage)
     for goes, comes_back in ((prometheus.stop, prometheus.start), (prometheus.freeze, prometheus.thaw)):
@@ -149,7 +213,7 @@ def outlives_absences(stage: Stage, prometheus: Prometheus) -> Manifest | None:
     return one
 
 
-def is_held_without_prometheus(stage: Stage, prometheus: Prometheus) -> Manifest | None:
+def is_held_without_prometheus(prometheus: Prometheus, stage: Stage) -> Manifest | None:
     """Prometheus goes while the analysis runs, and does not come back; after some time a person aborts."""
     _until_more_evidence(stage, _until_run(stage))
     prometheus.stop()
@@ -160,22 +224,40 @@ def is_held_without_prometheus(stage: Stage, prometheus: Prometheus) -> Manifest
     return held
 
 
+def is_held_by(reason: str) -> OnNode:
+    """The gate holds the first step for this reason, and goes on doing so."""
+
+    def act(_: RealNode, stage: Stage) -> Manifest:
+        until_waiting_for(stage, reason)
+        threading.Event().wait(HELD_BY_THE_GATE_S)
+        return stage.get("rollouts", NAME)
+
+    return act
+
+
+def is_held_without_metrics(node: RealNode, stage: Stage) -> Manifest | None:
+    """metrics-server ends as the update begins, and comes back when it has been held for a while."""
+    metrics_server.stop(node.processes)
+    try:
+        return is_held_by("AutoscalingUnknown")(node, stage)
+    finally:
+        metrics_server.start(node.plane, node.processes)
+
+
 def _until_run(stage: Stage) -> str:
-    one = until_waiting_for(stage, "AnalysisRunning")
-    return str(one["status"]["analyses"][-1]["run"])
+    return str(until_waiting_for(stage, "AnalysisRunning")["status"]["analyses"][-1]["run"])
 
 
 def _until_more_evidence(stage: Stage, run: str) -> None:
     """Waits for one more success of the metric."""
-    before = _successes(stage.get("analysisruns", run))
-    stage.until("analysisruns", run, lambda one: _successes(one) > before, within_s=DONE_WITHIN_S)
 
+    def successes(of: Manifest) -> int:
+        return int(result_of(of, SUCCESS_RATE).get("successful", 0))
 
-def _successes(run: Manifest) -> int:
-    return int(result_of(run, SUCCESS_RATE).get("successful", 0))
+    before = successes(stage.get("analysisruns", run))
+    stage.until("analysisruns", run, lambda one: successes(one) > before, within_s=DONE_WITHIN_S)
 
 
 def _decided(rollout: Manifest) -> bool:
     status = rollout["status"]
-    waiting: dict[str, Any] = status.get("waitingFor") or {}
-    return status["phase"] == "Healthy" or waiting.get("reason") == "AnalysisInconclusive"
+    return status["phase"] == "Healthy" or (status.get("waitingFor") or {}).get("reason") == "AnalysisInconclusive"

@@ -11,8 +11,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
+
+import pytest
 
 from tests.e2e.controllers import confined_controller
 from tests.e2e.stage import Stage
@@ -27,27 +30,32 @@ _TRACKED_BY_A_LANE = 60_000
 
 _TRACKER_HOLDS = Path("/proc/sys/net/netfilter/nf_conntrack_max")
 
-Result = TypeVar("Result")
-Result_co = TypeVar("Result_co", covariant=True)
 
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Something to be done in a namespace of its own; equal jobs are done once.
 
-class Job(Protocol[Result_co]):
-    """Something to be done in a namespace of its own; equal jobs are done once."""
+    Args:
+        proxy: how kube-proxy must run.
+        alone: no other job may run at the same time: it stops what all of them need.
+    """
 
-    @property
-    def proxy(self) -> Proxy:
-        """How kube-proxy must run."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether no other job may run at the same time: it stops what all of them need."""
+    proxy: Proxy = Proxy("iptables")
+    alone: bool = False
 
     @property
     def flags(self) -> Sequence[str]:
         """What its controller is told besides."""
+        return ()
 
-    def run(self, node: RealNode, stage: Stage) -> Result_co:
+    def run(self, node: RealNode, stage: Stage) -> Any:
         """Does it, in a thread of its own; what it raises is what its test raises."""
+        raise NotImplementedError
+
+
+def seen_of(*jobs: Job) -> pytest.MarkDecorator:
+    """One test for each job; its argument `seen` is what the job has returned."""
+    return pytest.mark.parametrize("seen", jobs, indirect=True, ids=str)
 
 
 class Lanes:
@@ -58,20 +66,20 @@ class Lanes:
 
     def __init__(
         self,
-        jobs: Iterable[Job[Any]],
+        jobs: Iterable[Job],
         *,
         pool: Executor,
         use_proxy: Callable[[Proxy], None],
-        perform: Callable[[Job[Any]], Any],
+        perform: Callable[[Job], Any],
     ) -> None:
         """Starts none of the jobs; they will be begun in their order."""
         self._jobs = tuple(dict.fromkeys(jobs))
         self._pool = pool
         self._use_proxy = use_proxy
         self._perform = perform
-        self._begun: dict[Job[Any], Future[Any]] = {}
+        self._begun: dict[Job, Future[Any]] = {}
 
-    def result(self, job: Job[Result]) -> Result:
+    def result(self, job: Job) -> Any:
         """What the job returned; raises what it raised. Begins it and all others that want the same proxy, if nobody has."""
         if job not in self._begun:
             wait(self._begun.values())
@@ -79,8 +87,7 @@ class Lanes:
             together = [one for one in self._jobs if one.proxy == job.proxy and not one.alone]
             for one in [job] if job.alone else together:
                 self._begun[one] = self._pool.submit(self._perform, one)
-        result: Result = self._begun[job].result()
-        return result
+        return self._begun[job].result()
 
     def results(self) -> list[Any]:
         """What was returned by the jobs that have ended well, in the order of the jobs."""
@@ -90,7 +97,7 @@ class Lanes:
 
 
 @contextmanager
-def lanes(node: RealNode, kubeconfig: Path, jobs: Iterable[Job[Any]]) -> Iterator[Lanes]:
+def lanes(node: RealNode, kubeconfig: Path, jobs: Iterable[Job]) -> Iterator[Lanes]:
     """Lanes for these jobs. When left, jobs that were not begun never are; those that run end when their node does.
 
     Args:
@@ -99,7 +106,7 @@ def lanes(node: RealNode, kubeconfig: Path, jobs: Iterable[Job[Any]]) -> Iterato
     plane = node.plane
     logs = Path(plane.folder, "logs")
 
-    def perform(job: Job[Any]) -> Any:
+    def perform(job: Job) -> Any:
         with (
             plane.fresh_namespace() as name,
             confined_controller(kubeconfig, name, logs=logs, flags=job.flags),

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+from tests.lab.packages import install
 from tests.lab.processes import is_running
 
 INSIDE = "ROLLOUTS_NODE_CGROUP"
@@ -57,20 +57,9 @@ def prepare() -> None:
         return
     if not shutil.which("apt-get"):
         raise NodeUnavailable(f"install {', '.join(missing)} (as Debian names them)")
-    print(f"node: installing {', '.join(missing)}", file=sys.stderr, flush=True)
-    settings = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update", "-qq"], ["install", "-qq", "-y", "--no-install-recommends", *missing]):
-        done = subprocess.run(
-            ["apt-get", *command],
-            env=settings,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-    if done.returncode != 0 or _missing_packages():
-        raise NodeUnavailable(f"{', '.join(_missing_packages())} cannot be installed:\n{done.stderr[-2000:]}")
+    said = install(missing, tier="node")
+    if said or _missing_packages():
+        raise NodeUnavailable(f"{', '.join(_missing_packages())} cannot be installed:\n{said}")
 
 
 def own_cgroup() -> str:

@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import build
 from tests.e2e.stage import REVISION, Stage
 from tests.lab.processes import Processes
 from tests.lab.prometheus_server import NAME as PROGRAM
-from tests.lab.prometheus_server import ListedTargets, Prometheus, Scraped, running
+from tests.lab.prometheus_server import Job, Prometheus, listed_targets
 from tests.node.real_node import RealNode
 from tests.node.workload import NAME, Manifest
-
-EVERY_S = 1
-"""From scrape to scrape."""
 
 WINDOW = "5s"
 """Over which rates are taken: five scrapes."""
@@ -47,7 +45,7 @@ _RULES: Manifest = {
 
 
 @contextmanager
-def measuring(node: RealNode, stage: Stage, *, port: int, besides: Sequence[Scraped] = ()) -> Iterator[Prometheus]:
+def measuring(node: RealNode, stage: Stage, *, port: int, besides: Sequence[Job] = ()) -> Iterator[Prometheus]:
     """Runs it, empty at first, while the block runs. Its job NAME has the pods' labels: `namespace`, `pod`, `revision`.
 
     Args:
@@ -58,23 +56,16 @@ def measuring(node: RealNode, stage: Stage, *, port: int, besides: Sequence[Scra
     home, logs = folder / name, folder / "logs" / name
     home.mkdir()
     logs.mkdir()
-    pods = ListedTargets(job=NAME, file=home / "pods.json")
-    program = Path(node.plane.programs, PROGRAM)
-    server = Prometheus(
-        Processes(logs), program=program, home=home, port=port, scraped=[pods, *besides], every_s=EVERY_S
-    )
-    with _listed(stage, pods.file), running(server):
+    pods = home / "pods.json"
+    jobs = [listed_targets(NAME, pods), *besides]
+    server = Prometheus(Processes(logs), program=Path(node.plane.programs, PROGRAM), home=home, port=port, jobs=jobs)
+    with _listed(stage, pods), server.running():
         yield server
 
 
 def judged_by(*metrics: Manifest) -> Manifest:
     """An AnalysisTemplate named NAME of these metrics, with the arguments that ANALYSIS gives it."""
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "AnalysisTemplate",
-        "metadata": {"name": NAME},
-        "spec": {"args": [{"name": "namespace"}, {"name": "revision"}], "metrics": list(metrics)},
-    }
+    return build.analysis_template(*metrics, name=NAME, args=[{"name": "namespace"}, {"name": "revision"}])
 
 
 def metric(name: str, *, query: str, condition: str, **rules: Any) -> Manifest:
@@ -138,11 +129,9 @@ def _listed(stage: Stage, file: Path) -> Iterator[None]:
 
 
 def _targets(stage: Stage) -> list[Manifest]:
-    path = f"/api/v1/namespaces/{stage.namespace}/pods"
-    pods = stage.plane.api.get(path, params={"labelSelector": f"app={NAME}"}).raise_for_status().json()["items"]
     return [
         {"targets": [f"{address}:{METRICS_PORT}"], "labels": _labels(pod["metadata"])}
-        for pod in pods
+        for pod in stage.all("pods", f"app={NAME}")
         if (address := pod["status"].get("podIP"))
     ]
 

@@ -7,9 +7,12 @@ ExternalName at its word. This API server has no certificate of its own to show 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from rollouts.objects import Kind, Manifest
+from tests.build import manifest
+from tests.lab.chart import RBAC_GROUP
 from tests.lab.control_plane import ControlPlane
+from tests.lab.metrics_api import registration
 from tests.lab.processes import Processes
 
 _PORT = 4443  # of a network namespace of our own
@@ -47,41 +50,21 @@ def stop(processes: Processes) -> None:
     processes.end(_NAME, patience_s=3.0)
 
 
-def _registration() -> list[dict[str, Any]]:
+def _registration() -> list[Manifest]:
+    name = f"{_NAME}-callers"
+    rules = [
+        {"apiGroups": [_GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list"]},
+        {"nonResourceURLs": ["/apis", f"/apis/{_GROUP}*"], "verbs": ["get"]},
+    ]
+    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": name}
+    anonymous = {"kind": "User", "apiGroup": RBAC_GROUP, "name": "system:anonymous"}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": _NAME, "namespace": "kube-system"},
-            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": _PORT}]},
-        },
-        {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": f"v1beta1.{_GROUP}"},
-            "spec": {
-                "group": _GROUP,
-                "version": "v1beta1",
-                "groupPriorityMinimum": 100,
-                "versionPriority": 100,
-                "insecureSkipTLSVerify": True,
-                "service": {"namespace": "kube-system", "name": _NAME, "port": _PORT},
-            },
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": f"{_NAME}-callers"},
-            "rules": [
-                {"apiGroups": [_GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list"]},
-                {"nonResourceURLs": ["/apis", f"/apis/{_GROUP}*"], "verbs": ["get"]},
-            ],
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": f"{_NAME}-callers"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{_NAME}-callers"},
-            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "system:anonymous"}],
-        },
+        *registration(f"{_GROUP}/v1beta1", "kube-system", port=_PORT),
+        manifest(Kind(RBAC_GROUP, "v1", "ClusterRole", "clusterroles"), name, rules=rules),
+        manifest(
+            Kind(RBAC_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings"),
+            name,
+            roleRef=reference,
+            subjects=[anonymous],
+        ),
     ]

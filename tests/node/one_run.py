@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +50,29 @@ def node_of(
             shutil.copytree(folder / "logs", kept)
         shutil.rmtree(folder)
     assert refused == [], f"the chart grants the controller too little: {refused}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The figures of a run: `path` for programs, and beside it a table for people."""
+
+    path: Path
+
+    def forget(self) -> None:
+        """Figures of an earlier run must not be taken for this one's."""
+        if machine.INSIDE in os.environ:
+            for suffix in (".json", ".md", ".svg"):
+                self.path.with_suffix(suffix).unlink(missing_ok=True)
+
+    def write(self, cases: Sequence[Mapping[str, Any]], table: Sequence[str]) -> None:
+        """Writes both, the JSON whole or not at all."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.path.with_suffix(".new")
+        part.write_text(json.dumps({"cases": cases}, indent=1))
+        part.replace(self.path)
+        self.path.with_suffix(".md").write_text("\n".join([*table, ""]))
+
+    def show(self, terminal: Any) -> None:
+        """The table, under the results."""
+        if machine.INSIDE in os.environ and (table := self.path.with_suffix(".md")).exists():
+            terminal.write(f"\n{table.read_text()}")

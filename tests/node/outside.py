@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.lab import processes
+
 NETWORK = "ROLLOUTS_NODE_OUTSIDE"
 """Environment variable: the file descriptor of the machine's network namespace, which pytest inherits."""
 
@@ -29,19 +31,6 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command in the machine's network.
 
-    Raises: AssertionError with the program's own words when it fails; subprocess.TimeoutExpired.
+    Raises: as tests.lab.processes.run.
     """
-    done = subprocess.run(
-        command(*words),
-        env=environment,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=within_s,
-        check=False,
-    )
-    if done.returncode != 0:
-        text = " ".join(map(str, words))
-        raise AssertionError(f"{text} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
-    return done
+    return processes.run(*command(*words), env=environment, cwd=folder, within_s=within_s)

@@ -10,9 +10,7 @@ import contextlib
 import json
 import os
 import re
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +18,12 @@ from typing import Any, Literal, TypeAlias
 
 import httpx
 
-from tests.lab.control_plane import ControlPlane
+from rollouts.objects import ENDPOINT_SLICE
+from tests.build import config_map, manifest
+from tests.lab.control_plane import ControlPlane, is_true
 from tests.lab.launch import start_without_nodes
-from tests.lab.processes import Processes
+from tests.lab.loopback import wait_for
+from tests.lab.processes import Processes, run
 from tests.node import images, machine, metrics_server
 
 ProxyMode: TypeAlias = Literal["iptables", "nftables"]
@@ -44,6 +45,7 @@ IMAGES = {
 
 _STATE = Path("/run/rollouts-node")  # in memory, seen from the node's namespaces only
 _SOCKET = _STATE / "containerd.sock"
+_CTR = ("ctr", f"--address={_SOCKET}")
 _ADDRESS = "10.200.0.1"
 _PROXY_HEALTH = "http://127.0.0.1:10256/healthz"
 _PROXY_METRICS_PORT = 10249
@@ -134,7 +136,7 @@ class RealNode:
         self.processes.end("kube-proxy", patience_s=2.0)
         config = self._write_proxy_config(proxy)
         program = Path(self.plane.programs, "kube-proxy")
-        _run(str(program), "--cleanup", f"--config={config}")
+        run(program, "--cleanup", f"--config={config}")
         self.processes.start("kube-proxy", [program, f"--config={config}", "--v=2"])
         wait_for(lambda: httpx.get(_PROXY_HEALTH, trust_env=False).status_code == 200, "kube-proxy", self.processes)
 
@@ -152,9 +154,7 @@ class RealNode:
 
         Raises: AssertionError with the words of `ctr`.
         """
-        done = _ctr("--namespace", "k8s.io", "images", "import", str(archive))
-        if done.returncode != 0:
-            raise AssertionError(f"ctr images import {archive.name}: {done.stdout}{done.stderr}")
+        run(*_CTR, "--namespace", "k8s.io", "images", "import", archive)
 
     def _write_proxy_config(self, proxy: Proxy) -> Path:
         sync = {"minSyncPeriod": f"{proxy.min_sync_period_s:g}s"}
@@ -173,14 +173,7 @@ class RealNode:
         }
         text = json.dumps(config, indent=1)
         # Where kubeadm keeps it, and where a controller that wants to know the mode looks.
-        self.plane.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
-                "data": {"config.conf": text},
-            }
-        )
+        self.plane.apply(config_map("kube-proxy", "kube-system", data={"config.conf": text}))
         path = Path(self.plane.folder, "kube-proxy.json")
         path.write_text(text)
         return path
@@ -203,12 +196,12 @@ def started(folder: Path, *, programs: Path) -> Iterator[RealNode]:
         _make_network()
         _start_containerd(processes)
         plane = start_without_nodes(folder, processes, programs=programs)
-        _import_images(programs)
+        node = RealNode(plane, processes)
+        _import_images(node, programs)
         processes.start("kubelet", _kubelet(plane))
-        _wait_until_ready(plane)
+        plane.until("/api/v1/nodes", NODE, lambda one: is_true(one, "Ready"), within_s=READY_WITHIN_S)
         plane.wait_for_default_account("default")
         _publish_api_server(plane)
-        node = RealNode(plane, processes)
         node.use_proxy(Proxy("iptables"))
         metrics_server.start(plane, processes)
         yield node
@@ -218,15 +211,15 @@ def started(folder: Path, *, programs: Path) -> Iterator[RealNode]:
 
 
 def _make_network() -> None:
-    _run("ip", "-batch", "-", text=_NETWORK)
-    _run("ip", "-netns", CLIENTS, "-batch", "-", text=_CLIENTS_NETWORK)
+    run("ip", "-batch", "-", text=_NETWORK)
+    run("ip", "-netns", CLIENTS, "-batch", "-", text=_CLIENTS_NETWORK)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     # Answers from one pod to another pass the bridge; without this the tracker would not see them.
     with contextlib.suppress(FileNotFoundError):
         Path("/proc/sys/net/bridge/bridge-nf-call-iptables").write_text("1")
     # A client that opens 400 connections a second has 24,000 in TIME_WAIT: more than half of the usual range.
     ports = "echo 1024 65535 > /proc/sys/net/ipv4/ip_local_port_range"
-    _run("ip", "netns", "exec", CLIENTS, "sh", "-c", ports)
+    run("ip", "netns", "exec", CLIENTS, "sh", "-c", ports)
 
 
 def _start_containerd(processes: Processes) -> None:
@@ -237,16 +230,14 @@ def _start_containerd(processes: Processes) -> None:
     processes.start("containerd", ["containerd", "--config", config])
 
 
-def _import_images(programs: Path) -> None:
+def _import_images(node: RealNode, programs: Path) -> None:
     """Packs the images and gives them to containerd, which has been starting meanwhile."""
-    wait_for(lambda: _ctr("version").returncode == 0, "containerd")
+    wait_for(lambda: run(*_CTR, "version", code=None).returncode == 0, "containerd")
     for program, names in IMAGES.items():
         archive = _STATE / f"{program}.tar"
         images.pack(programs / program, names=names, archive=archive)
-        done = _ctr("--namespace", "k8s.io", "images", "import", str(archive))
+        node.import_image(archive)
         archive.unlink()
-        if done.returncode != 0:
-            raise AssertionError(f"ctr images import {program}: {done.stdout}{done.stderr}")
 
 
 def _kubelet(plane: ControlPlane) -> list[str | Path]:
@@ -288,57 +279,16 @@ def _kubelet(plane: ControlPlane) -> list[str | Path]:
     ]
 
 
-def _wait_until_ready(plane: ControlPlane) -> None:
-    with plane.watch("/api/v1/nodes", timeout_s=READY_WITHIN_S) as events:
-        for event in events:
-            conditions = event["object"].get("status", {}).get("conditions", [])
-            if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
-                return
-    raise TimeoutError(f"the kubelet did not make its node ready within {READY_WITHIN_S} s; see kubelet.log")
-
-
 def _publish_api_server(plane: ControlPlane) -> None:
     """Pods reach the API server as in any cluster, by the Service `kubernetes`."""
     port = httpx.URL(plane.url).port
-    plane.apply(
-        {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": "kubernetes",
-                "namespace": "default",
-                "labels": {"kubernetes.io/service-name": "kubernetes"},
-            },
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [_ADDRESS], "conditions": {"ready": True}}],
-            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-        }
+    slices = manifest(
+        ENDPOINT_SLICE,
+        "kubernetes",
+        "default",
+        metadata={"labels": {"kubernetes.io/service-name": "kubernetes"}},
+        addressType="IPv4",
+        endpoints=[{"addresses": [_ADDRESS], "conditions": {"ready": True}}],
+        ports=[{"name": "https", "port": port, "protocol": "TCP"}],
     )
-
-
-def _ctr(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["ctr", "--address", str(_SOCKET), *arguments]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
-
-
-def _run(*command: str, text: str | None = None) -> None:
-    """Raises: AssertionError with the program's own words."""
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-
-
-def wait_for(holds: Callable[[], bool], what: str, processes: Processes | None = None) -> None:
-    """Asks until it holds; what the HTTP client raises means not yet.
-
-    Raises: TimeoutError; ProcessEnded when one of `processes` has ended.
-    """
-    deadline = time.monotonic() + READY_WITHIN_S
-    while time.monotonic() < deadline:
-        if processes is not None:
-            processes.check()
-        with contextlib.suppress(httpx.HTTPError):
-            if holds():
-                return
-        time.sleep(0.05)
-    raise TimeoutError(f"{what} was not ready within {READY_WITHIN_S} s")
+    plane.apply(slices)

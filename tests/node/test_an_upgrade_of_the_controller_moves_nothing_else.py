@@ -12,7 +12,7 @@ from tests.e2e.stage import REVISION, Stage
 from tests.node.configured import NEW, OLD, reading, source
 from tests.node.installed import BEFORE, PRESENT, Installed
 from tests.node.moves import until_phase, until_waiting_for, wait_until_done
-from tests.node.traffic import traffic
+from tests.node.traffic import traffic_of
 from tests.node.workload import GATED_STEPS, NAME, REPLICAS, Manifest, canary, new_version, service
 
 RATE = 100
@@ -48,10 +48,9 @@ def test_rollouts_go_on_through_an_upgrade(bare_cluster: Installed, checkout_bef
         moving.apply(service(), canary("dies", "auto", steps=LONG_STEPS))
         for stage in (waiting, moving):
             until_phase(stage, "Healthy")
-        urls = [f"http://{one.get('service', NAME)['spec']['clusterIP']}/" for one in (waiting, moving)]
         with (
-            traffic(bare_cluster.node, urls[0], rate=RATE, name="load-waiting") as of_waiting,
-            traffic(bare_cluster.node, urls[1], rate=RATE, name="load-moving") as of_moving,
+            traffic_of(bare_cluster.node, waiting, rate=RATE) as of_waiting,
+            traffic_of(bare_cluster.node, moving, rate=RATE) as of_moving,
         ):
             waiting.apply(source(NEW))
             status = until_waiting_for(waiting, "PromotionNeeded")["status"]

@@ -5,8 +5,6 @@ What the bad version answers with 500 is an answer: its clients got it, and the 
 
 from __future__ import annotations
 
-import pytest
-
 from tests.node.judged import (
     Judged,
     Update,
@@ -15,18 +13,14 @@ from tests.node.judged import (
     is_promoted,
     outlives_absences,
 )
+from tests.node.lanes import seen_of
 from tests.node.measuring import ENOUGH, LATENCY, LONGEST_S, SUCCESS_RATE, result_of, values
 from tests.node.workload import NAME
 
 COUNT = 6
 
 
-def update(of: Update) -> pytest.MarkDecorator:
-    """The test gets what was seen of it."""
-    return pytest.mark.parametrize("seen", [of], indirect=True, ids=str)
-
-
-@update(Update(name="a good version", act=is_promoted, port=9501))
+@seen_of(Update(name="a good version", act=is_promoted, port=9501))
 def test_analyses_promote_a_good_version(seen: Judged) -> None:
     """Both metrics were measured as often as they must be, with numbers."""
     assert seen.outcome.failed == {}, seen.outcome.failures
@@ -37,7 +31,7 @@ def test_analyses_promote_a_good_version(seen: Judged) -> None:
         assert len(values(result_of(seen.run, name))) >= COUNT
 
 
-@update(Update(name="5 % errors", act=is_aborted, port=9502, errors_percent=5))
+@seen_of(Update(name="5 % errors", act=is_aborted, port=9502, errors_percent=5))
 def test_analyses_abort_a_version_with_five_percent_of_errors(seen: Judged) -> None:
     """The metric is told with its number, and only the new version's pods have answered with errors."""
     assert seen.outcome.lost == {}, seen.outcome.failures
@@ -46,7 +40,7 @@ def test_analyses_abort_a_version_with_five_percent_of_errors(seen: Judged) -> N
     assert {_revision(one["pod"]) for one in seen.outcome.failures or []} == {seen.rollout["status"]["currentRevision"]}
 
 
-@update(Update(name="a slow version", act=is_aborted, port=9503, work="1s"))
+@seen_of(Update(name="a slow version", act=is_aborted, port=9503, work="1s"))
 def test_analyses_abort_a_slow_version(seen: Judged) -> None:
     """All of its answers are right, and that metric is a success: each of them takes too long."""
     assert seen.outcome.failed == {}, seen.outcome.failures
@@ -55,7 +49,7 @@ def test_analyses_abort_a_slow_version(seen: Judged) -> None:
     assert result_of(seen.run, SUCCESS_RATE).get("failed", 0) == 0
 
 
-@update(Update(name="Prometheus comes and goes", act=outlives_absences, port=9504))
+@seen_of(Update(name="Prometheus comes and goes", act=outlives_absences, port=9504))
 def test_analyses_outlive_a_prometheus_that_is_not_always_there(seen: Judged) -> None:
     """It is restarted, and later hangs: measurements are errors then, and what counts is measured before, between and after."""
     success = result_of(seen.run, SUCCESS_RATE)
@@ -67,7 +61,7 @@ def test_analyses_outlive_a_prometheus_that_is_not_always_there(seen: Judged) ->
     assert success["successful"] >= COUNT - 2
 
 
-@update(Update(name="Prometheus ends", act=is_held_without_prometheus, port=9505))
+@seen_of(Update(name="Prometheus ends", act=is_held_without_prometheus, port=9505))
 def test_analyses_hold_an_update_when_prometheus_is_gone_for_good(seen: Judged) -> None:
     """What was measured before it went does not suffice: the update waits for a person, with the one pod that it had."""
     assert seen.held is not None

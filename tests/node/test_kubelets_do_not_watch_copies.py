@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pytest
-
+from tests.build import config_map
 from tests.e2e.stage import Stage
+from tests.node.lanes import Job, seen_of
 from tests.node.moves import until_phase
-from tests.node.real_node import Proxy, RealNode
-from tests.node.workload import NAME, Manifest, canary, service
+from tests.node.real_node import RealNode
+from tests.node.workload import NAME, canary, mounting, service
 
 SOURCES = 10
 
@@ -27,14 +27,11 @@ class Watches:
     begun: int
 
 
-@dataclass(frozen=True)
-class Reading:
+@dataclass(frozen=True, kw_only=True)
+class Reading(Job):
     """Four pods that read ten ConfigMaps, as volumes."""
 
     versions: bool
-    proxy: Proxy = Proxy("iptables")
-    alone: bool = False
-    flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "copies" if self.versions else "sources"
@@ -44,7 +41,10 @@ class Reading:
         mark = node.plane.audit_mark()
         mode = "On" if self.versions else "Off"
         rollout = canary("graceful", "auto", spec={"configVersioning": {"mode": mode}})
-        stage.apply(*map(_source, range(SOURCES)), service(), _reading_all(rollout))
+        names = [f"settings-{number}" for number in range(SOURCES)]
+        mounts = ({"name": name, "mountPath": f"/etc/{name}"} for name in names)
+        reading = mounting(rollout, *mounts, **{name: {"configMap": {"name": name}} for name in names})
+        stage.apply(*(config_map(name, data={"value": name}) for name in names), service(), reading)
         until_phase(stage, "Healthy")
         return _watches(node, stage.namespace, since=mark)
 
@@ -61,26 +61,13 @@ def _watches(node: RealNode, namespace: str, *, since: int) -> Watches:
     return Watches(open=len(begun - ended), begun=len(begun | ended))
 
 
-def _source(number: int) -> Manifest:
-    metadata = {"name": f"settings-{number}"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": str(number)}}
-
-
-def _reading_all(rollout: Manifest) -> Manifest:
-    pod = rollout["spec"]["template"]["spec"]
-    names = [f"settings-{number}" for number in range(SOURCES)]
-    pod["volumes"] = [{"name": name, "configMap": {"name": name}} for name in names]
-    pod["containers"][0]["volumeMounts"] = [{"name": name, "mountPath": f"/etc/{name}"} for name in names]
-    return rollout
-
-
-@pytest.mark.parametrize("seen", [Reading(versions=False)], indirect=True, ids=str)
+@seen_of(Reading(versions=False))
 def test_a_kubelet_watches_each_source_that_its_pods_read(seen: Watches) -> None:
     """This is what is saved, and shows that the audit log is read rightly: one for each ConfigMap, however many pods read it."""
     assert seen.open == SOURCES, f"of {NAME}"
 
 
-@pytest.mark.parametrize("seen", [Reading(versions=True)], indirect=True, ids=str)
+@seen_of(Reading(versions=True))
 def test_a_kubelet_keeps_no_watch_of_a_copy(seen: Watches) -> None:
     """docs/config.md promises it: the API server has one watch less for each copy on each node."""
     assert seen.open == 0, f"{seen.begun} were begun"

@@ -9,37 +9,28 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.stage import Stage
 from tests.node.lanes import Job, Lanes
-from tests.node.real_node import Proxy, RealNode
+from tests.node.real_node import Proxy
 
-IPTABLES, NFTABLES = Proxy("iptables"), Proxy("nftables")
 WITHIN_S = 10
 
 
 @dataclass(frozen=True)
-class Named:
-    """A job that only has a name."""
+class Named(Job):
+    """A job that only has a name, and is never run: the tests perform jobs themselves."""
 
     name: str
-    proxy: Proxy
-    alone: bool = False
-    flags: tuple[str, ...] = ()
-
-    def run(self, node: RealNode, stage: Stage) -> str:  # noqa: ARG002 - a Job's
-        """Never called: the tests perform jobs themselves."""
-        raise AssertionError(self.name)
 
 
 def test_jobs_that_want_the_same_proxy_run_at_the_same_time() -> None:
     """One after the other, a run takes more than twenty minutes."""
     both = threading.Barrier(2)
 
-    def perform(job: Job[Any]) -> str:
+    def perform(job: Job) -> str:
         both.wait(WITHIN_S)  # raises unless the other one comes too
         return str(job.proxy)
 
-    one, other = Named("one", IPTABLES), Named("other", IPTABLES)
+    one, other = Named("one"), Named("other")
     with ThreadPoolExecutor(2) as pool:
         lanes = Lanes([one, other], pool=pool, use_proxy=lambda _: None, perform=perform)
 
@@ -61,7 +52,7 @@ def test_a_job_that_stops_what_all_need_runs_alone() -> None:
         running.discard(job.name)
         return beside
 
-    jobs: list[Job[Any]] = [Named("one", IPTABLES), Named("stops", IPTABLES, alone=True), Named("other", IPTABLES)]
+    jobs: list[Job] = [Named("one"), Named("stops", alone=True), Named("other")]
     with ThreadPoolExecutor(3) as pool:
         lanes = Lanes(jobs, pool=pool, use_proxy=lambda _: None, perform=perform)
 
@@ -79,14 +70,14 @@ def test_the_proxy_changes_when_no_job_runs() -> None:
         happened.append(f"now {proxy}")
         changed.set()
 
-    def perform(job: Job[Any]) -> None:
+    def perform(job: Job) -> None:
         changed.clear()
         happened.append("began")
         if job == slow:
             changed.wait(0.2)  # a change that does not wait for this job has this time to show itself
         happened.append("ended")
 
-    first, slow, last = Named("first", IPTABLES), Named("slow", IPTABLES), Named("last", NFTABLES)
+    first, slow, last = Named("first"), Named("slow"), Named("last", proxy=Proxy("nftables"))
     with ThreadPoolExecutor(1) as pool:
         lanes = Lanes([first, slow, last], pool=pool, use_proxy=use_proxy, perform=perform)
         lanes.result(first)
@@ -97,28 +88,28 @@ def test_the_proxy_changes_when_no_job_runs() -> None:
 
 def test_two_tests_of_the_same_job_share_it() -> None:
     """The time of a cutover is read from the very cutover whose requests were counted."""
-    performed: list[Job[Any]] = []
+    performed: list[Job] = []
     with ThreadPoolExecutor(1) as pool:
         lanes = Lanes(
-            [Named("one", IPTABLES), Named("one", IPTABLES)],
+            [Named("one"), Named("one")],
             pool=pool,
             use_proxy=lambda _: None,
             perform=performed.append,
         )
-        lanes.result(Named("one", IPTABLES))
+        lanes.result(Named("one"))
 
-    assert performed == [Named("one", IPTABLES)]
+    assert performed == [Named("one")]
 
 
 def test_a_job_that_fails_fails_its_own_test_only() -> None:
     """One lost case must not hide the figures of the others."""
 
-    def perform(job: Job[Any]) -> str:
+    def perform(job: Job) -> str:
         if job == broken:
             raise AssertionError("pods of web: 3 of 4")
         return "fine"
 
-    broken, whole = Named("broken", IPTABLES), Named("whole", IPTABLES)
+    broken, whole = Named("broken"), Named("whole")
     with ThreadPoolExecutor(2) as pool:
         lanes = Lanes([broken, whole], pool=pool, use_proxy=lambda _: None, perform=perform)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.node.cutover import Seen, Trial
+from tests.node.lanes import seen_of
 from tests.node.moves import BLUE_GREEN, CANARY, CANARY_SERVICES, MOVES
 from tests.node.real_node import Proxy
 
@@ -20,14 +21,9 @@ ROUNDS = range(int(os.environ.get("ROLLOUTS_NODE_ROUNDS", "1")))
 """Each move is made once, or as often as the environment says: 7 makes over 200 rollouts."""
 
 
-def trials(*chosen: Trial) -> pytest.MarkDecorator:
-    """One test for each trial; it gets what was seen."""
-    return pytest.mark.parametrize("seen", chosen, indirect=True, ids=str)
-
-
 def each_move(**fields: Any) -> pytest.MarkDecorator:
     """All moves behind both proxies, in each round."""
-    return trials(
+    return seen_of(
         *(
             Trial(move=move, proxy=proxy, number=number, **fields)
             for proxy in PROXIES
@@ -39,7 +35,7 @@ def each_move(**fields: Any) -> pytest.MarkDecorator:
 
 def each_update(*proxies: Proxy, **fields: Any) -> pytest.MarkDecorator:
     """The three strategies' updates."""
-    return trials(*(Trial(move=move, proxy=proxy, **fields) for proxy in proxies for move in UPDATES))
+    return seen_of(*(Trial(move=move, proxy=proxy, **fields) for proxy in proxies for move in UPDATES))
 
 
 @each_move(**DIES)
@@ -54,7 +50,7 @@ def test_an_app_that_closes_its_connections_loses_no_request_on_kept_ones(seen: 
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 
-@trials(
+@seen_of(
     *(Trial(move=move, proxy=proxy, **DIES, drain="off") for proxy in PROXIES for move in (CANARY, CANARY_SERVICES)),
     # Where kube-proxy is faster than the kubelet a blue-green's short requests are all answered in time; long ones are not.
     *(Trial(move=BLUE_GREEN, proxy=proxy, **DIES, **SLOW_REQUESTS, drain="off") for proxy in PROXIES),
@@ -77,13 +73,13 @@ def test_requests_of_three_seconds_are_answered_by_the_pod_that_began_them(seen:
     assert set(seen.outcome.versions) == {"1", "2"}
 
 
-@trials(Trial(move=CANARY, proxy=NFTABLES, app="graceful", connections="kept", protocol="h2c"))
+@seen_of(Trial(move=CANARY, proxy=NFTABLES, app="graceful", connections="kept", protocol="h2c"))
 def test_http2_clients_are_moved_without_a_loss(seen: Seen) -> None:
     """An HTTP/2 connection is moved by the server's GOAWAY, and the streams that it had are finished."""
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 
-@trials(Trial(move=CANARY, proxy=IPTABLES, app="dies", connections="kept"))
+@seen_of(Trial(move=CANARY, proxy=IPTABLES, app="dies", connections="kept"))
 def test_kept_connections_to_an_app_that_dies_lose_only_what_was_in_flight(seen: Seen) -> None:
     """No proxy below HTTP can move a kept connection: it breaks with its pod, at most one request each; no new one fails."""
     assert set(seen.outcome.failed) <= {"cut", "reset"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from tests.node.cutover import Seen, Trial
+from tests.node.lanes import seen_of
 from tests.node.moves import BLUE_GREEN
 from tests.node.real_node import Proxy, RealNode
 from tests.node.workload import MAX_REQUEST_S, NAME
@@ -15,15 +14,7 @@ from tests.node.workload import MAX_REQUEST_S, NAME
 SPARE_S = 3.0
 
 
-@pytest.mark.parametrize(
-    "seen",
-    [
-        Trial(move=BLUE_GREEN, proxy=proxy, app="dies", connections="new")
-        for proxy in (Proxy("iptables"), Proxy("nftables"))
-    ],
-    indirect=True,
-    ids=str,
-)
+@seen_of(*(Trial(move=BLUE_GREEN, proxy=Proxy(mode)) for mode in ("iptables", "nftables")))
 def test_the_old_side_goes_soon_after_the_last_request_that_it_can_have(seen: Seen, node: RealNode) -> None:
     """From the slices' change to the first old pod's deletion: the slowest sync seen, the longest request, three seconds."""
     switched, deleted = _cutover_times(node.plane.audit_events(), seen.namespace)

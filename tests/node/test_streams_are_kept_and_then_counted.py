@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.node.cutover import Seen, Trial
+from tests.node.lanes import seen_of
 from tests.node.moves import CANARY
 from tests.node.real_node import Proxy
 from tests.node.traffic import Protocol
@@ -31,7 +32,7 @@ def streams_of(app: App, *, last_s: int) -> pytest.MarkDecorator:
         )
         for protocol, ask in STREAMS
     ]
-    return pytest.mark.parametrize("seen", chosen, indirect=True, ids=str)
+    return seen_of(*chosen)
 
 
 @streams_of("graceful", last_s=15)

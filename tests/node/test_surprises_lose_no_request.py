@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from tests.node.cutover import Seen, Trial
-from tests.node.real_node import Proxy
-from tests.node.surprises import (
-    AFTER_THE_END_S,
-    CRASHED,
-    FROZEN,
-    REPLACED,
-    SLOW_BLUE_GREEN,
-    SLOW_CANARY,
-)
-
-IPTABLES = Proxy("iptables")
-DIES: dict[str, Any] = {"proxy": IPTABLES, "app": "dies", "connections": "new", "rate": 300}
-LONG_REQUESTS: dict[str, Any] = {"ask": "/?delay=6s", "rate": 20, "patience_s": 30}
+from tests.node.lanes import seen_of
+from tests.node.moves import AFTER_THE_END_S, CRASHED, FROZEN, REPLACED, SLOW_BLUE_GREEN, SLOW_CANARY
 
 
-@pytest.mark.parametrize(
-    "seen", [Trial(move=move, **DIES) for move in (SLOW_CANARY, SLOW_BLUE_GREEN)], indirect=True, ids=str
-)
+@seen_of(*(Trial(move=move, rate=300) for move in (SLOW_CANARY, SLOW_BLUE_GREEN)))
 def test_the_only_pod_is_replaced_before_it_goes(seen: Seen) -> None:
     """It takes ten seconds until its replacement is ready: evicted first, it would leave nobody to answer."""
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 
-@pytest.mark.parametrize("seen", [Trial(move=FROZEN, **DIES, alone=True)], indirect=True, ids=str)
+@seen_of(Trial(move=FROZEN, rate=300, alone=True))
 def test_no_pod_goes_while_the_controller_manager_stands_still(seen: Seen) -> None:
     """For twenty seconds nobody would replace it, nor tell the proxies that it is going."""
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 
-@pytest.mark.parametrize("seen", [Trial(move=REPLACED, **{**DIES, **LONG_REQUESTS})], indirect=True, ids=str)
+@seen_of(Trial(move=REPLACED, ask="/?delay=6s", rate=20, patience_s=30))
 def test_a_service_that_is_replaced_in_a_drain_starts_the_wait_again(seen: Seen) -> None:
     """Its plain manifest selects the old pods once more: what they get then is finished, too."""
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 
-@pytest.mark.parametrize("seen", [Trial(move=CRASHED, **{**DIES, "connections": "fresh"})], indirect=True, ids=str)
+@seen_of(Trial(move=CRASHED, connections="fresh", rate=300))
 def test_the_old_pods_serve_again_when_the_promoted_ones_have_crashed(seen: Seen) -> None:
     """Requests fail while the app that was promoted crashes, and none that is sent after somebody has gone back.
 

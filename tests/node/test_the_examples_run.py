@@ -5,26 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.stage import Stage
+from tests.node.lanes import Job, seen_of
 from tests.node.moves import DONE_WITHIN_S, until_phase, until_waiting_for
-from tests.node.real_node import Proxy, RealNode
-from tests.node.traffic import Outcome, traffic
+from tests.node.real_node import RealNode
+from tests.node.traffic import Outcome, traffic_of
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 RATE = 100
 
 
-@dataclass(frozen=True)
-class Example:
+@dataclass(frozen=True, kw_only=True)
+class Example(Job):
     """A file of the examples, applied and updated while clients use its Service."""
 
     file: str
     name: str
-    proxy: Proxy = Proxy("iptables")
-    alone: bool = False
-    flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.file
@@ -33,26 +29,18 @@ class Example:
         """As a person would who has read the comments: apply, change the template, promote what waits for it."""
         stage.kubectl("apply", "-f", str(EXAMPLES / f"{self.file}.yaml"))
         first = until_phase(stage, "Healthy", name=self.name)["status"]["currentRevision"]
-        address = stage.get("services", self.name)["spec"]["clusterIP"]
-        with traffic(node, f"http://{address}/version", rate=RATE, name=f"load-{self.name}") as running:
+        with traffic_of(node, stage, self.name, ask="/version", rate=RATE) as running:
             stage.patch(self.name, {"template": {"metadata": {"annotations": {"release": "2"}}}})
             if self.file == "canary":
                 until_waiting_for(stage, "PromotionNeeded", name=self.name)
                 stage.annotate(self.name, "promote", "true")
-            done = stage.until(
-                "rollouts",
-                self.name,
-                lambda one: one["status"].get("stableRevision") not in {None, first},
-                within_s=DONE_WITHIN_S,
-            )
+            done = stage.until_stable(self.name, lambda stable: stable not in ("", first), within_s=DONE_WITHIN_S)
             pods = {done["status"]["stableRevision"]: done["spec"]["replicas"]}
             stage.until_pods(self.name, pods, within_s=DONE_WITHIN_S)
         return running.outcome
 
 
-@pytest.mark.parametrize(
-    "seen", [Example("canary", "podinfo"), Example("blue-green", "podinfo-blue-green")], indirect=True, ids=str
-)
+@seen_of(Example(file="canary", name="podinfo"), Example(file="blue-green", name="podinfo-blue-green"))
 def test_an_example_is_applied_and_updated_and_its_clients_lose_nothing(seen: Outcome) -> None:
     """The first thing that people try; podinfo is an app that ends in order, and nothing is configured beyond the file."""
     assert seen.failed == {}, seen.failures

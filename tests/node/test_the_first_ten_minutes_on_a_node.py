@@ -5,10 +5,10 @@ tests/e2e follows the same page on every machine, where kwok stands for the kube
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
+from tests.lab.processes import run
 from tests.node import outside
 from tests.node.engine import Engine
 from tests.node.installed import PRESENT, Installed, give_images
@@ -52,15 +52,4 @@ def types(text: str, environment: dict[str, str]) -> str:
     shell = ["bash", "-euo", "pipefail", "-c", text]
     if text in NEEDS_THE_NETWORK:
         return outside.run(shell, within_s=WITHIN_S, environment=environment, folder=ROOT).stdout
-    done = subprocess.run(
-        shell,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
-    )
-    assert done.returncode == 0, f"{text}\nended with {done.returncode}:\n{done.stdout}{done.stderr}"
-    return done.stdout
+    return run(*shell, cwd=ROOT, env=environment, within_s=WITHIN_S).stdout

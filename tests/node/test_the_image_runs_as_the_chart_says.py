@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.e2e.stage import Stage
 from tests.node.installed import PRESENT, Installed, processes
 from tests.node.moves import CANARY, until_phase
-from tests.node.traffic import traffic
+from tests.node.traffic import traffic_of
 from tests.node.workload import NAME
 
 RATE = 100
@@ -29,8 +29,7 @@ def test_the_image_becomes_ready_leads_and_moves_a_rollout(bare_cluster: Install
         stage = Stage(bare_cluster.plane, name)
         stage.apply(*CANARY.manifests("dies", "auto"))
         until_phase(stage, "Healthy")
-        address = stage.get("services", NAME)["spec"]["clusterIP"]
-        with traffic(bare_cluster.node, f"http://{address}/", rate=RATE, name=f"load-{name}") as load:
+        with traffic_of(bare_cluster.node, stage, rate=RATE) as load:
             CANARY.act(stage)
         stage.kubectl("delete", "rollout", NAME, "--timeout=55s")
 

@@ -45,7 +45,7 @@ def test_programs_of_a_node_are_not_asked_of_who_runs_the_control_plane_alone(tm
 def test_a_programs_own_sources_are_part_of_its_stamp(tmp_path: Path) -> None:
     """After a change of a test app the old image must not pass for the new one."""
     (tmp_path / "go.mod").write_text("module app\n")
-    program = binaries.Program("app", os.path.relpath(tmp_path, Path(binaries.__file__).parent), ".", "", 1)
+    program = binaries.Program("app", os.path.relpath(tmp_path, Path(binaries.__file__).parent), ".", 1)
     (tmp_path / "main.go").write_text("package main\n")
     before = program.stamp()
 

@@ -6,15 +6,19 @@ import json
 import select
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 import httpx
 
-from tests.node.real_node import CLIENTS, RealNode, wait_for
+from tests.e2e.stage import Stage
+from tests.lab.loopback import wait_for
+from tests.node.real_node import CLIENTS, RealNode
+from tests.node.workload import NAME
 
 Connections: TypeAlias = Literal["new", "fresh", "kept"]
 Protocol: TypeAlias = Literal["http1", "h2c", "websocket"]
@@ -58,11 +62,7 @@ class Outcome:
     @property
     def versions(self) -> dict[str, int]:
         """Answers by version."""
-        totals: dict[str, int] = {}
-        for second in self.seconds:
-            for version, answers in second["versions"].items():
-                totals[version] = totals.get(version, 0) + answers
-        return totals
+        return dict(sum((Counter(second["versions"]) for second in self.seconds), Counter()))
 
 
 @dataclass
@@ -123,6 +123,14 @@ def traffic(
             summary = _last_line(process, within_s=patience_s + 10)
         lines = [json.loads(line) for line in seconds.read_text().splitlines()]
         running._outcome.append(Outcome(**summary, seconds=lines))
+
+
+def traffic_of(
+    node: RealNode, stage: Stage, service: str = NAME, *, ask: str = "/", rate: float, **more: Any
+) -> AbstractContextManager[Traffic]:
+    """`traffic` to a Service of the stage; `ask` is the path and the query."""
+    url = f"http://{stage.get('services', service)['spec']['clusterIP']}{ask}"
+    return traffic(node, url, rate=rate, name=f"load-{stage.namespace}", **more)
 
 
 def _line(output: IO[str], *, within_s: float) -> dict[str, Any]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
+from tests import build
+from tests.e2e.manifests import container_of
+
 Manifest: TypeAlias = dict[str, Any]
 App: TypeAlias = Literal["dies", "graceful"]
 Drain: TypeAlias = Literal["auto", "off"]
@@ -28,26 +31,25 @@ def canary(
     app: App, drain: Drain, *, steps: Sequence[Manifest] = STEPS, spec: Manifest | None = None, **fields: Any
 ) -> Manifest:
     """A canary that surges by one pod and lacks none; `fields` go into `strategy.canary`, `spec` into `spec`."""
-    strategy = {"maxSurge": 1, "maxUnavailable": 0, "steps": list(steps), **fields}
-    return _rollout({"canary": strategy}, app=app, drain=drain, spec=spec)
+    return _rollout(build.canary(*steps, **fields), app=app, drain=drain, spec=spec)
 
 
 def blue_green(app: App, drain: Drain, *, spec: Manifest | None = None, **fields: Any) -> Manifest:
     """A blue-green that promotes itself; the old side goes as soon as the policy lets it; arguments as for `canary`."""
-    strategy = {
-        "activeService": NAME,
-        "previewService": f"{NAME}-preview",
-        "autoPromotionSeconds": 1,
-        "scaleDownDelaySeconds": 0,
-        **fields,
-    }
-    return _rollout({"blueGreen": strategy}, app=app, drain=drain, spec=spec)
+    fields = {"autoPromotionSeconds": 1, "scaleDownDelaySeconds": 0, **fields}
+    return _rollout(build.blue_green(NAME, f"{NAME}-preview", **fields), app=app, drain=drain, spec=spec)
 
 
 def service(name: str = NAME) -> Manifest:
     """A Service on port 80 for the app's pods."""
-    spec = {"selector": {"app": NAME}, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    made = build.service(name, app=NAME)
+    made["spec"]["ports"] = [{"name": "http", "port": 80, "targetPort": "http"}]
+    return made
+
+
+def autoscaler(target: Manifest, **spec: Any) -> Manifest:
+    """An HPA of the Rollout by the CPU of all its pods, as most are; `target` is of that metric."""
+    return build.autoscaler(NAME, None, {"type": "Resource", "resource": {"name": "cpu", "target": target}}, **spec)
 
 
 def new_version(version: str, *, errors_percent: float = 0, work: str = "20ms", burn_millicores: int = 0) -> Manifest:
@@ -69,43 +71,15 @@ def new_version(version: str, *, errors_percent: float = 0, work: str = "20ms", 
 
 def ready_after(rollout: Manifest, seconds: int) -> Manifest:
     """The same Rollout, of an app that takes so long to be ready."""
-    (container,) = rollout["spec"]["template"]["spec"]["containers"]
-    container["startupProbe"]["initialDelaySeconds"] = seconds
+    container_of(rollout)["startupProbe"]["initialDelaySeconds"] = seconds
     return rollout
 
 
-def requesting(rollout: Manifest, *, cpu: str) -> Manifest:
-    """The same Rollout, of pods whose container requests so much of a processor."""
-    (container,) = rollout["spec"]["template"]["spec"]["containers"]
-    container["resources"]["requests"]["cpu"] = cpu
+def mounting(rollout: Manifest, *mounts: Manifest, **volumes: Manifest) -> Manifest:
+    """The same Rollout, of pods with these volumes, by name, mounted at these places."""
+    rollout["spec"]["template"]["spec"]["volumes"] = [{"name": name, **volume} for name, volume in volumes.items()]
+    container_of(rollout)["volumeMounts"] = list(mounts)
     return rollout
-
-
-def with_state(rollout: Manifest) -> Manifest:
-    """The same Rollout, of pods that remember what they were told (`/crash`) when their container is started again."""
-    pod = rollout["spec"]["template"]["spec"]
-    pod["volumes"] = [{"name": "state", "emptyDir": {}}]
-    pod["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
-    return rollout
-
-
-def _rollout(strategy: Manifest, *, app: App, drain: Drain, spec: Manifest | None) -> Manifest:
-    return {
-        "apiVersion": "rollouts.dev/v1alpha1",
-        "kind": "Rollout",
-        "metadata": {"name": NAME},
-        "spec": {
-            "replicas": REPLICAS,
-            "selector": {"matchLabels": {"app": NAME}},
-            "strategy": strategy,
-            "template": {
-                "metadata": {"labels": {"app": NAME}, "annotations": {"version": "1"}},
-                "spec": _pod(app),
-            },
-            **_drain(drain),
-            **(spec or {}),
-        },
-    }
 
 
 _TOLD = {
@@ -119,30 +93,29 @@ _TOLD = {
 _READY: Manifest = {"httpGet": {"path": "/ready", "port": "http"}, "timeoutSeconds": 5}
 
 
-def _pod(app: App) -> Manifest:
+def _rollout(strategy: Manifest, *, app: App, drain: Drain, spec: Manifest | None) -> Manifest:
+    metadata = {"labels": {"app": NAME}, "annotations": {"version": "1"}}
     container = {
         "name": "web",
-        "image": f"registry.local/app-{app}:1",
         "imagePullPolicy": "Never",
         "ports": [{"name": "http", "containerPort": 8080}],
         "env": [
-            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {
-                "name": "GOMAXPROCS",
-                "value": "1",
-            },  # enough for its share of the requests, and a third less work for the machine
-            *(
-                {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
-                for name, annotation in _TOLD.items()
-            ),
+            _read("POD_NAME", "metadata.name"),
+            # Enough for its share of the requests, and a third less work for the machine.
+            {"name": "GOMAXPROCS", "value": "1"},
+            *(_read(name, f"metadata.annotations['{annotation}']") for name, annotation in _TOLD.items()),
         ],
         # Soon ready, and not unready because the machine was busy for a second.
         "startupProbe": {**_READY, "periodSeconds": 1, "failureThreshold": 60},
         "readinessProbe": {**_READY, "periodSeconds": 5},
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
     }
-    return {"automountServiceAccountToken": False, "enableServiceLinks": False, "containers": [container]}
+    pod = {"automountServiceAccountToken": False, "enableServiceLinks": False}
+    image = f"registry.local/app-{app}:1"
+    template = build.pod_template(NAME, image=image, container=container, metadata=metadata, **pod)
+    drains = {"mode": drain.capitalize(), "maxRequestSeconds": MAX_REQUEST_S}
+    return build.rollout(strategy, NAME, template=template, **{"replicas": REPLICAS, "drain": drains, **(spec or {})})
 
 
-def _drain(drain: Drain) -> Manifest:
-    return {"drain": {"mode": drain.capitalize(), "maxRequestSeconds": MAX_REQUEST_S}}
+def _read(variable: str, field: str) -> Manifest:
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": field}}}

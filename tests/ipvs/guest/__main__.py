@@ -10,6 +10,7 @@ import ctypes
 import http.client
 import json
 import os
+import re
 import subprocess
 import time
 import traceback
@@ -32,19 +33,12 @@ _STAY = "stay"
 _REUSE_CASES = ("none", "half", "whole", "renewed")
 _CASES = (
     *_REUSE_CASES,
-    "fixed",
-    "linger",
-    "closed",
-    "unused",
-    "load-none",
-    "load-whole",
-    "udp",
-    "affinity",
-    "returned",
+    *("fixed", "linger", "closed", "unused", "load-none", "load-whole", "udp", "affinity", "returned"),
 )
 _SETTINGS = ("conn_reuse_mode", "expire_nodest_conn", "expire_quiescent_template", "conntrack")
 _PROXY_WITHIN_S = 120.0
 _APART_S = 0.7
+_SYNC = "kubeproxy_sync_proxy_rules_duration_seconds"
 _POWER_OFF = 0x4321FEDC  # <linux/reboot.h>
 
 
@@ -109,10 +103,7 @@ async def _measure_on(
         within_s=_PROXY_WITHIN_S,
         what="all real servers in the tables",
     )
-    while await asyncio.to_thread(_syncs, node.name) == (
-        0,
-        0.0,
-    ):  # the first goes on for a while after the last real server
+    while not (await asyncio.to_thread(_syncs, node.name))[0]:  # the first goes on after the last real server
         processes.check()
         await asyncio.sleep(0.5)
     found = Node(
@@ -130,21 +121,16 @@ async def _measure_on(
     count, spent_s = await asyncio.to_thread(_syncs, node.name)
     _say(f"{count} syncs of {spent_s / count:.1f} s")
     processes.stop(patience_s=1)
+    same_name = ("waits", "linger", "closed", "unused", "affinity", "returned", "timeouts")
     return Measured(
         node=found,
-        waits=results.get("waits"),
         phases_s=phases,
         sync_s=spent_s / count,
-        linger=results.get("linger"),
-        closed=results.get("closed"),
-        unused=results.get("unused"),
         reuse={name: results[name] for name in (*_REUSE_CASES, "fixed") if name in results},
         load={name: results[f"load-{name}"] for name in ("none", "whole") if f"load-{name}" in results},
         datagrams=results.get("udp"),
-        affinity=results.get("affinity"),
-        returned=results.get("returned"),
-        timeouts=results.get("timeouts"),
         errors=errors,
+        **{name: results.get(name) for name in same_name},
     )
 
 
@@ -252,16 +238,9 @@ def _ipvs_timeouts(node: str) -> list[int]:
 
 def _syncs(node: str) -> tuple[int, float]:
     """How many times kube-proxy has brought the kernel up to date, and how long that took altogether, by its own metrics."""
-    metrics = dict(
-        line.rsplit(" ", 1) for line in _get(node, "/metrics").splitlines() if line.startswith("kubeproxy_sync")
-    )
-    found = [
-        float(value)
-        for end in ("count", "sum")
-        for name, value in metrics.items()
-        if name.startswith(f"kubeproxy_sync_proxy_rules_duration_seconds_{end}")
-    ]
-    return (int(found[0]), found[1]) if found else (0, 0.0)
+    metrics = _get(node, "/metrics")
+    count, spent_s = (re.search(rf"^{_SYNC}_{end}\b.* (\S+)$", metrics, re.MULTILINE) for end in ("count", "sum"))
+    return (int(float(count[1])), float(spent_s[1])) if count and spent_s else (0, 0.0)
 
 
 def _get(node: str, path: str) -> str:

@@ -48,8 +48,7 @@ def _namespaces_with_a_controller(
     tests = [each for each in request.session.items if each.path == request.path]
     staged = [each for each in tests if isinstance(each, pytest.Function) and "stage" in each.fixturenames]
     names = [control_plane.new_namespace() for _ in staged]
-    logs = Path(control_plane.folder, "logs")
-    with confined_controller(controller_kubeconfig, *names, logs=logs, flags=controller_flags):
+    with confined_controller(control_plane, controller_kubeconfig, *names, flags=controller_flags):
         yield iter(names)
 
 

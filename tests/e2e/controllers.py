@@ -114,7 +114,7 @@ class Controller:
 
 @contextlib.contextmanager
 def confined_controller(
-    kubeconfig: Path, *namespaces: str, logs: Path, leader_elect: bool = True, flags: Sequence[str] = ()
+    plane: ControlPlane, kubeconfig: Path, *namespaces: str, leader_elect: bool = True, flags: Sequence[str] = ()
 ) -> Iterator[Controller]:
     """A controller that works in these namespaces alone, under a lease of the first one's name, so that tests do not meet.
 
@@ -125,7 +125,7 @@ def confined_controller(
     name = namespaces[0]
     election = ["--leader-elect", "--lease-name", name] if leader_elect else ["--no-leader-elect"]
     confined = [word for each in namespaces for word in ("-n", each)]
-    log = logs / f"controller-{name}.log"
+    log = plane.logs / f"controller-{name}.log"
     with Controller(kubeconfig, log=log, arguments=[*confined, *election, *flags]) as controller:
         yield controller
 
@@ -140,6 +140,6 @@ def charts_controller(plane: ControlPlane, *arguments: str) -> Iterator[Stage]:
     plane.apply(KUBE_PROXY)
     kubeconfig = install_chart(plane, *arguments)
     with plane.fresh_namespace(stays=True) as namespace:
-        log = Path(plane.folder, "logs", f"controller-{namespace}.log")
+        log = plane.logs / f"controller-{namespace}.log"
         with Controller(kubeconfig, log=log, arguments=["--no-leader-elect"]):
             yield Stage(plane, namespace)

@@ -65,11 +65,13 @@ class Load:
 
     Args:
         pods: so many the load of each Rollout needs.
+        selectors: of the pods whose containers were asked about.
     """
 
     stage: Stage
     pods: int
     asked: Counter[str] = field(default_factory=Counter)
+    selectors: list[str] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def wait_for_looks(self, names: Iterable[str], *, looks: int) -> None:
@@ -90,7 +92,8 @@ class Load:
     def of_containers(self, selector: str) -> Answer:
         """metrics.k8s.io: the load is spread over the pods that the selector finds."""
         pods = self.stage.all("pods", selector)
-        self._note(_app(selector))
+        self.selectors.append(selector)
+        self._note(dict(part.split("=", 1) for part in selector.split(","))["app"])
         used = f"{self._each_milli(pods)}m"
         items = [
             {
@@ -164,10 +167,6 @@ def autoscaler(name: str, kind: str, **spec: Any) -> Manifest:
     """An HPA of the Rollout `name` by one metric. It may grow at once; nothing makes it shrink while it is tested."""
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 3600}}
     return build.autoscaler(name, None, metric(kind, name), most=99, minReplicas=1, behavior=behavior, **spec)
-
-
-def _app(selector: str) -> str:
-    return dict(part.split("=", 1) for part in selector.split(","))["app"]
 
 
 def _list(kind: str, version: str, items: list[dict[str, Any]]) -> dict[str, Any]:

@@ -115,13 +115,10 @@ def test_a_router_that_can_be_asked_decides_when_a_step_is_done(stage: Stage, ro
     stage.kubectl("wait", "trafficprovider/traffic-split", "--for=condition=Ready", "--timeout=30s")
     first = current(stage.wait_ready(NAME))
 
-    def waits_for_the_router(one: Manifest) -> bool:
-        waiting = one["status"].get("waitingFor") or {}
-        return "not true yet: body.canary == want" in waiting.get("message", "")
-
     stage.set_image(NAME, "ghcr.io/stefanprodan/podinfo:6.9.1")
     shared(stage, 5)
-    waiting = stage.until("rollouts", NAME, waits_for_the_router)
+    told = "not true yet: body.canary == want"
+    waiting = stage.until("rollouts", NAME, lambda one: told in json.dumps(one["status"].get("waitingFor")))
     router.weight = 5
     for share in (50, 100):
         shared(stage, share)

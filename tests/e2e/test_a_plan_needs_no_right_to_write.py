@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +44,6 @@ def _planned(kubeconfig: Path, *manifests: Manifest, code: int) -> dict[str, Any
     return dict(plan)
 
 
-def _has(pods: int) -> Callable[[Manifest], bool]:
-    """Whether a ReplicaSet was told to have so many pods."""
-    return lambda replica_set: bool(replica_set["spec"]["replicas"] == pods)
-
-
 def test_a_reader_plans_what_then_happens(stage: Stage) -> None:
     """Before the Rollout is there, and before its update; the pods at the gate are compared with the real ones."""
     reader = _reader(stage)
@@ -68,8 +62,7 @@ def test_a_reader_plans_what_then_happens(stage: Stage) -> None:
     revisions = {"template": second, "current": first, "stable": first, "target": second}
     assert plan["revision"] == {**revisions, "changes": True}
     at_gate = plan["steps"][GATE]
-    for revision, pods in ((second, at_gate["pods"]["new"]), (first, at_gate["pods"]["old"])):
-        stage.until("replicasets", f"web-{revision}", _has(pods))
+    stage.until_pods("web", {second: at_gate["pods"]["new"], first: at_gate["pods"]["old"]})
     real = {name: stage.get("services", name)["spec"]["selector"][REVISION] for name in at_gate["services"]}
     sides = {"new": second, "old": first}
     assert real == {name: sides[side] for name, side in at_gate["services"].items()}

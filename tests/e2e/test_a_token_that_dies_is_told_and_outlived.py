@@ -75,9 +75,8 @@ def test_a_dead_token_is_told_and_its_successor_is_used_in_seconds(
     namespace = control_plane.new_namespace()
     stage = Stage(control_plane, namespace)
     flags = (f"--health-address={health}", f"--metrics-address={metrics}")
-    logs = Path(control_plane.folder, "logs")
     with (
-        confined_controller(kubeconfig, namespace, logs=logs, leader_elect=False, flags=flags) as controller,
+        confined_controller(control_plane, kubeconfig, namespace, leader_elect=False, flags=flags) as controller,
         httpx.Client(timeout=5.0, trust_env=False) as client,
     ):
         first = stage.rolled_out(canary("web", replicas=1, steps=[]))

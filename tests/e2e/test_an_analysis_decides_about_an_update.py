@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,6 @@ from tests import build
 from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import Manifest, blue_green, canary, service
 from tests.e2e.measured import Measured, Requests, measured
-from tests.e2e.relay import Way, relayed
 from tests.e2e.stage import Stage, current
 from tests.lab.control_plane import ControlPlane
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.controlplane
 
 ABORTED_WITHIN_S = 2.0
 
-Under = Callable[..., Stage]
+Under = Callable[..., AbstractContextManager[Stage]]
 
 
 def _template(service: str, **metric: object) -> Manifest:
@@ -73,17 +72,21 @@ def requests(scraping: Measured) -> Requests:
 
 
 @pytest.fixture
-def under(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> Iterator[Callable[[str], Stage]]:
-    """A namespace with a controller of its own, that asks the server of that URL."""
-    with ExitStack() as stack:
+def under(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> Under:
+    """A namespace with a controller of its own, that asks a server of the loopback which answers nothing."""
 
-        def started(url: str) -> Stage:
-            logs = Path(control_plane.folder, "logs")
-            flags = (f"--prometheus-url={url}",)
-            stack.enter_context(confined_controller(controller_kubeconfig, namespace, logs=logs, flags=flags))
-            return Stage(control_plane, namespace)
+    @contextmanager
+    def started(*, listens: bool) -> Iterator[Stage]:
+        # A port that refuses connections: it is taken, and nobody listens there. Or the kernel takes them.
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            if listens:
+                taken.listen(64)
+            flags = (f"--prometheus-url=http://127.0.0.1:{taken.getsockname()[1]}",)
+            with confined_controller(control_plane, controller_kubeconfig, namespace, flags=flags):
+                yield Stage(control_plane, namespace)
 
-        yield started
+    return started
 
 
 def test_a_good_version_is_promoted(requests: Requests, stage: Stage) -> None:
@@ -115,8 +118,7 @@ def test_five_percent_of_errors_abort_and_the_message_says_the_number(requests: 
 
 def test_without_prometheus_the_update_waits_for_a_person(under: Under) -> None:
     """A refused connection is no evidence: neither a success nor a reason to go back."""
-    with _silent(listens=False) as url:
-        stage = under(url)
+    with under(listens=False) as stage:
         stage.rolled_out(_template("web", consecutiveErrorLimit=1), _checked())
         stage.set_image("web", "web:2")
 
@@ -131,8 +133,7 @@ def test_without_prometheus_the_update_waits_for_a_person(under: Under) -> None:
 
 def test_a_prometheus_that_hangs_does_not_delay_an_abort(under: Under) -> None:
     """It takes the connection and never answers; a person aborts meanwhile."""
-    with _silent(listens=True) as url:
-        stage = under(url)
+    with under(listens=True) as stage:
         stage.rolled_out(_template("web"), _checked())
         stage.set_image("web", "web:2")
         stage.until_at("web", "AnalysisRunning", step=1)
@@ -143,25 +144,6 @@ def test_a_prometheus_that_hangs_does_not_delay_an_abort(under: Under) -> None:
         took_s = time.monotonic() - before_s
 
     assert took_s <= ABORTED_WITHIN_S
-
-
-FLAPPING = (Way.DROPPED, Way.WHOLE, Way.LATE, Way.WHOLE, Way.CUT, Way.WHOLE)
-
-
-def test_a_good_version_is_promoted_by_a_flapping_prometheus(
-    scraping: Measured, requests: Requests, under: Under
-) -> None:
-    """Every second answer is lost on its way: it is an error, and the measurement is taken again."""
-    with relayed(scraping.url, FLAPPING) as relay:
-        stage = under(relay.url)
-        stage.rolled_out(_template(requests.service), _checked())
-        stage.set_image("web", "web:2")
-        done = stage.wait_ready("web")
-
-    (result,) = stage.all("analysisruns")[0]["status"]["metricResults"]
-    assert _runs(stage) == [(current(done), "Successful")]
-    assert (result["successful"], result["error"]) == (3, 3)
-    assert relay.taken == {Way.DROPPED: 1, Way.LATE: 1, Way.CUT: 1, Way.WHOLE: 3}
 
 
 def test_a_preview_gets_the_traffic_after_its_analysis(requests: Requests, stage: Stage) -> None:
@@ -208,13 +190,3 @@ def test_an_update_has_no_pod_until_the_template_of_a_later_step_comes(requests:
 
     stage.wait_ready("web")
     assert [phase for _, phase in _runs(stage)] == ["Successful"]
-
-
-@contextmanager
-def _silent(*, listens: bool) -> Iterator[str]:
-    """A port that refuses connections: it is taken, and nobody listens. Or the kernel takes them, and nobody answers."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        if listens:
-            taken.listen(64)
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -179,8 +179,8 @@ def test_a_block_runs_and_prints_what_the_page_shows(
         (tmp_path / name).write_text(shell.meant(yaml.safe_dump_all(json.loads(json.dumps(manifests)))))
     if play.before:
         control_plane.apply(*play.before, namespace=namespace)
-    logs = Path(control_plane.folder, "logs")
-    with confined_controller(controller_kubeconfig, namespace, logs=logs) if play.controller else nullcontext():
+    at_work = confined_controller(control_plane, controller_kubeconfig, namespace)
+    with at_work if play.controller else nullcontext():
         shell.types(play.first)
 
         for exchange in block.exchanges:

@@ -6,13 +6,12 @@ import base64
 import json
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.controllers import Controller, confined_controller
+from tests.e2e.controllers import confined_controller
 from tests.e2e.manifests import GATE, Manifest, canary, config_map, container_of
 from tests.e2e.stage import REVISION, Stage, current
 from tests.lab.chart import another_account
@@ -133,8 +132,8 @@ def test_fifty_sources_of_every_kind_are_copied_as_they_are(stage: Stage) -> Non
 
 def test_an_upgrade_rolls_nobody(control_plane: ControlPlane, namespace: str, controller_kubeconfig: Path) -> None:
     """The version before knew no sources: its ReplicaSets have no note, and what is seen first is what they have."""
-    stage, logs = Stage(control_plane, namespace), Path(control_plane.folder, "logs")
-    run = partial(confined_controller, controller_kubeconfig, namespace, logs=logs, leader_elect=False)
+    stage = Stage(control_plane, namespace)
+    run = partial(confined_controller, control_plane, controller_kubeconfig, namespace, leader_elect=False)
     with run(flags=["--config-versioning=off"]):
         first = stage.rolled_out(config_map("web-config"), canary("web", configured_by=["web-config"]))
         before = _replica_set(stage, first)
@@ -156,13 +155,10 @@ def test_without_the_right_the_running_revision_stays_and_says_what_to_grant(
     kubeconfig = another_account(control_plane, "without-configuration", "--set", "configVersioning=false")
     stage = Stage(control_plane, namespace)
 
-    def versioning(turned: str) -> AbstractContextManager[Controller]:
-        flags, logs = ("--config-versioning", turned), Path(control_plane.folder, "logs")
-        return confined_controller(kubeconfig, namespace, logs=logs, leader_elect=False, flags=flags)
-
-    with versioning("off"):
+    run = partial(confined_controller, control_plane, kubeconfig, namespace, leader_elect=False)
+    with run(flags=["--config-versioning=off"]):
         first = stage.rolled_out(config_map("web-config"), canary("web", replicas=1, configured_by=["web-config"]))
-    with versioning("on"):
+    with run(flags=["--config-versioning=on"]):
         waiting = stage.until_at("web", "ConfigForbidden")
         assert "grant get, list and watch of configmaps" in waiting["status"]["waitingFor"]["message"]
         assert [each["metadata"]["labels"][REVISION] for each in stage.all("replicasets")] == [first]

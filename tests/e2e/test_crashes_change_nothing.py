@@ -144,7 +144,7 @@ def test_a_kill_at_any_of_twenty_places_ends_as_without(
 ) -> None:
     """All memory is in the API: whichever write was the last, and whether or not its answer was heard, the next one knows."""
     stage = Stage(control_plane, namespace)
-    run = partial(confined_controller, logs=Path(control_plane.folder, "logs"), leader_elect=False)
+    run = partial(confined_controller, control_plane, leader_elect=False)
     names = [*PLACES, UNDISTURBED]
     stage.apply(*(one for name in names for one in update(name, "web:1")))
     with (

@@ -128,8 +128,7 @@ def test_ready_pods_are_never_fewer_than_promised(busy_plane: ControlPlane) -> N
     """`maxUnavailable` is 0 everywhere, and every pod becomes ready: one Ready pod fewer than `replicas` is a promise broken."""
     rng, moment = random.Random(11), threading.Event()  # noqa: S311 - a test's seed
     kubeconfig = install_chart(busy_plane)
-    logs = Path(busy_plane.folder, "logs")
-    with busy_plane.fresh_namespace() as namespace, confined_controller(kubeconfig, namespace, logs=logs):
+    with busy_plane.fresh_namespace() as namespace, confined_controller(busy_plane, kubeconfig, namespace):
         stage = Stage(busy_plane, namespace)
         rollouts = _rollouts()
         stage.apply(*rollouts)

@@ -6,7 +6,6 @@ import base64
 import json
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +25,10 @@ STEPS: Sequence[Manifest] = ({"setWeight": 50}, {"pause": {"duration": "3s"}})
 WEBS = tuple(f"web{number}" for number in range(6))
 
 
-@dataclass(frozen=True)
-class _Account:
-    """The chart's ServiceAccount with a token of its own, by which the audit log tells two controllers apart."""
-
-    kubeconfig: Path
-    credential: str
-
-    @classmethod
-    def of(cls, kubeconfig: Path) -> _Account:
-        token = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
-        claims = token.split(".")[1]
-        identity = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
-        return cls(kubeconfig, f"JTI={identity}")
+def _credential(kubeconfig: Path) -> str:
+    """How the audit log calls its token, which tells two controllers of one account apart."""
+    claims = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"].split(".")[1]
+    return f"JTI={json.loads(base64.urlsafe_b64decode(claims + '=' * (-len(claims) % 4)))['jti']}"
 
 
 class _Pair:
@@ -46,23 +36,23 @@ class _Pair:
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane, self._namespace = plane, namespace
-        one, two = (plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE) for _ in range(2))
-        self.accounts = _Account.of(one), _Account.of(two)
+        both = [plane.service_account_kubeconfig(RELEASE_NAMESPACE, RELEASE) for _ in range(2)]
+        self.kubeconfigs = {_credential(each): each for each in both}
         self._begins = plane.audit_mark()
 
-    def start(self, account: _Account) -> Controller:
+    def start(self, credential: str) -> Controller:
         """One of the two, at work in that namespace alone."""
-        log = Path(self._plane.folder, "logs", f"controller-{self._namespace}-{self.accounts.index(account)}.log")
+        log = self._plane.logs / f"controller-{self._namespace}-{credential[4:12]}.log"
         election = ["--leader-elect", "--lease-name", self._namespace]
-        return Controller(account.kubeconfig, log=log, arguments=["-n", self._namespace, *election])
+        return Controller(self.kubeconfigs[credential], log=log, arguments=["-n", self._namespace, *election])
 
     def requests(self) -> list[tuple[str, dict[str, Any]]]:
         """Credential and audit event of every answered request, in the order in which they were answered."""
         events = self._plane.audit_events(since=self._begins, user=CONTROLLER_USER)
         told = [event for event in events if event["stage"] == "ResponseComplete"]
         found = [(event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0], event) for event in told]
-        ours = {account.credential for account in self.accounts}  # other tests have controllers too
-        return sorted((one for one in found if one[0] in ours), key=lambda one: str(one[1]["stageTimestamp"]))
+        ours = (one for one in found if one[0] in self.kubeconfigs)  # other tests have controllers too
+        return sorted(ours, key=lambda one: str(one[1]["stageTimestamp"]))
 
     def writers(self) -> list[str]:
         """Whose each write was, the Lease's left out, in their order."""
@@ -86,13 +76,11 @@ def test_one_leader_writes_and_a_stopped_one_never_again(control_plane: ControlP
     """
     stage = Stage(control_plane, namespace)
     pair = _Pair(control_plane, namespace)
-    accounts = pair.accounts
-    with pair.start(accounts[0]) as one, pair.start(accounts[1]) as two:
+    first, second = pair.kubeconfigs
+    with pair.start(first) as one, pair.start(second) as two:
         stage.rolled_out(*(canary(name, replicas=2, steps=STEPS) for name in WEBS))
         writers = pair.writers()
-        leads_first = writers[0] == accounts[0].credential
-        leader, standby = (one, two) if leads_first else (two, one)
-        old, new = (account.credential for account in (accounts if leads_first else reversed(accounts)))
+        leader, standby, old, new = (one, two, first, second) if writers[0] == first else (two, one, second, first)
         assert set(writers) == {old}
         held_by = pair.holder()
 
@@ -101,7 +89,7 @@ def test_one_leader_writes_and_a_stopped_one_never_again(control_plane: ControlP
             stage.until_at(name, "TimedPause", image="web:2")
         leader.signal(signal.SIGSTOP)
         for name in WEBS:
-            stage.until("rollouts", name, _is_done, within_s=TAKEOVER_WITHIN_S)
+            stage.until_phase(name, "Healthy", within_s=TAKEOVER_WITHIN_S)
         assert pair.holder() not in ("", held_by)
         stage.apply(*(canary(name, image="web:3", replicas=2, steps=STEPS) for name in WEBS))
         leader.signal(signal.SIGCONT)
@@ -117,7 +105,3 @@ def test_one_leader_writes_and_a_stopped_one_never_again(control_plane: ControlP
     assert set(writers[:taken_over]) == {old}
     assert set(writers[taken_over:]) == {new}
     assert [event["requestURI"] for _, event in pair.requests() if event["responseStatus"]["code"] == 403] == []
-
-
-def _is_done(rollout: Manifest) -> bool:
-    return bool(rollout["status"]["stableRevision"] == rollout["status"]["currentRevision"])

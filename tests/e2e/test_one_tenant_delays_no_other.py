@@ -103,8 +103,7 @@ def test_expressions_of_one_tenant_cost_another_nothing(
     victim, attacker = control_plane.new_namespace(), control_plane.new_namespace()
     health = f"127.0.0.1:{free_ports(1)[0]}"
     flags = (f"--prometheus-url={server}", f"--health-address={health}")
-    logs = Path(control_plane.folder, "logs")
-    with confined_controller(controller_kubeconfig, victim, attacker, logs=logs, flags=flags):
+    with confined_controller(control_plane, controller_kubeconfig, victim, attacker, flags=flags):
         mine, theirs = Stage(control_plane, victim), Stage(control_plane, attacker)
         ready_in_s(mine, "first")
         alone_s = ready_in_s(mine, "a1", "a2", "a3")

@@ -15,7 +15,6 @@ import pytest
 from tests.e2e.manifests import canary
 from tests.lab.chart import CHART, RELEASE, RELEASE_NAMESPACE, wait_established
 from tests.lab.control_plane import ControlPlane
-from tests.lab.processes import run
 
 pytestmark = pytest.mark.controlplane
 
@@ -28,17 +27,10 @@ class Administrator:
     """Somebody with Helm and all rights."""
 
     plane: ControlPlane
-    home: Path
 
     def helm(self, verb: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`helm VERB rollouts …` in the release's namespace. Raises: AssertionError with Helm's words."""
-        return run(
-            Path(self.plane.programs, "helm"),
-            *(verb, RELEASE, *arguments, "--namespace", RELEASE_NAMESPACE),
-            env={"HOME": str(self.home), "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.plane.kubeconfig_admin)},
-            within_s=120,
-            code=0 if check else None,
-        )
+        return self.plane.helm(verb, RELEASE, *arguments, "--namespace", RELEASE_NAMESPACE, check=check)
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """An object; None when there is none."""
@@ -54,9 +46,9 @@ class Administrator:
 
 
 @pytest.fixture
-def administrator(modules_plane: ControlPlane, tmp_path: Path) -> Iterator[Administrator]:
+def administrator(modules_plane: ControlPlane) -> Iterator[Administrator]:
     """On a cluster that has nothing of ours, and that nobody else works with."""
-    administrator = Administrator(modules_plane, tmp_path)
+    administrator = Administrator(modules_plane)
     yield administrator
     administrator.helm("uninstall", "--ignore-not-found")
     crds = modules_plane.kubectl("get", "crds", "-o", "name").stdout.split()

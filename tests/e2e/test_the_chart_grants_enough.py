@@ -34,10 +34,16 @@ that do not stream the first list), `get` of a ReplicaSet (the answer to its cre
 its owner away), `delete` of one (a minute after the last revision that names it), and finalizers."""
 
 
+TEMPLATE = build.analysis_template(
+    {"name": "pods", "interval": "1s", "provider": {"kubernetes": {}}}, name="pods-are-well"
+)
+"""It needs no server, and measures until it is ended."""
+
+
 def test_a_life_with_everything_in_it_is_refused_nothing(stage: Stage) -> None:
     """Steps, Services, role metadata, analyses, a verb, a restart, what is old goes, a deletion: every right is used once."""
     first = stage.rolled_out(
-        pods_are_well(),
+        TEMPLATE,
         config_map("web-config"),
         canary(
             "web",
@@ -116,12 +122,6 @@ def test_a_route_is_read_watched_and_changed(stage: Stage) -> None:
     assert "rollouts.dev/managed" not in left["metadata"].get("labels", {})
     assert left["spec"] == managed["spec"]
     assert used == {"get", "watch", "patch"}
-
-
-def pods_are_well() -> Manifest:
-    """A template that needs no server, and measures until it is ended."""
-    metric = {"name": "pods", "interval": "1s", "provider": {"kubernetes": {}}}
-    return build.analysis_template(metric, name="pods-are-well")
 
 
 def http_route(name: str) -> Manifest:

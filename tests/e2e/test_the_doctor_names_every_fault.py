@@ -35,35 +35,20 @@ FAULTS = {
     "a leader that does not renew": ("leader", "and nobody has taken over", "kubectl logs"),
     "a missing right": ("rights", f"{MINE} may not get rollouts", "rbac.create"),
     "a wrong proxy mode": ("proxy mode", f"{MINE} is told ipvs, and", "proxyMode=nftables"),
-    "a router that is not installed": (
-        "routers",
-        "1 Rollout needs istio, and the API server does not have",
-        "install the CRDs",
-    ),
-    "a router without rights": (
-        "routers",
-        f"{MINE} may not change its routes",
-        "routers={gatewayAPI,istio}",
-    ),
+    "a router that is not installed": ("routers", "1 Rollout needs istio, and the API server does not have", "install the CRDs"),
+    "a router without rights": ("routers", f"{MINE} may not change its routes", "routers={gatewayAPI,istio}"),
     "a Prometheus that is not there": ("Prometheus", "there is no such Service", "prometheusUrl"),
     "a provider that is refused": ("providers", "the path does not lead anywhere", "change it"),
-    "a Secret without a right to it": (
-        "rights to Secrets",
+    "a Secret without a right to it": ("rights to Secrets",
         f"{MINE} may not get secrets/rollouts-config-key in default, get secrets/token in default",
-        f"--service-account {MINE} | kubectl apply",
-    ),
-    "a container whose use nobody measures": (
-        "metrics APIs",
-        "Rollout default/api asks what its container app uses",
-        "install metrics-server",
-    ),
-    "a Gateway API that is too old": (
-        "Gateway API",
+        f"--service-account {MINE} | kubectl apply"),
+    "a container whose use nobody measures": ("metrics APIs",
+        "Rollout default/api asks what its container app uses", "install metrics-server"),
+    "a Gateway API that is too old": ("Gateway API",
         "Rollout default/api mirrors a part of the requests, and the installed Gateway API (v1.0.0) drops the percentage",
-        "v1.3 or newer",
-    ),
+        "v1.3 or newer"),
     "no gateway": ("Gateway API", "there is no GatewayClass", "install a gateway"),
-}
+}  # fmt: skip
 WARNINGS = {
     "another version": ("versions", f"{MINE} is 0.0.9, this program is", "helm upgrade"),
     "no metrics API": ("metrics APIs", "HorizontalPodAutoscaler default/web needs metrics.k8s.io", "metrics-server"),

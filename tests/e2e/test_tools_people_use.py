@@ -18,7 +18,6 @@ from tests import build
 from tests.e2e.manifests import GATE, Manifest, blue_green, canary, service, services
 from tests.e2e.scaled import KINDS, autoscaler, loaded
 from tests.e2e.stage import REVISION, Stage, counted, current
-from tests.lab.metrics_api import served_metrics
 from tests.lab.processes import run
 
 pytestmark = pytest.mark.controlplane
@@ -138,14 +137,14 @@ def test_an_autoscaler_computes_from_the_pods_that_the_selector_names(stage: Sta
     by_cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
     autoscaler_of_four = build.autoscaler("web", None, {"type": "Resource", "resource": by_cpu}, most=4)
 
-    with served_metrics(stage.plane, namespace=stage.namespace, millicores=50) as metrics:  # all that a pod requests
+    with loaded(stage, pods=4) as load:
         stage.apply(autoscaler_of_four)
         stage.until_pods("web", {first: 4, second: 4})
         scaled = stage.until("horizontalpodautoscalers", "web", lambda one: one["status"].get("currentReplicas") == 4)
 
     assert scaled["status"]["desiredReplicas"] == 4
-    assert set(metrics.selectors) == {stage.get("rollouts", "web")["status"]["selector"]}
-    assert first in metrics.selectors[0]
+    assert set(load.selectors) == {stage.get("rollouts", "web")["status"]["selector"]}
+    assert first in load.selectors[0]
 
 
 def test_the_strategy_may_change_to_the_other_and_back(stage: Stage) -> None:

@@ -142,7 +142,7 @@ def _named(route: Route, kind: str) -> str:
 
 
 def _managed(node: RealNode, route: Route, kubeconfig: Path, *told: str) -> Iterator[Shifting]:
-    with confined_controller(kubeconfig, route.namespace, logs=Path(node.plane.folder, "logs"), flags=told):
+    with confined_controller(node.plane, kubeconfig, route.namespace, flags=told):
         yield Shifting(node, Stage(node.plane, route.namespace), route)
 
 

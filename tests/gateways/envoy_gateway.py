@@ -32,8 +32,11 @@ def start(node: RealNode) -> Gateway:
     install_crds(node.plane, NAME)
     home = folder(node, NAME)
     program = Path(node.plane.programs, "envoy-gateway")
-    _place_envoy(home)
-    _make_certificates(program, home)
+    place = home / "data" / "envoy-versions" / gateway_parts.ENVOY_VERSION / "bin" / "envoy"
+    place.parent.mkdir(parents=True)
+    place.symlink_to(gateway_parts.envoy())
+    run(program, "certgen", "--local", "--config-home", home / "config")  # its own certificates, made by itself
+    run("mount", "--bind", home / "config/certs/envoy-gateway", CERTIFICATES)
     node.plane.apply(
         manifest(NAMESPACE_KIND, _SYSTEM),
         *(_secret(name, home / "config" / "certs" / name) for name in ("envoy-oidc-hmac", "envoy")),
@@ -57,18 +60,6 @@ def start(node: RealNode) -> Gateway:
         features=frozenset({"header", "mirror"}),
         metrics="/stats/prometheus",
     )
-
-
-def _place_envoy(home: Path) -> None:
-    place = home / "data" / "envoy-versions" / gateway_parts.ENVOY_VERSION / "bin" / "envoy"
-    place.parent.mkdir(parents=True)
-    place.symlink_to(gateway_parts.envoy())
-
-
-def _make_certificates(program: Path, home: Path) -> None:
-    """Its own certificates, made by itself."""
-    run(program, "certgen", "--local", "--config-home", home / "config")
-    run("mount", "--bind", home / "config/certs/envoy-gateway", CERTIFICATES)
 
 
 def _secret(name: str, files: Path) -> dict[str, object]:

@@ -24,10 +24,7 @@ class NotCollected(Exception):
 
 
 def selected(arguments: Sequence[str]) -> list[pytest.Item]:
-    """The tests that pytest would run with these arguments; none of them is run.
-
-    Raises: NotCollected.
-    """
+    """The tests that pytest would run with these arguments; none of them is run. Raises: NotCollected."""
     seen = _Seen()
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
         code = pytest.main(["--collect-only", "-q", *arguments], plugins=[seen])

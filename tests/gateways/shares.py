@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+CONFIDENCE = 0.999
 
 
 @dataclass(frozen=True)
@@ -23,26 +24,7 @@ class Share:
     @property
     def within_chance(self) -> bool:
         """The count is not among the 0.1 % that are the farthest off, half of them on each side."""
-        low, high = band(self.answers, self.percent / 100)
-        return low <= self.canary <= high
+        from scipy.stats import binom  # noqa: PLC0415 - a second, which only these tests need
 
-
-def band(requests: int, probability: float, *, confidence: float = 0.999) -> tuple[int, int]:
-    """The smallest and the largest count of a binomial variable that leave half of the rest on either side."""
-    if probability in (0, 1):
-        return (round(requests * probability),) * 2
-    tail = (1 - confidence) / 2
-    below, low, high = 0.0, -1, requests
-    for count in range(requests + 1):
-        below += math.exp(_log_chance(count, requests, probability))
-        if low < 0 and below > tail:
-            low = count
-        if below >= 1 - tail:
-            high = count
-            break
-    return low, high
-
-
-def _log_chance(count: int, requests: int, probability: float) -> float:
-    ways = math.lgamma(requests + 1) - math.lgamma(count + 1) - math.lgamma(requests - count + 1)
-    return ways + count * math.log(probability) + (requests - count) * math.log1p(-probability)
+        low, high = binom.interval(CONFIDENCE, self.answers, self.percent / 100)
+        return bool(low <= self.canary <= high)

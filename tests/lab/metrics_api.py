@@ -9,8 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -26,40 +25,11 @@ AVAILABLE_WITHIN_S = 30
 _API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices")
 
 
-@dataclass
-class Metrics:
-    """What the server says, and what it was asked.
-
-    Args:
-        namespace: whose pods it knows.
-        millicores: what every pod uses of the CPU.
-        selectors: label selectors of the questions about pods, in their order.
-    """
-
-    namespace: str
-    millicores: int
-    selectors: list[str] = field(default_factory=list)
-
-
-@contextmanager
-def served_metrics(plane: ControlPlane, *, namespace: str, millicores: int) -> Iterator[Metrics]:
-    """Serves metrics.k8s.io on this control plane while the block runs: every pod of the namespace uses `millicores`.
-
-    The APIService is the whole cluster's: one test at a time. Autoscalers of other namespaces are told 404, as without it.
-    """
-    metrics = Metrics(namespace, millicores)
-
-    def answer(selector: str) -> Answer:
-        metrics.selectors.append(selector)
-        return 200, _usage(plane, namespace, selector, millicores)
-
-    with served_answers(plane, namespace=namespace, answer=answer):
-        yield metrics
-
-
 @contextmanager
 def served_answers(plane: ControlPlane, *, namespace: str, answer: Callable[[str], Answer]) -> Iterator[None]:
-    """Serves metrics.k8s.io on this control plane while the block runs, as `served_metrics` does.
+    """Serves metrics.k8s.io on this control plane while the block runs, for one namespace; others are told 404, as without it.
+
+    The APIService is the whole cluster's: one test at a time.
 
     Args:
         answer: what a list of a namespace's pods is answered with, by its label selector. It is called by several threads.
@@ -143,21 +113,3 @@ def registration(group_version: str, namespace: str, *, port: int) -> list[Manif
         manifest(SERVICE, "metrics", namespace, spec=external),
         manifest(_API_SERVICE, f"{version}.{group}", spec=spec),
     ]
-
-
-def _usage(plane: ControlPlane, namespace: str, selector: str, millicores: int) -> dict[str, Any]:
-    listed = plane.api.get(f"/api/v1/namespaces/{namespace}/pods", params={"labelSelector": selector})
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    items = [
-        {
-            "metadata": {"name": pod["metadata"]["name"], "namespace": namespace, "labels": pod["metadata"]["labels"]},
-            "timestamp": now,
-            "window": "1s",
-            "containers": [
-                {"name": container["name"], "usage": {"cpu": f"{millicores}m", "memory": "1Mi"}}
-                for container in pod["spec"]["containers"]
-            ],
-        }
-        for pod in listed.raise_for_status().json()["items"]
-    ]
-    return {"kind": "PodMetricsList", "apiVersion": _GROUP_VERSION, "metadata": {}, "items": items}

@@ -19,7 +19,7 @@ import pytest
 
 from tests.lab import binaries, supervisor
 from tests.lab.chart import CONTROLLER_USER, RBAC_GROUP, RELEASE, RELEASE_NAMESPACE, install_chart
-from tests.lab.control_plane import HANDLE_FILE, ControlPlane, whole_events
+from tests.lab.control_plane import HANDLE_FILE, ControlPlane
 
 _ROOT = Path(__file__).parent.parent.parent
 _FOLDER = pytest.StashKey[Path]()
@@ -58,7 +58,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(config, "workerinput") or not (config.stash[_FOLDER] / HANDLE_FILE).exists():
         return
     plane = ControlPlane.load(config.stash[_FOLDER])
-    config.stash[_DENIED] = refused_to_the_controller(whole_events(Path(plane.folder, "logs", "audit.log"), since=0))
+    config.stash[_DENIED] = refused_to_the_controller(plane.audit_events())
     if config.stash[_DENIED]:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -98,14 +98,10 @@ def refused_to_the_controller(events: Iterable[Mapping[str, Any]]) -> list[str]:
             and event["user"].get("username") == CONTROLLER_USER
             and code == 403
             and not event.get("userAgent", "").startswith("kubectl/")  # a test with the controller's kubeconfig
-            and not _is_a_tenants_secret(of)
+            and not (of.get("resource") == "secrets" and of.get("namespace") not in (None, RELEASE_NAMESPACE))
         ):
             refused.add(f"{event['verb']} {event['requestURI'].partition('?')[0]}")
     return sorted(refused)
-
-
-def _is_a_tenants_secret(of: Mapping[str, Any]) -> bool:
-    return of.get("resource") == "secrets" and of.get("namespace") not in (None, RELEASE_NAMESPACE)
 
 
 @pytest.fixture(scope="session")

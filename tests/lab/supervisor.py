@@ -52,10 +52,7 @@ def shared(folder: Path, *, owner: int) -> ControlPlane:
 
 @contextmanager
 def own(folder: Path) -> Iterator[ControlPlane]:
-    """A control plane of the caller's own in `folder`, ended with the block.
-
-    Raises: as `shared`.
-    """
+    """A control plane of the caller's own in `folder`, ended with the block. Raises: as `shared`."""
     plane = shared(folder, owner=os.getpid())
     try:
         yield plane

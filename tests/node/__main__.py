@@ -35,7 +35,7 @@ def main() -> int:
 
 def run_inside(arguments: list[str]) -> int:
     """Runs pytest with these arguments as a node's namespaces have it; its exit code."""
-    cgroup = machine.own_cgroup()
+    cgroup = machine.make_cgroup()
     network = os.open("/proc/self/ns/net", os.O_RDONLY)
     environment = {
         **os.environ,
@@ -47,7 +47,6 @@ def run_inside(arguments: list[str]) -> int:
     # --kill-child: the first process of the namespaces ends with unshare, unshare ends with us, and everything with the first.
     command = ["unshare", *_NAMESPACES, "--fork", "--kill-child", sys.executable, "-m", "tests.node.inside", *arguments]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest, which then stops in order
-    machine.make_cgroup(cgroup)
     try:
         return subprocess.run(
             command, env=environment, pass_fds=[network], preexec_fn=_end_with_the_parent, check=False

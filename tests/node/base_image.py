@@ -14,6 +14,7 @@ import sysconfig
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 DOCKERFILE = "FROM scratch\nADD base.tar /\nENV PATH=/usr/local/bin:/usr/bin:/bin\nRUN python -m ensurepip --upgrade\n"
 """Of the base image, beside the archive; what python:…-slim installs too is installed by Python itself."""
@@ -36,23 +37,20 @@ _ACCOUNTS = {
 
 
 def pack_base(archive: Path) -> None:
-    """Writes the root file system as a tar archive.
-
-    Raises: AssertionError where `ldd` cannot read a program.
-    """
+    """Writes the root file system as a tar archive. Raises: AssertionError where `ldd` cannot read a program."""
     library = Path(sysconfig.get_path("stdlib"))
     python = Path(sys.base_prefix, "bin", _PYTHON)
     with tarfile.open(archive, "w") as packed:
         for folder in ("etc", "proc", "sys", "dev", "run", "usr", "usr/local", "usr/local/bin", "usr/local/lib", "var"):
-            _add_folder(packed, folder, mode=0o755)
-        _add_folder(packed, "tmp", mode=0o1777)
+            _add(packed, folder, type=tarfile.DIRTYPE, mode=0o755)
+        _add(packed, "tmp", type=tarfile.DIRTYPE, mode=0o1777)
         for name, text in _ACCOUNTS.items():
-            _add_text(packed, name, text)
+            _add(packed, name, size=len(text), content=io.BytesIO(text.encode()))
         packed.add(python.resolve(), f"usr/local/bin/{_PYTHON}", filter=_of_root)
         for link in ("python", "python3"):
-            _add_link(packed, f"usr/local/bin/{link}", _PYTHON)
+            _add(packed, f"usr/local/bin/{link}", type=tarfile.SYMTYPE, linkname=_PYTHON)
         packed.add(library, f"usr/local/lib/{_PYTHON}", filter=_without_packages)
-        _add_folder(packed, f"usr/local/lib/{_PYTHON}/site-packages", mode=0o755)
+        _add(packed, f"usr/local/lib/{_PYTHON}/site-packages", type=tarfile.DIRTYPE, mode=0o755)
         for program in _PROGRAMS:
             packed.add(program.resolve(), str(program)[1:], filter=_of_root)
         for path in _libraries([python, *_PROGRAMS, *sorted((library / "lib-dynload").glob("*.so"))]):
@@ -86,19 +84,8 @@ def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _add_folder(packed: tarfile.TarFile, name: str, *, mode: int) -> None:
+def _add(packed: tarfile.TarFile, name: str, *, content: IO[bytes] | None = None, **fields: Any) -> None:
     entry = tarfile.TarInfo(name)
-    entry.type, entry.mode = tarfile.DIRTYPE, mode
-    packed.addfile(entry)
-
-
-def _add_text(packed: tarfile.TarFile, name: str, text: str) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(text)
-    packed.addfile(entry, io.BytesIO(text.encode()))
-
-
-def _add_link(packed: tarfile.TarFile, name: str, target: str) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.type, entry.linkname = tarfile.SYMTYPE, target
-    packed.addfile(entry)
+    for field, value in fields.items():
+        setattr(entry, field, value)
+    packed.addfile(entry, content)

@@ -59,10 +59,7 @@ class Engine:
         }
 
     def make_image(self, checkout: Path, *, tag: str) -> str:
-        """`make image` in a checkout; what it prints.
-
-        Raises: AssertionError with its output.
-        """
+        """`make image` in a checkout; what it prints. Raises: AssertionError with its output."""
         words = ["make", "--no-print-directory", "image", f"IMAGE={IMAGE}:{tag}"]
         return outside.run(words, within_s=_BUILT_WITHIN_S, environment=self.environment, folder=checkout).stdout
 
@@ -88,10 +85,7 @@ class Engine:
 
 
 def engine_in(folder: Path) -> Engine:
-    """An engine that has no image yet.
-
-    Raises: NoEngine.
-    """
+    """An engine that has no image yet. Raises: NoEngine."""
     (folder / "bin").mkdir(parents=True)
     containers = folder / ".config" / "containers"
     containers.mkdir(parents=True)

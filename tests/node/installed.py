@@ -84,11 +84,6 @@ class Installed:
     def plane(self) -> ControlPlane:
         return self.node.plane
 
-    def helm(self, *arguments: str) -> str:
-        """What Helm prints. Raises: AssertionError with its own words."""
-        settings = {"HOME": self.plane.folder, "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.plane.kubeconfig_admin)}
-        return run(Path(self.plane.programs, "helm"), *arguments, env=settings, within_s=WITHIN_S).stdout
-
     def upgrade(self, chart: Path = CHART, *, tag: str, values: Mapping[str, object] | None = None) -> str:
         """Installs or upgrades; returns when the new pods are all that are there, and one of them leads: its name."""
         command = (
@@ -96,7 +91,7 @@ class Installed:
             *("--set", f"image.tag={tag}", "--set", "image.pullPolicy=Never"),
             *(each for name, value in (values or {}).items() for each in ("--set-json", f"{name}={json.dumps(value)}")),
         )
-        self.helm(*command)
+        self.plane.helm(*command)
         self.wait_available()
         return self.wait_for_leader()
 
@@ -134,8 +129,8 @@ class Installed:
         """As the page's last commands do it: nothing of the chart is left."""
         plane = self.plane
         plane.kubectl("delete", "crd", "--selector", _CRDS, "--ignore-not-found", "--timeout=50s")
-        if RELEASE in self.helm("list", "--short", "--namespace", RELEASE_NAMESPACE).split():
-            self.helm("uninstall", RELEASE, "--namespace", RELEASE_NAMESPACE, "--wait", "--timeout", "60s")
+        if RELEASE in plane.helm("list", "--short", "--namespace", RELEASE_NAMESPACE).stdout.split():
+            plane.helm("uninstall", RELEASE, "--namespace", RELEASE_NAMESPACE, "--wait", "--timeout", "60s")
             plane.kubectl("delete", "crd", "--selector", _CRDS, "--ignore-not-found", "--timeout=50s")
         plane.kubectl("delete", "namespace", RELEASE_NAMESPACE, "--ignore-not-found", "--timeout=55s")
 

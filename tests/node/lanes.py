@@ -59,10 +59,7 @@ def seen_of(*jobs: Job) -> pytest.MarkDecorator:
 
 
 class Lanes:
-    """The jobs of this run.
-
-    Guarantees: kube-proxy never changes while a job runs.
-    """
+    """The jobs of this run. Guarantees: kube-proxy never changes while a job runs."""
 
     def __init__(
         self,
@@ -104,13 +101,9 @@ def lanes(node: RealNode, kubeconfig: Path, jobs: Iterable[Job]) -> Iterator[Lan
         kubeconfig: of the controllers.
     """
     plane = node.plane
-    logs = Path(plane.folder, "logs")
 
     def perform(job: Job) -> Any:
-        with (
-            plane.fresh_namespace() as name,
-            confined_controller(kubeconfig, name, logs=logs, flags=job.flags),
-        ):
+        with plane.fresh_namespace() as name, confined_controller(plane, kubeconfig, name, flags=job.flags):
             return job.run(node, Stage(plane, name))
 
     pool = ThreadPoolExecutor(how_many(), thread_name_prefix="lane")

@@ -47,10 +47,7 @@ class NodeUnavailable(Exception):
 
 
 def prepare() -> None:
-    """Installs the packages that are missing.
-
-    Raises: NodeUnavailable.
-    """
+    """Installs the packages that are missing. Raises: NodeUnavailable."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise NodeUnavailable("a real node needs root on Linux (namespaces, mounts, control groups)")
     if not (missing := _missing_packages()):
@@ -62,16 +59,12 @@ def prepare() -> None:
         raise NodeUnavailable(f"{', '.join(_missing_packages())} cannot be installed:\n{said}")
 
 
-def own_cgroup() -> str:
-    """The name of the control group of a node that this process launches."""
-    return f"{_CGROUP}{os.getpid()}"
-
-
-def make_cgroup(name: str) -> None:
-    """Makes an empty control group in every hierarchy, for the kubelet to work below.
+def make_cgroup() -> str:
+    """Makes an empty control group of this process in every hierarchy, for the kubelet to work below; its name.
 
     Those of launchers that were killed, and could not remove theirs, are removed.
     """
+    name = f"{_CGROUP}{os.getpid()}"
     for left in {group.name for hierarchy in _hierarchies() for group in hierarchy.glob(f"{_CGROUP}*")}:
         if not is_running(int(left.removeprefix(_CGROUP))):
             remove_cgroup(left)
@@ -84,6 +77,7 @@ def make_cgroup(name: str) -> None:
         for setting, weight in _WEIGHT.items():
             if (group / setting).exists():
                 (group / setting).write_text(str(weight))
+    return name
 
 
 def remove_cgroup(name: str) -> None:

@@ -53,7 +53,7 @@ def measuring(node: RealNode, stage: Stage, *, port: int, besides: Sequence[Job]
         besides: what else it scrapes.
     """
     folder, name = Path(node.plane.folder), f"prometheus-{stage.namespace}"
-    home, logs = folder / name, folder / "logs" / name
+    home, logs = folder / name, node.plane.logs / name
     home.mkdir()
     logs.mkdir()
     pods = home / "pods.json"

@@ -159,15 +159,13 @@ def _evict_one(stage: Stage, pod: str) -> None:
     path = f"/api/v1/namespaces/{stage.namespace}/pods/{pod}/eviction"
     deadline = time.monotonic() + DONE_WITHIN_S
     while True:
-        stage.until("poddisruptionbudgets", NAME, _allows_one, within_s=DONE_WITHIN_S)
+        stage.until(
+            "poddisruptionbudgets", NAME, lambda one: one["status"].get("disruptionsAllowed"), within_s=DONE_WITHIN_S
+        )
         answer = stage.plane.api.post(path, json=eviction)
         if answer.status_code != httpx.codes.TOO_MANY_REQUESTS or time.monotonic() > deadline:  # who drains asks again
             answer.raise_for_status()
             return
-
-
-def _allows_one(budget: Manifest) -> bool:
-    return bool(budget.get("status", {}).get("disruptionsAllowed"))
 
 
 def _with_services(app: App, drain: Drain) -> Sequence[Manifest]:
@@ -177,12 +175,7 @@ def _with_services(app: App, drain: Drain) -> Sequence[Manifest]:
 
 def _with_budget(app: App, drain: Drain) -> Sequence[Manifest]:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": NAME}}}
-    budget = manifest(DISRUPTION_BUDGET, NAME, spec=spec)
-    return [canary(app, drain), service(), budget]
-
-
-def _with_gate(app: App, drain: Drain) -> Sequence[Manifest]:
-    return [canary(app, drain, steps=GATED_STEPS), service()]
+    return [*_plain(app, drain), manifest(DISRUPTION_BUDGET, NAME, spec=spec)]
 
 
 def _preview(app: App, drain: Drain, spec: Manifest | None = None) -> list[Manifest]:
@@ -200,7 +193,7 @@ MOVES = (
     CANARY,
     CANARY_SERVICES,
     BLUE_GREEN,
-    Move("abort", _with_gate, _abort),
+    Move("abort", lambda app, drain: [canary(app, drain, steps=GATED_STEPS), service()], _abort),
     Move("rollback", _plain, _roll_back),
     Move("restart", _plain, restart),
     Move("scale-down", _plain, _scale_down),
@@ -218,21 +211,9 @@ CRASHED_S = 60
 AFTER_THE_END_S = 5
 
 
-def _slow_canary(app: App, drain: Drain) -> list[Manifest]:
-    return [ready_after(canary(app, drain, spec={"replicas": 1}), SLOW_S), service()]
-
-
 def _slow_blue_green(app: App, drain: Drain) -> list[Manifest]:
     rollout, *services = _preview(app, drain, {"replicas": 1})
     return [ready_after(rollout, SLOW_S), *services]
-
-
-def _two(app: App, drain: Drain) -> list[Manifest]:
-    return [canary(app, drain, spec={"replicas": 2}), service()]
-
-
-def _long_drain(app: App, drain: Drain) -> list[Manifest]:
-    return _preview(app, drain, {"drain": {"maxRequestSeconds": LONGEST_REQUEST_S}})
 
 
 def _remembering(app: App, drain: Drain) -> list[Manifest]:
@@ -292,8 +273,20 @@ def _crash(stage: Stage) -> None:
     assert old <= pod_names(stage)
 
 
-SLOW_CANARY = Move("restart of one slow pod", _slow_canary, restart)
+SLOW_CANARY = Move(
+    "restart of one slow pod",
+    lambda app, drain: [ready_after(canary(app, drain, spec={"replicas": 1}), SLOW_S), service()],
+    restart,
+)
 SLOW_BLUE_GREEN = Move("restart of one slow blue-green pod", _slow_blue_green, restart)
-FROZEN = Move("restart while nobody replaces pods", _two, _restart_while_frozen)
-REPLACED = Move("Service replaced in a drain", _long_drain, _replace_the_service)
+FROZEN = Move(
+    "restart while nobody replaces pods",
+    lambda app, drain: [canary(app, drain, spec={"replicas": 2}), service()],
+    _restart_while_frozen,
+)
+REPLACED = Move(
+    "Service replaced in a drain",
+    lambda app, drain: _preview(app, drain, {"drain": {"maxRequestSeconds": LONGEST_REQUEST_S}}),
+    _replace_the_service,
+)
 CRASHED = Move("crash after the promotion", _remembering, _crash)

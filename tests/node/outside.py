@@ -29,8 +29,5 @@ def run(
     environment: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command in the machine's network.
-
-    Raises: as tests.lab.processes.run.
-    """
+    """Runs a command in the machine's network. Raises: as tests.lab.processes.run."""
     return processes.run(*command(*words), env=environment, cwd=folder, within_s=within_s)

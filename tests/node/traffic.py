@@ -101,7 +101,7 @@ def traffic(
     # connection tracker, and who uses that port again in the next two minutes is sent nowhere.
     front = httpx.URL(url).copy_with(raw_path=b"/")
     wait_for(lambda: httpx.get(front, timeout=1, trust_env=False).is_success, url)
-    seconds = Path(node.plane.folder, "logs", f"{name}.jsonl")
+    seconds = node.plane.logs / f"{name}.jsonl"
     errors = seconds.with_suffix(".errors")
     command = ["nsenter", f"--net=/run/netns/{CLIENTS}", str(Path(node.plane.programs, "load"))]
     command += ["-url", url, "-rate", f"{rate:g}", "-connections", connections, "-protocol", protocol]

@@ -61,17 +61,12 @@ KINDS = (
 
 @dataclass
 class Load:
-    """What the metrics APIs say, and how often each Rollout's metric was asked.
-
-    Args:
-        pods: so many the load of each Rollout needs.
-        selectors: of the pods whose containers were asked about.
-    """
+    """What the metrics APIs say, and how often each Rollout's metric was asked."""
 
     stage: Stage
-    pods: int
+    pods: int  # so many the load of each Rollout needs
     asked: Counter[str] = field(default_factory=Counter)
-    selectors: list[str] = field(default_factory=list)
+    selectors: list[str] = field(default_factory=list)  # of the pods whose containers were asked about
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def wait_for_looks(self, names: Iterable[str], *, looks: int) -> None:
@@ -94,16 +89,10 @@ class Load:
         pods = self.stage.all("pods", selector)
         self.selectors.append(selector)
         self._note(dict(part.split("=", 1) for part in selector.split(","))["app"])
-        used = f"{self._each_milli(pods)}m"
-        items = [
-            {
-                "metadata": {"name": pod["metadata"]["name"], "namespace": self.stage.namespace},
-                "timestamp": _now(),
-                "window": "1s",
-                "containers": [{"name": "web", "usage": {"cpu": used, "memory": "1Mi"}}],
-            }
-            for pod in pods
-        ]
+        usage = {"cpu": f"{self._each_milli(pods)}m", "memory": "1Mi"}
+        measured = {"timestamp": _now(), "window": "1s", "containers": [{"name": "web", "usage": usage}]}
+        namespace = self.stage.namespace
+        items = [{"metadata": {"name": pod["metadata"]["name"], "namespace": namespace}, **measured} for pod in pods]
         return 200, _list("PodMetricsList", "metrics.k8s.io/v1beta1", items)
 
     def custom(self, path: tuple[str, ...], selector: str) -> Answer | None:
@@ -118,15 +107,8 @@ class Load:
                 value, described = self._one_value(name), [{**_OBJECT, "apiVersion": "/v1"}]
             case _:
                 return None
-        items = [
-            {
-                "describedObject": {**each, "namespace": self.stage.namespace},
-                "metric": {"name": name},
-                "timestamp": _now(),
-                "value": f"{value}m",
-            }
-            for each in described
-        ]
+        measured = {"metric": {"name": name}, "timestamp": _now(), "value": f"{value}m"}
+        items = [{"describedObject": {**each, "namespace": self.stage.namespace}, **measured} for each in described]
         return 200, _list("MetricValueList", "custom.metrics.k8s.io/v1beta2", items)
 
     def external(self, path: tuple[str, ...], _selector: str) -> Answer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.manifests import Manifest, canary, service
-from tests.e2e.stage import Stage, current, served, slices_of
+from tests.e2e.stage import Stage, served, slices_of
 
 pytestmark = pytest.mark.controlplane
 
@@ -50,15 +50,3 @@ def test_each_service_shows_its_side_and_the_stable_one_is_never_empty(stage: St
     stage.until(
         "pods", stage.all("pods")[0]["metadata"]["name"], lambda pod: pod["metadata"]["labels"]["role"] == "stable"
     )
-
-
-def test_a_service_that_comes_late_is_waited_for(stage: Stage) -> None:
-    """People apply things in any order: a missing Service is named, and its coming is enough."""
-    stage.apply(service("web-stable", app="web"), _canary())
-    waiting = stage.until_at("web", "ServiceNotFound")
-
-    stage.apply(service("web-canary", app="web"))
-    ready = stage.wait_ready("web")
-
-    assert "web-canary" in waiting["status"]["waitingFor"]["message"]
-    stage.until_endpoints("web-canary", {current(ready): 5})

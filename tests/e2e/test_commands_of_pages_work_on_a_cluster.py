@@ -77,15 +77,12 @@ class Play:
 
     Args:
         files: that are in the folder where it is typed, beside examples/.
-        before: objects that are in the namespace.
-        first: what is typed before it, by somebody who came so far.
-        controller: whether one is at work.
     """
 
     files: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
-    before: tuple[Manifest, ...] = ()
-    first: str = ""
-    controller: bool = False
+    before: tuple[Manifest, ...] = ()  # objects that are in the namespace
+    first: str = ""  # what is typed before it, by somebody who came so far
+    controller: bool = False  # whether one is at work
 
 
 TRIED = "kubectl apply -f examples/config.yaml; kubectl rollouts status podinfo-config --timeout 1m"

@@ -32,25 +32,15 @@ ADDRESS = "10.200.0.1"
 
 @dataclass(frozen=True, kw_only=True)
 class Gateway:
-    """A gateway at work.
+    """A gateway at work."""
 
-    Args:
-        name: of the product, of its GatewayClass and of its Gateway.
-        port: that clients ask at.
-        asked_as: the kind of data plane and its address, as the controller's flag --data-plane has them.
-        admin: the data plane's own address, for tests that look at it themselves.
-        features: what its routes can do besides weights: header, mirror.
-        counters: what the flag calls its counters of requests; "" for a gateway whose counters tell nothing.
-        metrics: path at `admin` where Prometheus finds them.
-    """
-
-    name: str
-    port: int
-    asked_as: str
-    admin: str
-    features: frozenset[str]
-    counters: str = ""
-    metrics: str = ""
+    name: str  # of the product, of its GatewayClass and of its Gateway
+    port: int  # that clients ask at
+    asked_as: str  # the kind of data plane and its address, as the controller's flag --data-plane has them
+    admin: str  # the data plane's own address, for tests that look at it themselves
+    features: frozenset[str]  # what its routes can do besides weights: header, mirror
+    counters: str = ""  # what the flag calls its counters of requests; "" for a gateway whose counters tell nothing
+    metrics: str = ""  # path at `admin` where Prometheus finds them
 
     @property
     def scraped(self) -> Job:

@@ -15,20 +15,16 @@ class Case:
     """One row: what was done through which gateway and kind of route, and what became of the requests.
 
     Args:
-        case: canary, abort, or what was measured.
-        sent: requests.
-        failed: those that were not answered with 2xx, but for errors that the app itself answered with.
         shares: by weight in percent: the canary's share of the answers while that weight was live, in percent.
-        lag_ms: from a write to the route until it was found to be live: `p50`, `p99`, `max`.
     """
 
-    case: str
+    case: str  # canary, abort, or what was measured
     gateway: str
     route: str
-    sent: int
-    failed: int
+    sent: int  # requests
+    failed: int  # those that were not answered with 2xx, but for errors that the app itself answered with
     shares: Mapping[str, float]
-    lag_ms: Mapping[str, float]
+    lag_ms: Mapping[str, float]  # from a write to the route until it was found to be live: `p50`, `p99`, `max`
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

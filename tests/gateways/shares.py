@@ -9,17 +9,11 @@ CONFIDENCE = 0.999
 
 @dataclass(frozen=True)
 class Share:
-    """What was counted while one weight was live.
+    """What was counted while one weight was live."""
 
-    Args:
-        percent: the weight.
-        answers: of both versions.
-        canary: those of the canary.
-    """
-
-    percent: float
-    answers: int
-    canary: int
+    percent: float  # the weight
+    answers: int  # of both versions
+    canary: int  # those of the canary
 
     @property
     def within_chance(self) -> bool:

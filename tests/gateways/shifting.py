@@ -79,20 +79,14 @@ class Moment:
 
 @dataclass(repr=False)  # a failed test would print every request of it
 class Shifting:
-    """One Rollout with its route on the node, and everything that was seen of it.
-
-    Args:
-        moments: every state of the Rollout from the update on.
-        by_header: the answers to clients that send HEADER.
-        outcome: what became of the others' requests.
-    """
+    """One Rollout with its route on the node, and everything that was seen of it."""
 
     node: RealNode
     stage: Stage
     route: Route
-    moments: list[Moment] = field(default_factory=list)
-    by_header: Sequence[Answer] = ()
-    outcome: Outcome | None = None
+    moments: list[Moment] = field(default_factory=list)  # every state of the Rollout from the update on
+    by_header: Sequence[Answer] = ()  # the answers to clients that send HEADER
+    outcome: Outcome | None = None  # what became of the others' requests
     lags_ms: list[float] = field(default_factory=list)
     _hits: list[tuple[float, int]] = field(default_factory=list)
     _writes: list[float] = field(default_factory=list)

@@ -166,8 +166,6 @@ class Measured:
     """Everything that one boot of the guest has shown; None is what could not be measured, and `errors` says why.
 
     Args:
-        phases_s: how long after the start each phase of the run was over.
-        sync_s: how long kube-proxy took to bring the kernel up to date, on average.
         reuse: port reuse by the wait it was measured with: `none`, `half`, `whole`, and `renewed` (whole, and the ports were
             used once more in the middle of the wait), with the settings of a kernel that does not reschedule; `fixed` with
             `conn_reuse_mode=0` alone, where this kernel's `expire_nodest_conn` reschedules nevertheless.
@@ -176,8 +174,8 @@ class Measured:
 
     node: Node | None = None
     waits: Waits | None = None
-    phases_s: dict[str, float] = field(default_factory=dict)
-    sync_s: float = 0
+    phases_s: dict[str, float] = field(default_factory=dict)  # how long after the start each phase of the run was over
+    sync_s: float = 0  # how long kube-proxy took to bring the kernel up to date, on average
     linger: Linger | None = None
     closed: Deletion | None = None
     unused: Deletion | None = None

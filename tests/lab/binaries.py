@@ -45,23 +45,14 @@ class LabUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program of the lab.
+    """One program of the lab."""
 
-    Args:
-        name: of the file.
-        module: folder with its go.mod and go.sum, from this file's.
-        package: Go package of its main function.
-        cold_s: seconds that a first build takes on two cores, about; shown to the person who waits.
-        link_flags: for the Go linker, besides `-s -w`.
-        tags: build tags for Go, separated by commas.
-    """
-
-    name: str
-    module: str
-    package: str
-    cold_s: int
-    link_flags: str = ""
-    tags: str = ""
+    name: str  # of the file
+    module: str  # folder with its go.mod and go.sum, from this file's
+    package: str  # Go package of its main function
+    cold_s: int  # seconds that a first build takes on two cores, about; shown to the person who waits
+    link_flags: str = ""  # for the Go linker, besides `-s -w`
+    tags: str = ""  # build tags for Go, separated by commas
 
     def stamp(self) -> str:
         """What the build depends on, as a hash: equal stamps mean an equal program."""

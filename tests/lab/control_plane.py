@@ -72,23 +72,14 @@ def is_true(one: Mapping[str, Any], kind: str) -> bool:
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """The real control plane of this test run.
+    """The real control plane of this test run."""
 
-    Args:
-        folder: its files; kubeconfigs may be added. Gone after the run.
-        programs: folder of the binaries (kubectl, helm and the rest).
-        url: of the API server.
-        certificate: PEM file that verifies the API server.
-        token: an administrator's bearer token.
-        process_ids: by program name, for tests that stop one.
-    """
-
-    folder: str
-    programs: str
-    url: str
-    certificate: str
-    token: str
-    process_ids: Mapping[str, int]
+    folder: str  # its files; kubeconfigs may be added. Gone after the run
+    programs: str  # folder of the binaries (kubectl, helm and the rest)
+    url: str  # of the API server
+    certificate: str  # PEM file that verifies the API server
+    token: str  # an administrator's bearer token
+    process_ids: Mapping[str, int]  # by program name, for tests that stop one
 
     @classmethod
     def load(cls, folder: Path) -> ControlPlane:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,89 +25,75 @@ _ENVOY_LOCK = _HERE / "envoy-requirements.lock"
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """CRDs of one product.
-
-    Args:
-        module: folder, from this file's, whose go.mod says the version.
-        source: Go module that carries them.
-        files: glob below the Go module.
-    """
+    """CRDs of one product."""
 
     name: str
-    module: str
-    source: str
-    files: str
+    module: str  # folder, from this file's, whose go.mod says the version
+    source: str  # Go module that carries them
+    files: str  # glob below the Go module
 
 
+_OF_TRAEFIK = "docs/content/reference/dynamic-configuration/kubernetes-crd-definition-v1.yml"
+_OF_ENVOY_GATEWAY = "charts/gateway-crds-helm/templates/generated/*.yaml"
 DEFINITIONS = (
     Definitions("gateway-api", "envoy-gateway", "sigs.k8s.io/gateway-api", "config/crd/standard/*.yaml"),
-    Definitions(
-        "envoy-gateway",
-        "envoy-gateway",
-        "github.com/envoyproxy/gateway",
-        "charts/gateway-crds-helm/templates/generated/*.yaml",
-    ),
+    Definitions("envoy-gateway", "envoy-gateway", "github.com/envoyproxy/gateway", _OF_ENVOY_GATEWAY),
     Definitions("contour", "contour", "github.com/projectcontour/contour", "examples/contour/01-crds.yaml"),
-    Definitions(
-        "traefik",
-        "traefik",
-        "github.com/traefik/traefik/v3",
-        "docs/content/reference/dynamic-configuration/kubernetes-crd-definition-v1.yml",
-    ),
+    Definitions("traefik", "traefik", "github.com/traefik/traefik/v3", _OF_TRAEFIK),
 )
 
 _ENVOYS = frozenset({"envoy-gateway", "contour"})  # whose proxies are Envoys
 
 
-def prepare(gateways: Collection[str], environment: Mapping[str, str] = os.environ) -> None:
+def prepare(gateways: Collection[str]) -> None:
     """Gets what is missing for these gateways, by their names in DEFINITIONS, and the Gateway API. Raises: LabUnavailable."""
-    if not _ENVOYS.isdisjoint(gateways) and not envoy(environment).exists():
-        install_wheel(_ENVOY_LOCK, _wheel(environment))
-        envoy(environment).chmod(0o755)
-    _get_definitions({"gateway-api", *gateways}, environment)
+    if not _ENVOYS.isdisjoint(gateways) and not envoy().exists():
+        install_wheel(_ENVOY_LOCK, _wheel())
+        envoy().chmod(0o755)
+    _get_definitions({"gateway-api", *gateways})
 
 
-def _get_definitions(names: Collection[str], environment: Mapping[str, str]) -> None:
+def _get_definitions(names: Collection[str]) -> None:
     for each in DEFINITIONS:
         if each.name not in names:
             continue
-        kept = _kept(each, environment)
+        kept = _kept(each)
         if not kept.exists():
             part = kept.with_suffix(".new")
             part.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(_read(each, go_program(environment))))
+            part.write_text(json.dumps(_read(each, go_program())))
             part.replace(kept)
 
 
 def main() -> int:
     """`python -m tests.lab.gateway_parts`: gets the CRDs of all products."""
     try:
-        _get_definitions({each.name for each in DEFINITIONS}, os.environ)
+        _get_definitions({each.name for each in DEFINITIONS})
     except LabUnavailable as reason:
         print(f"lab: {reason}", file=sys.stderr)
         return 1
     return 0
 
 
-def envoy(environment: Mapping[str, str] = os.environ) -> Path:
+def envoy() -> Path:
     """Envoy's program; there after `prepare`."""
-    return _wheel(environment) / "envoy" / "_bin" / "envoy"
+    return _wheel() / "envoy" / "_bin" / "envoy"
 
 
-def crds(name: str, environment: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
+def crds(name: str) -> list[dict[str, Any]]:
     """The CustomResourceDefinitions of one product, by its name in DEFINITIONS; there after `prepare`."""
     definitions = next(each for each in DEFINITIONS if each.name == name)
-    found: list[dict[str, Any]] = json.loads(_kept(definitions, environment).read_text())
+    found: list[dict[str, Any]] = json.loads(_kept(definitions).read_text())
     return found
 
 
-def _wheel(environment: Mapping[str, str]) -> Path:
-    return cache_folder(environment).parent / f"envoy-{hashlib.sha256(_ENVOY_LOCK.read_bytes()).hexdigest()[:12]}"
+def _wheel() -> Path:
+    return cache_folder().parent / f"envoy-{hashlib.sha256(_ENVOY_LOCK.read_bytes()).hexdigest()[:12]}"
 
 
-def _kept(definitions: Definitions, environment: Mapping[str, str]) -> Path:
+def _kept(definitions: Definitions) -> Path:
     versions = hashlib.sha256((_HERE / definitions.module / "go.mod").read_bytes()).hexdigest()[:12]
-    return cache_folder(environment).parent / "crds" / f"{definitions.name}-{versions}.json"
+    return cache_folder().parent / "crds" / f"{definitions.name}-{versions}.json"
 
 
 def _read(definitions: Definitions, go: Path) -> list[dict[str, Any]]:

@@ -36,17 +36,9 @@ _OPTIONAL = {
 
 
 def published(plane: ControlPlane) -> str:
-    """The text of the file, by what this control plane publishes."""
-    schemas: dict[str, Any] = {}
-    for group in _GROUPS:
-        answer = plane.api.get(f"/openapi/v3/{group}")
-        answer.raise_for_status()
-        schemas |= answer.json()["components"]["schemas"]
-    return text_of(schemas)
-
-
-def text_of(schemas: Mapping[str, Any]) -> str:
-    """The text of the file, one definition a line."""
+    """The text of the file, one definition a line, by what this control plane publishes."""
+    asked = [plane.api.get(f"/openapi/v3/{group}").raise_for_status() for group in _GROUPS]
+    schemas = {name: schema for each in asked for name, schema in each.json()["components"]["schemas"].items()}
     found: dict[str, Any] = {}
     waiting = [*_PARTS, *_KINDS.values()]
     while waiting:

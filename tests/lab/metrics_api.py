@@ -43,14 +43,12 @@ class ServedGroup:
     """A group of metrics APIs.
 
     Args:
-        group_version: such as `metrics.k8s.io/v1beta1`.
-        resources: what its discovery lists.
         answer: what a GET below `namespaces/NAMESPACE/` is answered with, by the rest of its path and its label selector; None
             for 404. It is called by several threads.
     """
 
-    group_version: str
-    resources: tuple[dict[str, Any], ...]
+    group_version: str  # such as `metrics.k8s.io/v1beta1`
+    resources: tuple[dict[str, Any], ...]  # what its discovery lists
     answer: Callable[[tuple[str, ...], str], Answer | None]
 
     @property

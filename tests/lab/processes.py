@@ -27,12 +27,9 @@ class Processes:
 
     Guarantees: `stop` ends all of them, the last started first, and nothing else.
     On Linux they also end when the owner is killed.
-
-    Args:
-        log_folder: gets NAME.log for every program.
     """
 
-    log_folder: Path
+    log_folder: Path  # gets NAME.log for every program
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None) -> int:

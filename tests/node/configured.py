@@ -28,25 +28,15 @@ Answers = Mapping[str, Sequence[Mapping[str, str]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Configured(Seen):
-    """An edit as it went.
+    """An edit as it went."""
 
-    Args:
-        first: the revision before the edit.
-        canary: the revision of the edit.
-        half_way: the pods' answers while a person had to decide, long after any kubelet has followed the edit.
-        aborted: after the abort.
-        promoted: after a second attempt and its promotion.
-        back: after a rollback, with the edit still in the source.
-        copies: the ConfigMaps of the Rollout in the end.
-    """
-
-    first: str
-    canary: str
-    half_way: Answers
-    aborted: Answers
-    promoted: Answers
-    back: Answers
-    copies: Sequence[Manifest]
+    first: str  # the revision before the edit
+    canary: str  # the revision of the edit
+    half_way: Answers  # the pods' answers while a person had to decide, long after any kubelet has followed the edit
+    aborted: Answers  # after the abort
+    promoted: Answers  # after a second attempt and its promotion
+    back: Answers  # after a rollback, with the edit still in the source
+    copies: Sequence[Manifest]  # the ConfigMaps of the Rollout in the end
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,37 +25,25 @@ def usual_rate() -> float:
 
 @dataclass(frozen=True)
 class Seen:
-    """A trial as it went.
-
-    Args:
-        row: of the report.
-        namespace: in which it was, for who reads the audit log.
-        slowest_sync_s: the longest that kube-proxy has taken in this mode until the trial's end.
-    """
+    """A trial as it went."""
 
     outcome: Outcome
-    row: Case
-    namespace: str
-    slowest_sync_s: float
+    row: Case  # of the report
+    namespace: str  # in which it was, for who reads the audit log
+    slowest_sync_s: float  # the longest that kube-proxy has taken in this mode until the trial's end
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnderLoad(Job):
-    """Something that is done while clients of one kind use an app.
-
-    Args:
-        ask: path and query of the requests.
-        rate: requests a second.
-        patience_s: for one request.
-    """
+    """Something that is done while clients of one kind use an app."""
 
     app: App = "dies"
     connections: Connections = "new"
     drain: Drain = "auto"
     protocol: Protocol = "http1"
-    ask: str = "/"
-    rate: float = field(default_factory=usual_rate)
-    patience_s: float = PATIENCE_S
+    ask: str = "/"  # path and query of the requests
+    rate: float = field(default_factory=usual_rate)  # requests a second
+    patience_s: float = PATIENCE_S  # for one request
 
     def seen(self, node: RealNode, stage: Stage, act: Callable[[], None], *, case: str, service: str = NAME) -> Seen:
         """What became of the requests that were sent from before the act until it was over; `case` is its name in reports."""

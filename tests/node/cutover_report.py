@@ -20,23 +20,18 @@ class Case:
     """One row: what was done, behind which proxy, to which app, with which clients, and what became of their requests.
 
     Args:
-        case: name of the move.
-        proxy: kube-proxy's mode, with its period where it is not the default.
-        sent: requests.
-        failed: by kind.
-        seconds: from the decision until the last pod that had to go was gone.
         timeline: for each second: at, sent, failed, versions; not in the JSON.
     """
 
-    case: str
-    proxy: str
+    case: str  # name of the move
+    proxy: str  # kube-proxy's mode, with its period where it is not the default
     drain: Drain
     app: App
     connections: Connections
     protocol: Protocol
-    sent: int
-    failed: dict[str, int]
-    seconds: float
+    sent: int  # requests
+    failed: dict[str, int]  # by kind
+    seconds: float  # from the decision until the last pod that had to go was gone
     timeline: list[dict[str, Any]] = field(default_factory=list)
 
     @property

@@ -32,21 +32,13 @@ _CRDS = "app.kubernetes.io/name=rollouts"
 
 @dataclass(frozen=True)
 class Process:
-    """What the kernel says of a controller's process.
+    """What the kernel says of a controller's process."""
 
-    Args:
-        user: id; of the node, which has no user namespaces.
-        capabilities: that it may have, as a bit set.
-        no_new_privileges: whether programs that it starts can have no more rights than it has.
-        seccomp: 2 when system calls are filtered.
-        root_is_read_only: its root file system.
-    """
-
-    user: int
-    capabilities: int
-    no_new_privileges: bool
-    seccomp: int
-    root_is_read_only: bool
+    user: int  # id; of the node, which has no user namespaces
+    capabilities: int  # that it may have, as a bit set
+    no_new_privileges: bool  # whether programs that it starts can have no more rights than it has
+    seccomp: int  # 2 when system calls are filtered
+    root_is_read_only: bool  # its root file system
 
 
 def processes() -> list[Process]:

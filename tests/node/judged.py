@@ -66,20 +66,13 @@ OnNode: TypeAlias = Callable[[RealNode, Stage], Manifest | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Judged(Seen):
-    """An update as it went.
+    """An update as it went."""
 
-    Args:
-        first: the revision that was there before.
-        rollout, autoscaler: in the end; {} for no autoscaler.
-        held: the Rollout while it stood still for a person; None when it never did.
-        runs: all AnalysisRuns.
-    """
-
-    first: str
-    rollout: Manifest
-    held: Manifest | None
-    runs: Sequence[Manifest]
-    autoscaler: Manifest
+    first: str  # the revision that was there before
+    rollout: Manifest  # in the end
+    held: Manifest | None  # the Rollout while it stood still for a person; None when it never did
+    runs: Sequence[Manifest]  # all AnalysisRuns
+    autoscaler: Manifest  # in the end; {} for none
 
     @property
     def run(self) -> Manifest:
@@ -90,20 +83,13 @@ class Judged(Seen):
 
 @dataclass(frozen=True, kw_only=True)
 class Update(UnderLoad):
-    """A canary of four pods behind one Service; an analysis judges the new version at a quarter of the requests.
+    """A canary of four pods behind one Service; an analysis judges the new version at a quarter of the requests."""
 
-    Args:
-        name: in reports.
-        port: of its Prometheus; each has one of its own.
-        errors_percent: of the new version's answers.
-        work: how long each of them takes, as Go writes it.
-    """
-
-    name: str
+    name: str  # in reports
     act: UnderPrometheus
-    port: int
-    errors_percent: float = 0
-    work: str = "20ms"
+    port: int  # of its Prometheus; each has one of its own
+    errors_percent: float = 0  # of the new version's answers
+    work: str = "20ms"  # how long each of them takes, as Go writes it
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")
@@ -123,21 +109,14 @@ class Update(UnderLoad):
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledUpdate(UnderLoad):
-    """A canary of four pods behind one Service, which an autoscaler scales by the average of all of them.
+    """A canary of four pods behind one Service, which an autoscaler scales by the average of all of them."""
 
-    Args:
-        name: in reports.
-        gate: `spec.autoscaling`; None for none.
-        burn_millicores: of each pod of the new version.
-        most: the autoscaler's maximum.
-    """
-
-    name: str
+    name: str  # in reports
     act: OnNode
     steps: Sequence[Manifest] = field(default=BY_THE_GATE, hash=False)
-    gate: Manifest | None = field(default_factory=lambda: GATE, hash=False)
-    burn_millicores: int = 0
-    most: int = 10
+    gate: Manifest | None = field(default_factory=lambda: GATE, hash=False)  # `spec.autoscaling`; None for none
+    burn_millicores: int = 0  # of each pod of the new version
+    most: int = 10  # the autoscaler's maximum
 
     def __str__(self) -> str:
         return self.name.replace(" ", "-")

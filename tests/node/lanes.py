@@ -33,15 +33,10 @@ _TRACKER_HOLDS = Path("/proc/sys/net/netfilter/nf_conntrack_max")
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Something to be done in a namespace of its own; equal jobs are done once.
+    """Something to be done in a namespace of its own; equal jobs are done once."""
 
-    Args:
-        proxy: how kube-proxy must run.
-        alone: no other job may run at the same time: it stops what all of them need.
-    """
-
-    proxy: Proxy = Proxy("iptables")
-    alone: bool = False
+    proxy: Proxy = Proxy("iptables")  # how kube-proxy must run
+    alone: bool = False  # no other job may run at the same time: it stops what all of them need
 
     @property
     def flags(self) -> Sequence[str]:

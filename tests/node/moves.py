@@ -44,16 +44,13 @@ class Move:
     """One way to take pods away.
 
     Args:
-        name: in reports.
         manifests: what there is before, for an app and a drain mode; one Rollout named NAME and its Services.
-        act: does it, and returns when the pods that had to go are gone.
-        service: that the clients use.
     """
 
-    name: str
+    name: str  # in reports
     manifests: Callable[[App, Drain], Sequence[Manifest]]
-    act: Callable[[Stage], None]
-    service: str = NAME
+    act: Callable[[Stage], None]  # does it, and returns when the pods that had to go are gone
+    service: str = NAME  # that the clients use
 
 
 def until_phase(stage: Stage, phase: str, *, name: str = NAME) -> Manifest:

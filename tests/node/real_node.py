@@ -110,14 +110,10 @@ conf_dir = "{_STATE}/cni"
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """How kube-proxy runs.
-
-    Args:
-        min_sync_period_s: it changes its rules at most once in this time; 1 s is its own default.
-    """
+    """How kube-proxy runs."""
 
     mode: ProxyMode
-    min_sync_period_s: float = 1.0
+    min_sync_period_s: float = 1.0  # it changes its rules at most once in this time; 1 s is its own default
 
     def __str__(self) -> str:
         return self.mode if self.min_sync_period_s == 1 else f"{self.mode}-{self.min_sync_period_s:g}s"

@@ -16,15 +16,10 @@ SOURCES = 10
 
 @dataclass(frozen=True)
 class Watches:
-    """A kubelet's watches of the ConfigMaps of one Rollout, once its pods are ready.
+    """A kubelet's watches of the ConfigMaps of one Rollout, once its pods are ready."""
 
-    Args:
-        open: at that time.
-        begun: until then.
-    """
-
-    open: int
-    begun: int
+    open: int  # at that time
+    begun: int  # until then
 
 
 @dataclass(frozen=True, kw_only=True)

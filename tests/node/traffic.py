@@ -36,23 +36,14 @@ AT_MOST_S = 600
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the requests.
+    """What became of the requests."""
 
-    Args:
-        sent: requests.
-        failed: kind of failure: number of requests. Kinds are in tests/node/apps/load/tally.go.
-        pods: answers by pod.
-        latency_ms: p50, p99, p999 and max of the answers, from the moment that the request was due.
-        failures: the first fifty of each kind, with time, kind, detail and pod.
-        seconds: for each second: at, sent, failed, versions (answers by version), slowest_ms.
-    """
-
-    sent: int
-    failed: Mapping[str, int]
-    pods: Mapping[str, int]
-    latency_ms: Mapping[str, float]
-    failures: list[dict[str, Any]] | None
-    seconds: list[dict[str, Any]]
+    sent: int  # requests
+    failed: Mapping[str, int]  # kind of failure: number of requests. Kinds are in tests/node/apps/load/tally.go
+    pods: Mapping[str, int]  # answers by pod
+    latency_ms: Mapping[str, float]  # p50, p99, p999 and max of the answers, from the moment that the request was due
+    failures: list[dict[str, Any]] | None  # the first fifty of each kind, with time, kind, detail and pod
+    seconds: list[dict[str, Any]]  # for each second: at, sent, failed, versions (answers by version), slowest_ms
 
     @property
     def lost(self) -> dict[str, int]:

@@ -27,13 +27,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A namespace with one address on the node's bridge.
+    """A namespace with one address on the node's bridge."""
 
-    Args:
-        name: of the namespace and of the interface on the node, so at most 15 characters.
-    """
-
-    name: str
+    name: str  # of the namespace and of the interface on the node, so at most 15 characters
     node: str
     address: str
 

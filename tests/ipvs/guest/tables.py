@@ -29,20 +29,14 @@ class RealServer:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the table of connections.
-
-    Args:
-        source_port: of the client.
-        server: ADDRESS:PORT of the real server.
-        expires_s: rest of its life, if no packet comes.
-    """
+    """One line of the table of connections."""
 
     protocol: str
-    source_port: int
+    source_port: int  # of the client
     service: str
-    server: str
+    server: str  # ADDRESS:PORT of the real server
     state: str
-    expires_s: int
+    expires_s: int  # rest of its life, if no packet comes
 
 
 def parse_servers(text: str) -> list[RealServer]:
@@ -78,13 +72,9 @@ def entries_of(node: str, server: str, *, state: str | None = None) -> list[Entr
 
 @dataclass(slots=True)
 class Tables:
-    """The tables of all nodes, read ten times a second, so that every change of a weight has its time.
+    """The tables of all nodes, read ten times a second, so that every change of a weight has its time."""
 
-    Args:
-        nodes: names of their namespaces.
-    """
-
-    nodes: Sequence[str]
+    nodes: Sequence[str]  # names of their namespaces
     _now: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _seen_zero: set[tuple[str, str, str]] = field(default_factory=set)
 

@@ -32,18 +32,12 @@ _FAILURES = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one request.
+    """What came of one request."""
 
-    Args:
-        by: name of the pod that answered; empty when none did.
-        failure: why none did: refused, reset, timed out, cut, or the system's words (no route to host).
-        at: when it was over (`time.monotonic`).
-    """
-
-    by: str
-    failure: str
+    by: str  # name of the pod that answered; empty when none did
+    failure: str  # why none did: refused, reset, timed out, cut, or the system's words (no route to host)
     seconds: float
-    at: float
+    at: float  # when it was over (`time.monotonic`)
 
 
 def failures(answers: Iterable[Answer]) -> dict[str, int]:
@@ -116,17 +110,11 @@ async def _answer_for_ever(listening: socket.socket, datagrams: socket.socket, n
 
 @dataclass(slots=True)
 class Connection:
-    """A TCP connection of a client, kept open between requests.
+    """A TCP connection of a client, kept open between requests."""
 
-    Args:
-        namespace: of the client.
-        service: ADDRESS:PORT.
-        source_port: 0 takes one that the kernel gives.
-    """
-
-    namespace: str
-    service: str
-    source_port: int = 0
+    namespace: str  # of the client
+    service: str  # ADDRESS:PORT
+    source_port: int = 0  # 0 takes one that the kernel gives
     _socket: socket.socket | None = None
 
     async def ask(self, word: bytes = b"more", *, within_s: float = ANSWER_WITHIN_S) -> Answer:

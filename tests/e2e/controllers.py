@@ -41,12 +41,7 @@ class Controller:
     """One controller process. As a context manager it is ended on the way out, in order, unless it was killed before."""
 
     def __init__(self, kubeconfig: Path, *, log: Path, arguments: Sequence[str]) -> None:
-        """Starts it; does not wait for it to be ready, as nobody has to in a cluster.
-
-        Args:
-            log: file that its lines are appended to.
-            arguments: flags beside those for the connection and the lease's namespace.
-        """
+        """Starts it with more flags; does not wait for it to be ready, as nobody has to in a cluster. The log gets its lines."""
         self._log = log
         command = [sys.executable, "-c", f"{_END_WITH_THE_PARENT}{_RUN_MODULE}", "controller"]
         command += ["--kubeconfig", str(kubeconfig), "--lease-namespace", RELEASE_NAMESPACE, "--metrics-address=0"]
@@ -71,10 +66,7 @@ class Controller:
             self._process.wait(0)
 
     def stop(self) -> None:
-        """Ends it as Kubernetes does.
-
-        Raises: AssertionError when it does not end well, or when it complained of a crash meanwhile.
-        """
+        """Ends it as Kubernetes does."""
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
         try:
@@ -118,9 +110,7 @@ def confined_controller(
 ) -> Iterator[Controller]:
     """A controller that works in these namespaces alone, under a lease of the first one's name, so that tests do not meet.
 
-    Args:
-        leader_elect: False for tests that kill it: the next one need not wait for a dead one's lease.
-        flags: more of the controller's own.
+    Tests that kill it elect no leader: the next one need not wait for a dead one's lease.
     """
     name = namespaces[0]
     election = ["--leader-elect", "--lease-name", name] if leader_elect else ["--no-leader-elect"]
@@ -132,11 +122,7 @@ def confined_controller(
 
 @contextlib.contextmanager
 def charts_controller(plane: ControlPlane, *arguments: str) -> Iterator[Stage]:
-    """A namespace of a control plane of the test's own, with a controller that works in all of them, as the chart's does.
-
-    Args:
-        arguments: Helm's, for the rights that the chart gives.
-    """
+    """A namespace of the test's own control plane, with a controller at work in all, and the rights by Helm's words."""
     plane.apply(KUBE_PROXY)
     kubeconfig = install_chart(plane, *arguments)
     with plane.fresh_namespace(stays=True) as namespace:

@@ -28,11 +28,7 @@ _CONTAINER = {"name": "web", "resources": {"requests": {"cpu": "50m", "memory": 
 
 def canary(name: str, *, image: str = "web:1", replicas: int = 4, steps: Sequence[Manifest] = STEPS, spec: Manifest | None = None,
            configured_by: Sequence[str] = (), **fields: Any) -> Manifest:  # fmt: skip
-    """A canary Rollout that surges by one pod and lacks none; `fields` go into `strategy.canary`, `spec` into `spec`.
-
-    Args:
-        configured_by: names of ConfigMaps from which its container has its environment.
-    """
+    """A canary; `fields` go into `strategy.canary`, `spec` into `spec`. Its environment is that of the named ConfigMaps."""
     read = [{"configMapRef": {"name": each}} for each in configured_by]
     more = {"envFrom": read} if read else {}
     return _rollout(name, build.canary(*steps, **fields), image, replicas=replicas, container=more, **(spec or {}))

@@ -66,12 +66,7 @@ class Measured:
 
 @contextmanager
 def measured(*, program: Path, home: Path) -> Iterator[Measured]:
-    """A Prometheus that scrapes services each second, while the block runs; none at first.
-
-    Args:
-        program: Prometheus' file.
-        home: an empty folder.
-    """
+    """A Prometheus, with its files in an empty folder, that scrapes services each second while the block runs; none at first."""
     services: list[Requests] = []
 
     def exposition() -> str:

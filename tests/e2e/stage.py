@@ -79,10 +79,7 @@ class Stage:
         return items
 
     def until(self, what: str, name: str, holds: Callable[[Manifest], bool], *, within_s: int = WITHIN_S) -> Manifest:
-        """Watches one object until `holds`; that object.
-
-        Raises: AssertionError with its last status when it does not within `within_s` seconds.
-        """
+        """Watches one object until `holds`; that object."""
         return self.plane.until(self._path(what), name, holds, within_s=within_s)
 
     def until_at(
@@ -157,10 +154,7 @@ class Stage:
         raise AssertionError(f"Events about {rollout}: {dict(given)}, which lacks {Counter(wanted) - given}")
 
     def until_pods(self, app: str, wanted: Mapping[str, int], *, within_s: int = WITHIN_S) -> None:
-        """Watches the pods labelled `app` until as many of each revision are ready as wanted, and none else is there.
-
-        Raises: AssertionError with what is there.
-        """
+        """Watches the pods labelled `app` until as many of each revision are ready as wanted, and none else is there."""
         pods = Pods()
         if any(pods.settled == wanted for _ in self._followed("pods", f"app={app}", pods, within_s=within_s)):
             return
@@ -169,10 +163,7 @@ class Stage:
         )
 
     def until_endpoints(self, service: str, wanted: Mapping[str, int]) -> None:
-        """Watches a Service's slices until they hold as many ready pods of each revision as wanted, and no other.
-
-        Raises: AssertionError with what they hold.
-        """
+        """Watches a Service's slices until they hold as many ready pods of each revision as wanted, and no other."""
         slices = Slices()
         if any(slices.ready == wanted for _ in self._followed("endpointslices", slices_of(service), slices)):
             return

@@ -73,11 +73,7 @@ def _deployment() -> Manifest:
 
 @dataclass(frozen=True)
 class Play:
-    """What a block needs.
-
-    Args:
-        files: that are in the folder where it is typed, beside examples/.
-    """
+    """What a block needs; `files` are in the folder where it is typed, beside examples/."""
 
     files: Mapping[str, tuple[Manifest, ...]] = field(default_factory=dict)
     before: tuple[Manifest, ...] = ()  # objects that are in the namespace

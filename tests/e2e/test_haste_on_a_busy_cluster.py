@@ -10,8 +10,7 @@ import os
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.lab import supervisor
 from tests.lab.chart import install_chart
 from tests.lab.control_plane import ControlPlane
 from tests.lab.launch import MANAGER_FLAGS
+from tests.lab.loopback import meanwhile
 
 pytestmark = pytest.mark.controlplane
 
@@ -80,21 +80,8 @@ def _kept_busy(stage: Stage) -> Iterator[None]:
                 stage.plane.patch(f"{path}/{name}", {"spec": {"replicas": size}})
                 over.wait(0.1)
 
-    with _meanwhile(work):
+    with meanwhile(work):
         yield
-
-
-@contextmanager
-def _meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Something is done in a thread while the block runs, until its event is set; what it raises is raised at the end."""
-    over = threading.Event()
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(work, over)
-        try:
-            yield
-        finally:
-            over.set()
-            done.result()
 
 
 @contextmanager
@@ -120,7 +107,7 @@ def _pods_counted(stage: Stage, names: list[str]) -> Iterator[dict[str, int]]:
                     fewest[name] = min(fewest[name], pods[name].ready.total())
                     version = one["metadata"]["resourceVersion"]
 
-    with _meanwhile(follow):
+    with meanwhile(follow):
         yield fewest
 
 

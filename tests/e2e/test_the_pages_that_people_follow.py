@@ -39,10 +39,7 @@ class Person:
     home: Path
 
     def types(self, text: str) -> str:
-        """Runs the lines as a shell does that stops at the first failure; what they print.
-
-        Raises: AssertionError with the output when one fails.
-        """
+        """Runs the lines as a shell does that stops at the first failure; what they print."""
         settings = {
             **os.environ,
             "PATH": f"{self.home}/local/bin:{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",

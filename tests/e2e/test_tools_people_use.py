@@ -1,15 +1,11 @@
-"""kubectl's own commands, the `rollouts` plugin, autoscalers and budgets work on a Rollout as they do on a Deployment."""
+"""kubectl's own commands, autoscalers and budgets work on a Rollout as they do on a Deployment."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -18,11 +14,9 @@ from tests import build
 from tests.e2e.manifests import GATE, Manifest, blue_green, canary, service, services
 from tests.e2e.scaled import KINDS, autoscaler, loaded
 from tests.e2e.stage import REVISION, Stage, counted, current
-from tests.lab.processes import run
 
 pytestmark = pytest.mark.controlplane
 
-NEXT_TO_PYTHON = Path(sys.executable).parent
 TENTH_AND_HALF: tuple[Manifest, ...] = ({"setWeight": 10}, {"pause": {}}, {"setWeight": 50}, {"pause": {}})
 SCALED = {
     "by-ratio": partial(canary, replicas=10, steps=TENTH_AND_HALF),
@@ -30,22 +24,6 @@ SCALED = {
     "dynamic": partial(canary, replicas=10, steps=TENTH_AND_HALF, trafficRouting={}, dynamicStableScale=True),
     "blue-green": partial(blue_green, replicas=10, autoPromotionEnabled=False),
 }
-
-
-def _rollouts(stage: Stage, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`kubectl rollouts …`, as a person with kubectl and this package's scripts on PATH runs it."""
-    return run(
-        Path(stage.plane.programs, "kubectl"),
-        *("rollouts", *arguments, "-n", stage.namespace),
-        env={
-            **os.environ,
-            "PATH": f"{NEXT_TO_PYTHON}:/usr/bin:/bin",
-            "KUBECONFIG": str(stage.plane.kubeconfig_admin),
-            "COLUMNS": "200",
-            "NO_COLOR": "1",
-        },
-        code=None,
-    )
 
 
 def test_kubectl_wait_waits_for_what_was_applied_last(stage: Stage) -> None:
@@ -75,29 +53,9 @@ def test_kubectl_get_tells_how_far_it_is(stage: Stage) -> None:
     assert by_short_name == "rollout.rollouts.dev/web\n"
 
 
-def test_the_plugin_is_found_by_kubectl_and_its_exit_codes_tell_scripts_how_it_went(stage: Stage) -> None:
-    """As `kubectl rollout status`: 0 finished, and here 3 for not yet, 1 for bad, 4 for no such Rollout."""
-    stage.apply(canary("web"))
-    finished = _rollouts(stage, "status", "web", "--timeout", "30s")
-    second = stage.gated("web", "web:2", step=GATE)
-    paused = _rollouts(stage, "status", "web")
-    aborted = _rollouts(stage, "abort", "web", "--yes")
-    bad = _rollouts(stage, "status", "web")
-    missing = _rollouts(stage, "status", "no-such")
-
-    assert (finished.returncode, finished.stderr) == (0, "")
-    assert (paused.returncode, paused.stderr) == (3, "")
-    assert second in paused.stdout
-    assert (aborted.returncode, aborted.stderr) == (0, "")
-    assert bad.returncode == 1
-    assert missing.returncode == 4
-
-
 def test_kubectl_scale_and_the_scale_subresource_agree(stage: Stage) -> None:
     """What an autoscaler reads is what `kubectl scale` wrote, and the selector finds the Rollout's pods and no others."""
-    stage.apply(canary("web", replicas=2), canary("other", replicas=1))
-    for name in ("web", "other"):
-        stage.wait_ready(name)
+    stage.rolled_out(canary("web", replicas=2), canary("other", replicas=1))
 
     stage.kubectl("scale", "rollout", "web", "--current-replicas=2", "--replicas=5")
     grown = current(stage.wait_ready("web"))

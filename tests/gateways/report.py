@@ -12,18 +12,14 @@ REPORT = Report(ROOT / "build" / "reports" / "gateways.json")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One row: what was done through which gateway and kind of route, and what became of the requests.
-
-    Args:
-        shares: by weight in percent: the canary's share of the answers while that weight was live, in percent.
-    """
+    """One row: what was done through which gateway and kind of route, and what became of the requests."""
 
     case: str  # canary, abort, or what was measured
     gateway: str
     route: str
     sent: int  # requests
     failed: int  # those that were not answered with 2xx, but for errors that the app itself answered with
-    shares: Mapping[str, float]
+    shares: Mapping[str, float]  # of the answers that the canary gave while a weight was live; both in percent
     lag_ms: Mapping[str, float]  # from a write to the route until it was found to be live: `p50`, `p99`, `max`
 
 

@@ -109,11 +109,7 @@ class Shifting:
         self.stage.until_phase(NAME, "Healthy", within_s=DONE_WITHIN_S)
 
     def update(self, seen: Callable[[Moment], bool], *, version: Manifest | None = None) -> None:
-        """A new version, under load until `seen` is true of the Rollout, which it is shown after every change.
-
-        Args:
-            version: the patch of the spec; without it version 2 as it should be.
-        """
+        """A new version (2), under load until `seen` is true of the Rollout, which it is shown after every change."""
         mark = self.node.plane.audit_mark()
         load = traffic(self.node, self.route.url, rate=RATE, connections="kept", name=f"load-{self.stage.namespace}")
         with (

@@ -54,7 +54,6 @@ class Linger:
     new_staying: int  # who answered connections opened after weight 0
     new_leaving: int
     new_failed: dict[str, int]
-    weight_zero_s: float  # when the kernel's table showed weight 0
     listed_s: float  # when the server was last seen in the table before its connections were ended
     ended_s: float  # when its connections were ended (by reset, which the kernel keeps for 10 s)
     deleted_s: float  # when the server was gone from the table
@@ -103,8 +102,6 @@ class SteadyLoad:
 
     sent: int
     failed: dict[str, int]
-    first_failure_s: float | None
-    last_failure_s: float | None
     late_to_leaving: int  # answered by the leaving pod later than 1 s after it had weight 0
     slow: int  # those that took a second or longer
     weight_zero_s: float
@@ -115,12 +112,10 @@ class SteadyLoad:
 class Datagrams:
     """UDP flows with fixed source ports, a request every half second, through the removal of a pod that lives on."""
 
-    flows: int
     on_leaving: int  # flows that the leaving pod answered before the removal
     weight_zero_seen: bool  # whether the table ever showed weight 0
     deleted_s: float  # when the real server was gone from the table
     moved: int  # flows of the leaving pod that the staying pod answered in the end
-    lost: int  # unanswered requests of the flows of the leaving pod
     lost_by_one_flow: int  # the most that one flow lost
     lost_by_others: int  # unanswered requests of the other flows
     late_to_leaving: int  # answers of the leaving pod later than 1 s after the server was gone
@@ -145,8 +140,6 @@ class Returned:
     answered: int  # those of them that it answered after its return
     new_sent: int  # connections opened after its return
     new_to_it: int  # those of them that it answered
-    weight_zero_s: float
-    back_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,13 +42,7 @@ SERVED = [word for kind in _POLICIES for word in ("--api-versions", f"admissionr
 
 
 def render(helm: Path, *arguments: str, served: Sequence[str] = SERVED) -> list[dict[str, Any]]:
-    """The chart's objects with their namespace filled in, CRDs first, as `helm template` gives them with these arguments.
-
-    Args:
-        served: the words that tell Helm what the API server serves.
-
-    Raises: AssertionError with Helm's own words.
-    """
+    """The chart's objects, CRDs first, as `helm template` gives them; `served` tells Helm what the API server serves."""
     return documents(_rendered(helm, (*served, *arguments)))
 
 
@@ -61,10 +55,7 @@ def _rendered(helm: Path, arguments: tuple[str, ...]) -> str:
 def install_chart(plane: ControlPlane, *arguments: str) -> Path:
     """Applies the chart's CRDs, ServiceAccount and RBAC, once for a control plane; returns its ServiceAccount's kubeconfig.
 
-    The caller holds a lock: several test processes share the control plane.
-
-    Args:
-        arguments: Helm's; for a control plane of the test's own.
+    The caller holds a lock: several test processes share the control plane. With Helm's words it is one of the test's own.
     """
     done = Path(plane.folder, _INSTALLED)
     if done.exists():
@@ -112,11 +103,7 @@ def _for_tests(one: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def as_user(plane: ControlPlane, name: str, group: str = "") -> Iterator[httpx.Client]:
-    """The administrator's client, impersonating that user: what it may do, and what policies let through, is that user's.
-
-    Args:
-        group: one that the user is in, such as `system:masters`, who may do everything.
-    """
+    """The administrator's client, impersonating that user, and a member of the group: what it may do is that user's."""
     whom = {"Impersonate-User": name} | ({"Impersonate-Group": group} if group else {})
     with httpx.Client(
         base_url=plane.url,

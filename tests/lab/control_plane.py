@@ -47,8 +47,7 @@ NODES = tuple(f"kwok-node-{number}" for number in range(5))
 def whole_events(log: Path, *, since: int, about: str = "") -> Iterator[dict[str, Any]]:
     """Events of an audit log that begin at byte `since` or later; the one at either end may be half written yet.
 
-    Args:
-        about: a word that each of them has; the log of a whole run would take hundreds of megabytes of objects.
+    Only those with the word `about`: the log of a whole run would take hundreds of megabytes of objects.
     """
     with log.open("rb") as file:
         file.seek(max(0, since - 1))
@@ -120,10 +119,7 @@ class ControlPlane:
         kubeconfig: Path | None = None,
         check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs kubectl, as the administrator unless another kubeconfig is given. Deadline 60 s.
-
-        Raises: AssertionError with kubectl's own words when it fails and `check` is set.
-        """
+        """Runs kubectl, as the administrator unless another kubeconfig is given. Deadline 60 s."""
         return run(
             Path(self.programs, "kubectl"),
             f"--kubeconfig={kubeconfig or self.kubeconfig_admin}",
@@ -148,8 +144,6 @@ class ControlPlane:
 
         kubectl would ask for the schemas of all kinds each time. After a new CRD the API server has to make them again, which
         takes a second.
-
-        Raises: AssertionError with the API server's words.
         """
         query = {"fieldManager": "lab", "force": "true", "fieldValidation": "Strict"}
         if dry_run:
@@ -200,10 +194,7 @@ class ControlPlane:
     def until(
         self, collection: str, name: str, holds: Callable[[dict[str, Any]], bool], *, within_s: int = 30
     ) -> dict[str, Any]:
-        """Watches one object of a collection until `holds`; that object.
-
-        Raises: AssertionError with its last status when it does not within `within_s` seconds.
-        """
+        """Watches one object of a collection until `holds`; that object."""
         last: dict[str, Any] = {}
         with self.watch(collection, timeout_s=within_s, fieldSelector=f"metadata.name={name}") as events:
             for event in events:

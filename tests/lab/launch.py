@@ -54,10 +54,7 @@ def started(folder: Path) -> Iterator[ControlPlane]:
 
 
 def start_without_nodes(folder: Path, processes: Processes, *, programs: Path) -> ControlPlane:
-    """A control plane to which the caller adds nodes; for a network namespace of one's own, where no port is taken.
-
-    Raises: ProcessEnded, TimeoutError.
-    """
+    """A control plane to which the caller adds nodes; for a network namespace of one's own, where no port is taken."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     at = _Layout(folder, programs, listens_on="0.0.0.0")  # noqa: S104 - of that namespace
     return _handle(at, _start_servers(at, processes), processes)

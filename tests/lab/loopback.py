@@ -1,4 +1,4 @@
-"""Servers of the loopback: small ones of the tests' own, and how one waits for those of others."""
+"""Servers of the loopback: small ones of the tests' own, how one waits for those of others, and what goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias, TypeVar
@@ -26,11 +27,7 @@ Found = TypeVar("Found")
 
 @contextmanager
 def answering(answer: Callable[[str], Answer], *, tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """An HTTP server while the block runs; gives its port.
-
-    Args:
-        answer: to a GET, by its path and query. It is called by several threads.
-    """
+    """An HTTP server while the block runs; gives its port. Several threads ask for the answer to a GET of a path and query."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -78,3 +75,16 @@ def wait_for(
                 return found
         pause.wait(0.05)
     raise TimeoutError(f"{what}: not within {within_s:g} s")
+
+
+@contextmanager
+def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Something is done in a thread while the block runs, until its event is set; what it raises is raised at the end."""
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work, over)
+        try:
+            yield
+        finally:
+            over.set()
+            done.result()

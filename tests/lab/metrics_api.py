@@ -42,9 +42,8 @@ def served_answers(plane: ControlPlane, *, namespace: str, answer: Callable[[str
 class ServedGroup:
     """A group of metrics APIs.
 
-    Args:
-        answer: what a GET below `namespaces/NAMESPACE/` is answered with, by the rest of its path and its label selector; None
-            for 404. It is called by several threads.
+    `answer` gives what a GET below `namespaces/NAMESPACE/` is answered with, by the rest of its path and its label selector; None
+    for 404. It is called by several threads.
     """
 
     group_version: str  # such as `metrics.k8s.io/v1beta1`

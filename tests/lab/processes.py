@@ -78,10 +78,7 @@ def run(
     within_s: float = 60,
     code: int | None = 0,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end, with `text` as its input; what it printed.
-
-    Raises: AssertionError with its own words when it ends with another code (None takes any); subprocess.TimeoutExpired.
-    """
+    """Runs a program to its end, with `text` as its input; what it printed."""
     done = subprocess.run(
         [str(word) for word in words],
         env=env,

@@ -35,12 +35,7 @@ class Prometheus:
     def __init__(
         self, processes: Processes, *, program: Path, home: Path, port: int, jobs: Sequence[Job], every_s: int = 1
     ) -> None:
-        """Does not start it.
-
-        Args:
-            home: an empty folder of its own.
-            every_s: how often it scrapes, in seconds.
-        """
+        """Does not start it; its home is an empty folder of its own, and it scrapes so often."""
         self.url = f"http://127.0.0.1:{port}"
         self.processes = processes
         self._process_id = 0

@@ -83,9 +83,6 @@ def refused_to_the_controller(events: Iterable[Mapping[str, Any]]) -> list[str]:
 
     Helm takes the rights away before the controller's pods have ended. Secrets of tenants are not among the chart's rights: each
     tenant grants them with what `rollouts rbac` prints, and until then they are refused.
-
-    Args:
-        events: of the audit log, in their order.
     """
     refused: set[str] = set()
     granted = True

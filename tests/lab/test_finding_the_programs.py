@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -21,33 +22,29 @@ def _programs(folder: Path, *names: str) -> Path:
 ALL = tuple(program.name for program in binaries.PROGRAMS)
 
 
+def _two_folders(tmp_path: Path, of_kubebuilder: Collection[str], mine: Collection[str]) -> dict[str, str]:
+    """The environment of somebody who has these programs in two folders, and no cache."""
+    folders = {"KUBEBUILDER_ASSETS": of_kubebuilder, "ROLLOUTS_LAB_BIN": mine}
+    found = {name: str(_programs(tmp_path / name, *programs)) for name, programs in folders.items()}
+    return {**found, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+
 def test_a_folder_named_by_the_user_comes_first(tmp_path: Path) -> None:
     """Who sets ROLLOUTS_LAB_BIN means it, whatever else is there."""
-    mine = _programs(tmp_path / "mine", *ALL)
-    kubebuilder = _programs(tmp_path / "kubebuilder", *ALL)
-    environment = {
-        "ROLLOUTS_LAB_BIN": str(mine),
-        "KUBEBUILDER_ASSETS": str(kubebuilder),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }
+    environment = _two_folders(tmp_path, ALL, ALL)
 
-    assert binaries.folder(environment) == mine
+    assert str(binaries.folder(environment)) == environment["ROLLOUTS_LAB_BIN"]
 
 
 def test_programs_from_several_folders_are_brought_together(tmp_path: Path) -> None:
     """KUBEBUILDER_ASSETS holds three programs only; the rest comes from elsewhere, and users get one folder."""
-    kubebuilder = _programs(tmp_path / "kubebuilder", "etcd", "kube-apiserver", "kubectl")
-    mine = _programs(tmp_path / "mine", *(set(ALL) - {"etcd", "kube-apiserver", "kubectl"}))
-    environment = {
-        "ROLLOUTS_LAB_BIN": str(mine),
-        "KUBEBUILDER_ASSETS": str(kubebuilder),
-        "XDG_CACHE_HOME": str(tmp_path / "cache"),
-    }
+    three = {"etcd", "kube-apiserver", "kubectl"}
+    environment = _two_folders(tmp_path, three, set(ALL) - three)
 
     folder = binaries.folder(environment)
 
-    assert (folder / "etcd").resolve() == (kubebuilder / "etcd").resolve()
-    assert (folder / "kwok").resolve() == (mine / "kwok").resolve()
+    assert (folder / "etcd").resolve() == Path(environment["KUBEBUILDER_ASSETS"], "etcd").resolve()
+    assert (folder / "kwok").resolve() == Path(environment["ROLLOUTS_LAB_BIN"], "kwok").resolve()
 
 
 def test_a_program_without_todays_stamp_is_outdated(tmp_path: Path) -> None:

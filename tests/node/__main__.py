@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from tests.lab import binaries
-from tests.node import machine, outside
+from tests.node import machine
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--uts", "--mount-proc")
@@ -42,7 +42,7 @@ def run_inside(arguments: list[str]) -> int:
         "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
         "PYTHONPATH": str(_ROOT),
         machine.INSIDE: cgroup,
-        outside.NETWORK: str(network),
+        machine.NETWORK: str(network),
     }
     # --kill-child: the first process of the namespaces ends with unshare, unshare ends with us, and everything with the first.
     command = ["unshare", *_NAMESPACES, "--fork", "--kill-child", sys.executable, "-m", "tests.node.inside", *arguments]

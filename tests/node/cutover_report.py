@@ -17,11 +17,7 @@ _COLOURS = ("#5b7083", "#2a7f62", "#d0342c")  # versions 1 and 2, failed
 
 @dataclass(frozen=True)
 class Case:
-    """One row: what was done, behind which proxy, to which app, with which clients, and what became of their requests.
-
-    Args:
-        timeline: for each second: at, sent, failed, versions; not in the JSON.
-    """
+    """One row: what was done, behind which proxy, to which app, with which clients, and what became of their requests."""
 
     case: str  # name of the move
     proxy: str  # kube-proxy's mode, with its period where it is not the default
@@ -32,7 +28,7 @@ class Case:
     sent: int  # requests
     failed: dict[str, int]  # by kind
     seconds: float  # from the decision until the last pod that had to go was gone
-    timeline: list[dict[str, Any]] = field(default_factory=list)
+    timeline: list[dict[str, Any]] = field(default_factory=list)  # by second: at, sent, failed, versions; not in JSON
 
     @property
     def lost(self) -> int:

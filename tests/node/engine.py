@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.processes import run
-from tests.node import outside
 from tests.node.base_image import DOCKERFILE, pack_base
+from tests.node.machine import outside
 
 IMAGE = "localhost/rollouts"
 """The name that `make image` and the chart agree on, without its tag."""
@@ -61,7 +61,7 @@ class Engine:
     def make_image(self, checkout: Path, *, tag: str) -> str:
         """`make image` in a checkout; what it prints. Raises: AssertionError with its output."""
         words = ["make", "--no-print-directory", "image", f"IMAGE={IMAGE}:{tag}"]
-        return outside.run(words, within_s=_BUILT_WITHIN_S, environment=self.environment, folder=checkout).stdout
+        return outside(*words, within_s=_BUILT_WITHIN_S, env=self.environment, cwd=checkout)
 
     def save(self, *, tag: str, archive: Path) -> None:
         """Writes an image for the nodes, by the command that `make image` ends with."""
@@ -80,8 +80,7 @@ class Engine:
         shutil.rmtree(context)
 
     def _buildah(self, *arguments: str) -> None:
-        words: list[str | Path] = [self.folder / "bin" / "buildah", *arguments]
-        outside.run(words, within_s=_BUILT_WITHIN_S, environment=self.environment)
+        outside(self.folder / "bin" / "buildah", *arguments, within_s=_BUILT_WITHIN_S, env=self.environment)
 
 
 def engine_in(folder: Path) -> Engine:
@@ -111,7 +110,7 @@ def _unpacked(folder: Path) -> str:
     packages = folder / "packages"
     packages.mkdir(parents=True)
     try:
-        outside.run(["apt-get", "-qq", "download", *_PACKAGES], within_s=300, folder=packages)
+        outside("apt-get", "-qq", "download", *_PACKAGES, within_s=300, cwd=packages)
     except AssertionError as reason:
         raise NoEngine(f"buildah is not installed, and cannot be fetched: {reason}") from reason
     for package in packages.glob("*.deb"):

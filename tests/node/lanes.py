@@ -90,11 +90,7 @@ class Lanes:
 
 @contextmanager
 def lanes(node: RealNode, kubeconfig: Path, jobs: Iterable[Job]) -> Iterator[Lanes]:
-    """Lanes for these jobs. When left, jobs that were not begun never are; those that run end when their node does.
-
-    Args:
-        kubeconfig: of the controllers.
-    """
+    """Lanes for these jobs. When left, jobs that were not begun never are; those that run end when their node does."""
     plane = node.plane
 
     def perform(job: Job) -> Any:

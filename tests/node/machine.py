@@ -12,13 +12,17 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.lab.packages import install
-from tests.lab.processes import is_running
+from tests.lab.processes import is_running, run
 
 INSIDE = "ROLLOUTS_NODE_CGROUP"
 """Environment variable that the node's namespaces are marked with: the name of the control group above all of its pods."""
+
+NETWORK = "ROLLOUTS_NODE_OUTSIDE"
+"""Environment variable: the file descriptor of the machine's network namespace, which pytest inherits."""
 
 CNI_PLUGINS = Path("/usr/lib/cni")
 _CGROUP = "rollouts-node-"
@@ -103,3 +107,12 @@ def _hierarchies() -> list[Path]:
 def _missing_packages() -> list[str]:
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     return sorted({package for command, package in _COMMANDS.items() if not shutil.which(command, path=path)})
+
+
+def outside(*words: str | Path, within_s: float, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
+    """Runs a command in the machine's own network, for what fetches something: a node's namespaces reach only themselves.
+
+    What it prints; otherwise as tests.lab.processes.run. The network is a descriptor that `python -m tests.node` hands down.
+    """
+    network = f"/proc/{os.getpid()}/fd/{os.environ[NETWORK]}"
+    return run("nsenter", f"--net={network}", "--", *words, env=env, cwd=cwd, within_s=within_s).stdout

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests import build
 from tests.e2e.stage import REVISION, Stage
+from tests.lab.loopback import meanwhile
 from tests.lab.processes import Processes
 from tests.lab.prometheus_server import NAME as PROGRAM
 from tests.lab.prometheus_server import Job, Prometheus, listed_targets
@@ -46,12 +47,7 @@ _RULES: Manifest = {
 
 @contextmanager
 def measuring(node: RealNode, stage: Stage, *, port: int, besides: Sequence[Job] = ()) -> Iterator[Prometheus]:
-    """Runs it, empty at first, while the block runs. Its job NAME has the pods' labels: `namespace`, `pod`, `revision`.
-
-    Args:
-        port: of the node's loopback.
-        besides: what else it scrapes.
-    """
+    """Runs it, empty at first, while the block runs. Its job NAME has the pods' labels: `namespace`, `pod`, `revision`."""
     folder, name = Path(node.plane.folder), f"prometheus-{stage.namespace}"
     home, logs = folder / name, node.plane.logs / name
     home.mkdir()
@@ -105,27 +101,21 @@ def values(result: Manifest) -> list[float]:
 @contextmanager
 def _listed(stage: Stage, file: Path) -> Iterator[None]:
     """Keeps the list of the pods that have addresses, while the block runs."""
-    ended = threading.Event()
 
-    def keep() -> None:
+    def keep(over: threading.Event) -> None:
         written = ""
-        while not ended.is_set():
+        while not over.is_set():
             text = json.dumps(_targets(stage), sort_keys=True)
             if text != written:
                 part = file.with_suffix(".new")
                 part.write_text(text)
                 part.replace(file)
                 written = text
-            ended.wait(_LOOKS_EVERY_S)
+            over.wait(_LOOKS_EVERY_S)
 
     file.write_text("[]")
-    keeping = threading.Thread(target=keep, name=f"pods-of-{stage.namespace}", daemon=True)
-    keeping.start()
-    try:
+    with meanwhile(keep):
         yield
-    finally:
-        ended.set()
-        keeping.join()
 
 
 def _targets(stage: Stage) -> list[Manifest]:

@@ -41,14 +41,10 @@ DONE_WITHIN_S = 300
 
 @dataclass(frozen=True)
 class Move:
-    """One way to take pods away.
-
-    Args:
-        manifests: what there is before, for an app and a drain mode; one Rollout named NAME and its Services.
-    """
+    """One way to take pods away."""
 
     name: str  # in reports
-    manifests: Callable[[App, Drain], Sequence[Manifest]]
+    manifests: Callable[[App, Drain], Sequence[Manifest]]  # what there is before: one Rollout named NAME, its Services
     act: Callable[[Stage], None]  # does it, and returns when the pods that had to go are gone
     service: str = NAME  # that the clients use
 

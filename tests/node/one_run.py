@@ -25,13 +25,9 @@ ROOT = Path(__file__).parent.parent.parent
 def node_of(
     session: pytest.Session, *, command: str, more_programs: Sequence[binaries.Program] = ()
 ) -> Iterator[RealNode]:
-    """A node for all tests of a session; the logs of a failed one stay in build/lab-logs/COMMAND.
+    """A node for all tests of a session of `make COMMAND`; the logs of a failed one stay in build/lab-logs/COMMAND.
 
-    Args:
-        command: of make, that starts such a run.
-        more_programs: of the lab, besides the control plane's and the node's.
-
-    Raises: AssertionError at the end when the chart has granted the controller less than it asked for.
+    It fails at the end when the chart has granted the controller less than it asked for.
     """
     if machine.INSIDE not in os.environ:
         pytest.skip(f"a real node is started by `make {command}`")

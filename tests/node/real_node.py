@@ -146,10 +146,7 @@ class RealNode:
         return min(bound for bound, count in counts if count == counts[-1][1])
 
     def import_image(self, archive: Path) -> None:
-        """Gives the images of an archive (`docker save`, or the OCI layout) to containerd.
-
-        Raises: AssertionError with the words of `ctr`.
-        """
+        """Gives the images of an archive (`docker save`, or the OCI layout) to containerd."""
         run(*_CTR, "--namespace", "k8s.io", "images", "import", archive)
 
     def _write_proxy_config(self, proxy: Proxy) -> Path:
@@ -177,14 +174,9 @@ class RealNode:
 
 @contextmanager
 def started(folder: Path, *, programs: Path) -> Iterator[RealNode]:
-    """A node that is ready, with kube-proxy in iptables mode.
-
-    Args:
-        folder: for its files; NAME.log of every program is in `folder/logs`. It stays.
-        programs: folder of the lab's programs and the node's.
+    """A node that is ready, with kube-proxy in iptables mode; its files, and NAME.log of every program, are in the folder.
 
     Guarantees: all programs have ended when left; pods' processes end with the namespaces.
-    Raises: ProcessEnded, TimeoutError, AssertionError with the words of the program that failed.
     """
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     processes = Processes(folder / "logs")

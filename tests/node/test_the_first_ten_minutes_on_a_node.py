@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from tests.lab.processes import run
-from tests.node import outside
 from tests.node.engine import Engine
 from tests.node.installed import PRESENT, Installed, give_images
+from tests.node.machine import outside
 from tests.node.one_run import ROOT
 from tests.pages.blocks import blocks_of
 
@@ -51,5 +51,5 @@ def types(text: str, environment: dict[str, str]) -> str:
     """Runs the lines as a shell does that stops at the first failure; what they print."""
     shell = ["bash", "-euo", "pipefail", "-c", text]
     if text in NEEDS_THE_NETWORK:
-        return outside.run(shell, within_s=WITHIN_S, environment=environment, folder=ROOT).stdout
+        return outside(*shell, within_s=WITHIN_S, env=environment, cwd=ROOT)
     return run(*shell, cwd=ROOT, env=environment, within_s=WITHIN_S).stdout

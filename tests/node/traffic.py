@@ -85,8 +85,6 @@ def traffic(
         connections: one for each request (new), from a port that none before it had (fresh), or a pool (kept).
         patience_s: for one request, its connection included.
         name: of the files in the folder of the node's logs.
-
-    Raises: AssertionError when no request is answered, with the clients' own words.
     """
     # From the node, not from the clients: what a client sends before the proxy knows the Service leaves an entry in the
     # connection tracker, and who uses that port again in the next two minutes is sent nowhere.

@@ -116,7 +116,6 @@ async def linger(lab: Lab, service: Service) -> Linger:
         new_staying=_by(new, STAYING),
         new_leaving=_by(new, LEAVING),
         new_failed=failures(new),
-        weight_zero_s=zero - removed,
         listed_s=listed - removed,
         ended_s=ended - removed,
         deleted_s=deleted - removed,
@@ -207,12 +206,9 @@ async def steady_load(lab: Lab, service: Service, *, dies_s: float) -> SteadyLoa
     stop.set()
     await load
     answers = [await one for one in asking]
-    failed_at = [one.at - one.seconds - removed for one in answers if one.failure]
     return SteadyLoad(
         sent=len(answers),
         failed=failures(answers),
-        first_failure_s=min(failed_at, default=None),
-        last_failure_s=max(failed_at, default=None),
         late_to_leaving=sum(one.by == LEAVING and one.at > zero + 1 for one in answers),
         slow=sum(one.seconds >= 1 for one in answers),
         weight_zero_s=zero - removed,
@@ -238,12 +234,10 @@ async def datagrams(lab: Lab, service: Service) -> Datagrams:
     lost = [sum(bool(answers[number].failure) for answers in rounds) for number in range(len(flows))]
     was_leaving = [one.by == LEAVING for one in before]
     return Datagrams(
-        flows=len(flows),
         on_leaving=sum(was_leaving),
         weight_zero_seen=lab.zero_was_seen(service, leaving),
         deleted_s=deleted - removed,
         moved=sum(was and one.by == STAYING for was, one in zip(was_leaving, rounds[-1], strict=True)),
-        lost=sum(count for was, count in zip(was_leaving, lost, strict=True) if was),
         lost_by_one_flow=max((count for was, count in zip(was_leaving, lost, strict=True) if was), default=0),
         lost_by_others=sum(count for was, count in zip(was_leaving, lost, strict=True) if not was),
         late_to_leaving=sum(one.by == LEAVING and one.at > deleted + 1 for answers in rounds for one in answers),
@@ -278,12 +272,11 @@ async def returned(lab: Lab, service: Service) -> Returned:
     staying, leaving = service.pods
     connections = [Connection(network.CLIENT, service.place) for _ in range(8)]
     kept = [one for one in connections if (await one.ask()).by == LEAVING]
-    removed = time.monotonic()
     await lab.plane.set_endpoints(service, [staying])
-    zero = await lab.unweighted(service, leaving)
+    await lab.unweighted(service, leaving)
     await lab.plane.set_endpoints(service, [staying, leaving])
     what = f"{leaving.name} back in {service.name}"
-    back = await lab.seen.until(lambda: lab.weight(service, leaving) == 1, within_s=SEEN_WITHIN_S, what=what)
+    await lab.seen.until(lambda: lab.weight(service, leaving) == 1, within_s=SEEN_WITHIN_S, what=what)
     answers = [await one.ask() for one in kept]
     new = [await ask_once(network.CLIENT, service.place) for _ in range(10)]
     for one in connections:
@@ -293,8 +286,6 @@ async def returned(lab: Lab, service: Service) -> Returned:
         answered=_by(answers, LEAVING),
         new_sent=len(new),
         new_to_it=_by(new, LEAVING),
-        weight_zero_s=zero - removed,
-        back_s=back - removed,
     )
 
 

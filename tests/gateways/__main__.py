@@ -7,14 +7,12 @@ Traefik, Contour) and Prometheus for those who count, and fetches Envoy.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 
 from tests.gateways.envoy_gateway import CERTIFICATES
 from tests.gateways.selection import NotCollected, gateways_of, programs_of, selected
-from tests.lab import binaries, gateway_parts
+from tests.lab import binaries
 from tests.node import __main__ as node
-from tests.node import machine
 
 
 def main() -> int:
@@ -25,14 +23,10 @@ def main() -> int:
     except NotCollected as reason:
         print(reason, file=sys.stderr)
         return reason.code
-    try:
-        machine.prepare()
-        programs = (*binaries.PROGRAMS, *binaries.NODE_PROGRAMS, *programs_of(tests))
-        binaries.build_missing(programs=programs)
-        gateway_parts.prepare(gateways_of(tests))
-    except (machine.NodeUnavailable, binaries.LabUnavailable) as reason:
-        print(f"gateways: skipped: {reason}", file=sys.stderr)
-        return 1 if os.environ.get("ROLLOUTS_LAB_REQUIRED") else 0
+    programs = (*binaries.PROGRAMS, *binaries.NODE_PROGRAMS, *programs_of(tests))
+    code = node.prepared("gateways", programs, {"gateway-api", *gateways_of(tests)})
+    if code is not None:
+        return code
     made = not CERTIFICATES.exists()
     CERTIFICATES.mkdir(exist_ok=True)  # a place to mount at; what is mounted is seen from inside only
     try:

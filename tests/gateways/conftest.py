@@ -116,33 +116,30 @@ def _version(version: str, name: str) -> list[Manifest]:
 @pytest.fixture
 def shifting(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
     """The route's namespace with a controller of its own, which knows whom to ask about the gateway."""
-    yield from _managed(node, route, controller_kubeconfig, f"--data-plane={_named(route, route.gateway.asked_as)}")
+    yield from _managed(node, route, controller_kubeconfig, route.gateway.asked_as)
 
 
 @pytest.fixture
 def counted(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
     """As `shifting`, but nobody lets the controller at the gateway: it knows a Prometheus, which scrapes it."""
     with scraping(node, route.gateway) as server:
-        told = f"--data-plane={_named(route, f'prometheus:{route.gateway.counters}')}"
-        yield from _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={server.url}")
+        asked = f"prometheus:{route.gateway.counters}"
+        yield from _managed(node, route, controller_kubeconfig, asked, f"--prometheus-url={server.url}")
 
 
 @pytest.fixture
 def measured(node: RealNode, route: Route, controller_kubeconfig: Path) -> Iterator[Shifting]:
     """As `shifting`, with a Prometheus that scrapes the gateway and the pods, for analyses."""
-    told = f"--data-plane={_named(route, route.gateway.asked_as)}"
-    stage = Stage(node.plane, route.namespace)
+    stage, asked = Stage(node.plane, route.namespace), route.gateway.asked_as
     with measuring(node, stage, port=PROMETHEUS_PORT, besides=[route.gateway.scraped]) as server:
-        yield from _managed(node, route, controller_kubeconfig, told, f"--prometheus-url={server.url}")
+        yield from _managed(node, route, controller_kubeconfig, asked, f"--prometheus-url={server.url}")
 
 
-def _named(route: Route, kind: str) -> str:
+def _managed(node: RealNode, route: Route, kubeconfig: Path, asked: str, *told: str) -> Iterator[Shifting]:
     # A route of the product's own kind does not tell which Gateway it is for.
-    return f"{NAMESPACE}/{route.gateway.name}={kind}" if route.kind == "HTTPRoute" else f"*={kind}"
-
-
-def _managed(node: RealNode, route: Route, kubeconfig: Path, *told: str) -> Iterator[Shifting]:
-    with confined_controller(node.plane, kubeconfig, route.namespace, flags=told):
+    of = f"{NAMESPACE}/{route.gateway.name}" if route.kind == "HTTPRoute" else "*"
+    flags = (f"--data-plane={of}={asked}", *told)
+    with confined_controller(node.plane, kubeconfig, route.namespace, flags=flags):
         yield Shifting(node, Stage(node.plane, route.namespace), route)
 
 

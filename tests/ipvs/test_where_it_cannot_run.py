@@ -1,10 +1,27 @@
-"""Where the guest cannot be booted, that is said with the remedy. These tests need no guest."""
+"""Without a guest: where it cannot be booted, that is said with the remedy; and the tables are read as the kernel writes them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tests.ipvs import guest_machine
+from tests.ipvs.guest.tables import Entry, RealServer, parse_entries, parse_servers
+
+_SERVERS = """\
+IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+TCP  0A60000A:0050 rr persistent 10800 FFFFFFFF
+  -> 0A59000B:1F90      Masq    0      1          2
+  -> 0A59000A:1F90      Masq    1      0          0
+UDP  0A60000D:0035 rr
+"""
+
+_ENTRIES = """\
+Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData
+TCP 0A5A0002 4E20 0A60000A 0050 0A59000B 1F90 TIME_WAIT       119
+UDP 0A5A0002 4E21 0A60000D 0035 0A59000A 1F90 UDP             300
+"""
 
 
 def test_a_machine_without_the_packages_is_told_which_and_what_to_do(tmp_path: Path) -> None:
@@ -32,3 +49,19 @@ def test_packages_that_are_there_are_not_asked_for(tmp_path: Path) -> None:
     kernel.parent.mkdir(parents=True)
     kernel.touch()
     assert guest_machine.missing_packages(tmp_path) == ["kmod", "iptables", "ipset", "ipvsadm", "iproute2"]
+
+
+def test_every_real_server_is_read_with_its_weight_and_its_connections() -> None:
+    """A Service without servers has none, and the words after the scheduler do not confuse it."""
+    assert parse_servers(_SERVERS) == [
+        RealServer("TCP", "10.96.0.10:80", "10.89.0.11:8080", 0, 1, 2),
+        RealServer("TCP", "10.96.0.10:80", "10.89.0.10:8080", 1, 0, 0),
+    ]
+
+
+def test_every_connection_is_read_with_its_state_and_the_rest_of_its_life() -> None:
+    """These are the seconds that the waits come from."""
+    assert parse_entries(_ENTRIES) == [
+        Entry("TCP", 20_000, "10.96.0.10:80", "10.89.0.11:8080", "TIME_WAIT", 119),
+        Entry("UDP", 20_001, "10.96.0.13:53", "10.89.0.10:8080", "UDP", 300),
+    ]

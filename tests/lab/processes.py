@@ -42,7 +42,7 @@ class Processes:
                 stderr=subprocess.STDOUT,
                 env=None if environment is None else {**os.environ, **environment},
                 start_new_session=True,  # Ctrl-C of the terminal reaches pytest alone, which then stops everything in order
-                preexec_fn=_end_with_the_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one thread only
+                preexec_fn=end_with_the_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - one thread only
             )
         self._running[name] = process
         return process.pid
@@ -135,9 +135,9 @@ def is_running(process_id: int) -> bool:
     return state != "Z"
 
 
-def _end_with_the_parent() -> None:
-    """Runs in the child before the program: asks the kernel for SIGTERM when the parent dies, however it dies."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_the_parent(by: signal.Signals = signal.SIGTERM) -> None:
+    """Runs in the child before the program: asks the kernel for that signal when the parent dies, however it dies."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, by)
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

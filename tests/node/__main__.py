@@ -7,30 +7,39 @@ $ROLLOUTS_LAB_REQUIRED is set: then this fails.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
-from tests.lab import binaries
+from tests.lab import binaries, gateway_parts
+from tests.lab.processes import end_with_the_parent
 from tests.node import machine
 
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 _NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--uts", "--mount-proc")
 _ROOT = Path(__file__).parent.parent.parent
 
 
 def main() -> int:
     """The exit code of pytest."""
+    code = prepared("node", (*binaries.PROGRAMS, *binaries.NODE_PROGRAMS))
+    return run_inside(sys.argv[1:]) if code is None else code
+
+
+def prepared(tier: str, programs: Sequence[binaries.Program], gateways: Collection[str] = ()) -> int | None:
+    """Installs and builds what is missing for these; the code to exit with where that cannot be."""
     try:
         machine.prepare()
-        binaries.build_missing(programs=(*binaries.PROGRAMS, *binaries.NODE_PROGRAMS))
+        binaries.build_missing(programs=programs)
+        if gateways:
+            gateway_parts.prepare(gateways)
     except (machine.NodeUnavailable, binaries.LabUnavailable) as reason:
-        print(f"node: skipped: {reason}", file=sys.stderr)
+        print(f"{tier}: skipped: {reason}", file=sys.stderr)
         return 1 if os.environ.get("ROLLOUTS_LAB_REQUIRED") else 0
-    return run_inside(sys.argv[1:])
+    return None
 
 
 def run_inside(arguments: list[str]) -> int:
@@ -48,19 +57,12 @@ def run_inside(arguments: list[str]) -> int:
     command = ["unshare", *_NAMESPACES, "--fork", "--kill-child", sys.executable, "-m", "tests.node.inside", *arguments]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest, which then stops in order
     try:
-        return subprocess.run(
-            command, env=environment, pass_fds=[network], preexec_fn=_end_with_the_parent, check=False
-        ).returncode
+        ends = partial(end_with_the_parent, signal.SIGKILL)
+        return subprocess.run(command, env=environment, pass_fds=[network], preexec_fn=ends, check=False).returncode
     finally:
         os.close(network)
         machine.remove_cgroup(cgroup)
 
-
-def _end_with_the_parent() -> None:
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-_LIBC = ctypes.CDLL(None)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -109,7 +109,7 @@ async def _measure_on(
     found = Node(
         kernel=os.uname().release,
         proxy_mode=(await asyncio.to_thread(_get, node.name, "/proxyMode")),
-        settings={name: network.read_setting(node.name, f"ipv4/vs/{name}") for name in _SETTINGS},
+        settings={name: network.setting(node.name, f"ipv4/vs/{name}") for name in _SETTINGS},
         timeouts_before_s=timeouts_before_s,
         timeouts_s=_ipvs_timeouts(node.name),
     )
@@ -174,12 +174,12 @@ async def _run_all(lab: Lab, services: Mapping[str, Service]) -> tuple[dict[str,
 
     # From here on a kernel before 5.9, as kube-proxy sets it; but one with the fix of Linux 5.16, as this kernel is.
     node = services["fixed"].node
-    network.write_setting(node, "ipv4/vs/conn_reuse_mode", 0)
+    network.setting(node, "ipv4/vs/conn_reuse_mode", 0)
     await run(
         "fixed", experiments.port_reuse(lab, services["fixed"], dies_s=waits.wait_s, reused_s=[waits.wait_s + 1.5])
     )
     # And now one without it: there conn_reuse_mode=0 keeps expire_nodest_conn from looking at reused ports.
-    network.write_setting(node, "ipv4/vs/expire_nodest_conn", 0)
+    network.setting(node, "ipv4/vs/expire_nodest_conn", 0)
     whole = waits.reuse_wait_s
     for name, dies_s, reused_s in (
         ("whole", whole, [whole + 1.5]),
@@ -198,8 +198,8 @@ def _waits(lab: Lab) -> Waits:
     facts = ProxyFacts(
         mode=ProxyMode.IPVS,
         oldest_kernel=(6, 1),
-        ipvs_tcp_timeout_s=lab.plan.tcp_timeout_s,
-        ipvs_tcp_fin_timeout_s=lab.plan.tcp_fin_timeout_s,
+        ipvs_tcp_timeout_s=lab.flags.tcp_timeout_s,
+        ipvs_tcp_fin_timeout_s=lab.flags.tcp_fin_timeout_s,
         learnt_lag_s=max(lab.lags_s),
     )
     return Waits(

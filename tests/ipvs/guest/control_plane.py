@@ -21,6 +21,7 @@ READY_WITHIN_S = 150.0
 SERVICE_PORT = 80
 
 _FOLDER = Path("/run/control-plane")
+_SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 _URL = f"https://{network.API_ADDRESS}:6443"
 # The guest has one processor: less garbage collection for more memory, of which there is enough.
 _FRUGAL = {"GOGC": "400"}
@@ -99,42 +100,32 @@ class ControlPlane:
     async def add_node(self, node: network.NodeNetwork) -> None:
         """Creates the Node that its kube-proxy looks for."""
         addresses = [{"type": "InternalIP", "address": node.address}, {"type": "Hostname", "address": node.name}]
-        await self._request(
-            "POST", "/api/v1/nodes", {"metadata": {"name": node.name}, "status": {"addresses": addresses}}
-        )
+        made = {"metadata": {"name": node.name}, "status": {"addresses": addresses}}
+        await self._request("POST", "/api/v1/nodes", made)
 
     async def add_service(self, service: Service) -> None:
         """Creates a Service and its EndpointSlice with all its pods ready."""
-        await self._request(
-            "POST",
-            "/api/v1/namespaces/default/services",
-            {
-                "metadata": {"name": service.name},
-                "spec": {
-                    "clusterIP": service.address,
-                    "sessionAffinity": service.affinity,
-                    "ports": [{"name": "main", "port": SERVICE_PORT, "targetPort": PORT, "protocol": service.protocol}],
-                },
-            },
-        )
-        await self._request(
-            "POST",
-            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
-            {
-                "metadata": {"name": service.name, "labels": {"kubernetes.io/service-name": service.name}},
-                "addressType": "IPv4",
-                "ports": [{"name": "main", "port": PORT, "protocol": service.protocol}],
-                "endpoints": [_endpoint(pod) for pod in service.pods],
-            },
-        )
+        metadata = {"name": service.name, "labels": {"kubernetes.io/service-name": service.name}}
+        port = {"name": "main", "protocol": service.protocol}
+        spec = {
+            "clusterIP": service.address,
+            "sessionAffinity": service.affinity,
+            "ports": [{**port, "port": SERVICE_PORT, "targetPort": PORT}],
+        }
+        slice_of = {
+            "addressType": "IPv4",
+            "ports": [{**port, "port": PORT}],
+            "endpoints": [*map(_endpoint, service.pods)],
+        }
+        await self._request("POST", "/api/v1/namespaces/default/services", {"metadata": metadata, "spec": spec})
+        await self._request("POST", _SLICES, {"metadata": metadata, **slice_of})
 
     async def set_endpoints(
         self, service: Service, ready: Sequence[network.Pod], terminating: Sequence[network.Pod] = ()
     ) -> None:
         """Writes which pods are in the Service's EndpointSlice, and which of them are on their way out but still serving."""
         endpoints = [*map(_endpoint, ready), *(_endpoint(pod, terminating=True) for pod in terminating)]
-        path = f"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{service.name}"
-        await self._request("PATCH", path, {"endpoints": endpoints})
+        await self._request("PATCH", f"{_SLICES}/{service.name}", {"endpoints": endpoints})
 
     async def _is_ready(self) -> bool:
         try:

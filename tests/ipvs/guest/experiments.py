@@ -7,25 +7,13 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tests.ipvs import plan
 from tests.ipvs.guest import network, tables
 from tests.ipvs.guest.control_plane import ControlPlane, Service, server_place
 from tests.ipvs.guest.traffic import Answer, Connection, Flow, Server, ask_once, failures
-from tests.ipvs.plan import (
-    LEAVING,
-    STAYING,
-    Affinity,
-    Datagrams,
-    Deletion,
-    Linger,
-    Plan,
-    PortReuse,
-    Returned,
-    Reuse,
-    SteadyLoad,
-    Timeouts,
-)
+from tests.ipvs.plan import LEAVING, STAYING
 
 SEEN_WITHIN_S = 40.0
 """For kube-proxy to carry out one change; the guest has one processor for everything."""
@@ -47,7 +35,7 @@ _FLOW_EVERY_S = 0.5
 class Lab:
     """What every experiment works with; `servers` by pod name, `lags_s` from a removal to its being in the kernel."""
 
-    plan: Plan
+    flags: plan.Plan
     plane: ControlPlane
     seen: tables.Tables
     servers: dict[str, Server]
@@ -90,7 +78,7 @@ class Lab:
         return died
 
 
-async def linger(lab: Lab, service: Service) -> Linger:
+async def linger(lab: Lab, service: Service) -> plan.Linger:
     """Connections stay open across the removal, longer than kube-proxy's check is apart, and are reset then."""
     leaving = service.pods[1]
     connections = [Connection(network.CLIENT, service.place) for _ in range(10)]
@@ -109,7 +97,7 @@ async def linger(lab: Lab, service: Service) -> Linger:
         one.reset()
     ended = time.monotonic()
     deleted = await lab.deleted(service, leaving, within_s=CHECKED_EVERY_S + 30)
-    return Linger(
+    return plan.Linger(
         kept=len(kept),
         asked=len(answers),
         answered=_by(answers, LEAVING),
@@ -122,7 +110,7 @@ async def linger(lab: Lab, service: Service) -> Linger:
     )
 
 
-async def closed(lab: Lab, service: Service) -> Deletion:
+async def closed(lab: Lab, service: Service) -> plan.Deletion:
     """All connections are closed in the usual way before the removal; the kernel remembers them in TIME_WAIT."""
     leaving = service.pods[1]
     answers = [await ask_once(network.CLIENT, service.place) for _ in range(6)]
@@ -131,7 +119,7 @@ async def closed(lab: Lab, service: Service) -> Deletion:
     removed = await lab.take_out(service)
     await lab.unweighted(service, leaving)
     deleted = await lab.deleted(service, leaving, within_s=2 * CHECKED_EVERY_S + 90)
-    return Deletion(
+    return plan.Deletion(
         closed=_by(answers, LEAVING),
         closed_s=last - removed,
         weight_zero_seen=lab.zero_was_seen(service, leaving),
@@ -140,16 +128,18 @@ async def closed(lab: Lab, service: Service) -> Deletion:
     )
 
 
-async def unused(lab: Lab, service: Service) -> Deletion:
+async def unused(lab: Lab, service: Service) -> plan.Deletion:
     """Nobody has ever connected."""
     leaving = service.pods[1]
     removed = await lab.take_out(service)
     deleted = await lab.deleted(service, leaving, within_s=SEEN_WITHIN_S)
     seen = lab.zero_was_seen(service, leaving)
-    return Deletion(closed=0, closed_s=0, weight_zero_seen=seen, deleted_s=deleted - removed, time_wait_expires_s=0)
+    return plan.Deletion(
+        closed=0, closed_s=0, weight_zero_seen=seen, deleted_s=deleted - removed, time_wait_expires_s=0
+    )
 
 
-async def port_reuse(lab: Lab, service: Service, *, dies_s: float, reused_s: Sequence[float]) -> PortReuse:
+async def port_reuse(lab: Lab, service: Service, *, dies_s: float, reused_s: Sequence[float]) -> plan.PortReuse:
     """Source ports are used, the pod leaves and dies `dies_s` after, and the ports are used again at `reused_s`."""
     leaving = service.pods[1]
     ports = _ports(service, _REUSED_PORTS)
@@ -165,7 +155,7 @@ async def port_reuse(lab: Lab, service: Service, *, dies_s: float, reused_s: Seq
             again = await _ask_from(service, ports)
             reuses.append(_reuse(before, again, at_s=started - removed))
         died, unweighted = await dying, await zero
-    return PortReuse(
+    return plan.PortReuse(
         ports=len(before),
         on_leaving=_by(before, LEAVING),
         weight_zero_s=unweighted - removed,
@@ -177,7 +167,7 @@ async def port_reuse(lab: Lab, service: Service, *, dies_s: float, reused_s: Seq
     )
 
 
-async def steady_load(lab: Lab, service: Service, *, dies_s: float) -> SteadyLoad:
+async def steady_load(lab: Lab, service: Service, *, dies_s: float) -> plan.SteadyLoad:
     """12 connections a second, each source port again after 8 s, from one round before the removal to 8 s after the pod's end."""
     leaving = service.pods[1]
     ports = _ports(service, _LOAD_PORTS)
@@ -206,7 +196,7 @@ async def steady_load(lab: Lab, service: Service, *, dies_s: float) -> SteadyLoa
     stop.set()
     await load
     answers = [await one for one in asking]
-    return SteadyLoad(
+    return plan.SteadyLoad(
         sent=len(answers),
         failed=failures(answers),
         late_to_leaving=sum(one.by == LEAVING and one.at > zero + 1 for one in answers),
@@ -216,7 +206,7 @@ async def steady_load(lab: Lab, service: Service, *, dies_s: float) -> SteadyLoa
     )
 
 
-async def datagrams(lab: Lab, service: Service) -> Datagrams:
+async def datagrams(lab: Lab, service: Service) -> plan.Datagrams:
     """UDP flows go on while one of the two pods leaves the Service and lives on."""
     leaving = service.pods[1]
     flows = [Flow(network.CLIENT, service.place, port) for port in _FLOW_PORTS]
@@ -233,7 +223,7 @@ async def datagrams(lab: Lab, service: Service) -> Datagrams:
         flow.close()
     lost = [sum(bool(answers[number].failure) for answers in rounds) for number in range(len(flows))]
     was_leaving = [one.by == LEAVING for one in before]
-    return Datagrams(
+    return plan.Datagrams(
         on_leaving=sum(was_leaving),
         weight_zero_seen=lab.zero_was_seen(service, leaving),
         deleted_s=deleted - removed,
@@ -244,21 +234,19 @@ async def datagrams(lab: Lab, service: Service) -> Datagrams:
     )
 
 
-async def affinity(lab: Lab, service: Service) -> Affinity:
+async def affinity(lab: Lab, service: Service) -> plan.Affinity:
     """The client sticks to one pod, which leaves, with a connection open to it."""
     kept = Connection(network.CLIENT, service.place)
     name = (await kept.ask()).by
     before = [await ask_once(network.CLIENT, service.place) for _ in range(6)]
     if name == STAYING:
-        service = Service(
-            service.name, service.node, service.address, service.pods[::-1], service.protocol, service.affinity
-        )
+        service = replace(service, pods=service.pods[::-1])
     await lab.take_out(service)
     await lab.unweighted(service, service.pods[1])
     after = [await ask_once(network.CLIENT, service.place) for _ in range(6)]
     kept_answered = (await kept.ask()).by == name
     kept.close()
-    return Affinity(
+    return plan.Affinity(
         sent_before=len(before),
         before=_by(before, name),
         sent_after=len(after),
@@ -267,7 +255,7 @@ async def affinity(lab: Lab, service: Service) -> Affinity:
     )
 
 
-async def returned(lab: Lab, service: Service) -> Returned:
+async def returned(lab: Lab, service: Service) -> plan.Returned:
     """A pod is dropped from the slice without terminating, has weight 0, and comes back while connections to it are open."""
     staying, leaving = service.pods
     connections = [Connection(network.CLIENT, service.place) for _ in range(8)]
@@ -281,7 +269,7 @@ async def returned(lab: Lab, service: Service) -> Returned:
     new = [await ask_once(network.CLIENT, service.place) for _ in range(10)]
     for one in connections:
         one.close()
-    return Returned(
+    return plan.Returned(
         kept=len(kept),
         answered=_by(answers, LEAVING),
         new_sent=len(new),
@@ -289,7 +277,7 @@ async def returned(lab: Lab, service: Service) -> Returned:
     )
 
 
-async def timeouts(lab: Lab, service: Service, udp_service: Service) -> Timeouts:
+async def timeouts(lab: Lab, service: Service, udp_service: Service) -> plan.Timeouts:
     """One connection of each kind, what the kernel gives it to live, and one that is silent for longer than that."""
     client, server = network.CLIENT, server_place(service.pods[0])
     silent = Connection(client, service.place, 23_001)
@@ -307,11 +295,11 @@ async def timeouts(lab: Lab, service: Service, udp_service: Service) -> Timeouts
     }
     flow.close()
     half.reset()
-    await _sleep_until(silent_since + lab.plan.tcp_timeout_s + 6)
+    await _sleep_until(silent_since + lab.flags.tcp_timeout_s + 6)
     idle_s = time.monotonic() - silent_since
     answer = await silent.ask()
     silent.reset()
-    return Timeouts(
+    return plan.Timeouts(
         established_s=expires.get((23_001, "ESTABLISHED"), -1),
         fin_wait_s=expires.get((23_002, "FIN_WAIT"), -1),
         time_wait_s=expires.get((23_003, "TIME_WAIT"), -1),
@@ -348,8 +336,8 @@ async def _fresh_connections(service: Service) -> AsyncIterator[list[Answer]]:
         await asking
 
 
-def _reuse(before: Sequence[Answer], again: Sequence[Answer], *, at_s: float) -> Reuse:
-    return Reuse(
+def _reuse(before: Sequence[Answer], again: Sequence[Answer], *, at_s: float) -> plan.Reuse:
+    return plan.Reuse(
         at_s=at_s,
         staying=_by(again, STAYING),
         leaving=_by(again, LEAVING),

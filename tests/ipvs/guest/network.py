@@ -86,16 +86,13 @@ def socket_in(namespace: str, kind: socket.SocketKind) -> socket.socket:
     return made
 
 
-def read_setting(namespace: str, name: str) -> int:
-    """A number under /proc/sys/net of a namespace."""
+def setting(namespace: str, name: str, value: int | None = None) -> int:
+    """A number under /proc/sys/net of a namespace, changed to a value if there is one."""
+    path = Path("/proc/sys/net", name)
     with inside(namespace):
-        return int(Path("/proc/sys/net", name).read_text())
-
-
-def write_setting(namespace: str, name: str, value: int) -> None:
-    """Changes a number under /proc/sys/net of a namespace."""
-    with inside(namespace):
-        Path("/proc/sys/net", name).write_text(str(value))
+        if value is not None:
+            path.write_text(str(value))
+        return int(path.read_text())
 
 
 def _links_of_the_guest(node: NodeNetwork) -> Iterator[str]:

@@ -39,6 +39,11 @@ class Answer:
     seconds: float
     at: float  # when it was over (`time.monotonic`)
 
+    @classmethod
+    def now(cls, by: str, failure: str, *, since: float) -> Answer:
+        """What is over now."""
+        return cls(by, failure, time.monotonic() - since, time.monotonic())
+
 
 def failures(answers: Iterable[Answer]) -> dict[str, int]:
     """How many failed, by kind."""
@@ -127,8 +132,7 @@ class Connection:
             by, failure = "", _failure(error)
         if not by and not failure:
             failure = "cut"
-        ended = time.monotonic()
-        return Answer(by, failure, ended - started, ended)
+        return Answer.now(by, failure, since=started)
 
     async def close_after_the_server(self) -> None:
         """Reads the server's end and closes: so the client's kernel keeps no TIME_WAIT and may use the port again."""
@@ -208,8 +212,7 @@ class Flow:
                     number, _, by = (await loop.sock_recv(self._socket, 100)).decode().strip().partition(" ")
         except OSError as error:
             by, failure = "", _failure(error)
-        ended = time.monotonic()
-        return Answer(by, failure, ended - started, ended)
+        return Answer.now(by, failure, since=started)
 
     def close(self) -> None:
         """Ends the flow."""

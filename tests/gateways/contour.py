@@ -49,12 +49,11 @@ def start(node: RealNode) -> Gateway:
         ],
     )
     start_envoy(node)
-    admin = f"http://127.0.0.1:{ADMIN_PORT}"
     return Gateway(
         name=NAME,
         port=PORT,
-        asked_as=f"envoy:{admin}",
-        admin=admin,
+        plane="envoy",
+        admin=f"http://127.0.0.1:{ADMIN_PORT}",
         features=frozenset({"header", "mirror"}),
         counters="contour",
         metrics="/stats/prometheus",

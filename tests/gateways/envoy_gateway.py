@@ -55,7 +55,7 @@ def start(node: RealNode) -> Gateway:
     return Gateway(
         name=NAME,
         port=PORT,
-        asked_as=f"envoy:http://127.0.0.1:{ADMIN_PORT}",
+        plane="envoy",
         admin=f"http://127.0.0.1:{ADMIN_PORT}",
         features=frozenset({"header", "mirror"}),
         metrics="/stats/prometheus",

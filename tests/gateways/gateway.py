@@ -36,11 +36,16 @@ class Gateway:
 
     name: str  # of the product, of its GatewayClass and of its Gateway
     port: int  # that clients ask at
-    asked_as: str  # the kind of data plane and its address, as the controller's flag --data-plane has them
+    plane: str  # the kind of data plane, as the controller's flag --data-plane has it
     admin: str  # the data plane's own address, for tests that look at it themselves
     features: frozenset[str]  # what its routes can do besides weights: header, mirror
     counters: str = ""  # what the flag calls its counters of requests; "" for a gateway whose counters tell nothing
     metrics: str = ""  # path at `admin` where Prometheus finds them
+
+    @property
+    def asked_as(self) -> str:
+        """What the flag says of whom to ask."""
+        return f"{self.plane}:{self.admin}"
 
     @property
     def scraped(self) -> Job:

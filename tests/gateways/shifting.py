@@ -36,12 +36,8 @@ BY_HEADER, MIRRORED = "by-header", "mirrored"
 HEADER = {"X-Canary": "always"}
 
 WEIGHTS = (1, 5, 25, 50, 100)
-_HEADER_ON = {
-    "setHeaderRoute": {
-        "name": BY_HEADER,
-        "match": [{"headerName": "X-Canary", "headerValue": {"exact": "always"}}],
-    }
-}
+_MATCH = [{"headerName": "X-Canary", "headerValue": {"exact": "always"}}]
+_HEADER_ON = {"setHeaderRoute": {"name": BY_HEADER, "match": _MATCH}}
 _MIRROR_ON = {"setMirrorRoute": {"name": MIRRORED, "match": [{"path": {"prefix": "/"}}]}}
 _OFF = {"header": {"setHeaderRoute": {"name": BY_HEADER}}, "mirror": {"setMirrorRoute": {"name": MIRRORED}}}
 _ON = {"header": _HEADER_ON, "mirror": _MIRROR_ON}
@@ -86,8 +82,7 @@ class Shifting:
     route: Route
     moments: list[Moment] = field(default_factory=list)  # every state of the Rollout from the update on
     by_header: Sequence[Answer] = ()  # the answers to clients that send HEADER
-    outcome: Outcome | None = None  # what became of the others' requests
-    lags_ms: list[float] = field(default_factory=list)
+    _outcome: Outcome | None = None
     _hits: list[tuple[float, int]] = field(default_factory=list)
     _writes: list[float] = field(default_factory=list)
 
@@ -112,10 +107,7 @@ class Shifting:
         """A new version (2), under load until `seen` is true of the Rollout, which it is shown after every change."""
         mark = self.node.plane.audit_mark()
         load = traffic(self.node, self.route.url, rate=RATE, connections="kept", name=f"load-{self.stage.namespace}")
-        with (
-            load as running,
-            asking(self.route.url, headers=HEADER) as marked,
-        ):
+        with load as running, asking(self.route.url, headers=HEADER) as marked:
             self.stage.patch(NAME, version or new_version("2"))
             for moment in self._changes():
                 self.moments.append(moment)
@@ -125,29 +117,31 @@ class Shifting:
             else:
                 raise AssertionError(f"not within {DONE_WITHIN_S} s: {self.moments[-1].rollout.get('status')}")
             try:
-                self.stage.until_pods(
-                    NAME, {_serving(moment.rollout): moment.rollout["spec"]["replicas"]}, within_s=120
-                )
+                stable = str(moment.rollout["status"]["stableRevision"])
+                self.stage.until_pods(NAME, {stable: moment.rollout["spec"]["replicas"]}, within_s=120)
             except AssertionError as exc:  # the numbers of the drain say how long pods may take
                 drain = self.stage.get("rollouts", NAME)["status"].get("drain")
                 raise AssertionError(f"{exc}; drain: {drain}") from exc
             after = time.time()
             marked.until(lambda all_: sum(one.sent_at > after for one in all_) > 20, within_s=30)
         self.by_header = marked.answers
-        self.outcome = running.outcome
+        self._outcome = running.outcome
         self._writes = self._written(mark)
-        self.lags_ms = self._lags()
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the others' requests."""
+        assert self._outcome is not None
+        return self._outcome
 
     @property
     def failed(self) -> int:
         """Requests of all clients that were not answered with 2xx, but for errors that the app itself answered with."""
-        assert self.outcome is not None
         return sum(self.outcome.lost.values()) + sum(_is_lost(one) for one in self.by_header)
 
     @property
     def lost(self) -> list[str]:
         """What became of requests that failed, and what status said last before."""
-        assert self.outcome is not None
         found = [str(each) for each in self.outcome.failures or () if each["kind"] != ERROR]
         for one in self.by_header:
             if _is_lost(one):
@@ -178,7 +172,6 @@ class Shifting:
 
     def answers_after(self, moment: float, version: str) -> int:
         """How many requests that were due in the seconds after this one began were answered by a version."""
-        assert self.outcome is not None
         later = [one for one in self.outcome.seconds if one["at"] >= math.ceil(moment)]
         marked = sum(one.version == version for one in self.by_header if one.sent_at >= moment)
         return sum(int(one["versions"].get(version, 0)) for one in later) + marked
@@ -189,7 +182,6 @@ class Shifting:
 
     def case(self, name: str) -> Case:
         """The report's row."""
-        assert self.outcome is not None
         held = [share for share in self.shares() if share.answers]  # some are live for less than one whole second
         shares = {f"{share.percent:g}": round(100 * share.canary / share.answers, 2) for share in held}
         return Case(
@@ -234,7 +226,6 @@ class Shifting:
                 live = (moment.live_weight, moment.at)
 
     def _share(self, weight: float, begin: float, end: float) -> Share:
-        assert self.outcome is not None
         whole = [one for one in self.outcome.seconds if math.ceil(begin) <= one["at"] and one["at"] + 1 <= end]
         counts = [sum(one["versions"].get(version, 0) for one in whole) for version in ("1", "2")]
         return Share(weight, sum(counts), counts[1])
@@ -250,7 +241,8 @@ class Shifting:
             and event["responseStatus"]["code"] < 300
         ]
 
-    def _lags(self) -> list[float]:
+    @property
+    def lags_ms(self) -> list[float]:
         """In ms: from each of the controller's writes to the route until status said that it is live."""
         confirmed = [one.at for one in self.moments if one.live_weight is not None]
         after = [min((at for at in confirmed if at > written), default=None) for written in self._writes]
@@ -286,8 +278,3 @@ def finished(moment: Moment, phase: str) -> bool:
 
 def _is_lost(answer: Answer) -> bool:
     return not 200 <= answer.status < 300 and not answer.version
-
-
-def _serving(rollout: Manifest) -> str:
-    """The revision whose pods are to be left."""
-    return str(rollout["status"]["stableRevision"])

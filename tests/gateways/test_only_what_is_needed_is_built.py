@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from functools import cache
 
 import pytest
 
+from tests.lab.processes import run
+
 PROGRAMS: dict[str, set[str]] = {
+    "": {"envoy-gateway", "contour", "traefik"},
     "whole_canary and envoy-gateway": {"envoy-gateway"},
     "requests_tell and contour": {"contour"},
     "what_chance_allows": set(),
@@ -18,7 +20,7 @@ PROGRAMS: dict[str, set[str]] = {
 _TOLD = """
 import json, sys
 from tests.gateways.selection import programs_of, selected
-arguments = [["tests/gateways"], *(["tests/gateways", "-k", words] for words in sys.argv[1:])]
+arguments = [["tests/gateways", "-k", words] for words in sys.argv[1:]]
 print(json.dumps([[each.name for each in programs_of(selected(each))] for each in arguments]))
 """
 
@@ -26,32 +28,19 @@ print(json.dumps([[each.name for each in programs_of(selected(each))] for each i
 @cache
 def _programs() -> dict[str, set[str]]:
     """What is needed for the tests that words choose, and for all of them."""
-    done = subprocess.run(
-        [sys.executable, "-c", _TOLD, *PROGRAMS], capture_output=True, text=True, timeout=60, check=True
-    )
-    return {words: set(names) for words, names in zip(("", *PROGRAMS), json.loads(done.stdout), strict=True)}
+    done = run(sys.executable, "-c", _TOLD, *PROGRAMS)
+    return {words: set(names) for words, names in zip(PROGRAMS, json.loads(done.stdout), strict=True)}
 
 
 @pytest.mark.parametrize(("words", "programs"), PROGRAMS.items())
 def test_the_selected_tests_decide(words: str, programs: set[str]) -> None:
-    """By their parameters, so that a new test needs no list."""
+    """By their parameters, so that a new test needs no list; `make gateways` alone runs them all."""
     assert _programs()[words] == programs
-
-
-def test_without_a_choice_everything_is_needed() -> None:
-    """`make gateways` alone runs them all."""
-    assert _programs()[""] == {"envoy-gateway", "contour", "traefik"}
 
 
 def test_what_pytest_does_not_understand_is_told() -> None:
     """With its own words and exit code, and nothing is built for it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.gateways", "tests/gateways", "-k", "and and"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ("-m", "tests.gateways", "tests/gateways", "-k", "and and")
+    done = run(sys.executable, *words, code=int(pytest.ExitCode.USAGE_ERROR))
 
-    assert done.returncode == int(pytest.ExitCode.USAGE_ERROR)
     assert "and and" in done.stderr

@@ -50,7 +50,7 @@ def start(node: RealNode) -> Gateway:
     return Gateway(
         name=NAME,
         port=PORT,
-        asked_as=f"traefik:{admin}",
+        plane="traefik",
         admin=admin,
         features=frozenset({"header"}),
         counters="traefik",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -101,18 +99,9 @@ def _for_tests(one: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@contextmanager
-def as_user(plane: ControlPlane, name: str, group: str = "") -> Iterator[httpx.Client]:
+def as_user(plane: ControlPlane, name: str, group: str = "") -> httpx.Client:
     """The administrator's client, impersonating that user, and a member of the group: what it may do is that user's."""
-    whom = {"Impersonate-User": name} | ({"Impersonate-Group": group} if group else {})
-    with httpx.Client(
-        base_url=plane.url,
-        headers={"Authorization": f"Bearer {plane.token}", "User-Agent": "lab", **whom},
-        verify=ssl.create_default_context(cafile=plane.certificate),
-        timeout=30,
-        trust_env=False,
-    ) as client:
-        yield client
+    return plane.client({"Impersonate-User": name} | ({"Impersonate-Group": group} if group else {}))
 
 
 def every_right(user: str, namespace: str) -> dict[str, Any]:

@@ -104,9 +104,13 @@ class ControlPlane:
     @cached_property
     def api(self) -> httpx.Client:
         """Administrator's HTTP client for tests that look at the API themselves; relative URLs, 30 s deadline."""
+        return self.client()
+
+    def client(self, headers: Mapping[str, str] | None = None) -> httpx.Client:
+        """One more such client, with these headers besides."""
         return httpx.Client(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {self.token}", "User-Agent": "lab"},
+            headers={"Authorization": f"Bearer {self.token}", "User-Agent": "lab", **(headers or {})},
             verify=ssl.create_default_context(cafile=self.certificate),
             timeout=30,
             trust_env=False,

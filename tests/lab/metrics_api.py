@@ -53,8 +53,7 @@ class ServedGroup:
     @property
     def api_service(self) -> str:
         """Name of its APIService."""
-        group, version = self.group_version.split("/")
-        return f"{version}.{group}"
+        return ".".join(reversed(self.group_version.split("/")))
 
 
 def pod_metrics(answer: Callable[[str], Answer]) -> ServedGroup:

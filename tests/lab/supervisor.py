@@ -142,15 +142,11 @@ def _supervise(folder: Path, *, owner: int, archive: Path) -> None:
             keep_logs = owning in ended or (folder / KEEP_LOGS).exists()
         finally:
             if keep_logs:
-                _archive_logs(folder, archive)
+                archive.mkdir(parents=True, exist_ok=True)
+                for old in sorted(archive.iterdir(), key=lambda one: one.stat().st_mtime)[: -(LOGS_KEPT - 1)]:
+                    shutil.rmtree(old, ignore_errors=True)
+                shutil.copytree(folder / "logs", archive / folder.name, dirs_exist_ok=True)
     shutil.rmtree(folder)
-
-
-def _archive_logs(folder: Path, archive: Path) -> None:
-    archive.mkdir(parents=True, exist_ok=True)
-    for old in sorted(archive.iterdir(), key=lambda one: one.stat().st_mtime)[: -(LOGS_KEPT - 1)]:
-        shutil.rmtree(old, ignore_errors=True)
-    shutil.copytree(folder / "logs", archive / folder.name, dirs_exist_ok=True)
 
 
 def main() -> None:

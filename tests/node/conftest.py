@@ -16,7 +16,7 @@ from tests.lab.control_plane import ControlPlane
 from tests.node import engine, machine
 from tests.node.cutover import Seen
 from tests.node.cutover_report import draw, figures, side_by_side, table
-from tests.node.installed import BEFORE, PRESENT, Installed, bare, checkout_of, give_images
+from tests.node.installed import BEFORE, PRESENT, Installed, bare, checkout_of, give_image
 from tests.node.lanes import Job, Lanes, lanes
 from tests.node.one_run import ROOT, Report, node_of
 from tests.node.real_node import RealNode
@@ -100,7 +100,7 @@ def image_engine(node: RealNode) -> engine.Engine:
 def image(node: RealNode, image_engine: engine.Engine) -> str:
     """`make image` of this checkout, on the node under the tag PRESENT; what it printed."""
     said = image_engine.make_image(ROOT, tag=PRESENT)
-    give_images(node, image_engine, [PRESENT])
+    give_image(node, image_engine, PRESENT)
     return said
 
 
@@ -112,7 +112,7 @@ def checkout_before(node: RealNode, image_engine: engine.Engine) -> Path:
     except LookupError as reason:
         pytest.skip(str(reason))
     image_engine.make_image(checkout, tag=BEFORE)
-    give_images(node, image_engine, [BEFORE])
+    give_image(node, image_engine, BEFORE)
     return checkout
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,10 +153,9 @@ def checkout_of(commit: str, folder: Path) -> Path:
     return folder
 
 
-def give_images(node: RealNode, engine: Engine, tags: Sequence[str]) -> None:
-    """Gives images that the engine has built to the node."""
-    for tag in tags:
-        archive = engine.folder / f"{tag}.tar"
-        engine.save(tag=tag, archive=archive)
-        node.import_image(archive)
-        archive.unlink()
+def give_image(node: RealNode, engine: Engine, tag: str) -> None:
+    """Gives an image that the engine has built to the node."""
+    archive = engine.folder / f"{tag}.tar"
+    engine.save(tag=tag, archive=archive)
+    node.import_image(archive)
+    archive.unlink()

@@ -90,12 +90,7 @@ def test_two_tests_of_the_same_job_share_it() -> None:
     """The time of a cutover is read from the very cutover whose requests were counted."""
     performed: list[Job] = []
     with ThreadPoolExecutor(1) as pool:
-        lanes = Lanes(
-            [Named("one"), Named("one")],
-            pool=pool,
-            use_proxy=lambda _: None,
-            perform=performed.append,
-        )
+        lanes = Lanes([Named("one"), Named("one")], pool=pool, use_proxy=lambda _: None, perform=performed.append)
         lanes.result(Named("one"))
 
     assert performed == [Named("one")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.lab.processes import run
 from tests.node.engine import Engine
-from tests.node.installed import PRESENT, Installed, give_images
+from tests.node.installed import PRESENT, Installed, give_image
 from tests.node.machine import outside
 from tests.node.one_run import ROOT
 from tests.pages.blocks import blocks_of
@@ -39,7 +39,7 @@ def test_the_page_leads_from_a_checkout_to_a_canary_and_back_to_nothing(
             continue
         said[block.text] = types(block.text, environment)
         if block.text == "make image\n":  # then the page says how it gets to the nodes of kind, which this is not
-            give_images(bare_cluster.node, image_engine, [PRESENT])
+            give_image(bare_cluster.node, image_engine, PRESENT)
 
     assert f"localhost/rollouts:{PRESENT} is built and starts" in said["make image\n"]
     assert "nothing is wrong" in said["kubectl rollouts doctor\n"]

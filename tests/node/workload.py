@@ -82,13 +82,8 @@ def mounting(rollout: Manifest, *mounts: Manifest, **volumes: Manifest) -> Manif
     return rollout
 
 
-_TOLD = {
-    "VERSION": "version",
-    "ERRORS_PERCENT": "errors-percent",
-    "WORK": "work",
-    "BURN_MILLICORES": "burn-millicores",
-}
-"""What a pod's template tells its app: environment variable by annotation, which may be missing."""
+_TOLD = ("version", "errors-percent", "work", "burn-millicores")
+"""What a pod's template tells its app: annotations, which may be missing; environment variables have their names."""
 
 _READY: Manifest = {"httpGet": {"path": "/ready", "port": "http"}, "timeoutSeconds": 5}
 
@@ -103,7 +98,7 @@ def _rollout(strategy: Manifest, *, app: App, drain: Drain, spec: Manifest | Non
             _read("POD_NAME", "metadata.name"),
             # Enough for its share of the requests, and a third less work for the machine.
             {"name": "GOMAXPROCS", "value": "1"},
-            *(_read(name, f"metadata.annotations['{annotation}']") for name, annotation in _TOLD.items()),
+            *(_read(each.upper().replace("-", "_"), f"metadata.annotations['{each}']") for each in _TOLD),
         ],
         # Soon ready, and not unready because the machine was busy for a second.
         "startupProbe": {**_READY, "periodSeconds": 1, "failureThreshold": 60},

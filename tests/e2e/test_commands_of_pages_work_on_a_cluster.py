@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ from tests.documents import documents
 from tests.e2e.controllers import ROOT, confined_controller
 from tests.e2e.manifests import Manifest, canary, config_map, container_of, service
 from tests.lab.control_plane import ControlPlane
-from tests.lab.processes import run
 from tests.pages.blocks import Block, run_by
 
 pytestmark = pytest.mark.controlplane
@@ -128,10 +126,15 @@ class Shell:
     def types(self, text: str) -> str:
         """Runs the lines; what they print. Raises: AssertionError with the output when one fails."""
         differs = 1 if " diff " in text else 0  # they differ, as with diff(1)
-        path = f"{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin"
-        settings = {**os.environ, "PATH": path, "KUBECONFIG": str(self.folder / "kubeconfig"), "COLUMNS": "110"}
-        shell = ["bash", "-euo", "pipefail", "-c", self.meant(text)]
-        return run(*shell, cwd=self.folder, env=settings, within_s=WITHIN_S, code=differs).stdout
+        return self.plane.typed(
+            self.meant(text),
+            home=self.folder,
+            cwd=self.folder,
+            within_s=WITHIN_S,
+            env={**os.environ, "COLUMNS": "110"},
+            kubeconfig=self.folder / "kubeconfig",
+            code=differs,
+        )
 
     def meant(self, text: str) -> str:
         """A text of a page with this namespace instead of the one that it names."""

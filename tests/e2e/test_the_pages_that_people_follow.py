@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from tests.e2e.controllers import ROOT, Controller
 from tests.e2e.manifests import KUBE_PROXY
 from tests.lab.chart import RELEASE, RELEASE_NAMESPACE
 from tests.lab.control_plane import ControlPlane
-from tests.lab.processes import run
 from tests.lab.wheels import instead_of_the_index
 from tests.pages.blocks import blocks_of
 
@@ -29,34 +27,6 @@ pytestmark = pytest.mark.controlplane
 PAGE = ROOT / "docs" / "getting-started.md"
 WITHIN_S = 600  # `make cli` installs fifty packages, on a machine that may be busy
 _OF_THE_PROCESS = ("--metrics-address", "--health-address", "--lease-namespace")
-
-
-@dataclass(frozen=True)
-class Person:
-    """Somebody with a shell: kubectl and Helm on the PATH, and a place for programs of their own."""
-
-    plane: ControlPlane
-    home: Path
-
-    def types(self, text: str) -> str:
-        """Runs the lines as a shell does that stops at the first failure; what they print."""
-        settings = {
-            **os.environ,
-            "PATH": f"{self.home}/local/bin:{self.plane.programs}:{Path(sys.executable).parent}:/usr/bin:/bin",
-            "PREFIX": f"{self.home}/local",
-            "PYTHON": sys.executable,  # for `make cli`
-            **instead_of_the_index(),
-            "KUBECONFIG": str(self.plane.kubeconfig_admin),
-            **{f"HELM_{each}_HOME": f"{self.home}/helm" for each in ("CACHE", "CONFIG", "DATA")},
-        }
-        return run("bash", "-euo", "pipefail", "-c", text, cwd=ROOT, env=settings, within_s=WITHIN_S).stdout
-
-
-@pytest.fixture
-def person(modules_plane: ControlPlane, tmp_path: Path) -> Iterator[Person]:
-    """On a cluster that says how it proxies, and has nothing of ours."""
-    modules_plane.apply(KUBE_PROXY)
-    yield Person(modules_plane, tmp_path)
 
 
 def deployed(plane: ControlPlane, *, log: Path) -> Controller:
@@ -68,30 +38,29 @@ def deployed(plane: ControlPlane, *, log: Path) -> Controller:
     return Controller(kubeconfig, log=log, arguments=[flag for flag in flags if not flag.startswith(_OF_THE_PROCESS)])
 
 
-def test_getting_started_does_what_it_says(person: Person, tmp_path: Path) -> None:
-    """The first ten minutes decide whether there is an eleventh."""
-    said: dict[str, str] = {}
+def test_getting_started_does_what_it_says(modules_plane: ControlPlane, tmp_path: Path) -> None:
+    """The first ten minutes decide whether there is an eleventh. The cluster says how it proxies, and has nothing of ours."""
+    plane, said = modules_plane, dict[str, str]()
+    plane.apply(KUBE_PROXY)
+    settings = {**os.environ, "PYTHON": sys.executable, **instead_of_the_index()}  # for `make cli`
+    types = partial(plane.typed, home=tmp_path, env=settings, cwd=ROOT, within_s=WITHIN_S)
     with ExitStack() as running:
         for block in blocks_of(PAGE):
             if block.why_not:
                 continue
-            said[block.text] = person.types(block.text)
+            said[block.text] = types(block.text)
             if "helm uninstall" in block.text:  # the kubelet ends the process after that; here somebody has to
                 running.close()
             if "helm install" in block.text:
-                running.enter_context(deployed(person.plane, log=tmp_path / "controller.log"))
-                person.types(
-                    f"kubectl wait lease/rollouts-controller -n {RELEASE_NAMESPACE} --for=create --timeout 60s"
-                )
+                running.enter_context(deployed(plane, log=tmp_path / "controller.log"))
+                types(f"kubectl wait lease/rollouts-controller -n {RELEASE_NAMESPACE} --for=create --timeout 60s")
 
-    of = {command: out for text, out in said.items() for command in text.splitlines() for out in [said[text]]}
-    assert (
-        "kubectl rollouts promote podinfo"
-        in of["helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"]
-    )
+    of = {command: out for text, out in said.items() for command in text.splitlines()}
+    installed = of["helm install rollouts ./helm/rollouts --namespace rollouts-system --create-namespace"]
+    assert "kubectl rollouts promote podinfo" in installed
     assert "nothing is wrong" in of["kubectl rollouts doctor"]
     assert "podinfo" in of["kubectl rollouts get podinfo"]
-    left = person.plane.kubectl("get", "crds,deployments,clusterroles", "-A", "-o", "name").stdout
+    left = plane.kubectl("get", "crds,deployments,clusterroles", "-A", "-o", "name").stdout
     assert "rollouts" not in left
 
 

@@ -69,22 +69,6 @@ def test_kubectl_scale_and_the_scale_subresource_agree(stage: Stage) -> None:
     assert len(stage.all("pods", scale["status"]["selector"])) == 5
 
 
-def test_an_autoscaler_keeps_a_rollout_between_its_bounds(stage: Stage) -> None:
-    """Without any metric the HorizontalPodAutoscaler still holds the bounds, also while a person is waited for."""
-    first = stage.rolled_out(canary("web", replicas=2))
-    second = stage.gated("web", "web:2", step=GATE)
-
-    stage.apply(build.autoscaler("web", None, minReplicas=4, most=8))
-    stage.until_pods("web", {first: 3, second: 1})
-    stage.apply(build.autoscaler("web", None, minReplicas=1, most=3))
-    shrunk = stage.until("rollouts", "web", lambda one: one["spec"]["replicas"] == 3)
-    stage.annotate("web", "promote", f"{second}@full")
-    stage.wait_ready("web")
-    stage.until_pods("web", {second: 3})
-
-    assert shrunk["status"]["waitingFor"]["reason"] == "PromotionNeeded"
-
-
 def test_an_autoscaler_computes_from_the_pods_that_the_selector_names(stage: Stage) -> None:
     """Blue-green: the pods that serve are measured, not the idle preview, which would halve the average."""
     first = stage.rolled_out(

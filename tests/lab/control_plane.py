@@ -8,9 +8,11 @@ so that several test processes share one control plane.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -142,6 +144,22 @@ class ControlPlane:
         """Runs Helm as the administrator, for two minutes at most. Raises: as `kubectl`."""
         settings = {"HOME": self.folder, "PATH": "/usr/bin:/bin", "KUBECONFIG": str(self.kubeconfig_admin)}
         return run(Path(self.programs, "helm"), *arguments, env=settings, within_s=120, code=0 if check else None)
+
+    def typed(self, text: str, *, home: Path, cwd: Path, within_s: float, env: Mapping[str, str] = os.environ,
+              kubeconfig: Path | None = None, code: int = 0) -> str:  # fmt: skip
+        """Runs lines as a shell does that stops at the first failure; what they print. Raises: as `kubectl`.
+
+        Who types them has kubectl, Helm and our programs on the PATH, and a home for more programs.
+        """
+        before = f"{home}/local/bin:{self.programs}:{Path(sys.executable).parent}"
+        settings = {
+            **env,
+            "PATH": f"{before}:{env.get('PATH', '/usr/bin:/bin')}",
+            "PREFIX": f"{home}/local",
+            "KUBECONFIG": str(kubeconfig or self.kubeconfig_admin),
+            **{f"HELM_{each}_HOME": f"{home}/helm" for each in ("CACHE", "CONFIG", "DATA")},
+        }
+        return run("bash", "-euo", "pipefail", "-c", text, cwd=cwd, env=settings, within_s=within_s, code=code).stdout
 
     def apply(self, *manifests: Mapping[str, Any], namespace: str | None = None, dry_run: bool = False) -> None:
         """Server-side apply of these objects, as the administrator, whoever else has written them before.

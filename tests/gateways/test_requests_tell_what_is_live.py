@@ -5,6 +5,7 @@ Here it scrapes every two seconds. The controller asks nobody else: neither Envo
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ def test_a_weight_that_the_proxy_does_not_do_is_not_live(node: RealNode, counted
         def seen(moment: Moment) -> bool:
             if moment.live_weight == 25 and not told:
                 os.kill(relay, signal.SIGSTOP)
-            if "not 100 %" in _message(moment):
+            if "not 100 %" in json.dumps(moment.rollout["status"].get("waitingFor")):
                 told.append(moment)
                 taken.append(accepted(counted.route.read(node.plane)))
             if told and not freed and moment.at > told[0].at + LONGER_S:
@@ -91,7 +92,3 @@ def _confirmed(counted: Shifting) -> list[tuple[float, str]]:
     """The weights that were live, one after the other, with how that was found out."""
     live = ((each.live_weight, each.traffic.get("verifiedBy", "")) for each in counted.moments)
     return [(weight, by) for (weight, by), _ in groupby(live) if weight is not None]
-
-
-def _message(moment: Moment) -> str:
-    return str((moment.rollout["status"].get("waitingFor") or {}).get("message", ""))

@@ -18,8 +18,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,7 +159,12 @@ def build_missing(environment: Mapping[str, str] = os.environ, *, programs: Sequ
     """
     cache = cache_folder(environment)
     cache.mkdir(parents=True, exist_ok=True)
-    with _exclusive(cache / ".lock"):
+    with (cache / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another build is running; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         found = find(environment, programs=programs)
         missing = [program for program in programs if found[program.name] is None]
         if missing:
@@ -236,17 +240,6 @@ def _go_version(go: Path) -> tuple[int, int]:
         return int(major), int(minor)
     except ValueError:
         return (0, 0)
-
-
-@contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _say("another build is running; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _say(line: str) -> None:

@@ -94,7 +94,15 @@ def _start(folder: Path, processes: Processes) -> ControlPlane:
     token = _start_servers(at, processes)
     processes.start("kwok", _kwok(at), environment={"HOME": str(folder)})  # kwok reads and writes ~/.kwok
     plane = _handle(at, token, processes)
-    _add_nodes(plane)
+    for number, name in enumerate(NODES):
+        labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": f"zone-{number % 3}",
+        }
+        plane.api.post("/api/v1/nodes", json={"metadata": {"name": name, "labels": labels}}).raise_for_status()
+    for name in NODES:
+        plane.until("/api/v1/nodes", name, lambda node: is_true(node, "Ready"))
     plane.wait_for_default_account("default")
     processes.check()
     return plane
@@ -209,15 +217,3 @@ def _kwok(at: _Layout) -> list[str | Path]:
         f"--server-address=127.0.0.1:{at.kwok_port}",
         *(f"--config={stage}" for stage in sorted(_STAGES.glob("*.yaml"))),
     ]
-
-
-def _add_nodes(plane: ControlPlane) -> None:
-    for number, name in enumerate(NODES):
-        labels = {
-            "kubernetes.io/hostname": name,
-            "kubernetes.io/os": "linux",
-            "topology.kubernetes.io/zone": f"zone-{number % 3}",
-        }
-        plane.api.post("/api/v1/nodes", json={"metadata": {"name": name, "labels": labels}}).raise_for_status()
-    for name in NODES:
-        plane.until("/api/v1/nodes", name, lambda node: is_true(node, "Ready"))

@@ -34,16 +34,12 @@ def instead_of_the_index() -> Mapping[str, str]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             part = Path(f"{folder}.new")
-            _download(part)
+            locked = [word for lock in _LOCKS for word in ("-r", str(lock))]
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+            pip += ["--require-hashes", "--only-binary", ":all:", "--dest", str(part), *locked]
+            done = run(*pip, within_s=BUILT_WITHIN_S, code=None)
+            if NO_NETWORK.search(done.stderr):
+                pytest.skip(f"the package index cannot be reached: {done.stderr[-300:]}")
+            assert done.returncode == 0, done.stderr
             part.rename(folder)
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
-
-
-def _download(folder: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    locked = [word for lock in _LOCKS for word in ("-r", str(lock))]
-    words = [*pip, "--require-hashes", "--only-binary", ":all:", "--dest", str(folder), *locked]
-    done = run(*words, within_s=BUILT_WITHIN_S, code=None)
-    if NO_NETWORK.search(done.stderr):
-        pytest.skip(f"the package index cannot be reached: {done.stderr[-300:]}")
-    assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from tests.core.worlds import one
 FOR_A_PERSON = {
     (Phase.PAUSED, Reason.PROMOTION_NEEDED),
     (Phase.PAUSED, Reason.PAUSED_BY_USER),
+    (Phase.PAUSED, Reason.ANALYSIS_INCONCLUSIVE),
     (Phase.ABORTED, Reason.RETRY_NEEDED),
     (Phase.ROLLED_BACK, Reason.ROLLED_BACK),
 }

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 
 from rollouts.core.decide import decide
+from rollouts.core.model.analysis import AnalysisKind, AnalysisPhase, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Decision
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Verb
+from tests.core.measured_runs import runs_ended, runs_measured
 from tests.core.model import World, annotated, snapshot
 from tests.core.worlds import (
     after_each_call,
@@ -85,6 +87,24 @@ def _one_ready(revision: str) -> Callable[[World], World]:
     return apply
 
 
+def _run_ends(kind: AnalysisKind, phase: AnalysisPhase) -> Callable[[World], World]:
+    """The oldest run of that kind that is under way ends. A background run that succeeds goes on: it has measured."""
+
+    def apply(there: World) -> World:
+        found = _under_way(there, kind)
+        if found is None:
+            return there
+        (ended,) = runs_measured(replace(there, runs=(found,)), phase).runs
+        return there if ended == found else replace(there, runs=tuple([ended if each is found else each for each in there.runs]))
+
+    return apply
+
+
+def _under_way(there: World, kind: AnalysisKind) -> RunSeen | None:
+    runs = (each for each in there.runs if not each.phase.over and each.gate is not None and each.gate.kind is kind)
+    return next(runs, None)
+
+
 HEARD, LOOKED_AT = "pods are heard of", "ReplicaSets are looked at"
 BY_THEMSELVES = (
     Move(HEARD, pods_heard),
@@ -92,6 +112,15 @@ BY_THEMSELVES = (
     *(Move(f"a pod of {revision} becomes ready", _one_ready(revision)) for revision in "abc"),
     Move("slices catch up", slices_caught_up, enabled=lambda there: bool(there.services)),
     Move("gateways catch up", gateways_caught_up, enabled=lambda there: bool(there.routes)),
+    Move("runs that were told to end do", runs_ended, enabled=lambda there: bool(there.runs)),
+    *(
+        Move(
+            f"a {kind} run measures a success",
+            _run_ends(kind, AnalysisPhase.SUCCESSFUL),
+            enabled=lambda there: bool(there.runs),
+        )
+        for kind in AnalysisKind
+    ),
 )
 """What happens by itself, in the order in which a fair run lets it happen."""
 
@@ -158,7 +187,31 @@ def _failure(revision: str) -> Move:
     )
 
 
-COMMAND, EDIT, SCALE, FAILURE, RESTART = "command", "edit", "scale", "failure", "restart"
+def _verdict(kind: AnalysisKind, phase: AnalysisPhase) -> Move:
+    return Move(
+        f"a {kind} run ends {phase}",
+        _run_ends(kind, phase),
+        costs=VERDICT,
+        enabled=lambda there: _under_way(there, kind) is not None,
+    )
+
+
+def _unjudged(kind: AnalysisKind) -> Move:
+    def apply(there: World) -> World:
+        run = _under_way(there, kind)
+        assert run is not None
+        assert run.gate is not None
+        return annotated(there, Verb.PROMOTE, f"{run.revision}@skip-{run.gate.promoted_as}")
+
+    return Move(
+        f"a {kind} run is passed without a verdict",
+        apply,
+        costs=VERDICT,
+        enabled=lambda there: _under_way(there, kind) is not None and Verb.PROMOTE not in there.rollout.annotations,
+    )
+
+
+COMMAND, EDIT, SCALE, FAILURE, RESTART, VERDICT = "command", "edit", "scale", "failure", "restart", "verdict"
 DISTURBANCES: Mapping[str, tuple[Move, ...]] = {
     COMMAND: (
         *(_command(verb) for verb in (Verb.PROMOTE, Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PAUSE)),
@@ -175,6 +228,12 @@ DISTURBANCES: Mapping[str, tuple[Move, ...]] = {
         ),
     ),
     FAILURE: tuple(_failure(revision) for revision in "abc"),
+    VERDICT: tuple(
+        _verdict(kind, phase)
+        for kind in AnalysisKind
+        for phase in (AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR)
+    )
+    + tuple(_unjudged(kind) for kind in AnalysisKind),
 }
 """What an adversary does, by the budget that it costs."""
 

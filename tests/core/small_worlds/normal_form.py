@@ -33,11 +33,16 @@ from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet, ServiceSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RouteSeen
 from rollouts.core.scale.restarts import PODS_FRESH_S
 from tests.core.model import ANSWER_S, T0, World
-from tests.core.small_worlds.normal_status import BEFORE, EARLIER, Frame, assert_not_here, frame_of, normal_status
+from tests.core.small_worlds.normal_status import (
+    BEFORE,
+    EARLIER,
+    VERSION,
+    Frame,
+    assert_not_here,
+    frame_of,
+    normal_status,
+)
 from tests.core.sources import Configs
-
-VERSION = 100
-"""Pods that are made later have names after those of the normal form: its numbers have two digits."""
 
 Key: TypeAlias = tuple[int, ...]
 
@@ -153,7 +158,7 @@ def _route(route: RouteSeen) -> RouteSeen:
 
 
 REST_NOT_HERE = (
-    "orphaned", "drains", "refused", "patient", "held", "runs", "unmeasured", "templates_wrong", "templates_missing",
+    "orphaned", "drains", "refused", "patient", "held", "unmeasured", "templates_wrong", "templates_missing",
     "budget", "load", "load_seen",
 )  # fmt: skip
 """No small world has these so far; `as_if_asked_now` and the bounds know nothing of their times."""
@@ -214,7 +219,7 @@ def _encoded(value: Any) -> Any:
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encoded, order="deterministic")
 
 PARTS: Mapping[str, tuple[tuple[str, ...], Callable[[World, Frame], tuple[Any, ...]]]] = {
-    "status": (("status",), normal_status),
+    "status": (("status", "runs"), normal_status),
     "ReplicaSets": (("replica_sets",), _replica_sets),
     "pods": (("pods", "heard", "expecting", "ready_since", "pods_seen"), _pods),
     "Services": (("services", "answers"), _services),

@@ -27,11 +27,15 @@ from rollouts.core.model.status import (
 from rollouts.core.model.steps import Pause
 from rollouts.core.scale.restarts import COUNTED_WITHIN_S
 from tests.core.model import PROXY, T0, World
+from tests.core.small_worlds.normal_runs import Runs, records_and_runs
 
 EARLIER = T0 - 100_000.0
 """When the update began; what was before that was `BEFORE`."""
 
 BEFORE = T0 - 200_000.0
+
+VERSION = 100
+"""Pods that are made later have names after those of the normal form: its numbers have two digits."""
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
@@ -143,7 +147,10 @@ STATUS_COUNTS = (
 )  # fmt: skip
 """Compared with those of the next pass by the clock of the progress deadline: kept where that aborts."""
 
-STATUS_NOT_HERE = ("given_back", "analyses", "autoscaling")
+STATUS_WITH_RUNS = ("analyses",)
+"""Shaped together with the runs that they are about (`normal_runs.py`)."""
+
+STATUS_NOT_HERE = ("given_back", "autoscaling")
 """No small world has these so far: they would need their own argument."""
 
 
@@ -250,7 +257,8 @@ STATUS_SHAPED: Mapping[str, Callable[[Any, Frame], Any]] = {
 """Fields whose times are shifted and whose texts are dropped."""
 
 
-def normal_status(there: World, frame: Frame) -> tuple[RolloutStatus]:
+def normal_status(there: World, frame: Frame) -> tuple[RolloutStatus, Runs]:
+    """The status, and the runs that it has records of."""
     status = there.status
     assert_not_here(status, RolloutStatus(), STATUS_NOT_HERE)
     values: dict[str, Any] = {name: getattr(status, name) for name in STATUS_KEPT}
@@ -258,7 +266,8 @@ def normal_status(there: World, frame: Frame) -> tuple[RolloutStatus]:
         values |= {name: getattr(status, name) for name in STATUS_COUNTS}
     for name, shape in STATUS_SHAPED.items():
         values[name] = shape(getattr(status, name), frame)
-    return (RolloutStatus(**values),)
+    values["analyses"], runs = records_and_runs(there, began_s=frame.began_s, version=str(VERSION))
+    return RolloutStatus(**values), runs
 
 
 def assert_not_here(value: Struct, plain: Struct, names: tuple[str, ...]) -> None:

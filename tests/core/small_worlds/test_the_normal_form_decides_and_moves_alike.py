@@ -14,7 +14,7 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Decision, EvictPod, PatchReplicaSet
+from rollouts.core.model.intents import CreateAnalysisRun, Decision, EvictPod, PatchReplicaSet, TerminateAnalysisRun
 from rollouts.core.model.status import RolloutStatus
 from tests.core.model import T0, World, snapshot
 from tests.core.small_worlds import normal_status
@@ -33,6 +33,7 @@ from tests.core.small_worlds.normal_status import (
     STATUS_KEPT,
     STATUS_NOT_HERE,
     STATUS_SHAPED,
+    STATUS_WITH_RUNS,
 )
 from tests.core.small_worlds.world_list import ALL, QUICK
 from tests.core.worlds import later
@@ -57,7 +58,7 @@ def test_every_field_of_a_world_has_a_line() -> None:
 
 def test_every_field_of_status_has_a_line() -> None:
     """Status is the only memory: a field that is dropped may be a decision that is lost."""
-    said = [*STATUS_KEPT, *STATUS_DROPPED, *STATUS_COUNTS, *STATUS_NOT_HERE, *STATUS_SHAPED]
+    said = [*STATUS_KEPT, *STATUS_DROPPED, *STATUS_COUNTS, *STATUS_NOT_HERE, *STATUS_SHAPED, *STATUS_WITH_RUNS]
 
     assert sorted(said) == sorted(RolloutStatus.__struct_fields__)
 
@@ -134,8 +135,8 @@ def _said(form: NormalForm, there: World) -> tuple[object, ...]:
 
 def _bare(intent: msgspec.Struct) -> msgspec.Struct:
     changes: dict[str, object] = {name: "" for name in ("uid", "resource_version") if name in intent.__struct_fields__}
-    if isinstance(intent, EvictPod):
-        changes["name"] = ""  # which pod that is, the world after the pass tells
+    if isinstance(intent, EvictPod | CreateAnalysisRun | TerminateAnalysisRun):
+        changes["name"] = ""  # which pod or run that is, the world after the pass tells
     if isinstance(intent, PatchReplicaSet) and intent.abort_note is not None:
         changes["abort_note"] = replace(intent.abort_note, at_s=0.0, started_at_s=0.0)
     return msgspec.structs.replace(intent, **changes)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from rollouts.core.model.analysis import Analysis, OnFailure
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
-from rollouts.core.model.steps import Pause, PauseUntilPromoted, SetWeight
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import UNDRAINED, World, router
 from tests.core.small_worlds.facts import each_share_meets_pods, enough_pods_are_ready
-from tests.core.small_worlds.moves import COMMAND, EDIT, FAILURE, RESTART, SCALE
+from tests.core.small_worlds.moves import COMMAND, EDIT, FAILURE, RESTART, SCALE, VERDICT
 from tests.core.small_worlds.search import SmallWorld
 from tests.core.worlds import edited, later, running
 
@@ -27,6 +28,12 @@ ROUTE = Canary(
     canary_service="cart-canary",
 )
 DRAINED = DrainSpec(max_request_s=10.0)
+CHECKED = Analysis(path="the spec", settings={}, templates=("good",))
+HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
+BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
+MEASURED = replace(RATIO, steps=(SetWeight(50), Analyze(CHECKED)))
+MEASURED_ROUTE = replace(ROUTE, steps=(SetWeight(50), Analyze(BACK)), analysis=BACK)
+MEASURED_BLUE_GREEN = replace(BY_TIME, pre_promotion=CHECKED, post_promotion=HELD)
 PING_PONG = replace(ROUTE, ping_pong=True)
 
 
@@ -69,6 +76,8 @@ QUICK: Mapping[str, SmallWorld] = {
     "route 1, a command": small_world(ROUTE, 1, COMMAND, ceiling=6_500),
     "route 1, an edit": small_world(ROUTE, 1, EDIT, ceiling=8_000),
     "ping-pong 1, a command": small_world(PING_PONG, 1, COMMAND, ceiling=6_000),
+    "route 1, analyses, a verdict": small_world(MEASURED_ROUTE, 1, VERDICT, ceiling=3_000),
+    "blue-green 1, analyses, a verdict": small_world(MEASURED_BLUE_GREEN, 1, VERDICT, drain=DRAINED, ceiling=2_000),
 }
 
 NO_SURGE = replace(RATIO, max_surge=0, max_unavailable=1)
@@ -89,6 +98,7 @@ MORE: Mapping[str, SmallWorld] = {
     ),
     "ratio 2 without a surge, a restart": small_world(NO_SURGE, 2, RESTART, ceiling=20_000, punctual=True),
     "ratio 2, slow pods, a failure": small_world(RATIO, 2, FAILURE, ceiling=5_000, min_ready_s=5),
+    "ratio 2, analyses, a verdict": small_world(replace(MEASURED, analysis=HELD), 2, VERDICT, ceiling=9_000),
     "blue-green 1, slow pods, a command": small_world(BLUE_GREEN, 1, COMMAND, ceiling=12_500, min_ready_s=5),
 }
 """What the quick lane has no time for."""
@@ -98,6 +108,11 @@ PAIRS: Mapping[str, SmallWorld] = {
     "ratio 1, a command and a failure": small_world(RATIO, 1, COMMAND, FAILURE, ceiling=38_000),
     "ratio 1, an edit and a scale": small_world(RATIO, 1, EDIT, SCALE, ceiling=23_000),
     "ratio 2, an edit and a failure": small_world(RATIO, 2, EDIT, FAILURE, ceiling=84_000),
+    "ratio 1, an analysis, a command and a verdict": small_world(MEASURED, 1, COMMAND, VERDICT, ceiling=33_000),
+    "route 1, an analysis, a command and a verdict": small_world(MEASURED_ROUTE, 1, COMMAND, VERDICT, ceiling=300_000),
+    "blue-green 1, analyses, an edit and a verdict": small_world(
+        MEASURED_BLUE_GREEN, 1, EDIT, VERDICT, drain=DRAINED, ceiling=300_000
+    ),
     "ratio 2, a scale and a failure": small_world(RATIO, 2, SCALE, FAILURE, ceiling=67_000),
 }
 """Two kinds of disturbances, in any order and at any moments."""

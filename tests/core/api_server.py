@@ -1,23 +1,15 @@
 """The API server of the model world: it carries out one call of ours, or refuses it.
 
-What a write does to its object is told by `rollouts/core/model/after.py`. An API server's own are refusals and versions; a test's
-are the ReplicaSets that nobody controls, pods that go at once when they are evicted, and the answers to questions.
+What a write does to its object is told here in the words of the API, field by field: nothing of the product says it, so the model
+of our own writes (`rollouts/core/model/after.py`) can be held to it. Pods go at once when they are evicted.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from rollouts.core.model.after import (
-    copies_after,
-    pod_after,
-    replica_set_after,
-    replica_set_made,
-    route_after,
-    runs_after,
-    service_after,
-)
-from rollouts.core.model.config import ConfigKind, CopyLook
+from rollouts.core.model.analysis import RunSeen
+from rollouts.core.model.config import ConfigKind, CopyLook, CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
@@ -50,7 +42,7 @@ from rollouts.core.model.intents import (
     SwitchService,
     TerminateAnalysisRun,
 )
-from rollouts.core.model.snapshot import EvictionRefused, PodsSeen, ReplicaSet
+from rollouts.core.model.snapshot import EvictionRefused, Pod, PodsSeen, ReplicaSet
 from rollouts.core.model.traffic import ALL_TO_STABLE, LiveSeen, RouteName, RouteSeen, Split, VerifiedBy
 from tests.core.config_worlds import copy_read
 from tests.core.model import World, annotated, deleted, moved, route, with_load_read, wrote
@@ -111,14 +103,32 @@ def _with_runs(there: World, intent: CreateAnalysisRun | TerminateAnalysisRun | 
             raise RefusedError(f"AnalysisRun {intent.name} has changed")
     there = wrote(there, type(intent).__name__)
     version = str(there.version)
-    before = {each.uid: each for each in there.runs}
-    runs = []
-    for each in runs_after(there.runs, intent, now_s=there.now_s):
-        if each.uid not in before:  # the model names it by its name; a second run of that name has another uid
-            runs.append(replace(each, uid=f"uid-{version}", resource_version=version))
-        else:
-            runs.append(each if each == before[each.uid] else replace(each, resource_version=version))
-    return replace(there, runs=tuple(runs))
+    match intent:
+        case CreateAnalysisRun(name=name):
+            if any(each.name == name for each in there.runs):  # as good as the one that was to be made
+                return there
+            made = RunSeen(
+                name=name,
+                uid=f"uid-{version}",
+                resource_version=version,
+                gate=intent.gate,
+                revision=intent.revision,
+                created_at_s=there.now_s,
+                spec_hash=intent.draft.spec_hash,
+            )
+            return replace(there, runs=(*there.runs, made))
+        case TerminateAnalysisRun(uid=uid):
+            runs = [
+                _told_to_end(each, version) if each.uid == uid and not each.terminate else each for each in there.runs
+            ]
+            return replace(there, runs=tuple(runs))
+        case DeleteAnalysisRun(uid=uid):
+            return replace(there, runs=tuple([each for each in there.runs if each.uid != uid]))
+
+
+def _told_to_end(run: RunSeen, version: str) -> RunSeen:
+    """`spec.terminate` is a part of the spec, so its generation grows."""
+    return replace(run, terminate=True, generation=run.generation + 1, resource_version=version)
 
 
 def _with_copies(
@@ -154,12 +164,43 @@ def _with_copies(
         case never:
             assert_never(never)
     there = wrote(there, type(intent).__name__)
-    version = str(there.version)
-    copies = []
-    for each in copies_after(there.configs.copies, intent, by=there.rollout, now_s=there.now_s):
-        made = each if each.uid in before else replace(each, uid=f"uid-{version}")
-        copies.append(made if made == before.get(made.uid) else replace(made, resource_version=version))
-    return replace(there, configs=replace(there.configs, copies=tuple(copies)))
+    return replace(there, configs=replace(there.configs, copies=_copies(there, intent, str(there.version))))
+
+
+def _copies(
+    there: World, intent: CreateConfigCopy | DeleteConfigCopy | AdoptConfigCopy | ReleaseConfigCopy, version: str
+) -> tuple[CopySeen, ...]:
+    copies, with_us = there.configs.copies, not there.rollout.spec.config_versioning.retain
+    match intent:
+        case CreateConfigCopy(owner=owner) if owner is not None:  # a copy of a Secret is seen by nobody
+            return copies
+        case CreateConfigCopy(use=use) if all(each.name != use.copy for each in copies):
+            made = CopySeen(
+                kind=use.kind,
+                name=use.copy,
+                uid=f"uid-{version}",
+                resource_version=version,
+                source=use.source,
+                content=use.content,
+                created_at_s=there.now_s,
+                owned=False,
+            )
+            return (*copies, _owned(made, version, owned=with_us))
+        case CreateConfigCopy(use=use):
+            return tuple([_owned(each, version, owned=with_us) if each.name == use.copy else each for each in copies])
+        case DeleteConfigCopy(uid=uid):
+            return tuple([each for each in copies if each.uid != uid])
+        case AdoptConfigCopy(uid=uid) | ReleaseConfigCopy(uid=uid):
+            adopts = isinstance(intent, AdoptConfigCopy)
+            return tuple([_owned(each, version, owned=adopts) if each.uid == uid else each for each in copies])
+
+
+def _owned(copy: CopySeen, version: str, *, owned: bool) -> CopySeen:
+    """An owner is added at the end of the list, once, or taken out of it."""
+    if copy.owned is owned:
+        return copy
+    index, owners = (copy.owners, copy.owners + 1) if owned else (-1, copy.owners - 1)
+    return replace(copy, owned=owned, owners=owners, owner_index=index, resource_version=version)
 
 
 def _named(replica_set: ReplicaSet) -> set[tuple[ConfigKind, str]]:
@@ -179,7 +220,7 @@ def _with_replica_sets(
                 raise RefusedError(f"{name} has a controller")
             return replace(moved(there, name), orphaned=there.orphaned - {name})
         case PatchReplicaSet():
-            after = replace(replica_set_after(found, intent), resource_version=str(there.version))
+            after = _patched(found, intent, str(there.version))
             for use in after.config or ():
                 if use.kind is ConfigKind.SECRET and use.made:
                     was_made = {name for uid, name in there.configs.secret_copies if uid == found.uid}
@@ -196,12 +237,48 @@ def _with_replica_sets(
             assert_never(never)
 
 
+def _patched(found: ReplicaSet, patch: PatchReplicaSet, version: str) -> ReplicaSet:
+    """A field that the patch leaves out stays. What its controller has not seen is a change of its spec, not of annotations."""
+    after = found
+    if patch.replicas is not None:
+        after = replace(after, spec_replicas=patch.replicas)
+    if patch.min_ready_s is not None:
+        after = replace(after, min_ready_s=patch.min_ready_s)
+    if patch.pod_metadata is not None:
+        after = replace(after, pod_metadata=patch.pod_metadata)
+    observed = found.observed and after == found
+    if patch.number is not None:
+        after = replace(after, number=patch.number)
+    if patch.restart_surge is not None:
+        after = replace(after, restart_surge=patch.restart_surge)
+    if patch.abort_note is not None:
+        after = replace(after, abort_note=patch.abort_note)
+    if patch.pods_carry_metadata is not None:
+        after = replace(after, pods_carry_metadata=patch.pods_carry_metadata)
+    if patch.config is not None:
+        after = replace(after, config=patch.config)
+    return found if after == found else replace(after, observed=observed, resource_version=version)
+
+
 def _created(there: World, intent: CreateReplicaSet) -> World:
-    made = replica_set_made(intent, by=there.rollout, now_s=there.now_s)
-    if any(each.name == made.name for each in there.replica_sets):
-        raise RefusedError(f"{made.name} exists")
+    name = f"{there.rollout.name}-{intent.revision}"
+    if any(each.name == name for each in there.replica_sets):
+        raise RefusedError(f"{name} exists")
     there = wrote(there, "CreateReplicaSet")
-    made = replace(made, uid=f"rs-{there.version}", resource_version=str(there.version))
+    made = ReplicaSet(
+        name=name,
+        uid=f"rs-{there.version}",
+        resource_version=str(there.version),
+        revision=intent.revision,
+        number=intent.number,
+        created_at_s=there.now_s,
+        spec_replicas=intent.replicas,
+        observed=False,
+        min_ready_s=there.rollout.spec.min_ready_s,
+        pod_metadata=intent.pod_metadata,
+        injection=intent.injection,
+        config=intent.config,
+    )
     return replace(there, replica_sets=(*there.replica_sets, made))
 
 
@@ -217,7 +294,11 @@ def _with_service(there: World, intent: SwitchService | ReleaseService) -> World
     if found is None or (found.uid, found.resource_version) != (intent.uid, intent.resource_version):
         raise RefusedError(f"Service {intent.name} is not as it was seen")
     there = wrote(there, type(intent).__name__)
-    after = replace(service_after(found, intent, by=there.rollout), resource_version=str(there.version))
+    after = replace(found, revision="", managed_by="", watched=False)
+    if isinstance(intent, SwitchService):
+        after = replace(found, revision=intent.revision, managed_by=there.rollout.name, watched=True)
+    if after != found:
+        after = replace(after, resource_version=str(there.version))
     answers = {key: each for key, each in there.answers.items() if key != intent.name}
     return replace(there, services={**there.services, intent.name: after}, answers=answers)
 
@@ -231,10 +312,23 @@ def _with_pods(there: World, intent: PatchPod | EvictPod) -> World:
         case EvictPod(uid=uid):
             return replace(there, pods=tuple(pod for pod in there.pods if pod.uid != uid), pods_seen=None)
         case PatchPod(uid=uid):
-            pods = tuple(pod_after(pod, intent) if pod.uid == uid else pod for pod in there.pods)
+            pods = tuple(_relabelled(pod, intent) if pod.uid == uid else pod for pod in there.pods)
             return replace(there, pods=pods, pods_seen=None)
         case never:
             assert_never(never)
+
+
+def _relabelled(pod: Pod, patch: PatchPod) -> Pod:
+    """A merge patch: keys that are removed are null in it, and what is given comes last."""
+    labels, annotations = dict(pod.labels), dict(pod.annotations)
+    for of_pod, removed, given in (
+        (labels, patch.removed.labels, patch.metadata.labels),
+        (annotations, patch.removed.annotations, patch.metadata.annotations),
+    ):
+        for key in removed:
+            of_pod.pop(key, None)
+        of_pod.update(given)
+    return replace(pod, labels=labels, annotations=annotations)
 
 
 def _from_ping(there: World, split: Split) -> Split:
@@ -254,7 +348,7 @@ def _with_route(there: World, intent: SetTraffic | MakeRoute | ReleaseRoute) -> 
             after = route(name, uid=f"uid-{version}", resource_version=version, split=split, managed_by=ours)
         case SetTraffic(split=split):
             found = _route_as_seen(found, intent)
-            after = route_after(found, replace(intent, split=_from_ping(there, split)), by=there.rollout)
+            after = replace(found, split=_from_ping(there, split), managed_by=there.rollout.name, anew="")
         case ReleaseRoute():  # a Snapshot no longer shows it; here it is still there
             after = replace(_route_as_seen(found, intent), split=ALL_TO_STABLE, managed_by="")
         case never:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
+from typing import Any
 
 import pytest
 
 from rollouts.core.model.after import after
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.autoscaling import AutoscalingGate
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
+    AdoptConfigCopy,
     AskAutoscaling,
     AskConfig,
     AskPods,
+    CreateAnalysisRun,
     CreateConfigCopy,
+    CreateReplicaSet,
+    DeleteAnalysisRun,
     DeleteConfigCopy,
     DeleteReplicaSet,
     EvictPod,
@@ -22,72 +29,132 @@ from rollouts.core.model.intents import (
     MakeRoute,
     PatchPod,
     PatchReplicaSet,
+    ReleaseConfigCopy,
     ReleaseRoute,
     ReleaseService,
     RemoveAnnotation,
     SetTraffic,
     SwitchService,
+    TerminateAnalysisRun,
 )
-from rollouts.core.model.rollout import Canary, PodMetadata
+from rollouts.core.model.rollout import Canary, PodMetadata, TrafficRouting
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ServiceSeen, Snapshot
-from rollouts.core.model.status import Verb
+from rollouts.core.model.status import AbortNote, Verb
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
 from tests.core.api_server import applied
-from tests.core.config_worlds import REFS, source_written
-from tests.core.model import World, annotated, snapshot, world
-from tests.core.updates import TIMED, routed
-from tests.core.worlds import running, settled
+from tests.core.config_worlds import REFS, retained, source_written
+from tests.core.model import T0, World, annotated, route, router, service, snapshot, world
+from tests.core.worlds import settled
 
-CANARY = routed(by=(TIMED,))
+ROUTE = RouteName("istio", "HTTPRoute", "shop", "cart")
+CANARY = Canary(
+    stable_service="cart",
+    canary_service="cart-canary",
+    traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)),
+)
 HALF = Split(Fraction(1, 2))
 
 
+GATE = AnalysisGate(AnalysisKind.STEP, 1)
+USE = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="conf", content="v1", copy="conf-2")
+
+
+@cache
 def _there() -> World:
-    there = annotated(running(CANARY), "promote", "true")
-    return replace(there, pods_seen=PodsSeen(there.now_s, there.pods))
+    """A Rollout at rest, with a run, a copy of its source, and a list of its pods, one of which has labels and annotations."""
+    there = settled(source_written(world(CANARY, config_refs=REFS, min_ready_s=3), "v1"))
+    first, *others = there.pods
+    first = replace(first, labels={"role": "stable", "tier": "1"}, annotations={"owner": "me", "note": "x"})
+    there = replace(there, pods=(first, *others), pods_seen=PodsSeen(there.now_s, (first, *others)))
+    return applied(
+        annotated(there, "promote", "true"),
+        CreateAnalysisRun(name="run", gate=GATE, revision="a", attempt=1, draft=RunDraft(b"{}", "a", "a")),
+    )
 
 
 def _intents(seen: Snapshot) -> dict[str, Intent]:
-    found, service, route = seen.replica_sets[0], seen.services["cart"], seen.routes[TIMED]
+    found, service, route = seen.replica_sets[0], seen.services["cart"], seen.routes[ROUTE]
     assert isinstance(service, ServiceSeen)
     assert isinstance(route, RouteSeen)
     assert seen.pods is not None
     pod = seen.pods.pods[0]
     patch = PatchReplicaSet(name=found.name, uid=found.uid, revision="a", resource_version=found.resource_version)
     of_service = {"name": "cart", "uid": service.uid, "resource_version": service.resource_version}
+    run, copy, draft = seen.runs[0], seen.copies[0], RunDraft(b"[]", "b", "a")
+    of_copy: dict[str, Any] = {"name": copy.name, "uid": copy.uid, "resource_version": copy.resource_version}
+    metadata = PodMetadata(labels={"role": "canary"}, annotations={"note": "y"})
     return {
+        "create": CreateReplicaSet(revision="b", number=7, replicas=3, pod_metadata=metadata, config=(USE,)),
         "grow": replace(patch, replicas=7),
         "name": replace(patch, pod_metadata=PodMetadata(labels={"role": "stable"})),
+        "wait": replace(patch, min_ready_s=9),
+        "number": replace(patch, number=9),
+        "note": replace(patch, config=()),
+        "carry": replace(patch, pods_carry_metadata=False),
+        "add": replace(patch, replicas=6, restart_surge=2),
+        "abort": replace(patch, abort_note=AbortNote("b", 1, T0, T0)),
         "delete": DeleteReplicaSet(name=found.name, uid=found.uid, resource_version=found.resource_version),
         "point": SwitchService(**of_service, revision="b"),
         "release": ReleaseService(**of_service),
-        "split": SetTraffic(route=TIMED, uid=route.uid, resource_version=route.resource_version, split=HALF),
-        "give back": ReleaseRoute(route=TIMED, uid=route.uid, resource_version=route.resource_version),
-        "relabel": PatchPod(name=pod.name, uid=pod.uid, metadata=PodMetadata(labels={"role": "stable"})),
+        "split": SetTraffic(route=ROUTE, uid=route.uid, resource_version=route.resource_version, split=HALF),
+        "give back": ReleaseRoute(route=ROUTE, uid=route.uid, resource_version=route.resource_version),
+        "relabel": PatchPod(
+            name=pod.name,
+            uid=pod.uid,
+            metadata=metadata,
+            removed=PodMetadata(labels={"tier": ""}, annotations={"owner": ""}),
+        ),
         "evict": EvictPod(name=pod.name, uid=pod.uid),
         "spend": RemoveAnnotation(verb=Verb.PROMOTE, value="true"),
+        "measure": CreateAnalysisRun(name="more", gate=GATE, revision="b", attempt=2, draft=draft),
+        "measure again": CreateAnalysisRun(name="run", gate=GATE, revision="b", attempt=2, draft=draft),
+        "end": TerminateAnalysisRun(name=run.name, uid=run.uid),
+        "forget": DeleteAnalysisRun(name=run.name, uid=run.uid, resource_version=run.resource_version),
+        "copy": CreateConfigCopy(USE),
+        "copy again": CreateConfigCopy(replace(USE, copy=copy.name)),
+        "adopt": AdoptConfigCopy(**of_copy),
+        "disown": ReleaseConfigCopy(**of_copy, owner_index=0),
+        "drop": DeleteConfigCopy(kind=copy.kind, **of_copy),
     }
 
 
-@pytest.mark.parametrize("name", ["grow", "name", "delete", "point", "split", "spend"])
-def test_a_pass_that_follows_sees_what_the_model_says(name: str) -> None:
-    """In the random worlds, which hold versions and pods of their own, the same object has changed in the same way."""
+@pytest.mark.parametrize(
+    "names",
+    [
+        *("create", "grow", "name", "wait", "number", "note", "carry", "add", "abort", "delete"),
+        *("point", "split", "spend", "measure", "measure again", "end", "forget"),
+        *("copy", "copy again", "disown", "disown, adopt", "disown, copy again", "retain, copy", "note, drop"),
+    ],
+)
+def test_a_pass_that_follows_sees_what_the_model_says(names: str) -> None:
+    """The API server of the random worlds, which knows nothing of the model, has stored the same.
+
+    It has uids, versions and generations of its own. A pod that is evicted goes at once there, and lists of pods are forgotten.
+    """
     there = _there()
-    intent = _intents(snapshot(there))[name]
+    if names.startswith("retain"):
+        there = retained(there, retain=True)
+    told = snapshot(there)
 
-    told, seen = after(snapshot(there), intent), snapshot(applied(there, intent))
+    for name in names.removeprefix("retain, ").split(", "):
+        told = after(told, _intents(told)[name])
+        there = applied(there, _intents(snapshot(there))[name])
 
-    assert _without_versions(told) == _without_versions(seen)
+    assert _compared(told) == _compared(snapshot(there))
 
 
-def _without_versions(seen: Snapshot) -> Snapshot:
+def _compared(seen: Snapshot) -> Snapshot:
+    given: dict[str, Any] = {"uid": "", "resource_version": ""}
     return replace(
         seen,
         rollout=replace(seen.rollout, resource_version=""),
-        replica_sets=tuple(replace(each, resource_version="") for each in seen.replica_sets),
-        services={name: replace(each, resource_version="") for name, each in _services(seen).items()},
-        routes={name: replace(each, resource_version="") for name, each in _routes(seen).items()},
+        replica_sets=tuple(replace(each, **given) for each in seen.replica_sets),
+        services={name: replace(each, **given) for name, each in _services(seen).items()},
+        routes={name: replace(each, **given) for name, each in _routes(seen).items()},
+        runs=tuple(replace(each, **given, generation=1) for each in seen.runs),
+        copies=tuple(replace(each, **given) for each in seen.copies),
+        pods=None,
     )
 
 
@@ -151,46 +218,52 @@ def test_a_route_that_is_made_is_ours_and_nobody_has_taken_it_yet() -> None:
     """What its gateways can do is still to be asked."""
     before = replace(snapshot(_there()), routes={})
 
-    made = after(before, MakeRoute(TIMED, HALF)).routes[TIMED]
+    made = after(before, MakeRoute(ROUTE, HALF)).routes[ROUTE]
 
     assert isinstance(made, RouteSeen)
     assert (made.split, made.managed_by, made.features, made.live) == (HALF, "cart", None, None)
 
 
-def _configured() -> Snapshot:
-    return snapshot(settled(source_written(world(Canary(), config_refs=REFS), "v1")))
+def test_a_read_of_a_source_changes_nothing() -> None:
+    """Its answer comes with a later pass."""
+    before = snapshot(_there())
 
-
-def test_a_copy_that_is_made_is_there_once_and_ours() -> None:
-    """Made again, one without an owner gets one, and nothing else changes."""
-    before = _configured()
-    use = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="conf", content="v2", copy="conf-2")
-    made = after(before, CreateConfigCopy(use))
-    lost = replace(made, copies=tuple(replace(each, owned=False, owners=0, owner_index=-1) for each in made.copies))
-
-    assert [(each.name, each.content, each.owned) for each in made.copies if each not in before.copies] == [
-        ("conf-2", "v2", True)
-    ]
-    assert after(made, CreateConfigCopy(use)) == made
-    assert after(lost, CreateConfigCopy(use)).copies == (lost.copies[0], made.copies[1])
-
-
-def test_a_copy_that_is_deleted_is_gone_and_no_other() -> None:
-    """By its uid; what was not seen stays unseen."""
-    before = _configured()
-    copy = before.copies[0]
-    delete = DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version)
-    more = replace(before, copies=(copy, replace(copy, name="other", uid="another")))
-
-    assert [each.name for each in after(more, delete).copies] == ["other"]
-    assert after(replace(before, copies=()), delete) == replace(before, copies=())
-
-
-def test_a_note_of_configuration_is_on_the_replica_set_and_a_read_changes_nothing() -> None:
-    """The answer of a read comes with a later pass."""
-    before = _configured()
-    found = before.replica_sets[0]
-    note = PatchReplicaSet(name=found.name, uid=found.uid, revision=found.revision, config=())
-
-    assert after(before, note).replica_sets[0].config == ()
     assert after(before, AskConfig(REFS[0])) == before
+
+
+def test_what_a_user_has_made_becomes_ours() -> None:
+    """A Service is watched from then on, and a route is as its manifest wants it."""
+    there = replace(
+        _there(), services={"cart": service("cart")}, routes={ROUTE: route(ROUTE, anew="its manifest has changed")}
+    )
+    before = replace(snapshot(there), services=there.services, routes=there.routes)
+    point, split = _intents(before)["point"], _intents(before)["split"]
+
+    stored = applied(applied(there, point), split)
+    told = after(after(before, point), split)
+
+    assert _compared(told) == _compared(replace(told, services=stored.services, routes=stored.routes))
+    assert stored.services["cart"].watched
+
+
+def test_a_service_that_is_released_has_nothing_of_ours() -> None:
+    """No pass sees it then, unless it asks."""
+    before = snapshot(_there())
+    release = _intents(before)["release"]
+
+    stored = applied(_there(), release).services["cart"]
+
+    told = _services(after(before, release))["cart"]
+    assert replace(told, resource_version="") == replace(stored, resource_version="")
+
+
+def test_a_pod_has_what_the_model_says() -> None:
+    """Removed keys are gone, given ones are there, and others stay."""
+    before = snapshot(_there())
+    relabel = _intents(before)["relabel"]
+
+    told = after(before, relabel).pods
+
+    assert told is not None
+    assert told.pods == applied(_there(), relabel).pods
+    assert (told.pods[0].labels, told.pods[0].annotations) == ({"role": "canary"}, {"note": "y"})

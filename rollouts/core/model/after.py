@@ -176,13 +176,16 @@ def replica_set_made(intent: CreateReplicaSet, *, by: Rollout, now_s: float) -> 
 
 
 def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
-    """The patched ReplicaSet, before its controller has observed the patch: its counts are the old ones."""
+    """The patched ReplicaSet. Its counts are the old ones; a new spec, unlike an annotation, is still to be observed."""
     names = ("restart_surge", "abort_note", "min_ready_s", "number", "pod_metadata", "pods_carry_metadata", "config")
     given: dict[str, Any] = {name: value for name in names if (value := getattr(intent, name)) is not None}
     if intent.replicas is not None:
         given["spec_replicas"] = intent.replicas
     patched = replace(found, **given)
-    return found if patched == found else _written(found, replace(patched, observed=False))
+    new_spec = (patched.spec_replicas, patched.min_ready_s, patched.pod_metadata) != (
+        *(found.spec_replicas, found.min_ready_s, found.pod_metadata),
+    )
+    return _written(found, replace(patched, observed=found.observed and not new_spec))
 
 
 def service_after(found: ServiceSeen, intent: SwitchService | ReleaseService, *, by: Rollout) -> ServiceSeen:

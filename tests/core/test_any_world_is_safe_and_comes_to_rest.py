@@ -228,6 +228,7 @@ ENVIRONMENT: dict[str, Move] = {
     "pods fail": lambda there, i, j: replica_sets_caught_up(pods_unready(there, _each(there, i), limit=j + 1)),
     "a revision goes bad": lambda there, i, _j: replace(there, bad=there.bad ^ {REVISIONS[i % 4]}),
     "time passes": lambda there, i, j: later(there, (0.5, 3, 10, 40, 700)[i % 5] + j),
+    "the clock jumps": lambda there, i, _j: later(there, (-60, 60, -300, 300)[i % 4]),
     "a replica set is deleted": lambda there, i, _j: deleted(there, _each(there, i)),
     "a replica set is being deleted": lambda there, i, _j: deleting(there, _each(there, i)),
     "a replica set that is being deleted goes": lambda there, _i, _j: garbage_collected(there),
@@ -295,8 +296,22 @@ def _stale(film: Film, i: int, j: int) -> Film:
     return Film(reconciled(film.now, seen=film.stale)) if film.stale else film
 
 
+WATCHES = ("replica_sets", "services", "routes", "runs", "copies")
+
+
+def _one_lags(film: Film, i: int, j: int) -> Film:
+    """A pass for which the watch of one kind, or of two, has stood still, while the others show what is there."""
+    if film.stale is None:
+        return film
+    seen = snapshot(film.now)
+    for name in {WATCHES[i % 5], WATCHES[j % 5]}:
+        now, then = getattr(seen, name), getattr(film.stale, name)
+        seen = replace(seen, **{name: {**now, **{key: then[key] for key in now if key in then}} if isinstance(now, dict) else then})
+    return Film(reconciled(film.now, seen=seen))
+
+
 MOVES = {**CONFIGURATION, **OF_SECRETS, **LOAD, **ENVIRONMENT, **PEOPLE}
-PASSES = {"pass": _pass, "pass again": _pass, "crash": _crash, "stale pass": _stale}
+PASSES = {"pass": _pass, "pass again": _pass, "crash": _crash, "stale pass": _stale, "one watch lags": _one_lags}
 TAPES = st.lists(
     st.tuples(
         st.one_of(

@@ -7,7 +7,7 @@ Time passes to the next moment that somebody waits for, in steps of 1/1024 s: th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -35,6 +35,7 @@ TICK_S = 1 / 1024
 
 PASS = "a pass"
 TIME = "time passes"
+MEANWHILE = f"{PASS}, and before it writes: "
 
 
 class Move(Struct, frozen=True):
@@ -62,6 +63,19 @@ def passes(there: World, view: Snapshot, decision: Decision) -> Iterator[tuple[s
     for number, (call, after) in enumerate(zip(calls_of(decision), worlds[:-1], strict=False), 1):
         if not type(call).__name__.startswith("Ask"):
             yield cut(number), after
+
+
+def passes_meanwhile(
+    there: World, view: Snapshot, decision: Decision, moves: Iterable[Move]
+) -> Iterator[tuple[Move, World]]:
+    """The world after a pass that has read before a move, and writes after it."""
+    if not calls_of(decision):
+        return
+    for move in moves:
+        if move.enabled(there) and (moved := move.apply(there)) is not there:
+            for after in after_each_call(moved, decision, view, stale=True):
+                moved = after
+            yield move, moved
 
 
 def cut(calls: int) -> str:
@@ -95,7 +109,11 @@ def _run_ends(kind: AnalysisKind, phase: AnalysisPhase) -> Callable[[World], Wor
         if found is None:
             return there
         (ended,) = runs_measured(replace(there, runs=(found,)), phase).runs
-        return there if ended == found else replace(there, runs=tuple([ended if each is found else each for each in there.runs]))
+        return (
+            there
+            if ended == found
+            else replace(there, runs=tuple([ended if each is found else each for each in there.runs]))
+        )
 
     return apply
 
@@ -244,6 +262,9 @@ def moved_by(there: World, name: str) -> World:
     """The world after the move of that name. Raises: ValueError when it cannot happen there."""
     if name == TIME:
         return time_passes(there, decide(snapshot(there)).requeue_at_s)
+    if name.startswith(MEANWHILE):
+        view, move = snapshot(there), MOVES[name.removeprefix(MEANWHILE)]
+        return next(after for _, after in passes_meanwhile(there, view, decide(view), [move]))
     if name.startswith(PASS):
         view = snapshot(there)
         calls = crashes_after(name)

@@ -52,7 +52,8 @@ def records_and_runs(there: World, *, began_s: float | None, version: str) -> tu
     )
     normal = replace(now, started_at_s=began_s)
     names: dict[str, str] = {}
-    for gate in {each.gate for each in (*status.analyses, *there.runs) if each.gate is not None}:
+    gates = {each.gate for each in status.analyses} | {each.gate for each in there.runs}
+    for gate in gates - {None}:
         for number in NUMBERS:
             names[_name(there.rollout.uid, now, gate, number)] = _name(there.rollout.uid, normal, gate, number)
     settled = {each.run for each in status.analyses if each.settled}

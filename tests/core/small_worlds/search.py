@@ -27,9 +27,12 @@ from tests.core.small_worlds.moves import (
     DISTURBANCES,
     HEARD,
     LOOKED_AT,
+    MEANWHILE,
     PASS,
     TIME,
+    Move,
     passes,
+    passes_meanwhile,
     time_passes,
 )
 from tests.core.small_worlds.normal_form import Key, NormalForm
@@ -46,6 +49,7 @@ class SmallWorld(Struct, frozen=True, kw_only=True):
         facts: what must be true of each world, whatever was decided.
         punctual: time passes only when neither a pass nor a ReplicaSet's controller changes anything. For restarts: the policy
             takes for granted that these controllers have counted a minute after an eviction.
+        overtaken: whatever may happen may also happen between the read of a pass and its writes.
     """
 
     start: Callable[[], World]
@@ -53,6 +57,7 @@ class SmallWorld(Struct, frozen=True, kw_only=True):
     ceiling: int
     facts: tuple[Fact, ...] = ()
     punctual: bool = False
+    overtaken: bool = False
 
 
 class FoundError(Exception):
@@ -149,12 +154,29 @@ class _Search:
                 said = says_what_it_waits_for(replace(view, status=decision.status), decision)
                 self._assert_none(number, said)
         self.fair.append(fair if fair != -1 else number)
+        if self.small.overtaken:
+            self._overtaken(number, there, view, decision, left=left, moves=BY_THEMSELVES)
         for index, kind in enumerate(self.kinds):
             if left[index]:
                 less = (*left[:index], left[index] - 1, *left[index + 1 :])
                 for move in DISTURBANCES[kind]:
                     if move.enabled(there):
                         self._met(self.form.key(move.apply(there)), less, parent=number, by=move.name)
+                if self.small.overtaken:
+                    self._overtaken(number, there, view, decision, left=less, moves=DISTURBANCES[kind])
+
+    def _overtaken(
+        self,
+        number: int,
+        there: World,
+        view: Snapshot,
+        decision: Decision,
+        *,
+        left: tuple[int, ...],
+        moves: tuple[Move, ...],
+    ) -> None:
+        for move, after in passes_meanwhile(there, view, decision, moves):
+            self._met(self.form.key(after), left, parent=number, by=f"{MEANWHILE}{move.name}")
 
     def _by_itself(self, number: int, there: World, view: Snapshot, decision: Decision) -> Iterator[tuple[str, World]]:
         """What happens without an adversary, as a fair run would have it: full passes first, time last."""

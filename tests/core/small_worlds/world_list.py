@@ -50,6 +50,7 @@ def small_world(
     bad: str = "",
     drain: DrainSpec = UNDRAINED,
     punctual: bool = False,
+    overtaken: bool = False,
     **changes: Any,
 ) -> SmallWorld:
     """An update from revision `a`, which is healthy, to `b`; each kind of disturbance happens at most once."""
@@ -59,6 +60,7 @@ def small_world(
         budgets=dict.fromkeys(disturbances, 1),
         ceiling=ceiling,
         punctual=punctual,
+        overtaken=overtaken,
         facts=(enough_pods_are_ready, each_share_meets_pods) if steady else (),
     )
 
@@ -97,11 +99,28 @@ MORE: Mapping[str, SmallWorld] = {
         RATIO, 2, COMMAND, bad="b", ceiling=3_000, progress_deadline_s=60.0, progress_deadline_abort=True
     ),
     "ratio 2 without a surge, a restart": small_world(NO_SURGE, 2, RESTART, ceiling=20_000, punctual=True),
+    "ratio 2, a restart": small_world(RATIO, 2, RESTART, ceiling=100_000, punctual=True),
+    "blue-green 1, a restart": small_world(BLUE_GREEN, 1, RESTART, ceiling=100_000, punctual=True),
     "ratio 2, slow pods, a failure": small_world(RATIO, 2, FAILURE, ceiling=5_000, min_ready_s=5),
     "ratio 2, analyses, a verdict": small_world(replace(MEASURED, analysis=HELD), 2, VERDICT, ceiling=9_000),
     "blue-green 1, slow pods, a command": small_world(BLUE_GREEN, 1, COMMAND, ceiling=12_500, min_ready_s=5),
 }
 """What the quick lane has no time for."""
+
+OVERTAKEN: Mapping[str, SmallWorld] = {
+    f"{name}, passes overtaken": replace(QUICK[name], overtaken=True)
+    for name in (
+        "ratio 2, a command",
+        "ratio 2, an edit",
+        "blue-green 1, an edit",
+        "blue-green 1, a scale",
+        "route 1, a command",
+        "route 1, an edit",
+        "route 1, analyses, a verdict",
+        "blue-green 1, analyses, a verdict",
+    )
+}
+"""Somebody else writes between the read of a pass and its writes."""
 
 PAIRS: Mapping[str, SmallWorld] = {
     "ratio 1, a command and an edit": small_world(RATIO, 1, COMMAND, EDIT, ceiling=75_000),
@@ -113,8 +132,14 @@ PAIRS: Mapping[str, SmallWorld] = {
     "blue-green 1, analyses, an edit and a verdict": small_world(
         MEASURED_BLUE_GREEN, 1, EDIT, VERDICT, drain=DRAINED, ceiling=300_000
     ),
+    "blue-green 1, a command and a failure": small_world(BLUE_GREEN, 1, COMMAND, FAILURE, ceiling=300_000),
+    "blue-green 1, an edit and a failure": small_world(BLUE_GREEN, 1, EDIT, FAILURE, ceiling=300_000),
+    "blue-green 1, a command and an edit": small_world(BLUE_GREEN, 1, COMMAND, EDIT, ceiling=300_000),
+    "route 1, a command and a failure": small_world(ROUTE, 1, COMMAND, FAILURE, ceiling=300_000),
+    "route 1, an edit and a failure": small_world(ROUTE, 1, EDIT, FAILURE, ceiling=300_000),
+    "route 1, a command and an edit": small_world(ROUTE, 1, COMMAND, EDIT, ceiling=300_000),
     "ratio 2, a scale and a failure": small_world(RATIO, 2, SCALE, FAILURE, ceiling=67_000),
 }
 """Two kinds of disturbances, in any order and at any moments."""
 
-ALL = {**QUICK, **MORE, **PAIRS}
+ALL = {**QUICK, **MORE, **OVERTAKEN, **PAIRS}

@@ -306,7 +306,9 @@ def _one_lags(film: Film, i: int, j: int) -> Film:
     seen = snapshot(film.now)
     for name in {WATCHES[i % 5], WATCHES[j % 5]}:
         now, then = getattr(seen, name), getattr(film.stale, name)
-        seen = replace(seen, **{name: {**now, **{key: then[key] for key in now if key in then}} if isinstance(now, dict) else then})
+        seen = replace(
+            seen, **{name: {**now, **{key: then[key] for key in now if key in then}} if isinstance(now, dict) else then}
+        )
     return Film(reconciled(film.now, seen=seen))
 
 

@@ -6,12 +6,13 @@ from fractions import Fraction
 
 from rollouts.core.decide import decide
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.status import Phase
+from rollouts.core.model.status import Phase, Verb
 from tests.core.coming_to_rest import assert_comes_to_rest
-from tests.core.model import World, snapshot
-from tests.core.worlds import one
+from tests.core.model import World, annotated, snapshot
+from tests.core.worlds import one, settled
 
 FOR_A_PERSON = {
+    (Phase.PROGRESSING, Reason.SERVICE_NOT_FOUND),
     (Phase.PAUSED, Reason.PROMOTION_NEEDED),
     (Phase.PAUSED, Reason.PAUSED_BY_USER),
     (Phase.PAUSED, Reason.ANALYSIS_INCONCLUSIVE),
@@ -40,6 +41,12 @@ def assert_is_an_end(end: World) -> None:
         assert finished or not end.rollout.spec.progress_deadline_abort, f"no deadline aborts it: {status.waiting_for}"
         needed = status.stable_revision if status.abort is not None else status.current_revision
         assert needed in end.bad, f"pods of {needed} become ready, and it stays {status.phase}: {status.waiting_for}"
+    if reason is Reason.ANALYSIS_INCONCLUSIVE:
+        promoted = settled(annotated(end, Verb.PROMOTE, "true")).status
+        held = [
+            each for each in promoted.analyses if each.held and each.run in {record.run for record in status.analyses}
+        ]
+        assert not held, f"a person has promoted it past its verdict, and it stays: {held}"
     if status.phase is Phase.ABORTED and status.stable_revision not in end.bad:
         assert_stable_serves(end)
     assert_comes_to_rest(end)

@@ -1,6 +1,6 @@
 """What must be true of a world itself, which no decision is asked about: users have pods that answer.
 
-They are void where pods fail or where `replicas` changes: then less is there for a while, by no doing of ours.
+Those about pods are void where pods fail or where `replicas` changes: then less is there for a while, by no doing of ours.
 """
 
 from __future__ import annotations
@@ -53,6 +53,13 @@ def each_share_meets_pods(there: World, view: Snapshot) -> list[Violation]:
                     Violation("S1", f"{name} brings {share} to {service}, which has {pods} of {needed} pods")
                 )
     return violations
+
+
+def verdicts_are_of_this_update(there: World, view: Snapshot) -> list[Violation]:
+    """What status has on record of an analysis is about the current revision. Whatever happens, so it is never void."""
+    current = there.status.current_revision
+    strange = [each.run for each in there.status.analyses if f"-{current}-" not in each.run]
+    return [Violation("S7", f"{strange} are on record in the update to {current}")] if strange else []
 
 
 def _endpoints(there: World, name: ServiceRef) -> int:

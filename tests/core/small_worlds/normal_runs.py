@@ -7,7 +7,7 @@ out: no gate can mean it any more, and small worlds make fewer runs than are kep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import SimpleNamespace
 from typing import cast
@@ -15,7 +15,7 @@ from typing import cast
 from msgspec import Struct
 
 from rollouts.core.context.pass_context import PassContext
-from rollouts.core.lifecycle.analyses import run_name
+from rollouts.core.lifecycle import analyses
 from rollouts.core.model.analysis import AnalysisGate, AnalysisRecord, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.status import RolloutStatus
@@ -55,7 +55,8 @@ def records_and_runs(there: World, *, began_s: float | None, version: str) -> tu
     gates = {each.gate for each in status.analyses} | {each.gate for each in there.runs}
     for gate in gates - {None}:
         for number in NUMBERS:
-            names[_name(there.rollout.uid, now, gate, number)] = _name(there.rollout.uid, normal, gate, number)
+            name = _name(analyses.run_name, there.rollout.uid, now, gate, number)
+            names[name] = _name(analyses.run_name, there.rollout.uid, normal, gate, number)
     settled = {each.run for each in status.analyses if each.settled}
     for each in there.runs:
         if each.name not in names and not each.phase.over:
@@ -67,7 +68,13 @@ def records_and_runs(there: World, *, began_s: float | None, version: str) -> tu
 
 
 @cache
-def _name(rollout_uid: str, update: _Update, gate: AnalysisGate, number: int) -> str:
+def _name(
+    named: Callable[[PassContext, AnalysisGate, int], str],
+    rollout_uid: str,
+    update: _Update,
+    gate: AnalysisGate,
+    number: int,
+) -> str:
     recorded = RolloutStatus(
         current_revision=update.revision,
         revision_number=update.number,
@@ -78,7 +85,7 @@ def _name(rollout_uid: str, update: _Update, gate: AnalysisGate, number: int) ->
     context = SimpleNamespace(
         recorded=recorded, seen=SimpleNamespace(rollout=SimpleNamespace(uid=rollout_uid, name="cart"))
     )
-    return run_name(cast(PassContext, context), gate, number)
+    return named(cast(PassContext, context), gate, number)
 
 
 def _run(run: RunSeen, name: str, version: str) -> RunSeen:
@@ -97,7 +104,7 @@ def _record(record: AnalysisRecord, names: Mapping[str, str], uids: Mapping[str,
     """Its text and its time are for people. A run that is gone has a uid that no other has."""
     return replace(
         record,
-        run=names[record.run],
+        run=names.get(record.run, record.run),
         message="",
         at_s=T0,
         uid=uids.get(record.uid, "gone") if record.uid else "",

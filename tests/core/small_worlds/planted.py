@@ -13,11 +13,16 @@ import pytest
 from msgspec import Struct
 
 from rollouts.core import decide as decide_module
+from rollouts.core import one_way, ordinary
+from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
-from rollouts.core.model.changes import CompleteStep
+from rollouts.core.lifecycle import analyses, housekeeping
+from rollouts.core.model import changes
+from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.changes import CompleteStep, RecordAnalysis
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Decision
+from rollouts.core.model.intents import AskPods, Decision
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import ReplicaSet
@@ -25,7 +30,7 @@ from rollouts.core.model.steps import Pause
 from rollouts.core.routing import routes, services
 from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale import canary_sizes, replicas, restarts, sizing
-from rollouts.core.strategy import blue_green, canary
+from rollouts.core.strategy import blue_green, canary, rules
 from rollouts.core.strategy.blue_green import BlueGreenRules
 from rollouts.core.strategy.canary_steps import step_goal
 
@@ -40,7 +45,7 @@ class Mistake(Struct, frozen=True, kw_only=True):
         rule: the invariant that it breaks.
         world: the quick world in which it is found.
         moves: the length of the shortest path.
-        peer: the published outage that it is like, by its number in the peers' trackers; "" for none.
+        peer: the published outage that it is like, by its number in our list and in the peers' trackers; "" for none.
     """
 
     plant: Plant
@@ -188,6 +193,58 @@ def _none_of_stable(right: Any) -> Any:
     return sizes
 
 
+def _everything_over_succeeded(right: Any) -> Any:
+    def believed(*given: Any) -> Any:
+        run = right(*given)
+        return replace(run, phase=AnalysisPhase.SUCCESSFUL) if run is not None and run.phase.over else run
+
+    return believed
+
+
+def _verdicts_are_kept(right: Any) -> Any:
+    return lambda status, *, at_s: replace(right(status, at_s=at_s), analyses=status.analyses)
+
+
+def _one_name_for_all(right: Any) -> Any:
+    return lambda _, gate, number: f"cart-{gate.kind}-{number}"
+
+
+def _verdict_and_more(right: Any) -> Any:
+    """What follows from a verdict is done in the pass that records it."""
+
+    def on_record(ctx: PassContext, one_way: Any) -> bool:
+        return bool(right(ctx, one_way)) or any(isinstance(each, RecordAnalysis) for each in one_way.changes)
+
+    return on_record
+
+
+def _none_is_kept(right: Any) -> Any:
+    """Every ReplicaSet without pods is deleted, as with `revisionHistoryLimit: 0`."""
+
+    def surplus(course: Any) -> Contribution:
+        ctx = replace(course.ctx, spec=replace(course.ctx.spec, revision_history_limit=0))
+        return Contribution(intents=housekeeping.surplus(ctx) if course.pods_may_go else ())
+
+    return (*right, surplus)
+
+
+def _asks_for_ever(right: Any) -> Any:
+    def concluded(*given: Any) -> Decision:
+        decision: Decision = right(*given)
+        says_nothing = not decision.intents and decision.status == given[0].published
+        return replace(decision, intents=(AskPods(),)) if says_nothing else decision
+
+    return concluded
+
+
+def _empty_is_missing(right: Any) -> Any:
+    def context(seen: Any, status: Any) -> Any:
+        ctx = right(seen, status)
+        return replace(ctx, new=None) if ctx.new is not None and not ctx.new.spec_replicas else ctx
+
+    return context
+
+
 def _only_beside_stable(right: Any) -> Any:
     def available(ctx: PassContext, wanted: int) -> bool:
         return bool(right(ctx, wanted)) and ctx.stable_available >= ctx.promised
@@ -227,7 +284,7 @@ MISTAKES = {
             _of(canary, "_holds_stable", lambda _: lambda *__: False),
             _of(canary_sizes, "_while_shown", lambda _: lambda *given: given[2]),
         ),
-        rule="S2", world="ratio 2, a command", moves=8, peer="argo-rollouts 2235",
+        rule="S2", world="ratio 2, a command", moves=8, peer="P2 argo-rollouts 2235",
     ),
     "one pod too many may be unavailable": Mistake(
         plant=_of(replicas, "surge_and_unavailable", _one_more_unavailable),
@@ -239,7 +296,7 @@ MISTAKES = {
     ),
     "stable shrinks before the routes have moved": Mistake(
         plant=_of(canary_sizes, "routed_stable_replicas", _stable_follows_the_wish),
-        rule="S4", world="route 1, a command", moves=19, peer="argo-rollouts 2050",
+        rule="S4", world="route 1, a command", moves=19, peer="P1 argo-rollouts 2050",
     ),
     "an abort is recorded, and the steps go on": Mistake(
         plant=_of(decide_module, "context_of", _abort_without_effect),
@@ -267,7 +324,7 @@ MISTAKES = {
     ),
     "pods go before they are drained": Mistake(
         plant=_of(sizing, "draining", lambda _: lambda *__: None),
-        rule="S24", world="blue-green 1, an edit", moves=11, peer="argo-rollouts 4926, 3761",
+        rule="S24", world="blue-green 1, an edit", moves=11, peer="P20, P8 argo-rollouts 4926, 3761",
     ),
     "nothing wakes the controller after a pause": Mistake(
         plant=_of(decide_module, "_concluded", _no_wake(Reason.TIMED_PAUSE)),
@@ -283,15 +340,15 @@ MISTAKES = {
     ),
     "the preview Service goes to and fro after an abort": Mistake(
         plant=_of(BlueGreenRules, "services", _to_and_fro),
-        rule="no end", world="blue-green 2, bad, a command", moves=4, peer="argo-rollouts 3078, 4442, 4973",
+        rule="no end", world="blue-green 2, bad, a command", moves=4, peer="P5 argo-rollouts 3078, 4442, 4973",
     ),
     "the stable revision pays for a smaller number of replicas": Mistake(
         plant=_of(BlueGreenRules, "sizes", _none_of_stable),
-        rule="S2", world="blue-green 1, a scale", moves=1, peer="argo-rollouts 1415",
+        rule="S2", world="blue-green 1, a scale", moves=1, peer="P15 argo-rollouts 1415",
     ),
     "a ReplicaSet is made again until its controller has reported": Mistake(
         plant=_of(decide_module, "context_of", _made_again),
-        rule="S29", world="blue-green 1, an edit", moves=1, peer="kubernetes 129795, cluster-api 13649",
+        rule="S29", world="blue-green 1, an edit", moves=1, peer="P13, P26 kubernetes 129795, cluster-api 13649",
     ),
     "a true stays": Mistake(
         plant=_of(decide_module, "taken_off", lambda _: lambda __, status, **___: ((), status, None)),
@@ -299,22 +356,77 @@ MISTAKES = {
     ),
     "all requests go back to a stable revision that has shrunk": Mistake(
         plant=_of(routes, "_within_capacity", lambda _: lambda *given: given[2]),
-        rule="S1", world="dynamic 2, an edit", moves=13, peer="argo-rollouts 3372, flagger 635",
+        rule="S1", world="dynamic 2, an analysis, a verdict", moves=15, peer="P14, P22 argo-rollouts 3372, flagger 635",
     ),
     "an update waits for a stable revision that is down": Mistake(
         plant=_of(blue_green, "_available", _only_beside_stable),
-        rule="not at rest", world="blue-green 2, stable bad", moves=17, peer="flagger 639",
+        rule="not at rest", world="blue-green 2, stable bad", moves=17, peer="P24 flagger 639",
     ),
     "requests go back to pods that have failed": Mistake(
         plant=_of(routes, "pods_behind", lambda _: lambda ctx, __: ctx.spec.replicas),
-        rule="S1", world="route 1, a failure", moves=21, peer="flagger 1898, 1931",
+        rule="S1", world="route 1, a failure", moves=21, peer="P9 flagger 1898, 1931",
     ),
     "a restart evicts all old pods at once": Mistake(
         plant=_of(restarts, "_may_leave", lambda _: lambda __, old, ___: old),
-        rule="S3", world="ratio 2 without a surge, a restart", moves=12, peer="argo-rollouts 4221",
+        rule="S3", world="ratio 2 without a surge, only a restart", moves=3, peer="P17 argo-rollouts 4221",
+    ),
+    "a share of more than all requests": Mistake(
+        plant=_of(routes, "_within_capacity", lambda _: lambda *given: replace(given[2], share=given[2].share * 3)),
+        rule="S6", world="route 1, an edit", moves=7,
+    ),
+    "every run that is over has succeeded": Mistake(
+        plant=_of(one_way, "believed_run", _everything_over_succeeded),
+        rule="S7", world="route 1, analyses, a verdict", moves=14, peer="P18 argo-rollouts 4479",
+    ),
+    "a new update begins with the verdicts of the one before": Mistake(
+        plant=_of(changes, "_at_first_step", _verdicts_are_kept),
+        rule="S7", world="ratio 1, an analysis, an edit", moves=11, peer="P12 flagger 30",
+    ),
+    "a run's name is not bound to its update": Mistake(
+        plant=_both(
+            _of(analyses, "run_name", _one_name_for_all),
+            _of(analyses, "_free_name", lambda _: lambda ctx, gate, number: (number, analyses.run_name(ctx, gate, number))),
+        ),
+        rule="S7", world="ratio 1, an analysis, an edit", moves=9, peer="P19 argo-rollouts 721, 505",
+    ),
+    "a verdict is recorded together with what follows from it": Mistake(
+        plant=_of(decide_module, "_is_on_record", _verdict_and_more),
+        rule="S10", world="route 1, analyses, a verdict", moves=13,
+    ),
+    "a promotion past a verdict does nothing": Mistake(
+        plant=_of(one_way, "_verdict_passed", lambda _: lambda __: None),
+        rule="not at rest", world="route 1, analyses, a verdict", moves=17, peer="P7 argo-rollouts 3015",
+    ),
+    "a settled world is asked about for ever (S11)": Mistake(
+        plant=_of(decide_module, "_concluded", _asks_for_ever),
+        rule="not at rest", world="ratio 2, a failure", moves=11,
+    ),
+    "a ReplicaSet without pods is taken for missing": Mistake(
+        plant=_of(decide_module, "context_of", _empty_is_missing),
+        rule="S12", world="blue-green 1, a scale", moves=2,
+    ),
+    "the revision to go back to is not kept": Mistake(
+        plant=_of(ordinary, "ORDINARY", _none_is_kept),
+        rule="S15", world="blue-green 2, stable bad", moves=16,
+    ),
+    "an update begins without its Services": Mistake(
+        plant=_of(rules, "held_back", lambda _: lambda __: None),
+        rule="S25", world="blue-green 1, a missing Service", moves=0,
     ),
     "no deadline aborts": Mistake(
         plant=_of(decide_module, "_late", lambda _: lambda *__: None),
-        rule="not at rest", world="ratio 2, bad, a deadline that aborts", moves=7, peer="argo-rollouts 4371",
+        rule="not at rest", world="ratio 1, bad, a deadline that aborts", moves=7, peer="P21 argo-rollouts 4371",
     ),
 }  # fmt: skip
+
+NOT_HERE = {
+    "P3": "a write: its version refuses it",
+    "P4": "leader election: the controller's",
+    "P6": "an empty answer: metrics",
+    "P10": "a failed read: no configuration here",
+    "P11": "a shared ConfigMap: no configuration here",
+    "P16": "averages of usage: no autoscaling here",
+    "P23": "a shared ConfigMap: no configuration here",
+    "P25": "a frozen Secret: no configuration here",
+}
+"""Published outages that no small world can have, and why. Those of configuration and of autoscaling are the random worlds'."""

@@ -12,7 +12,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
 from tests.core.model import UNDRAINED, World, router
-from tests.core.small_worlds.facts import each_share_meets_pods, enough_pods_are_ready
+from tests.core.small_worlds.facts import each_share_meets_pods, enough_pods_are_ready, verdicts_are_of_this_update
 from tests.core.small_worlds.moves import COMMAND, EDIT, FAILURE, RESTART, SCALE, VERDICT
 from tests.core.small_worlds.search import SmallWorld
 from tests.core.worlds import edited, later, running
@@ -28,18 +28,33 @@ ROUTE = Canary(
     canary_service="cart-canary",
 )
 DRAINED = DrainSpec(max_request_s=10.0)
+NO_SURGE = replace(RATIO, max_surge=0, max_unavailable=1)
+DYNAMIC = replace(ROUTE, traffic_routing=replace(ROUTING, dynamic_stable_scale=True))
 CHECKED = Analysis(path="the spec", settings={}, templates=("good",))
 HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
 BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)
 MEASURED = replace(RATIO, steps=(SetWeight(50), Analyze(CHECKED)))
+MEASURED_DYNAMIC = replace(DYNAMIC, steps=(SetWeight(50), Analyze(CHECKED)))
 MEASURED_ROUTE = replace(ROUTE, steps=(SetWeight(50), Analyze(BACK)), analysis=BACK)
 MEASURED_BLUE_GREEN = replace(BY_TIME, pre_promotion=CHECKED, post_promotion=HELD)
 PING_PONG = replace(ROUTE, ping_pong=True)
 
 
-def _start(strategy: Strategy, replicas: int, bad: str, drain: DrainSpec, changes: Mapping[str, Any]) -> World:
+def _start(
+    strategy: Strategy,
+    replicas: int,
+    bad: str,
+    drain: DrainSpec,
+    missing: str,
+    revision: str,
+    changes: Mapping[str, Any],
+) -> World:
     there = later(running(strategy, replicas=replicas, drain=drain, **changes), 1.0)
-    return edited(replace(there, bad=frozenset(bad)), revision="b")
+    if missing:
+        services = {name: each for name, each in there.services.items() if name != missing}
+        there = replace(there, services=services, answers={missing: (there.now_s, None)})
+    there = replace(there, bad=frozenset(bad))
+    return edited(there, revision=revision) if revision != "a" else there
 
 
 def small_world(
@@ -49,19 +64,26 @@ def small_world(
     ceiling: int,
     bad: str = "",
     drain: DrainSpec = UNDRAINED,
+    missing: str = "",
+    revision: str = "b",
     punctual: bool = False,
     overtaken: bool = False,
     **changes: Any,
 ) -> SmallWorld:
-    """An update from revision `a`, which is healthy, to `b`; each kind of disturbance happens at most once."""
+    """An update from revision `a`, which is healthy, to `b`; each kind of disturbance happens at most once.
+
+    Args:
+        missing: a Service that somebody has deleted, as is known.
+        revision: `a` for a world without an update.
+    """
     steady = FAILURE not in disturbances and SCALE not in disturbances
     return SmallWorld(
-        start=partial(_start, strategy, replicas, bad, drain, changes),
+        start=partial(_start, strategy, replicas, bad, drain, missing, revision, changes),
         budgets=dict.fromkeys(disturbances, 1),
         ceiling=ceiling,
         punctual=punctual,
         overtaken=overtaken,
-        facts=(enough_pods_are_ready, each_share_meets_pods) if steady else (),
+        facts=(verdicts_are_of_this_update, *((enough_pods_are_ready, each_share_meets_pods) if steady else ())),
     )
 
 
@@ -78,17 +100,24 @@ QUICK: Mapping[str, SmallWorld] = {
     "route 1, a command": small_world(ROUTE, 1, COMMAND, ceiling=6_500),
     "route 1, an edit": small_world(ROUTE, 1, EDIT, ceiling=8_000),
     "ping-pong 1, a command": small_world(PING_PONG, 1, COMMAND, ceiling=6_000),
+    "route 1, a failure": small_world(ROUTE, 1, FAILURE, ceiling=4_500),
+    "dynamic 2, an analysis, a verdict": small_world(MEASURED_DYNAMIC, 2, VERDICT, ceiling=9_000),
+    "blue-green 2, stable bad": small_world(BY_TIME, 2, bad="a", ceiling=500),
+    "blue-green 1, a missing Service": small_world(BLUE_GREEN, 1, missing="cart-preview", ceiling=500),
+    "ratio 1, bad, a deadline that aborts": small_world(
+        RATIO, 1, bad="b", ceiling=500, progress_deadline_s=60.0, progress_deadline_abort=True
+    ),
+    "ratio 2 without a surge, only a restart": small_world(
+        NO_SURGE, 2, RESTART, revision="a", ceiling=5_000, punctual=True
+    ),
+    "ratio 1, an analysis, an edit": small_world(MEASURED, 1, EDIT, ceiling=8_000),
     "route 1, analyses, a verdict": small_world(MEASURED_ROUTE, 1, VERDICT, ceiling=3_000),
     "blue-green 1, analyses, a verdict": small_world(MEASURED_BLUE_GREEN, 1, VERDICT, drain=DRAINED, ceiling=2_000),
 }
 
-NO_SURGE = replace(RATIO, max_surge=0, max_unavailable=1)
-DYNAMIC = replace(ROUTE, traffic_routing=replace(ROUTING, dynamic_stable_scale=True))
 MORE: Mapping[str, SmallWorld] = {
-    "route 1, a failure": small_world(ROUTE, 1, FAILURE, ceiling=4_500),
     "route 1, a scale": small_world(ROUTE, 1, SCALE, ceiling=17_000),
     "ping-pong 1, an edit": small_world(PING_PONG, 1, EDIT, ceiling=7_000),
-    "blue-green 2, stable bad": small_world(BY_TIME, 2, bad="a", ceiling=500),
     "ratio 2, stable bad, a command": small_world(RATIO, 2, COMMAND, bad="a", ceiling=6_500),
     "dynamic 2, a command": small_world(DYNAMIC, 2, COMMAND, ceiling=48_000),
     "dynamic 2, an edit": small_world(DYNAMIC, 2, EDIT, ceiling=45_000),

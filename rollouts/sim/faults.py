@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from rollouts.errors import ApiUnavailable
 from rollouts.ports import ApiServer, Request, Response, WatchStream
-from rollouts.sim.apiserver.watches import RefusedWatch
+from rollouts.sim.apiserver.watches import INITIAL_EVENTS_END, RefusedWatch
 from rollouts.sim.storage.refusals import Refused
 
 WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
@@ -165,7 +165,8 @@ class WatchFaults(Struct, frozen=True, kw_only=True):
     """The faults of watches and lists; by default there are none.
 
     Args:
-        delay_s: shortest and longest delay of an event; the order within a watch is kept.
+        delay_s: shortest and longest time that passes before the next event of a watch is read.
+        lag_s: how late each event of a kind comes, by the kind's plural; other kinds, and what a watch begins with, are in time.
         drop: share of MODIFIED events that are lost, 0..1. Others are not lost: only a relist would show a lost deletion.
         duplicate: share of events that come twice, 0..1.
         break_after: a watch ends with a broken connection after this many events; None for never.
@@ -175,6 +176,7 @@ class WatchFaults(Struct, frozen=True, kw_only=True):
     """
 
     delay_s: tuple[float, float] = (0.0, 0.0)
+    lag_s: Mapping[str, float] = {}
     drop: float = 0.0
     duplicate: float = 0.0
     break_after: int | None = None
@@ -216,11 +218,52 @@ class FaultyWatches:
         if not self.faults.streaming_lists and "sendInitialEvents" in request.query:
             return RefusedWatch(Refused(400, "BadRequest", "sendInitialEvents is not known here"))
         stream = await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+        if lag_s := self.faults.lag_s.get(request.path.rpartition("/")[2], 0.0):
+            stream = _LateWatch(stream, lag_s, begins="sendInitialEvents" in request.query)
         return _LyingWatch(stream, self, self._rng)
 
     async def aclose(self) -> None:
         """Closes the server behind it."""
         await self._api.aclose()
+
+
+class _LateWatch:
+    """A watch whose lines come `lag_s` after they were sent, in their order.
+
+    Args:
+        begins: it begins with the objects that are there, which come at once.
+    """
+
+    def __init__(self, stream: WatchStream, lag_s: float, *, begins: bool) -> None:
+        self.status = stream.status
+        self._begins = begins
+        self._stream = stream
+        self._lag_s = lag_s
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[tuple[float, bytes | ApiUnavailable]] = asyncio.Queue()
+        self._reader = self._loop.create_task(self._read())
+
+    async def _read(self) -> None:
+        line: bytes | ApiUnavailable = b"."
+        while line and isinstance(line, bytes):
+            try:
+                line = await self._stream.readline()
+            except ApiUnavailable as silence:
+                line = silence
+            lag_s = 0.0 if self._begins else self._lag_s
+            self._begins = self._begins and not (isinstance(line, bytes) and INITIAL_EVENTS_END.encode() in line)
+            self._lines.put_nowait((self._loop.time() + lag_s, line))
+
+    async def readline(self) -> bytes:
+        at_s, line = await self._lines.get()
+        await asyncio.sleep(max(0.0, at_s - self._loop.time()))
+        if isinstance(line, bytes):
+            return line
+        raise line
+
+    async def aclose(self) -> None:
+        self._reader.cancel()
+        await self._stream.aclose()
 
 
 class _LyingWatch:

@@ -144,6 +144,15 @@ async def test_watches_lie_as_told(how: faults.WatchFaults, seen: list[str], too
     assert last_s == pytest.approx(took_s, abs=0.1)
 
 
+@pytest.mark.parametrize(("kind", "late_s"), [("configmaps", 170.0), ("pods", 0.0)])
+async def test_the_watch_of_one_kind_is_late_and_others_are_not(kind: str, late_s: float) -> None:
+    """All of its events by the same time, however many they are."""
+    seen, last_s = await watched(faults.WatchFaults(lag_s={kind: late_s}))
+
+    assert seen == ALL_FIVE
+    assert last_s == pytest.approx(late_s)
+
+
 async def test_a_stale_list_is_an_older_answer(server: SimServer) -> None:
     """A frozen API server serves objects that are gone."""
     liar = faults.FaultyWatches(server, faults.WatchFaults(stale_lists=1.0), seeded(1))

@@ -6,6 +6,7 @@ Each seed draws the lag of each part between 0 and 3 minutes, and the clock of t
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ from tests.behaviour.scenarios import (
 from tests.behaviour.stage import Behind, Stage, crds
 
 MOST_S = 180.0
-RATE_PER_S = 5.0
+RATE_PER_S = 2.0
 WITHIN_S = 7_200.0
 WATCHED = ("replicasets", "services", "endpointslices", "rollouts")
 OF_CLOCKS = re.compile("S9|S24")
@@ -48,7 +49,7 @@ STRATEGIES: Mapping[str, tuple[Manifest, str]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", range(1, 9 if os.environ.get("ROLLOUTS_DEEP") == "1" else 3))
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_no_request_is_lost_and_nothing_is_promoted_early(name: str, seed: int) -> None:
     """Nor does any write break an invariant: the witness knows what is there, whatever the controller was shown."""
@@ -66,11 +67,8 @@ def test_no_request_is_lost_and_nothing_is_promoted_early(name: str, seed: int) 
             slice_lag_s=drawn["slices"] + 0.02,
         ) as cluster:
             cluster.replica_sets.pods_lag_s = drawn["counts"] + 0.001
-            stage = Stage(
-                cluster,
-                grace_s=2 * MOST_S,
-                behind=Behind(settings=GatewaySettings(route_lag_s=(0.0, drawn["gateway"] + 0.01))),
-            )
+            behind = Behind(settings=GatewaySettings(route_lag_s=(0.0, drawn["gateway"] + 0.01)))
+            stage = Stage(cluster, grace_s=2 * MOST_S, behind=None if users_call else behind)
 
             def late(api: ApiServer) -> ApiServer:
                 return FaultyWatches(api, WatchFaults(lag_s={each: drawn[each] for each in WATCHED}), rng)
@@ -103,5 +101,5 @@ def test_no_request_is_lost_and_nothing_is_promoted_early(name: str, seed: int) 
     sent, lost, violations = run_virtual(main())
 
     assert lost == 0, drawn
-    assert sent > 2 * MOST_S
+    assert sent > RATE_PER_S * MOST_S
     assert [each for each in violations if not skew_s or not OF_CLOCKS.search(each)] == [], drawn

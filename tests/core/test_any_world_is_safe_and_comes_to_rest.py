@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -304,11 +305,11 @@ def _one_lags(film: Film, i: int, j: int) -> Film:
     if film.stale is None:
         return film
     seen = snapshot(film.now)
+    late: dict[str, Any] = {}
     for name in {WATCHES[i % 5], WATCHES[j % 5]}:
         now, then = getattr(seen, name), getattr(film.stale, name)
-        seen = replace(
-            seen, **{name: {**now, **{key: then[key] for key in now if key in then}} if isinstance(now, dict) else then}
-        )
+        late[name] = {**now, **{key: then[key] for key in now if key in then}} if isinstance(now, dict) else then
+    seen = replace(seen, **late)
     return Film(reconciled(film.now, seen=seen))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rollouts.core.model.after import after
 from rollouts.core.model.intents import CreateReplicaSet, Intent, PatchReplicaSet
 from rollouts.core.model.rollout import BlueGreen, Canary, Percent, RolloutSpec
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import SetCanaryReplicas
+from tests.invariants.effects import left_by
 from tests.invariants.violation import Violation
 
 
@@ -21,7 +21,7 @@ def no_more_pods_than_asked_for(before: Snapshot, intent: Intent, status: Rollou
     if revision is None:
         return []
     spec = before.rollout.spec
-    later = after(before, intent)
+    later = left_by(before, intent)
     size = sum(each.spec_replicas for each in later.replica_sets if each.revision == revision)
     if spec.replicas == 0:
         return [Violation("S29", f"{revision} gets {size} pods, and replicas is 0")]

@@ -11,11 +11,9 @@ EndpointSlices still show. `previewService` carries no users' traffic.
 
 from __future__ import annotations
 
-from rollouts.core.model.after import after
 from rollouts.core.model.intents import Decision, Intent
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase, RolloutStatus
-from rollouts.core.routing.ping_pong import in_their_roles
 from tests.invariants.analyses import (
     a_failure_that_steps_back_stays_back,
     a_gate_needs_its_verdict,
@@ -30,6 +28,8 @@ from tests.invariants.autoscaling import no_step_ends_against_the_load
 from tests.invariants.beginnings import an_update_begins_when_everything_is_there
 from tests.invariants.bounds import no_more_pods_than_asked_for
 from tests.invariants.configs import copies_are_safe
+from tests.invariants.drains import a_drain_is_recorded_as_it_is, pods_stay_until_drained
+from tests.invariants.effects import left_by
 from tests.invariants.ownership import (
     a_spent_true_goes_first,
     adopts_before_all_else,
@@ -43,7 +43,6 @@ from tests.invariants.pods import (
     capacity_leaves_after_traffic,
     enough_pods_stay,
     no_pods_go_with_their_replica_set,
-    pods_stay_until_drained,
     stable_stays_whole,
     traffic_goes_to_ready_pods,
 )
@@ -57,7 +56,7 @@ from tests.invariants.steps import (
     promoted_when_done,
     steps_go_forward,
 )
-from tests.invariants.violation import Violation
+from tests.invariants.violation import Violation, in_their_roles
 
 
 def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
@@ -77,7 +76,7 @@ def broken_by(seen: Snapshot, decision: Decision) -> list[Violation]:
     for intent in decision.intents:
         violations += broken_by_write(before, intent, decision.status)
         violations += an_update_begins_when_everything_is_there(before, intent, decision.status)
-        before = after(before, intent)
+        before = left_by(before, intent)
     return violations
 
 
@@ -122,6 +121,7 @@ def broken_by_status(seen: Snapshot, status: RolloutStatus) -> list[Violation]:
         *a_failure_that_steps_back_stays_back(seen, status),
         *steps_back_by_one_weight(seen, status),
         *the_way_back_is_on_record(seen, status),
+        *a_drain_is_recorded_as_it_is(seen, status),
     ]
 
 

@@ -1,20 +1,20 @@
-"""What no write may take away from pods that serve: S1-S4, S9 and S24 of the project's invariants."""
+"""What no write may take away from pods that serve: S1-S4 and S9 of the project's invariants."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from fractions import Fraction
 
-from rollouts.core.context.drain_numbers import drain_numbers
-from rollouts.core.context.pass_context import context_of
-from rollouts.core.model.after import after
-from rollouts.core.model.drain import DrainMode, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import DeleteReplicaSet, EvictPod, Intent, SwitchService
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import Pod, ReplicaSet, ServiceSeen, Snapshot
-from rollouts.core.model.status import Cutover, RolloutStatus
-from rollouts.core.scale.replicas import routed_stable_replicas, target_pair
+from rollouts.core.model.status import RolloutStatus
+from rollouts.core.model.steps import WeightPercent
+from tests.invariants.effects import left_by
+from tests.invariants.reach import reach
 from tests.invariants.violation import (
     Violation,
     available,
@@ -89,59 +89,6 @@ def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Viol
     ]
 
 
-def pods_stay_until_drained(before: Snapshot, intent: Intent, status: RolloutStatus) -> list[Violation]:
-    """S24: a revision that a Service left keeps its pods until they are drained, or until `timeoutSeconds` ran out on record.
-
-    What was waited is counted from the recorded moment, with the numbers of today's spec.
-    """
-    replica_set, size = resized(before, intent)
-    if replica_set is None or size >= _least_while_drained(before, replica_set, status):
-        return []
-    return [
-        Violation("S24", f"{replica_set.revision} shrinks to {size} before it is drained: {each}")
-        for each in before.status.cutovers
-        if each.from_revision == replica_set.revision
-        and not _is_waited_for(before, each)
-        and _still_left(before, each, status)
-    ]
-
-
-def _least_while_drained(before: Snapshot, replica_set: ReplicaSet, status: RolloutStatus) -> int:
-    """All pods; of a canary by the ratio of pods the stable revision all, another one a pod that is available.
-
-    None at all without draining, and where `replicas` + `maxSurge` is 1.
-    """
-    strategy, replicas = before.rollout.spec.strategy, before.rollout.spec.replicas
-    if before.rollout.spec.drain.mode is DrainMode.OFF:
-        return 0
-    if not isinstance(strategy, Canary) or strategy.traffic_routing is not None:
-        return replica_set.spec_replicas
-    surge, _ = limits(before)
-    if replicas == 0 or replicas + surge <= 1 or not staying_available(replica_set):
-        return 0
-    return replica_set.spec_replicas if replica_set.revision == status.stable_revision else 1
-
-
-def _is_waited_for(before: Snapshot, cutover: Cutover) -> bool:
-    """Whether its drain is over; one that no EndpointSlices have confirmed has not begun."""
-    if cutover.confirmed_at_s is None:
-        return True
-    if cutover.until_s is not None and before.now_s >= cutover.until_s:  # with the spec of that time
-        return True
-    drain = before.rollout.spec.drain
-    needed_s = drain_numbers(drain, before.proxy).drain_s
-    if drain.on_timeout is OnTimeout.CONTINUE:
-        needed_s = min(needed_s, drain.timeout_s)
-    return before.now_s >= cutover.confirmed_at_s + needed_s
-
-
-def _still_left(before: Snapshot, cutover: Cutover, status: RolloutStatus) -> bool:
-    """Whether the Services did not come back to the revision meanwhile."""
-    service = before.services.get(cutover.service)
-    came_back = isinstance(service, ServiceSeen) and service.revision == cutover.from_revision
-    return not came_back and not any(each.to_revision == cutover.from_revision for each in status.cutovers)
-
-
 def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:
     """S3: no write takes available pods away below `replicas` − `maxUnavailable`; no eviction the last one behind a Service.
 
@@ -151,7 +98,7 @@ def enough_pods_stay(before: Snapshot, intent: Intent) -> list[Violation]:
     spec = before.rollout.spec
     _, unavailable = limits(before)
     lowest = spec.replicas - unavailable
-    afterwards = after(before, intent)
+    afterwards = left_by(before, intent)
     had, has = _serving(before), _serving(afterwards)
     if isinstance(intent, EvictPod):  # decided on the list of pods, which is newer than what the ReplicaSets report
         if violations := _the_last_behind_a_service(before, intent):
@@ -168,7 +115,7 @@ def _the_last_behind_a_service(before: Snapshot, intent: EvictPod) -> list[Viola
     if evicted is None or not evicted.ready or not surge:
         return []
     revision = evicted.revision
-    stay = [each for each in _listed(after(before, intent)) if each.ready and each.revision == revision]
+    stay = [each for each in _listed(left_by(before, intent)) if each.ready and each.revision == revision]
     services = [each for each in before.services.values() if isinstance(each, ServiceSeen)]
     if any(each.revision == revision for each in services) and all(each.deleting for each in stay):
         return [Violation("S3", f"the last pod of {revision} behind its Service is evicted: {intent}")]
@@ -187,28 +134,38 @@ def stable_stays_whole(before: Snapshot, intent: Intent, status: RolloutStatus) 
         return []
     if replica_set.revision != status.stable_revision or status.stable_revision == status.current_revision:
         return []
-    spec = before.rollout.spec
-    strategy = spec.strategy
-    needed = spec.replicas
-    if isinstance(strategy, Canary):
-        weight = status.weight_percent or 0
-        recorded = before.status.weight_percent or 0
-        surge, _ = limits(before)
-        if strategy.traffic_routing is None:
-            needed = target_pair(replicas=spec.replicas, weight_percent=max(weight, recorded), surge=surge).stable
-            needed = min(needed, staying_available(replica_set))
-        else:
-            if strategy.traffic_routing.routers:
-                recorded = max(recorded, context_of(before, before.status).effective_weight.least_percent)
-            needed = routed_stable_replicas(
-                replicas=spec.replicas,
-                weight_percent=weight,
-                recorded_weight_percent=recorded,
-                dynamic=strategy.traffic_routing.dynamic_stable_scale,
-            )
+    needed = _needed_of_stable(before, replica_set, status)
     if size >= needed:
         return []
     return [Violation("S4", f"stable revision {replica_set.revision} shrinks to {size}, it is to keep {needed}")]
+
+
+def _needed_of_stable(before: Snapshot, replica_set: ReplicaSet, status: RolloutStatus) -> int:
+    spec, strategy = before.rollout.spec, before.rollout.spec.strategy
+    wanted, recorded = status.weight_percent or 0, before.status.weight_percent or 0
+    if not isinstance(strategy, Canary):
+        return spec.replicas
+    if strategy.traffic_routing is None:
+        surge, _ = limits(before)
+        return min(_fewest_by_ratio(spec.replicas, max(wanted, recorded), surge), staying_available(replica_set))
+    if not strategy.traffic_routing.dynamic_stable_scale:
+        return spec.replicas
+    if strategy.traffic_routing.routers:
+        recorded = max(recorded, reach(before).least_percent)
+    return math.ceil(spec.replicas * (100 - min(wanted, recorded)) / Fraction(100))
+
+
+def _fewest_by_ratio(replicas: int, percent: WeightPercent, surge: int) -> int:
+    """Pods of the stable revision where the share of canary pods is as near to its weight as that many pods, or one more, can be.
+
+    No side is empty while both are to get requests, unless there is only one pod.
+    """
+    totals = [replicas, replicas + 1] if surge else [replicas]
+    alone = percent in (0, 100) or (replicas == 1 and not surge)
+    fewest = 0 if alone else 1
+    pairs = [(total, stable) for total in totals for stable in range(fewest, total - fewest + 1) if total]
+    off = {(total, stable): abs(100 - percent - Fraction(100 * stable, total)) for total, stable in pairs}
+    return min((stable for (_, stable), each in off.items() if each == min(off.values())), default=0)
 
 
 def a_pause_holds_the_pods(before: Snapshot, intent: Intent, status: RolloutStatus) -> list[Violation]:

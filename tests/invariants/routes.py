@@ -6,22 +6,21 @@ the rest. Each brings its part to the revision that its selector names.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TypeAlias
 
-from rollouts.core.context.effective_weight import EffectiveWeight
-from rollouts.core.context.pass_context import context_of
-from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
 from rollouts.core.model.intents import Intent, MakeRoute, ReleaseRoute, SetTraffic, SwitchService
-from rollouts.core.model.limits import ceil_percent
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
+from tests.invariants.reach import Reach, reach
 from tests.invariants.violation import (
     Violation,
+    abort_is_on_record,
     available,
     held,
     limits,
@@ -38,7 +37,7 @@ def broken_by_routing(before: Snapshot, intent: Intent) -> list[Violation]:
     strategy = before.rollout.spec.strategy
     if before.rollout.spec.replicas == 0:
         return []
-    now = context_of(before, before.status).effective_weight
+    now = reach(before)
     if isinstance(intent, ReleaseRoute):
         return _is_given_back_safely(before, intent)
     if not isinstance(strategy, Canary) or not strategy.routers:
@@ -80,7 +79,7 @@ def _all_say(seen: Snapshot, after: RolloutStatus, split: Split) -> bool:
     return all(each.split == split for each in routes)
 
 
-def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now: EffectiveWeight) -> list[Violation]:
+def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now: Reach) -> list[Violation]:
     """S1: what a write brings to a Service is no more than the pods that it selects can take, and never to none.
 
     The canary's pods are as many as its step asks for, which the user may have pinned: one at least. The stable Service's: each
@@ -101,7 +100,7 @@ def _goes_to_ready_pods(before: Snapshot, intent: _Write, strategy: Canary, now:
     return violations
 
 
-def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: EffectiveWeight) -> list[Violation]:
+def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: Reach) -> list[Violation]:
     """S2: a revision keeps the pods for the most that a Service may be bringing it, as far as they are available.
 
     The pods that a restart has added do not count. The user may have pinned fewer pods than the share would need.
@@ -109,13 +108,12 @@ def _capacity_stays(before: Snapshot, intent: Intent, strategy: Canary, now: Eff
     replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas:
         return []
-    replicas = before.rollout.spec.replicas
     shares = ((strategy.canary_service, now.most_percent), (strategy.stable_service, 100 - now.least_percent))
     for name, percent in shares:
         service = before.services.get(name or "")
         if not isinstance(service, ServiceSeen) or service.revision != replica_set.revision:
             continue
-        needed = min(ceil_percent(replicas, percent), staying_without_restart(replica_set))
+        needed = min(_pods_for(before, percent), staying_without_restart(replica_set))
         if size < needed:
             message = f"{replica_set.revision} shrinks to {size}, Service {name} may bring it {percent} %"
             return [Violation("S2", message)]
@@ -155,7 +153,7 @@ def _may_reach_canary(before: Snapshot, name: RouteName) -> bool:
     return any(said) or (split is not None and split.reaches_canary)
 
 
-def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: EffectiveWeight) -> list[Violation]:
+def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: Reach) -> list[Violation]:
     """S2 without routers: while a route that is given back may bring requests, the pods and Services that take them stay."""
     left = any(isinstance(each, RouteSeen) and not each.named for each in before.routes.values())
     waited_for = left and _has_pods_to_wait_for(before, before.status.stable_revision)
@@ -171,31 +169,29 @@ def _nothing_moves_meanwhile(before: Snapshot, intent: Intent, now: EffectiveWei
     return _selected_pods_stay(before, intent, now)
 
 
-def _selected_pods_stay(before: Snapshot, intent: Intent, now: EffectiveWeight) -> list[Violation]:
+def _selected_pods_stay(before: Snapshot, intent: Intent, now: Reach) -> list[Violation]:
     replica_set, size = resized(before, intent)
     if replica_set is None or size >= replica_set.spec_replicas:
         return []
     percent: WeightPercent = 100 if replica_set.revision == before.status.stable_revision else now.most_percent
     services = [each for each in before.services.values() if isinstance(each, ServiceSeen)]
     brought = any(each.revision == replica_set.revision for each in services)
-    if not brought or size >= min(ceil_percent(before.rollout.spec.replicas, percent), staying_available(replica_set)):
+    if not brought or size >= min(_pods_for(before, percent), staying_available(replica_set)):
         return []
     message = f"{replica_set.revision} shrinks to {size}, {before.status.given_back} may bring it {percent} %"
     return [Violation("S2", message)]
 
 
-def _an_abort_only_lowers(before: Snapshot, intent: _Write, now: EffectiveWeight) -> list[Violation]:
+def _an_abort_only_lowers(before: Snapshot, intent: _Write, now: Reach) -> list[Violation]:
     """S5: after a durable abort no write raises the canary's share, or leaves it a header or mirror route."""
-    abort = before.status.abort
-    aborted = abort is not None and abort.revision == before.status.current_revision
-    if not aborted and pending_abort(with_noted_abort(before).status) is None:
+    if not abort_is_on_record(before):
         return []
     if intent.split.matches or intent.split.mirrors or intent.split.share * 100 > now.most_percent:
         return [Violation("S5", f"an aborted canary gets {intent.split}")]
     return []
 
 
-def _a_pause_raises_nothing(before: Snapshot, intent: _Write, now: EffectiveWeight) -> list[Violation]:
+def _a_pause_raises_nothing(before: Snapshot, intent: _Write, now: Reach) -> list[Violation]:
     """S9: while somebody holds the Rollout no write raises the share of a canary."""
     if held(before) and intent.split.share * 100 > now.most_percent:
         return [Violation("S9", f"{intent.route} gets {intent.split} during a pause")]
@@ -208,6 +204,10 @@ def _is_a_share(intent: _Write) -> list[Violation]:
     if 0 <= intent.split.share <= 1 and len(names) == len(set(names)):
         return []
     return [Violation("S6", f"{intent.split} is no split")]
+
+
+def _pods_for(before: Snapshot, percent: WeightPercent) -> int:
+    return math.ceil(before.rollout.spec.replicas * percent / Fraction(100))
 
 
 def _pods(before: Snapshot, service_name: ServiceRef | None) -> int:

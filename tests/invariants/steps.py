@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rollouts.core.lifecycle.commands import pending_abort, with_noted_abort
 from rollouts.core.model.intents import Decision, RemoveAnnotation
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
-from tests.invariants.violation import Violation, grows, held, promoted
+from tests.invariants.violation import Violation, abort_is_on_record, grows, held, promoted
 
 
 def steps_go_forward(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
@@ -55,7 +54,7 @@ def one_way_decisions_are_alone(seen: Snapshot, decision: Decision) -> list[Viol
     if not (promoted(before, after) or retried or aborted):
         return []
     acts = [each for each in decision.intents if not isinstance(each, RemoveAnnotation)]
-    if aborted and pending_abort(with_noted_abort(seen).status) is not None:
+    if aborted and abort_is_on_record(seen):
         acts = []  # the record of the command is that of the decision
     elif aborted:
         acts = [each for each in acts if not grows(seen, each, revision=after.stable_revision)]

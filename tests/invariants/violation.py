@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rollouts.core.model.intents import (
-    Intent,
-    PatchReplicaSet,
-)
-from rollouts.core.model.limits import surge_and_unavailable
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import Intent, PatchReplicaSet
+from rollouts.core.model.rollout import Canary, IntOrPercent, Percent
 from rollouts.core.model.snapshot import ReplicaSet, Snapshot
 from rollouts.core.model.status import WAS_STABLE, RolloutStatus, Verb
 
@@ -30,10 +27,28 @@ def resized(before: Snapshot, intent: Intent) -> tuple[ReplicaSet | None, int]:
 
 
 def limits(before: Snapshot) -> tuple[int, int]:
-    """(maxSurge, maxUnavailable) in pods; blue-green has a surge of its own, 1 stands for it."""
-    spec = before.rollout.spec
-    surge = spec.strategy.max_surge if isinstance(spec.strategy, Canary) else 1
-    return surge_and_unavailable(max_surge=surge, max_unavailable=spec.strategy.max_unavailable, replicas=spec.replicas)
+    """(maxSurge, maxUnavailable) in pods; blue-green has a surge of its own, 1 stands for it.
+
+    Where both are 0 one pod may be missing, or none could ever be replaced.
+    """
+    replicas, strategy = before.rollout.spec.replicas, before.rollout.spec.strategy
+    surge = -_rounded_down(strategy.max_surge, -replicas) if isinstance(strategy, Canary) else 1
+    unavailable = min(replicas, _rounded_down(strategy.max_unavailable, replicas))
+    return surge, unavailable or (min(1, replicas) if not surge else 0)
+
+
+def _rounded_down(limit: IntOrPercent, replicas: int) -> int:
+    return replicas * limit.value // 100 if isinstance(limit, Percent) else limit
+
+
+def in_their_roles(seen: Snapshot) -> Snapshot:
+    """The same, with the Services that take turns (`pingPong`) in the roles that status gives them."""
+    spec, strategy = seen.rollout.spec, seen.rollout.spec.strategy
+    if not isinstance(strategy, Canary) or not strategy.ping_pong or not seen.status.pong_is_stable:
+        return seen
+    ping, pong = strategy.stable_service, strategy.canary_service
+    turned = replace(strategy, stable_service=pong, canary_service=ping)
+    return replace(seen, rollout=replace(seen.rollout, spec=replace(spec, strategy=turned)))
 
 
 def available(before: Snapshot, revision: str) -> int:
@@ -42,10 +57,7 @@ def available(before: Snapshot, revision: str) -> int:
 
 
 def staying_available(replica_set: ReplicaSet) -> int:
-    """Available pods of a ReplicaSet that stay: all pods of one that is being deleted are on their way out.
-
-    Told here once more, and not taken from the policy: an oracle that shares a mistake does not find it.
-    """
+    """Available pods of a ReplicaSet that stay: all pods of one that is being deleted are on their way out."""
     return 0 if replica_set.deleting else min(replica_set.spec_replicas, replica_set.available)
 
 
@@ -57,6 +69,21 @@ def staying_without_restart(replica_set: ReplicaSet) -> int:
 def held(before: Snapshot) -> bool:
     """Somebody pauses the Rollout."""
     return before.rollout.spec.paused or before.rollout.annotations.get(Verb.PAUSE) == "true"
+
+
+def abort_is_on_record(seen: Snapshot) -> bool:
+    """Whether a crash now would not lose that the update is aborted: told, or an accepted command, or a note of one."""
+    status = seen.status
+    if status.abort is not None:
+        return status.abort.revision == status.current_revision
+    if status.current_revision == status.stable_revision:
+        return False
+    aborts = (each for each in status.commands if each.verb is Verb.ABORT and each.holds and each.value == "true")
+    update = (status.current_revision, status.attempt, status.started_at_s)
+    notes = (each.abort_note for each in seen.replica_sets if each.revision == status.stable_revision)
+    return any(each.revision == status.current_revision for each in aborts) or any(
+        (each.revision, each.attempt, each.started_at_s) == update for each in notes if each is not None
+    )
 
 
 def promoted(before: RolloutStatus, after: RolloutStatus) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 from collections import deque
 from typing import Any, TypeAlias
 
-from rollouts.cluster.decoding import decode, decode_secret_metadata
-from rollouts.cluster.store import Store
-from rollouts.cluster.structs import ConfigMapObject
-from rollouts.controller.observe.config import Configs
-from rollouts.controller.workqueue.contents import ContentRead, Contents, SecretSeen
-from rollouts.core.config.content import content_hash
-from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigUse, CopySeen, Source
+from rollouts.core.model.config import (
+    ConfigKind,
+    ConfigUse,
+    CopySeen,
+    Source,
+    SourceAbsent,
+    SourceKnown,
+    SourceLeftAlone,
+)
 from rollouts.core.model.intents import (
     AdoptConfigCopy,
     CopyOwner,
@@ -20,57 +24,49 @@ from rollouts.core.model.intents import (
     DeleteConfigCopy,
     ReleaseConfigCopy,
 )
-from rollouts.core.model.snapshot import Pod, PodsSeen
-from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT, NAME, REVISION
-from rollouts.objects import CONFIG_MAP, POD, SECRET, Key, Kind, Manifest
-from rollouts.sim.actors import pods as pod_facts
+from rollouts.core.model.revision import canonical_json, short_hash, short_name
+from rollouts.core.model.rollout import Rollout
+from rollouts.objects import CONFIG_MAP, SECRET, Kind, Manifest
+from rollouts.sim.actors.pods import seconds
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
+from rollouts.sim.storage.history import DELETED, CommittedWrite
+from tests.behaviour.reading import NAME, PREFIX, annotations_of, controller_of, labels_of
 
 HASH_KEY = b"the same in each run, so that revisions have the same names in all of them"
 SourceKey: TypeAlias = tuple[ConfigKind, str]
+CONTENT, CONFIG_SOURCE = f"{PREFIX}content", f"{PREFIX}config-source"
 
 
 class ConfigTruth:
     """Follows all ConfigMaps and Secrets of a simulated cluster."""
 
-    def __init__(self, cluster: SimulatedCluster, store: Store) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        store.add(CONFIG_MAP, ConfigMapObject, labels=(NAME,), metadata_only=True)
-        self._table = store.table(CONFIG_MAP)
-        self._contents = Contents()
-        self.configs = Configs(store, self._contents, clock=cluster.clock)
-        """Observes sources and copies with all that is known of them."""
         self._earlier: deque[tuple[float, SourceKey, Source]] = deque(maxlen=8)
-        self._deleted: deque[tuple[float, CopySeen]] = deque(maxlen=8)
+        self._deleted: deque[tuple[float, Manifest]] = deque(maxlen=8)
         self._deleting = ""  # the copy that a write of ours deletes
         cluster.api.history.listen(CONFIG_MAP, self._follow)
-        cluster.api.history.listen(SECRET, self._follow_secret)
+        cluster.api.history.listen(SECRET, self._follow)
+
+    def sources(self, of: Rollout) -> dict[SourceKey, Source]:
+        """All that there are in the Rollout's namespace, and those that its template names and that are not there."""
+        there = [*self._cluster.list(CONFIG_MAP, of.namespace), *self._cluster.list(SECRET, of.namespace)]
+        absent: dict[SourceKey, Source] = {(ref.kind, ref.name): SourceAbsent() for ref in of.spec.config_refs}
+        return absent | {_key(each): _source(each) for each in there}
+
+    def copies(self, of: Rollout) -> tuple[CopySeen, ...]:
+        """The copies of ConfigMaps with the Rollout's name on them, whoever owns them."""
+        return tuple(
+            _copy(each, of) for each in self._cluster.list(CONFIG_MAP, of.namespace) if _is_copy(each, of.name)
+        )
 
     def earlier(self, *, since_s: float) -> list[dict[SourceKey, Source]]:
         """The sources that somebody has changed or deleted since that loop time, each as it was."""
         return [{key: source} for at_s, key, source in self._earlier if at_s >= since_s]
 
-    def deleted(self, *, since_s: float) -> list[CopySeen]:
+    def deleted(self, of: Rollout, *, since_s: float) -> list[CopySeen]:
         """The copies that somebody else than a pass of ours has deleted since that loop time."""
-        return [each for at_s, each in self._deleted if at_s >= since_s]
-
-    def pods(self, namespace: str) -> PodsSeen:
-        """All pods with a revision: those of the ReplicaSets, and those that have lost theirs."""
-        found = []
-        for each in self._cluster.api.history.select(POD, namespace):
-            metadata = each.metadata
-            if (revision := each.labels.get(REVISION)) is not None:
-                pod = Pod(
-                    name=metadata["name"],
-                    uid=metadata["uid"],
-                    revision=revision,
-                    created_at_s=pod_facts.seconds(metadata["creationTimestamp"]),
-                    ready=pod_facts.is_ready(each),
-                    deleting=pod_facts.is_terminating(each),
-                )
-                found.append(pod)
-        return PodsSeen(self._cluster.clock.now_s(), tuple(found))
+        return [_copy(each, of) for at_s, each in self._deleted if at_s >= since_s and _is_copy(each, of.name)]
 
     def meaning(
         self, kind: Kind, method: str, name: str, body: Any
@@ -95,51 +91,67 @@ class ConfigTruth:
                 return None
 
     def _follow(self, change: CommittedWrite) -> None:
-        self._remember(ConfigRef(ConfigKind.CONFIG_MAP, change.new.key[1]), change)
-        seen = decode(CONFIG_MAP, change.new.metadata_only().raw())
-        gone = change.event == DELETED
-        if gone:
-            self._remember_deleted(change.new)
-        difference = self._table.remove("", seen) if gone else self._table.put("", seen)
-        before, after = (difference.before, difference.after) if difference is not None else (None, None)
-        self._contents.learn(before, after, now_s=self._cluster.clock.now_s())
-        if not gone:
-            manifest, metadata = change.new.manifest, change.new.metadata
-            read = ContentRead(
-                uid=metadata["uid"],
-                resource_version=metadata["resourceVersion"],
-                content=content_hash(manifest.get("data"), manifest.get("binaryData")),
-                immutable=manifest.get("immutable") is True,
-            )
-            self._contents.put((ConfigKind.CONFIG_MAP, metadata["namespace"], metadata["name"]), read)
-
-    def _follow_secret(self, change: CommittedWrite) -> None:
-        self._remember(ConfigRef(ConfigKind.SECRET, change.new.key[1]), change)
-        gone = change.event == DELETED
-        metadata = decode_secret_metadata(change.new.metadata_only().raw())
-        source = (ConfigKind.SECRET, metadata.namespace, metadata.name)
-        self._contents.look(source, SecretSeen(None if gone else metadata), now_s=self._cluster.clock.now_s())
-        if not gone:
-            manifest = change.new.manifest
-            read = ContentRead(
-                uid=metadata.uid,
-                resource_version=metadata.resource_version,
-                content=content_hash(None, manifest.get("data"), key=HASH_KEY),
-                immutable=manifest.get("immutable") is True,
-            )
-            self._contents.put(source, read)
-
-    def _remember_deleted(self, copy: Stored) -> None:
-        namespace, name = copy.key
-        if name == self._deleting:
-            self._deleting = ""
+        now_s, before = asyncio.get_running_loop().time(), change.old
+        source = SourceAbsent() if before is None else _source(before.manifest)
+        self._earlier.append((now_s, _key(change.new.manifest), source))
+        if change.event != DELETED:
             return
-        at_s, of = asyncio.get_running_loop().time(), Key(namespace, copy.labels.get(NAME, ""))
-        self._deleted += [(at_s, each) for each in self.configs.copies(of, "") if each.name == name]
+        if change.new.key[1] == self._deleting:
+            self._deleting = ""
+        else:
+            self._deleted.append((now_s, change.new.manifest))
 
-    def _remember(self, ref: ConfigRef, change: CommittedWrite) -> None:
-        before_s, key = asyncio.get_running_loop().time(), Key(change.new.key[0], "nobody")
-        self._earlier += [(before_s, name, was) for name, was in self.configs.sources(key, (ref,), ()).items()]
+
+def content_of(found: Manifest) -> str:
+    """The hash of all that pods can read: SHA-256 of canonical JSON; of a Secret an HMAC, with the namespace's key."""
+    if found["kind"] == SECRET.kind:
+        text = canonical_json({"binaryData": found.get("data") or {}, "data": {}})
+        return short_hash(hmac.digest(HASH_KEY, text, "sha256"))
+    text = canonical_json({"binaryData": found.get("binaryData") or {}, "data": found.get("data") or {}})
+    return short_name(hashlib.sha256(text).digest())
+
+
+def _key(found: Manifest) -> SourceKey:
+    return ConfigKind(found["kind"]), found["metadata"]["name"]
+
+
+def _source(found: Manifest) -> Source:
+    if annotations_of(found).get(f"{PREFIX}config-versioning", "").lower() == "off":
+        return SourceLeftAlone()
+    metadata = found["metadata"]
+    return SourceKnown(
+        content=content_of(found),
+        immutable=found.get("immutable") is True,
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        changed_at_s=0.0,
+    )
+
+
+def _is_copy(found: Manifest, name: str) -> bool:
+    return labels_of(found).get(f"{PREFIX}config-copy") == "true" and labels_of(found).get(NAME) == name
+
+
+def _copy(found: Manifest, of: Rollout) -> CopySeen:
+    """A copy; one that is not what it says, or that somebody may still change, is forged, whoever knows it."""
+    metadata, said = found["metadata"], annotations_of(found)
+    owner = controller_of(found)
+    owned = owner is not None and owner["uid"] == of.uid
+    forged = content_of(found) != said.get(CONTENT) or found.get("immutable") is not True
+    return CopySeen(
+        kind=ConfigKind.CONFIG_MAP,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        source=said.get(CONFIG_SOURCE, ""),
+        content=said.get(CONTENT, ""),
+        created_at_s=seconds(metadata["creationTimestamp"]),
+        owned=owned,
+        claimed=owner is not None and not owned,
+        deleting="deletionTimestamp" in metadata,
+        problem="it is not what it says" if forged else "",
+        forged=forged,
+    )
 
 
 def _of_owners(name: str, operations: list[Manifest]) -> AdoptConfigCopy | ReleaseConfigCopy:
@@ -154,12 +166,7 @@ def _of_owners(name: str, operations: list[Manifest]) -> AdoptConfigCopy | Relea
 
 def _use(copy: Manifest) -> ConfigUse:
     """What a copy is of; its content is what is in it, whatever its annotation says."""
-    metadata = copy["metadata"]
-    kind = ConfigKind(copy["kind"])
-    if kind is ConfigKind.SECRET:
-        content = content_hash(None, copy.get("data"), key=HASH_KEY)
-    else:
-        content = content_hash(copy.get("data"), copy.get("binaryData"))
-    assert metadata["annotations"][CONTENT] == content, f"{metadata['name']} says {metadata['annotations']}"
-    source = metadata["annotations"][CONFIG_SOURCE]
-    return ConfigUse(kind=kind, source=source, content=content, copy=metadata["name"])
+    said, content = annotations_of(copy), content_of(copy)
+    assert said[CONTENT] == content, f"{copy['metadata']['name']} says {said}"
+    kind, name = _key(copy)
+    return ConfigUse(kind=kind, source=said[CONFIG_SOURCE], content=content, copy=name)

@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 
 from rollouts.core.model.traffic import IDLE_HEADER
-from rollouts.manifests.ownership import MANAGED_BY, REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.cluster import SimulatedCluster
@@ -33,6 +32,7 @@ from rollouts.sim.network.gateway import Gateway, Proxy
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.network.route_table import PLAIN, RouteTable, ServiceKey
 from rollouts.sim.storage.history import DELETED, CommittedWrite
+from tests.behaviour.reading import MANAGED_BY, REVISION
 from tests.behaviour.witness import Witness
 
 RECENT_S = 2.0

@@ -34,7 +34,7 @@ from rollouts.sim.network.prometheus.scraping import ScrapeSettings
 from rollouts.sim.network.prometheus.server import DEFAULT_URL
 from rollouts.telemetry import Telemetry
 from tests.behaviour.plane_witness import PlaneWitness
-from tests.behaviour.truth import ROUTE_KINDS
+from tests.behaviour.route_truth import ROUTE_KINDS
 from tests.behaviour.witness import Witness
 
 KEY = Key("default", "web")

@@ -16,20 +16,26 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from rollouts.core.decide import decide
+from rollouts.core.model.config import SourceAbsent, SourceKnown
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, ReleaseRoute, ReleaseService
+from rollouts.core.model.revision import canonical_json, short_hash
+from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot
-from rollouts.core.routing.ping_pong import in_their_roles
-from rollouts.manifests.ownership import ALLOW_FROM, MANAGED_BY
+from rollouts.core.model.status import RolloutStatus, Verb
+from rollouts.core.model.steps import SetWeight
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.apiserver.server import RequestTarget
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import WRITES, is_rollout_write
 from rollouts.sim.storage.refusals import NoSuchPath
-from tests.behaviour.truth import Meaning, RunStatusWrite, StatusWrite, Truth
+from tests.behaviour.departures import Departures
+from tests.behaviour.meanings import Meaning, Meanings, RunStatusWrite, StatusWrite
+from tests.behaviour.reading import ALLOW_FROM, MANAGED_BY
+from tests.behaviour.truth import Truth
 from tests.invariants.every import broken_by_status, broken_by_write
-from tests.invariants.violation import Violation
+from tests.invariants.violation import Violation, in_their_roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Witness:
         self.key = key
         self.grace_s = grace_s
         self.truth = Truth(cluster, by_us=lambda: bool(self.sender))
+        self.meanings = Meanings(cluster, self.truth)
+        self._departures = Departures(cluster, self.truth, key)
         self.arrivals: list[Arrival] = []
         self.violations: list[str] = []
         self.sender = ""
@@ -176,12 +184,47 @@ class Witness:
             case StatusWrite():
                 return broken_by_status(before, self.truth.status(self.key))
             case intent:
-                status = decide(before).status  # what a pass that sees the truth would record: weight, abort
-                return broken_by_write(in_their_roles(before), intent, status)
+                world = in_their_roles(before)
+                found = [broken_by_write(world, intent, status) for status in may_record(before)]
+                return [*min(found, key=len), *self._departures.broken_by(world, intent)]
 
     def _tell(self, violations: Iterable[Violation]) -> None:
         at_s = asyncio.get_running_loop().time()
         self.violations += [f"{at_s:.3f} s: {each.rule}: {each.message}" for each in violations]
+
+
+def may_record(before: Snapshot) -> list[RolloutStatus]:
+    """What a pass may record after its writes: the status that stands, or that of an update which begins with this pass.
+
+    What else it records stands before its writes, or is written alone.
+    """
+    status, spec = before.status, before.rollout.spec
+    back = [each.target for each in status.commands if each.verb is Verb.ROLLBACK and each.holds]
+    begins = [each for each in (_revision_of_now(before), *back) if each != status.current_revision]
+    if not begins and status.strategy_hash != spec.strategy_hash:
+        begins = [status.current_revision]
+    strategy = spec.strategy
+    first = strategy.steps[0] if isinstance(strategy, Canary) and strategy.steps else None
+    weights = {first.weight_percent} if isinstance(first, SetWeight) else {0} if first is not None else {100}
+    if spec.rollback_window_revisions is not None:  # a revision within it skips the steps
+        weights.add(100)
+    begun = replace(status, strategy_hash=spec.strategy_hash, step_index=0, abort=None)
+    return [status] + [
+        replace(begun, current_revision=revision, weight_percent=weight) for revision in begins for weight in weights
+    ]
+
+
+def _revision_of_now(before: Snapshot) -> str:
+    """The revision of the template with what its sources contain."""
+    spec, uses = before.rollout.spec, []
+    for ref in spec.config_refs:
+        match before.sources.get((ref.kind, ref.name)):
+            case SourceKnown(content=content):
+                uses.append([ref.kind.value, ref.name, content])
+            case SourceAbsent():
+                uses.append([ref.kind.value, ref.name, ""])
+    named = canonical_json({"template": spec.template_hash, "config": sorted(uses)})
+    return short_hash(named) if uses else spec.template_hash
 
 
 def _mentions(value: Any, texts: set[str]) -> bool:
@@ -210,7 +253,7 @@ class Door:
             witness.judge_place(request)
         target = self._target(request)
         write = write and (target is None or target.home in ("", witness.key.namespace))
-        meaning = witness.truth.meaning(request, witness.key) if write else None
+        meaning = witness.meanings.of(request, witness.key) if write else None
         judged = write and not isinstance(meaning, RunStatusWrite)
         seen = witness.truth.snapshots(witness.key, grace_s=witness.grace_s) if judged else []
         witness.sender = self._sender

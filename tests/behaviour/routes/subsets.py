@@ -12,9 +12,9 @@ from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, ROLLOUT, Kind, Manifest
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import CommittedWrite
+from tests.behaviour.route_truth import DESTINATION_RULE, VIRTUAL_SERVICE
 from tests.behaviour.scenarios import canary, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
-from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
 
 RULE_NAME = "web-subsets"
 LAG_S = 14.0

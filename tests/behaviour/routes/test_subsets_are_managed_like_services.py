@@ -17,11 +17,11 @@ from rollouts.manifests.ownership import REVISION
 from rollouts.objects import SERVICE, Kind, Manifest
 from rollouts.sim.faults import DropReply, Fault, FaultTape
 from tests.behaviour.branches import CRASHES, each_fault, places
+from tests.behaviour.route_truth import DESTINATION_RULE, VIRTUAL_SERVICE
 from tests.behaviour.routed import STAY, patch, weight
 from tests.behaviour.routes.subsets import CRDS, RULE_NAME, destination_rule, play_subsets, virtual_service, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
-from tests.behaviour.truth import DESTINATION_RULE, VIRTUAL_SERVICE
 
 FAULTS: tuple[Fault, ...] = (*CRASHES, DropReply())
 

@@ -16,7 +16,7 @@ from rollouts.core.model.analysis import (
     RunDraft,
     RunSeen,
 )
-from rollouts.core.model.drain import DrainSpec
+from rollouts.core.model.drain import DrainSpec, PrometheusProbe, ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     AdoptReplicaSet,
@@ -163,6 +163,62 @@ def test_s24_a_revision_that_shrinks_before_it_is_drained(strategy: Strategy) ->
     assert "S24" not in _rules(replace(seen, now_s=at_s + 22.0), _size(seen, "a", 0), cutovers=came_back)
     selected_again = replace(seen, services={**services, "cart": selects_a})
     assert "S24" not in _rules(replace(selected_again, now_s=at_s + 22.0), _size(seen, "a", 0))
+
+
+@pytest.mark.parametrize(
+    ("facts", "lag_s"),
+    [
+        (ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=10.0), 12.0),
+        (ProxyFacts(mode=ProxyMode.NFTABLES), 3.0),
+        (ProxyFacts(mode=ProxyMode.NFTABLES, learnt_lag_s=4.0, gateway_lag_s=7.0), 7.0),
+        (ProxyFacts(mode=ProxyMode.IPVS, oldest_kernel=(5, 8)), 123.0),
+        (ProxyFacts(mode=ProxyMode.IPVS, oldest_kernel=(5, 9)), 3.0),
+        (ProxyFacts(mode=ProxyMode.OTHER), 5.0),
+        (ProxyFacts(), 125.0),
+    ],
+)
+def test_s24_a_drain_that_is_recorded_shorter_than_requests_last(facts: ProxyFacts, lag_s: float) -> None:
+    """The lag of the proxies and the longest request; the lag alone where probes found nothing in flight."""
+    seen = _left(DrainSpec(max_request_s=20.0), facts)
+    probed = _left(DrainSpec(max_request_s=20.0, probes=(PrometheusProbe(name="p", query="q"),)), facts)
+
+    assert _records(seen, lag_s + 20.0) == set()
+    assert _records(seen, lag_s + 19.9) == {"S24"}
+    assert _records(seen, lag_s, drained=True) == {"S24"}
+    assert _records(probed, lag_s, drained=True) == set()
+    assert _records(probed, lag_s - 0.1, drained=True) == {"S24"}
+    assert _records(_left(DrainSpec(max_request_s=20.0, timeout_s=2.0), facts), 2.0) == set()
+
+
+def test_s24_a_clock_that_starts_before_the_service_has_left() -> None:
+    """While the Service selects the old revision, while its slices show it, and where it is not ours to know."""
+    seen = _left(DrainSpec(), ProxyFacts())
+    there = seen.services["cart"]
+    assert isinstance(there, ServiceSeen)
+    still = {"revision": "a"}, {"ready_by_revision": {"a": 1, "b": 4}}, {"managed_by": "wagon"}
+
+    assert _records(seen, 155.0) == set()
+    for each in still:
+        services = {**seen.services, "cart": replace(there, **each)}
+        assert _records(replace(seen, services=services), 155.0) == {"S24"}
+
+
+def _left(drain: DrainSpec, facts: ProxyFacts) -> Snapshot:
+    """The users' Service has left revision a."""
+    seen = _gate(GREEN)
+    found = seen.services["cart"]
+    assert isinstance(found, ServiceSeen)
+    services = {**seen.services, "cart": replace(found, revision="b", ready_by_revision={"b": 4})}
+    rollout = replace(seen.rollout, spec=replace(seen.rollout.spec, drain=drain))
+    return replace(seen, services=services, rollout=rollout, proxy=facts)
+
+
+def _records(seen: Snapshot, wait_s: float, *, drained: bool = False) -> set[str]:
+    until_s = seen.now_s + wait_s
+    cutover = Cutover(
+        service="cart", from_revision="a", to_revision="b", confirmed_at_s=seen.now_s, until_s=until_s, drained=drained
+    )
+    return _rules(seen, cutovers=(cutover,))
 
 
 def test_s3_shrinks_are_summed_over_a_pass() -> None:

@@ -25,13 +25,15 @@ EARLY_S = 0.01
 class Departures:
     """The revisions that the users' Services do not bring requests to any more, and since when.
 
-    Who asks for other drains, deletes a Service or deletes the Rollout starts it all again.
+    Only those count to which the controller has pointed them: where somebody else sends users is his own doing. Who asks for
+    other drains, deletes a Service or deletes the Rollout starts it all again.
     """
 
     def __init__(self, cluster: SimulatedCluster, truth: Truth, key: Key) -> None:
         self._truth = truth
         self._key = key
         self._shown: dict[str, set[str]] = {}
+        self._pointed: set[tuple[str, str]] = set()
         self._left: dict[tuple[str, str], float] = {}
         cluster.api.history.listen(ENDPOINT_SLICE, self._follow)
         cluster.api.history.listen(SERVICE, self._follow)
@@ -62,16 +64,19 @@ class Departures:
         if change.kind == SERVICE and change.event == DELETED:
             self._shown.pop(service, None)
             self._left = {place: at_s for place, at_s in self._left.items() if place[0] != service}
+            self._pointed = {place for place in self._pointed if place[0] != service}
             return
         seen = self._truth.snapshot(self._key)
         if seen is None:
             return
         found = in_their_roles(seen).services.get(service)
         shown = _shown(found) if isinstance(found, ServiceSeen) else set()
+        if isinstance(found, ServiceSeen) and found.managed_by == self._key.name:
+            self._pointed.add((service, found.revision))
         for revision in shown:
             self._left.pop((service, revision), None)
         for revision in self._shown.get(service, set()) - shown:
-            if _carries_requests(in_their_roles(seen), service, revision):
+            if (service, revision) in self._pointed and _carries_requests(in_their_roles(seen), service, revision):
                 self._left[service, revision] = asyncio.get_running_loop().time()
         self._shown[service] = shown
 

@@ -114,8 +114,8 @@ def orphan(found: Manifest, of: Manifest) -> OrphanedReplicaSet:
     )
 
 
-def service(found: Manifest, ready: Mapping[str, int]) -> ServiceSeen:
-    """A Service with the ready pods, by revision, that its EndpointSlices show."""
+def service(found: Manifest, ready: Mapping[str, int], *, slices_seen: bool) -> ServiceSeen:
+    """A Service with the ready pods, by revision, that its EndpointSlices show, which have their mark a moment after it."""
     metadata = found["metadata"]
     return ServiceSeen(
         name=metadata["name"],
@@ -125,6 +125,7 @@ def service(found: Manifest, ready: Mapping[str, int]) -> ServiceSeen:
         managed_by=manager_of(found)[1],
         watched=labels_of(found).get(MANAGED) == "true",
         ready_by_revision=ready,
+        slices_seen=slices_seen,
     )
 
 

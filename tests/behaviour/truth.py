@@ -40,7 +40,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 from tests.behaviour import reading
 from tests.behaviour.config_truth import ConfigTruth
-from tests.behaviour.reading import NAME, REVISION, controller_of, is_owned_by, labels_of
+from tests.behaviour.reading import MANAGED, NAME, REVISION, controller_of, is_owned_by, labels_of
 from tests.behaviour.route_truth import Place, RouteTruth, host_of
 from tests.behaviour.standing import StandingPods
 
@@ -176,9 +176,9 @@ class Truth:
         found: dict[ServiceRef, ServiceSeen] = {}
         for each in self._cluster.list(SERVICE, of.namespace):
             name = each["metadata"]["name"]
-            shown = set(reading.ready_endpoints(one for one in slices if labels_of(one).get(SERVICE_NAME) == name))
-            ready = Counter(self._revisions.get((of.namespace, pod), "") for pod in shown)
-            found[name] = reading.service(each, ready)
+            its = [one for one in slices if labels_of(one).get(SERVICE_NAME) == name]
+            ready = Counter(self._revisions.get((of.namespace, pod), "") for pod in set(reading.ready_endpoints(its)))
+            found[name] = reading.service(each, ready, slices_seen=any(MANAGED in labels_of(one) for one in its))
         subsets = self.routes.subsets(places, of, found)
         hosts = {host_of(each) for each in places if each.target.subsets}
         ours = {

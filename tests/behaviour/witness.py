@@ -20,10 +20,10 @@ from rollouts.core.model.config import SourceAbsent, SourceKnown
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, ReleaseRoute, ReleaseService
 from rollouts.core.model.revision import canonical_json, short_hash
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.rollout import Canary, Strategy
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
-from rollouts.core.model.steps import SetWeight
+from rollouts.core.model.steps import SetWeight, WeightPercent
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, TRAFFIC_PROVIDER, Key
 from rollouts.ports import Request, Response, WatchStream
 from rollouts.sim.apiserver.server import RequestTarget
@@ -194,7 +194,7 @@ class Witness:
 
 
 def may_record(before: Snapshot) -> list[RolloutStatus]:
-    """What a pass may record after its writes: the status that stands, or that of an update which begins with this pass.
+    """What a pass may record after its writes: the status that stands, with the weight of its step, or that of a new update.
 
     What else it records stands before its writes, or is written alone.
     """
@@ -203,15 +203,22 @@ def may_record(before: Snapshot) -> list[RolloutStatus]:
     begins = [each for each in (_revision_of_now(before), *back) if each != status.current_revision]
     if not begins and status.strategy_hash != spec.strategy_hash:
         begins = [status.current_revision]
-    strategy = spec.strategy
-    first = strategy.steps[0] if isinstance(strategy, Canary) and strategy.steps else None
-    weights = {first.weight_percent} if isinstance(first, SetWeight) else {0} if first is not None else {100}
-    if spec.rollback_window_revisions is not None:  # a revision within it skips the steps
-        weights.add(100)
     begun = replace(status, strategy_hash=spec.strategy_hash, step_index=0, abort=None)
-    return [status] + [
-        replace(begun, current_revision=revision, weight_percent=weight) for revision in begins for weight in weights
+    weights = {_weight(begun, spec.strategy)} | ({100} if spec.rollback_window_revisions is not None else set())
+    return [
+        status,
+        replace(status, weight_percent=_weight(status, spec.strategy)),
+        *(replace(begun, current_revision=each, weight_percent=weight) for each in begins for weight in weights),
     ]
+
+
+def _weight(status: RolloutStatus, strategy: Strategy) -> WeightPercent:
+    """The weight of the step on record; all of it after the last one, and for who promoted the revision past everything."""
+    full = any(each.promotes(status) and each.passes is None for each in status.commands)
+    if not isinstance(strategy, Canary) or full or status.step_index >= len(strategy.steps):
+        return 100
+    so_far = strategy.steps[: status.step_index + 1]
+    return ([0] + [each.weight_percent for each in so_far if isinstance(each, SetWeight)])[-1]
 
 
 def _revision_of_now(before: Snapshot) -> str:

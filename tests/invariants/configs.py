@@ -56,7 +56,8 @@ def is_forged_copy(copy: CopySeen) -> bool:
 
 def _reads_nothing_forged(before: Snapshot, named: set[tuple[ConfigKind, str]]) -> list[Violation]:
     """S14: no ReplicaSet gets its first pods while it names a copy that is not what its name says."""
-    forged = [each.name for each in before.copies if (each.kind, each.name) in named and is_forged_copy(each)]
+    copies = (each for each in before.copies if (each.kind, each.name) in named)
+    forged = [each.name for each in copies if each.forged or is_forged_copy(each)]
     return [Violation("S14", f"pods begin that read forged copies: {forged}")] if forged else []
 
 

@@ -42,26 +42,20 @@ def _judged(seen: Snapshot, phase: AnalysisPhase, **changes: object) -> tuple[An
     return tuple(replace(each, phase=phase, message="it is so", **changes) for each in seen.status.analyses)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("strategy", [IN_BACKGROUND, BEFORE, AFTER])
-def test_s7_a_promotion_before_the_verdict(strategy: Strategy) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "changes"),
+    [
+        *((strategy, {"stable_revision": "b"}) for strategy in (IN_BACKGROUND, BEFORE, AFTER)),
+        (BEFORE, {"gate_passed": True}),
+        (AT_STEP, {"step_index": 2}),
+    ],
+    ids=["promotion in the background", "before the gate", "after it", "the gate", "the step that is the analysis"],
+)
+def test_s7_what_goes_on_before_the_verdict(strategy: Strategy, changes: dict[str, object]) -> None:
     """The run exists, and says nothing yet."""
     seen = _waiting(strategy)
 
-    assert "S7" in _rules(seen, replace(seen.status, stable_revision="b"))
-
-
-def test_s7_a_gate_that_opens_before_the_verdict() -> None:
-    """What is measured before a promotion is measured before the preview takes the traffic."""
-    seen = _waiting(BEFORE)
-
-    assert "S7" in _rules(seen, replace(seen.status, gate_passed=True))
-
-
-def test_s7_a_step_that_passes_before_the_verdict() -> None:
-    """The step is the analysis."""
-    seen = _waiting(AT_STEP)
-
-    assert "S7" in _rules(seen, replace(seen.status, step_index=2))
+    assert "S7" in _rules(seen, replace(seen.status, **changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("phase", [None, BAD])
@@ -141,19 +135,13 @@ def test_s7_a_verdict_of_a_run_that_was_passed_without_one() -> None:
     assert "S7" in _rules(seen, replace(seen.status, analyses=_judged(seen, BAD)))
 
 
-def test_s10_an_analysis_that_is_passed_beside_an_act() -> None:
-    """What follows from it comes with the pass that sees the record."""
-    seen = _waiting(AT_STEP)
-
-    assert "S10" in _rules(seen, _unjudged(seen), EvictPod(name="cart-a-1", uid="pod-1"))
-
-
 def test_s10_a_verdict_that_is_not_written_alone() -> None:
-    """A crash between the two would leave acts without their reason."""
-    seen = _waiting(AT_STEP, GOOD)
+    """A crash between the two would leave acts without their reason; so it is with an analysis that somebody passes."""
+    act = EvictPod(name="cart-a-1", uid="pod-1")
+    judged, passed = _waiting(AT_STEP, GOOD), _waiting(AT_STEP)
 
-    after = replace(seen.status, analyses=_judged(seen, GOOD))
-    assert "S10" in _rules(seen, after, EvictPod(name="cart-a-1", uid="pod-1"))
+    assert "S10" in _rules(judged, replace(judged.status, analyses=_judged(judged, GOOD)), act)
+    assert "S10" in _rules(passed, _unjudged(passed), act)
 
 
 def _held_back() -> Snapshot:

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, Manifest
-from rollouts.sim.faults import FaultTape
 from rollouts.sim.network.applications import WELL, Behaviour
 from rollouts.sim.network.traffic import ClientTraffic
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, HALF, blue_green, canary, rollout, service
-from tests.behaviour.stage import AT_ONCE_S, KEY, Run, Script, Stage, play
+from tests.behaviour.stage import KEY, Run, Script, Stage, play
 
 RATE_PER_S = 20.0
 BAD = Behaviour(error_ratio=0.05)
@@ -244,12 +243,7 @@ IN_ANY_LANE = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.lon
 """All of them; those of the longest runs, or with the same parts as another one, are left to the long lane."""
 
 
-def played(name: str, tape: FaultTape | None = None, *, grace_s: float = AT_ONCE_S) -> Run:
-    """An update of `ANALYSED`, with or without faults; see `stage.play`."""
-    return ANALYSED[name].play(tape=tape, grace_s=grace_s)
-
-
 @cache
 def undisturbed(name: str) -> Run:
     """The scenario without any fault."""
-    return played(name)
+    return ANALYSED[name].play()

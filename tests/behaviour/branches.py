@@ -178,6 +178,16 @@ def each_fault(
     assert played == sum(map(len, places.values())), f"{played} branches at writes {places}"
 
 
+def assert_ends_as_without(
+    play: Callable[[FaultTape], Run], without: Run, places: Mapping[Fault, Collection[int]]
+) -> None:
+    """Whichever write meets whichever fault: the same end, and on the way no broken rule and nothing unexpected."""
+    for branch in each_fault(play, places):
+        run, where = branch.outcome, str(branch)
+        assert run.end == without.end, where
+        assert (run.violations, run.unexpected) == ([], []), where
+
+
 def branched(
     play: Callable[[Faulty], Outcome],
     faulty: Callable[[Forks[FaultT]], Faulty],

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
+from rollouts.core.model.frozen import replace
 from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import SECRET, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import DropReply, DropRequest, Fault, FaultTape, Unavailable
-from tests.behaviour.branches import CRASHES, distinct, each_fault, places
+from tests.behaviour.branches import CRASHES, assert_ends_as_without, distinct, places
 from tests.behaviour.config_truth import HASH_KEY
 from tests.behaviour.configured import copies, copies_missing, healthy, until_all_answer, until_new, values, watched
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
@@ -125,11 +126,6 @@ def _nothing_is_left_over(stage: Stage) -> None:
 MANIFESTS = (config_key(KEY.namespace, HASH_KEY), _secret("v1"), _reading())
 
 
-@cache
-def _undisturbed() -> Run:
-    return play(MANIFESTS, _rotated, alongside=watched())
-
-
 def _without_names(run: Run) -> dict[str, Any]:
     """The end without the names of copies, which are drawn anew for each ReplicaSet."""
     sets = {
@@ -141,10 +137,9 @@ def _without_names(run: Run) -> dict[str, Any]:
 
 def test_old_pods_keep_the_old_value_until_they_are_replaced() -> None:
     """However they read it, from their first answer to their last."""
-    run = _undisturbed()
+    run = play(MANIFESTS, _rotated, alongside=watched())
 
-    assert run.violations == []
-    assert run.unexpected == []
+    assert (run.violations, run.unexpected) == ([], [])
     assert run.end["status"]["phase"] == "Healthy"
 
 
@@ -163,30 +158,17 @@ def test_a_lost_copy_of_a_rotated_secret_is_told_and_comes_back_with_its_content
     assert (run.violations, run.unexpected) == ([], [])
 
 
-def _played(script: Script, grace_s: float, tape: FaultTape) -> Run:
-    return play(MANIFESTS, script, tape=tape, grace_s=grace_s, alongside=watched())
+def _played(script: Script, grace_s: float, tape: FaultTape | None = None) -> Run:
+    run = play(MANIFESTS, script, tape=tape, grace_s=grace_s, alongside=watched())
+    return replace(run, end=_without_names(run))
 
 
 @IN_TIME
-def test_no_crash_or_fault_keeps_a_deleted_copy_away(faults: tuple[Fault, ...], grace_s: float) -> None:
-    """After the answer that it is gone, and around its creation."""
-    without = play(MANIFESTS, _copy_deleted, alongside=watched())
+@pytest.mark.parametrize("script", [_copy_deleted, pytest.param(_rotated, marks=pytest.mark.long)])
+def test_no_crash_or_fault_of_any_write_changes_the_end(
+    script: Script, faults: tuple[Fault, ...], grace_s: float
+) -> None:
+    """Between a ReplicaSet, its copy, its note and its pods; after the answer that a copy is gone, and around its creation."""
+    without = _played(script, AT_ONCE_S)
 
-    for branch in each_fault(partial(_played, _copy_deleted, grace_s), places(without, faults)):
-        run, where = branch.outcome, str(branch)
-        assert run.violations == [], where
-        assert run.unexpected == [], where
-        assert _without_names(run) == _without_names(without), where
-
-
-@pytest.mark.long
-@IN_TIME
-def test_no_crash_or_fault_of_any_write_changes_the_end(faults: tuple[Fault, ...], grace_s: float) -> None:
-    """Between a ReplicaSet, its copy, its note and its pods."""
-    without = _undisturbed()
-
-    for branch in each_fault(partial(_played, _rotated, grace_s), places(without, faults)):
-        run, where = branch.outcome, str(branch)
-        assert run.violations == [], where
-        assert run.unexpected == [], where
-        assert _without_names(run) == _without_names(without), where
+    assert_ends_as_without(partial(_played, script, grace_s), without, places(without, faults))

@@ -17,6 +17,7 @@ from rollouts.core import one_way, ordinary
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
+from rollouts.core.drain import cutover
 from rollouts.core.lifecycle import analyses, housekeeping
 from rollouts.core.model import changes
 from rollouts.core.model.analysis import AnalysisPhase
@@ -85,6 +86,10 @@ def _fact(place: type, name: str, value: Callable[[Any], object]) -> Plant:
 
 def _selected(ctx: PassContext) -> frozenset[str]:
     return frozenset(each.revision for each in ctx.services_seen.values()) - {""}
+
+
+def _selected_still(_: Any) -> Any:
+    return lambda ctx, left: ctx.services_seen[left.service].revision == left.from_revision
 
 
 def _one_more_unavailable(right: Any) -> Any:
@@ -325,6 +330,10 @@ MISTAKES = {
     "pods go before they are drained": Mistake(
         plant=_of(sizing, "draining", lambda _: lambda *__: None),
         rule="S24", world="blue-green 1, an edit", moves=11, peer="P20, P8 argo-rollouts 4926, 3761",
+    ),
+    "a drain begins while slices lead to the old pods": Mistake(
+        plant=_of(cutover, "_shows", _selected_still),
+        rule="S24", world="blue-green 1, an edit", moves=8,
     ),
     "nothing wakes the controller after a pause": Mistake(
         plant=_of(decide_module, "_concluded", _no_wake(Reason.TIMED_PAUSE)),

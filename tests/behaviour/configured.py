@@ -6,11 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from rollouts.manifests.ownership import CONFIG_COPY, REVISION
 from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.storage.history import Stored
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
@@ -54,16 +51,12 @@ def write(stage: Stage, value: str) -> None:
     if stage.cluster.get(CONFIG_MAP, KEY.namespace, CONF) is None:
         stage.cluster.apply(config_map(value))
         return
-    body = msgspec.json.encode({"data": {"key": value}})
-    request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, CONF), {}, body, MERGE_PATCH)
-    assert stage.cluster.api.answer(request).status == 200
+    stage.merge(CONFIG_MAP, CONF, {"data": {"key": value}})
 
 
 def touch(stage: Stage, number: int) -> None:
     """Somebody edits a label of the ConfigMap: another version with the same content."""
-    body = msgspec.json.encode({"metadata": {"labels": {"touched": str(number)}}})
-    request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, CONF), {}, body, MERGE_PATCH)
-    assert stage.cluster.api.answer(request).status == 200
+    stage.merge(CONFIG_MAP, CONF, {"metadata": {"labels": {"touched": str(number)}}})
 
 
 def crash_a_pod(stage: Stage, *, app: str = "web") -> None:
@@ -71,21 +64,9 @@ def crash_a_pod(stage: Stage, *, app: str = "web") -> None:
     stage.cluster.kubelets.crash(ready_pods(stage, app)[0].key)
 
 
-def remove(stage: Stage) -> None:
-    """Somebody deletes the ConfigMap."""
-    assert stage.cluster.api.answer(Request("DELETE", CONFIG_MAP.path(KEY.namespace, CONF))).status == 200
-
-
-def delete_copy(stage: Stage, name: str) -> None:
-    """Somebody deletes one of our copies."""
-    assert stage.cluster.api.answer(Request("DELETE", CONFIG_MAP.path(KEY.namespace, name))).status == 200
-
-
 def take_owners_away(stage: Stage, name: str) -> None:
     """Somebody takes every owner off one of our copies."""
-    body = msgspec.json.encode({"metadata": {"ownerReferences": None}})
-    request = Request("PATCH", CONFIG_MAP.path(KEY.namespace, name), {}, body, MERGE_PATCH)
-    assert stage.cluster.api.answer(request).status == 200
+    stage.merge(CONFIG_MAP, name, {"metadata": {"ownerReferences": None}})
 
 
 def copies_missing(stage: Stage) -> str:
@@ -267,7 +248,7 @@ async def superseded(stage: Stage) -> None:
 async def deleted_and_recreated(stage: Stage) -> None:
     """The source goes and comes again as it was: pods that start meanwhile have their copy, and nothing is rolled out."""
     before = await healthy(stage)
-    remove(stage)
+    stage.remove(CONFIG_MAP, CONF)
     await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "ConfigNotFound")
     stage.edit({"spec": {"replicas": 3}})
     await until_all_answer(stage, "v1", pods=3)
@@ -284,7 +265,7 @@ async def copies_deleted(stage: Stage) -> None:
     write(stage, "v2")
     new = await until_new(stage, "Paused", before=before)
     for name in copies(stage):
-        delete_copy(stage, name)
+        stage.remove(CONFIG_MAP, name)
     await stage.until(lambda: [*copies(stage).values()] == ["v2"])
     await stage.until(lambda: "another content by now; pods that start" in copies_missing(stage))
     stage.annotate("abort", new)

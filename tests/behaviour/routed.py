@@ -258,8 +258,3 @@ def apply_as_gitops(stage: Stage, manifest: Manifest) -> None:
     query = {"fieldManager": "gitops", "force": "true"}
     answer = stage.cluster.api.answer(Request("PATCH", path, query, msgspec.json.encode(manifest), APPLY_PATCH))
     assert answer.status in (200, 201), answer.body
-
-
-def delete(stage: Stage, kind: Kind, name: str) -> None:
-    """Somebody deletes something."""
-    assert stage.cluster.api.answer(Request("DELETE", kind.path(KEY.namespace, name))).status == 200

@@ -19,7 +19,7 @@ from rollouts.bounded.here import Here
 from rollouts.controller.wiring import run_controller
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import ABORT_ACCEPTED, CONFIG_NOTE, PREFIX, REVISION, config_note_of
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Manifest
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, DataPlanes, Request
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
@@ -153,10 +153,19 @@ class Stage:
         return sum((each.get("status") or {}).get("availableReplicas", 0) for each in sets)
 
     def edit(self, patch: Manifest) -> None:
-        """Merges into the Rollout, as `kubectl patch` does."""
-        request = Request("PATCH", ROLLOUT.path(KEY.namespace, KEY.name), {}, msgspec.json.encode(patch), MERGE_PATCH)
-        answer = self.cluster.api.answer(request)
+        """Merges into the Rollout."""
+        self.merge(ROLLOUT, KEY.name, patch)
+
+    def merge(self, kind: Kind, name: str, patch: Manifest, *, part: str = "") -> None:
+        """Merges into an object, as `kubectl patch` does."""
+        path = kind.path(KEY.namespace if kind.namespaced else None, name, part)
+        answer = self.cluster.api.answer(Request("PATCH", path, {}, msgspec.json.encode(patch), MERGE_PATCH))
         assert answer.status == 200, answer.body
+
+    def remove(self, kind: Kind, name: str) -> None:
+        """Deletes an object."""
+        path = kind.path(KEY.namespace if kind.namespaced else None, name)
+        assert self.cluster.api.answer(Request("DELETE", path)).status == 200
 
     def image(self, tag: str) -> None:
         """Sets the image of the template."""
@@ -171,7 +180,7 @@ class Stage:
 
     def delete(self) -> None:
         """Deletes the Rollout."""
-        assert self.cluster.api.answer(Request("DELETE", ROLLOUT.path(KEY.namespace, KEY.name))).status == 200
+        self.remove(ROLLOUT, KEY.name)
 
     async def delete_and_orphan(self) -> Manifest:
         """`kubectl delete --cascade=orphan`: its ReplicaSets stay. Answers what `kubectl apply` would make it of again."""

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rollouts.objects import POD, REPLICA_SET, Manifest
-from rollouts.ports import MERGE_PATCH, Request
+from rollouts.objects import POD, REPLICA_SET, Kind, Manifest
 from tests.behaviour.scenarios import HALF, canary, rollout
 from tests.behaviour.stage import KEY, Stage, play
 from tests.behaviour.standing import UNSEEN_S
@@ -19,16 +18,12 @@ from tests.behaviour.standing import UNSEEN_S
 REPLICAS = 3
 
 
-def _pod(stage: Stage) -> str:
-    return str(stage.cluster.list(POD, KEY.namespace)[0]["metadata"]["name"])
-
-
-def _replica_set(stage: Stage) -> Manifest:
-    return stage.cluster.list(REPLICA_SET, KEY.namespace)[0]
+def _first(stage: Stage, kind: Kind) -> str:
+    return str(stage.cluster.list(kind, KEY.namespace)[0]["metadata"]["name"])
 
 
 def _deleted_by_somebody(stage: Stage) -> None:
-    assert stage.cluster.api.answer(Request("DELETE", POD.path(KEY.namespace, _pod(stage)))).status == 200
+    stage.remove(POD, _first(stage, POD))
 
 
 def _evicted_by_us(stage: Stage) -> None:
@@ -38,10 +33,7 @@ def _evicted_by_us(stage: Stage) -> None:
 
 
 def _shrunk(stage: Stage) -> None:
-    name = _replica_set(stage)["metadata"]["name"]
-    body = b'{"spec": {"replicas": 2}}'
-    request = Request("PATCH", REPLICA_SET.path(KEY.namespace, name), {}, body, MERGE_PATCH)
-    assert stage.cluster.api.answer(request).status == 200
+    stage.merge(REPLICA_SET, _first(stage, REPLICA_SET), {"spec": {"replicas": 2}})
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from rollouts.objects import AUTOSCALER, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from tests.behaviour.scenarios import HALF, SHORT, canary, rollout
 from tests.behaviour.stage import KEY, Stage, play
 
@@ -32,9 +29,7 @@ def _says(stage: Stage, current: int, desired: int) -> None:
     """What the HPA controller writes after a look."""
     works = [{"type": kind, "status": "True", "reason": "x"} for kind in ("ScalingActive", "AbleToScale")]
     status = {"currentReplicas": current, "desiredReplicas": desired, "observedGeneration": 1, "conditions": works}
-    path = f"{AUTOSCALER.path(KEY.namespace, 'web')}/status"
-    answer = stage.cluster.api.answer(Request("PATCH", path, {}, msgspec.json.encode({"status": status}), MERGE_PATCH))
-    assert answer.status == 200, answer.body
+    stage.merge(AUTOSCALER, "web", {"status": status}, part="status")
 
 
 def _waits_for(stage: Stage) -> tuple[str, str]:

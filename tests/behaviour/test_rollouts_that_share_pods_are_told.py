@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rollouts.objects import ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from tests.behaviour.configured import status_of
 from tests.behaviour.scenarios import HALF, canary, rollout
 from tests.behaviour.stage import KEY, Stage, play
@@ -26,10 +25,8 @@ def test_both_of_two_rollouts_with_one_selector_say_so_until_one_of_them_goes() 
         assert "Rollout other and this Rollout find each other's pods" in _told(stage, KEY.name)
         assert f"Rollout {KEY.name} and this Rollout" in _told(stage, "other")
 
-        path = ROLLOUT.path(KEY.namespace, "other")
-        body = b'{"metadata":{"labels":{"a":"b"}}}'
-        assert stage.cluster.api.answer(Request("PATCH", path, {}, body, MERGE_PATCH)).status == 200
-        assert stage.cluster.api.answer(Request("DELETE", path)).status == 200
+        stage.merge(ROLLOUT, "other", {"metadata": {"labels": {"a": "b"}}})
+        stage.remove(ROLLOUT, "other")
         await stage.until(lambda: not _told(stage, KEY.name))
 
     play((rollout(canary(HALF)),), script, grace_s=0.1)

@@ -21,7 +21,6 @@ from tests.behaviour.configured import (
     configured,
     copies,
     copies_missing,
-    delete_copy,
     healthy,
     until_all_answer,
     until_new,
@@ -44,7 +43,7 @@ def _forge(stage: Stage, name: str, **fields: Any) -> None:
     copy = stage.cluster.get(CONFIG_MAP, KEY.namespace, name)
     assert copy is not None
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
-    delete_copy(stage, name)
+    stage.remove(CONFIG_MAP, name)
     made: Manifest = {
         **copy,
         "metadata": {part: copy["metadata"][part] for part in kept},
@@ -91,7 +90,7 @@ def test_a_rollback_to_a_revision_with_a_forged_copy_waits_and_says_so(forged: M
         assert f"revision {first}" in _waits(stage, "ConfigCopyNotUsable")
         assert values(stage) == {second: {"v2"}}
 
-        delete_copy(stage, name)
+        stage.remove(CONFIG_MAP, name)
         write(stage, "v1")
         await until_all_answer(stage, "v1")
 
@@ -113,7 +112,7 @@ def test_a_forged_copy_of_the_revision_that_serves_is_told() -> None:
         assert "delete it" in copies_missing(stage)
         assert values(stage) == {first: {"v1"}}
 
-        delete_copy(stage, name)
+        stage.remove(CONFIG_MAP, name)
         await stage.until(lambda: not copies_missing(stage) and copies(stage).get(name) == "v1")
 
     run = play((config_map("v1"), configured()), script, grace_s=0.1)
@@ -138,7 +137,7 @@ def test_a_copy_that_was_there_before_the_controller_made_it_is_read_before_a_re
         await asyncio.sleep(30.0)
         assert values(stage) == {first: {"v1"}}
 
-        delete_copy(stage, name)
+        stage.remove(CONFIG_MAP, name)
         second = await until_new(stage, "Paused", before=first)
         assert values(stage) == {first: {"v1"}, second: {"v2"}}
 

@@ -6,14 +6,12 @@ import base64
 from functools import partial
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import SECRET, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import DropReply, DropRequest, Fault, FaultTape, Unavailable
 from tests.behaviour.branches import CRASHES, assert_ends_as_without, distinct, places
 from tests.behaviour.config_truth import HASH_KEY
@@ -53,8 +51,7 @@ def _secret(value: str) -> Manifest:
 
 
 def _rotate(stage: Stage, value: str) -> None:
-    request = Request("PATCH", SECRET.path(KEY.namespace, CRED), {}, msgspec.json.encode(_data(value)), MERGE_PATCH)
-    assert stage.cluster.api.answer(request).status == 200
+    stage.merge(SECRET, CRED, _data(value))
 
 
 async def _rotated(stage: Stage) -> None:
@@ -82,7 +79,7 @@ async def _copy_deleted(stage: Stage) -> None:
     """Somebody deletes the copy, which nobody sees; a pod that starts waits for it, and has it soon."""
     first = await healthy(stage)
     (name,) = _copies(stage)
-    assert stage.cluster.api.answer(Request("DELETE", SECRET.path(KEY.namespace, name))).status == 200
+    stage.remove(SECRET, name)
     stage.edit({"spec": {"replicas": 3}})
     await until_all_answer(stage, "v1", pods=3)
     assert _copies(stage) == {name}
@@ -96,7 +93,7 @@ async def _copy_lost_for_good(stage: Stage) -> None:
     (name,) = _copies(stage)
     _rotate(stage, "v2")
     await until_new(stage, "Paused", before=first)
-    assert stage.cluster.api.answer(Request("DELETE", SECRET.path(KEY.namespace, name))).status == 200
+    stage.remove(SECRET, name)
     stage.edit({"spec": {"replicas": 4}})
     await stage.until(lambda: f"Secret {name}, the copy of cred, is gone" in copies_missing(stage))
     _rotate(stage, "v1")

@@ -21,11 +21,9 @@ from tests.behaviour.configured import (
     copies,
     copies_named,
     crash_a_pod,
-    delete_copy,
     healthy,
     owners_of_copies,
     ready_pods,
-    remove,
     touch,
     until_all_answer,
     watched,
@@ -47,7 +45,7 @@ def _exists(stage: Stage) -> bool:
 def _remove(stage: Stage, rng: random.Random) -> None:
     del rng
     if _exists(stage):
-        remove(stage)
+        stage.remove(CONFIG_MAP, CONF)
 
 
 def _touch(stage: Stage, rng: random.Random) -> None:
@@ -66,7 +64,7 @@ def _lose_a_copy(stage: Stage, rng: random.Random) -> None:
     source = stage.cluster.get(CONFIG_MAP, KEY.namespace, CONF)
     same = [name for name, value in copies(stage).items() if source is not None and source["data"]["key"] == value]
     if same:
-        delete_copy(stage, rng.choice(same))
+        stage.remove(CONFIG_MAP, rng.choice(same))
 
 
 def _retain(stage: Stage, rng: random.Random) -> None:

@@ -10,8 +10,8 @@ import asyncio
 
 import msgspec
 
-from rollouts.objects import CONFIG_MAP, ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
+from rollouts.objects import CONFIG_MAP, ROLLOUT
+from rollouts.ports import ApiServer, Request, Response, WatchStream
 from tests.behaviour.configured import (
     CONF,
     config_map,
@@ -20,7 +20,6 @@ from tests.behaviour.configured import (
     crash_a_pod,
     edited,
     healthy,
-    remove,
     status_of,
     touch,
     until_all_answer,
@@ -74,7 +73,7 @@ def _unreadable(failing: list[bool], *, gone: bool = False) -> Script:
         failing.append(True)
         touch(stage, 1)
         if gone:
-            remove(stage)
+            stage.remove(CONFIG_MAP, CONF)
             await until_new(stage, "Paused", before=before)
             return
         await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "ConfigNotRead")
@@ -114,7 +113,7 @@ async def shared(stage: Stage) -> None:
     _annotate_other(stage, "promote", "true")
     await stage.until(lambda: status_of(stage, OTHER).get("phase") == "Healthy")
     await until_all_answer(stage, "v2", app=OTHER)
-    assert stage.cluster.api.answer(Request("DELETE", ROLLOUT.path(KEY.namespace, OTHER))).status == 200
+    stage.remove(ROLLOUT, OTHER)
     await stage.until(lambda: len(copies(stage)) == 2)
     crash_a_pod(stage)
     await asyncio.sleep(30.0)
@@ -133,9 +132,7 @@ async def shared_without_copies(stage: Stage) -> None:
 
 
 def _annotate_other(stage: Stage, verb: str, value: str) -> None:
-    body: Manifest = {"metadata": {"annotations": {f"rollouts.dev/{verb}": value}}}
-    request = Request("PATCH", ROLLOUT.path(KEY.namespace, OTHER), {}, msgspec.json.encode(body), MERGE_PATCH)
-    assert stage.cluster.api.answer(request).status == 200
+    stage.merge(ROLLOUT, OTHER, {"metadata": {"annotations": {f"rollouts.dev/{verb}": value}}})
 
 
 def test_a_source_that_two_rollouts_share_moves_each_by_its_own_canary() -> None:

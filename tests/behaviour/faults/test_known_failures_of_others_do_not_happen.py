@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, SERVICE, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from tests.behaviour.faults.under_load import RATE_PER_S, Watched, is_ending, watched
 from tests.behaviour.scenarios import (
     HALF,
@@ -48,7 +46,7 @@ async def canary_misses_pods(stage: Stage) -> None:
         pods = [each for each in stage.cluster.list(POD) if _tag(each) == "2" and not is_ending(each)]
         if pods:
             name = pods[0]["metadata"]["name"]
-            stage.cluster.api.answer(Request("DELETE", POD.path(KEY.namespace, name)))
+            stage.remove(POD, name)
         await asyncio.sleep(2.0)
 
 
@@ -61,7 +59,7 @@ def stable_without_pods_from(holds: Callable[[Stage], bool]) -> Script:
         while True:
             for pod in stage.cluster.list(POD):
                 if _tag(pod) == "1" and not is_ending(pod):
-                    stage.cluster.api.answer(Request("DELETE", POD.path(KEY.namespace, pod["metadata"]["name"])))
+                    stage.remove(POD, pod["metadata"]["name"])
             await asyncio.sleep(0.25)  # less than a pod takes to be ready
 
     return script
@@ -134,8 +132,7 @@ async def stale_writer(stage: Stage) -> None:
     revision = stage.status["currentRevision"]
     await stage.until_phase("Aborted", "2")
     await stage.until(lambda: _selects(stage, "canary") != revision)
-    body = msgspec.json.encode({"spec": {"selector": {REVISION: revision}}})
-    stage.cluster.api.answer(Request("PATCH", SERVICE.path(KEY.namespace, "canary"), {}, body, MERGE_PATCH))
+    stage.merge(SERVICE, "canary", {"spec": {"selector": {REVISION: revision}}})
 
 
 def _selects(stage: Stage, name: str) -> str:

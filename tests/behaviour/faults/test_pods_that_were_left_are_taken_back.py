@@ -14,7 +14,6 @@ import pytest
 
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL
 from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, HALF, MANUAL, STABLE_AND_CANARY, blue_green, canary, rollout
 from tests.behaviour.stage import KEY, Stage, play
 
@@ -125,11 +124,9 @@ def test_a_strangers_replica_set_under_our_label_is_left_alone_and_told(change: 
         assert found is not None
         assert (found["metadata"].get("ownerReferences"), stage.status["phase"]) == (None, "Healthy")
         assert [each["reason"] for each in stage.cluster.list(EVENT)].count("NotAdopted") == 1
-        patch = msgspec.json.encode({"metadata": {"labels": {"rollouts.dev/name": None}}})
-        path = REPLICA_SET.path(KEY.namespace, name)
-        assert stage.cluster.api.answer(Request("PATCH", path, {}, patch, MERGE_PATCH)).status == 200
+        stage.merge(REPLICA_SET, name, {"metadata": {"labels": {"rollouts.dev/name": None}}})
         await stage.until(lambda: not any(each["type"] == told for each in stage.status["conditions"]), within_s=10)
-        assert stage.cluster.api.answer(Request("DELETE", path)).status == 200
+        stage.remove(REPLICA_SET, name)
 
     run = play((rollout(canary()),), script)
 

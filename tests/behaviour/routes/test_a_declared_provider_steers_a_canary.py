@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollouts.core.model.frozen import replace
 from rollouts.objects import TRAFFIC_PROVIDER, Manifest
-from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import CrashAfter, FaultTape
 from tests.behaviour.branches import assert_ends_as_without
 from tests.behaviour.routed import (
@@ -84,8 +82,7 @@ def invalid(stage: Stage) -> str:
 
 def edit(stage: Stage, spec: dict[str, Any]) -> None:
     """An administrator changes the provider."""
-    request = Request("PATCH", TRAFFIC_PROVIDER.path(None, NAME), {}, msgspec.json.encode({"spec": spec}), MERGE_PATCH)
-    assert stage.cluster.api.answer(request).status == 200
+    stage.merge(TRAFFIC_PROVIDER, NAME, {"spec": spec})
 
 
 async def at(stage: Stage, step: int) -> None:
@@ -199,7 +196,7 @@ def test_a_provider_that_is_deleted_in_the_middle_leaves_the_traffic_as_it_is() 
     async def script(stage: Stage, _users: Users) -> None:
         stage.image("2")
         await at(stage, 1)
-        assert stage.cluster.api.answer(Request("DELETE", TRAFFIC_PROVIDER.path(None, NAME))).status == 200
+        stage.remove(TRAFFIC_PROVIDER, NAME)
         await stage.until(lambda: bool(invalid(stage)))
         seen.extend((invalid(stage), stored_weights(stage)))
         stage.cluster.apply(PROVIDER)

@@ -22,7 +22,6 @@ from tests.behaviour.routed import (
     Users,
     assert_good,
     at_a_quarter,
-    delete,
     http_route,
     patch,
     play_routed,
@@ -62,10 +61,12 @@ def told(stage: Stage, reason: str) -> list[str]:
 
 def test_a_whole_canary_goes_through_it() -> None:
     """Made before the first revision serves; 1 to 100 %, a way in by header and copies, as through a user's route."""
-    made: list[Manifest] = []
 
     async def script(stage: Stage, users: Users) -> None:
-        made.append(route(stage))
+        made = route(stage)["metadata"]
+        (owner,) = made["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["controller"]) == ("Rollout", KEY.name, True)
+        assert made["annotations"][MANAGED_BY] == KEY.name
         assert stored_weights(stage) == (100, 0)
         stage.image("2")
         await stage.until_phase("Healthy", "2")
@@ -74,20 +75,16 @@ def test_a_whole_canary_goes_through_it() -> None:
 
     assert_good(outcome)
     assert outcome.run.effects["POST httproutes"] == 1
-    (owner,) = made[0]["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["controller"]) == ("Rollout", KEY.name, True)
-    assert made[0]["metadata"]["annotations"][MANAGED_BY] == KEY.name
 
 
 def test_one_that_somebody_deletes_is_made_again_with_its_share() -> None:
     """Nobody has to come: in the middle of 25 % it is back with 25 %, never with the weights of its manifest."""
-    shares: list[tuple[int, int]] = []
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
-        delete(stage, HTTP_ROUTE, KEY.name)
+        stage.remove(HTTP_ROUTE, KEY.name)
         await stage.until(lambda: stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name) is not None, within_s=2.0)
-        shares.append(stored_weights(stage))
+        assert stored_weights(stage) == (75, 25)
         await stage.until(lambda: bool((stage.status.get("traffic") or {}).get("verifiedBy")))
         await users.measure(stage, "again", "2", for_s=STAY_S)
         await stage.until_phase("Healthy", "2")
@@ -95,14 +92,12 @@ def test_one_that_somebody_deletes_is_made_again_with_its_share() -> None:
     outcome = play_routed(world(*QUARTER), script, grace_s=GRACE_S)
 
     assert_good(outcome, lost=(NOT_FOUND, NO_ENDPOINT))
-    assert shares == [(75, 25)]
     assert outcome.users.shares["again"] == pytest.approx(0.25, abs=0.02)
     assert outcome.users.beta_shares["again"] == 1
 
 
 def test_a_new_manifest_changes_it_and_the_share_stays() -> None:
     """A timeout and a label come, another label goes; the quarter stays a quarter, and no request is lost."""
-    after: list[Manifest] = []
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
@@ -112,7 +107,8 @@ def test_a_new_manifest_changes_it_and_the_share_stays() -> None:
         routing = "/spec/strategy/canary/trafficRouting"
         patch(stage, ROLLOUT, KEY.name, [{"op": "replace", "path": f"{routing}/own/0", "value": changed}])
         await stage.until(lambda: "timeouts" in route(stage)["spec"]["rules"][0])
-        after.append(route(stage))
+        labels = route(stage)["metadata"]["labels"]
+        assert (labels.get("team"), labels.get("theirs"), labels.get("tier")) == ("shop", "yes", None)
         assert stored_weights(stage) == (75, 25)
         await stage.until(lambda: bool((stage.status.get("traffic") or {}).get("verifiedBy")))
         await users.measure(stage, "changed", "2", for_s=STAY_S)
@@ -122,21 +118,18 @@ def test_a_new_manifest_changes_it_and_the_share_stays() -> None:
     outcome = play_routed(world(*QUARTER, own=manifest(labels={"tier": "web"})), script, grace_s=GRACE_S)
 
     assert_good(outcome)
-    labels = after[0]["metadata"]["labels"]
-    assert (labels.get("team"), labels.get("theirs"), labels.get("tier")) == ("shop", "yes", None)
     assert outcome.users.beta_shares["changed"] == 1
     assert outcome.users.shares["changed"] == pytest.approx(0.25, abs=0.02)
 
 
 def test_one_that_was_managed_as_the_users_becomes_ours_without_a_gap() -> None:
     """How a team takes a route out of Git: `own` first, and what is there is taken over as it stands."""
-    after: list[Manifest] = []
 
     async def script(stage: Stage, users: Users) -> None:
         routing = "/spec/strategy/canary/trafficRouting"
         patch(stage, ROLLOUT, KEY.name, [{"op": "add", "path": f"{routing}/own", "value": [manifest()]}])
         await stage.until(lambda: "ownerReferences" in route(stage)["metadata"])
-        after.append(route(stage))
+        assert route(stage)["metadata"]["ownerReferences"][0]["name"] == KEY.name
         stage.image("2")
         await stage.until_phase("Healthy", "2")
 
@@ -144,7 +137,6 @@ def test_one_that_was_managed_as_the_users_becomes_ours_without_a_gap() -> None:
 
     assert_good(outcome)
     assert outcome.run.effects["POST httproutes"] == 0
-    assert after[0]["metadata"]["ownerReferences"][0]["name"] == KEY.name
 
 
 def test_one_that_somebody_else_made_is_left_alone() -> None:
@@ -166,7 +158,7 @@ def test_it_goes_with_its_rollout_and_nobody_writes_to_it_before() -> None:
 
     async def script(stage: Stage, users: Users) -> None:
         users.stop()
-        delete(stage, ROLLOUT, KEY.name)
+        stage.remove(ROLLOUT, KEY.name)
         await asyncio.sleep(10.0)
         assert stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name) is None
 

@@ -26,7 +26,6 @@ from tests.behaviour.routed import (
     apply_as_gitops,
     assert_good,
     at_a_quarter,
-    delete,
     http_route,
     patch,
     play_routed,
@@ -142,7 +141,7 @@ def test_a_route_that_is_deleted_is_waited_for_and_taken_up_again() -> None:
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
-        delete(stage, HTTP_ROUTE, KEY.name)
+        stage.remove(HTTP_ROUTE, KEY.name)
         await asyncio.sleep(5.0)
         assert (stage.status.get("waitingFor") or {}).get("reason", "") == "RouteNotFound"
         stage.cluster.apply(http_route())
@@ -162,7 +161,7 @@ def test_a_route_that_is_missing_does_not_hold_an_abort() -> None:
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
-        delete(stage, HTTP_ROUTE, KEY.name)
+        stage.remove(HTTP_ROUTE, KEY.name)
         stage.annotate("abort", "true")
         await stage.until_phase("Aborted", "2")
         stage.cluster.apply(http_route())
@@ -184,7 +183,7 @@ def test_a_route_made_again_by_hand_finds_the_pods_that_it_sends_requests_to() -
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
-        delete(stage, HTTP_ROUTE, KEY.name)
+        stage.remove(HTTP_ROUTE, KEY.name)
         stage.annotate("abort", "true")
         await asyncio.sleep(60.0)
         kept.append(stage.available("2"))
@@ -226,7 +225,7 @@ def test_a_service_that_is_deleted_is_waited_for(name: str) -> None:
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
-        delete(stage, SERVICE, name)
+        stage.remove(SERVICE, name)
         await asyncio.sleep(3.0)
         stage.cluster.apply(service(name))
         await stage.until_phase("Healthy", "2")

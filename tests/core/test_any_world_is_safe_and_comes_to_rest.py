@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -372,62 +373,30 @@ def played(start: World, tape: list[tuple[str, int, int]]) -> World:
     return film.now
 
 
-def _promise(
-    numbers: range,
-) -> Callable[[Callable[[int, int, DrainSpec, list[tuple[str, int, int]]], None]], Callable[[], None]]:
-    def wrap(test: Callable[[int, int, DrainSpec, list[tuple[str, int, int]]], None]) -> Callable[[], None]:
-        given_worlds = given(
-            number=st.sampled_from(numbers), replicas=st.integers(1, 6), drain=st.sampled_from(DRAINS), tape=TAPES
-        )
-        done: Callable[[], None] = UNHURRIED(given_worlds(test))
-        return done
+_ROUTED, _WITH_ROUTES = len(CANARIES), len(CANARIES) + len(ROUTED)
+_ANALYSED = len(EVERY) - len(ANALYSED)
+_BLUE_GREEN = _ANALYSED - len(BLUE_GREENS)
+FAMILIES: dict[str, tuple[range, Callable[[int, int, DrainSpec], World]]] = {
+    "by the ratio of pods, with and without Services": (range(_ROUTED), start),
+    "`trafficRouting: {}`, setCanaryScale, minPodsPerReplicaSet, dynamicStableScale": (
+        range(_ROUTED, _WITH_ROUTES),
+        start,
+    ),
+    "late data planes, routes edited and deleted, two routers": (range(_WITH_ROUTES, _BLUE_GREEN), start),
+    "blue-green, promoted by time and by hand": (range(_BLUE_GREEN, _ANALYSED), start),
+    "analyses that end in any way, are deleted, or cannot begin": (range(_ANALYSED, len(EVERY)), start),
+    "one weight back, forward only for a person": (range(_ANALYSED, _ANALYSED + len(GOING_BACK)), gone_back),
+}
 
-    return wrap
 
-
-@_promise(range(len(CANARIES)))
-def test_a_canary_by_the_ratio_of_pods_is_safe_and_comes_to_rest(
-    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
+@pytest.mark.parametrize("family", FAMILIES)
+@UNHURRIED
+@given(data=st.data(), replicas=st.integers(1, 6), drain=st.sampled_from(DRAINS), tape=TAPES)
+def test_any_world_is_safe_and_comes_to_rest(
+    family: str, data: st.DataObject, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
 ) -> None:
-    """With and without stable and canary Services, any surge: crashes, stale views, edits, failures and verbs at any time."""
-    assert_comes_to_rest(played(start(number, replicas, drain), tape))
+    """Crashes, stale views, edits, failures and verbs at any time."""
+    numbers, begins = FAMILIES[family]
+    number = data.draw(st.sampled_from(numbers))
 
-
-@_promise(range(len(CANARIES), len(CANARIES) + len(ROUTED)))
-def test_a_canary_with_traffic_routing_is_safe_and_comes_to_rest(
-    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
-) -> None:
-    """`trafficRouting: {}` with setCanaryScale, minPodsPerReplicaSet and dynamicStableScale."""
-    assert_comes_to_rest(played(start(number, replicas, drain), tape))
-
-
-@_promise(range(len(CANARIES) + len(ROUTED), len(EVERY) - len(BLUE_GREENS) - len(ANALYSED)))
-def test_a_canary_with_routes_is_safe_and_comes_to_rest(
-    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
-) -> None:
-    """Data planes that follow late or never, routes edited, deleted and put back, header and mirror routes, two routers."""
-    assert_comes_to_rest(played(start(number, replicas, drain), tape))
-
-
-@_promise(range(len(EVERY) - len(BLUE_GREENS) - len(ANALYSED), len(EVERY) - len(ANALYSED)))
-def test_blue_green_is_safe_and_comes_to_rest(
-    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
-) -> None:
-    """With and without a preview Service, promoted by time and by hand."""
-    assert_comes_to_rest(played(start(number, replicas, drain), tape))
-
-
-@_promise(range(len(EVERY) - len(ANALYSED), len(EVERY)))
-def test_an_update_with_analyses_is_safe_and_comes_to_rest(
-    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
-) -> None:
-    """Steps, a background, before and after a promotion: runs that end in any way, are deleted, or cannot begin."""
-    assert_comes_to_rest(played(start(number, replicas, drain), tape))
-
-
-@_promise(range(len(EVERY) - len(ANALYSED), len(EVERY) - len(ANALYSED) + len(GOING_BACK)))
-def test_an_update_that_went_one_weight_back_is_safe_and_comes_to_rest(
-    number: int, replicas: int, drain: DrainSpec, tape: list[tuple[str, int, int]]
-) -> None:
-    """It goes forward only for a person, with evidence of its own, whatever comes between."""
-    assert_comes_to_rest(played(gone_back(number, replicas, drain), tape))
+    assert_comes_to_rest(played(begins(number, replicas, drain), tape))

@@ -19,6 +19,7 @@ from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.clock import EPOCH_S, SimClock, run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import FaultyWatches, WatchFaults
+from rollouts.sim.network.data_planes import SimDataPlanes
 from rollouts.sim.network.gateway import GatewaySettings
 from rollouts.sim.network.gateway_types import gateway_crds
 from tests.behaviour.routed import STAY, http_route, routed, weight
@@ -69,15 +70,14 @@ def test_no_request_is_lost_and_nothing_is_promoted_early(name: str, seed: int) 
             cluster.replica_sets.pods_lag_s = drawn["counts"] + 0.001
             behind = Behind(settings=GatewaySettings(route_lag_s=(0.0, drawn["gateway"] + 0.01)))
             stage = Stage(cluster, grace_s=2 * MOST_S, behind=None if users_call else behind)
+            clock = SimClock(loop, epoch_s=EPOCH_S + skew_s)
+            if not users_call:
+                stage.planes = SimDataPlanes([stage.gateway], clock=clock)  # what it is told has times of its own clock
 
             def late(api: ApiServer) -> ApiServer:
                 return FaultyWatches(api, WatchFaults(lag_s={each: drawn[each] for each in WATCHED}), rng)
 
-            controller = asyncio.create_task(
-                stage.control(
-                    late(stage.witness.door("first")), seed=seed, clock=SimClock(loop, epoch_s=EPOCH_S + skew_s)
-                )
-            )
+            controller = asyncio.create_task(stage.control(late(stage.witness.door("first")), seed=seed, clock=clock))
             for manifest in (service("web"), *STABLE_AND_CANARY, *ACTIVE_AND_PREVIEW, http_route(), rollout(strategy)):
                 cluster.apply(manifest)
             try:

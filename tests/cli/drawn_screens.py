@@ -18,14 +18,7 @@ from rollouts.cli.picture import NOW_S, analysed, example
 from rollouts.cli.plan.command import PIPED_WIDTH
 from rollouts.cli.plan.draw import draw_plan
 from rollouts.cli.terminal.listing import print_drawn
-from rollouts.cli.terminal.table import (
-    ActRow,
-    HistoryRow,
-    RolloutRow,
-    act_table,
-    history_table,
-    rollout_table,
-)
+from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
 from rollouts.cli.terminal.tree import draw, fitting, lines_of
 from rollouts.cli.view.tree import RolloutView, ScalingLine, UseLine
 from rollouts.cli.view.ways import wait_line

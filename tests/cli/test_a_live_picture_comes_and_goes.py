@@ -16,17 +16,15 @@ from rich.console import Console
 
 from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.get import show
-from rollouts.cli.demo.manifests import BAD, SECOND, rollout, service, with_image
-from rollouts.cli.demo.stage import simulated_stage
+from rollouts.cli.demo.manifests import BAD, SECOND, rollout, with_image
 from rollouts.cli.view.follow import Collection, following
-from rollouts.cli.view.objects import status_of
 from rollouts.cli.view.session import session_on
 from rollouts.clock import SystemClock
 from rollouts.objects import ROLLOUT
 from rollouts.sim.apiserver.server import SimServer
+from tests.cli.shop import Shop
 
 PATIENCE_S = 30.0
-STEPS = {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"pause": {}}]}}
 
 
 class Pane:
@@ -64,7 +62,8 @@ async def pane(folder: Path, script: str) -> AsyncIterator[Pane]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONUTF8", "1")
         environment.setenv("LC_ALL", "C.UTF-8")
-        environment.delenv("CI", raising=False)
+        for name in ("CI", "COLUMNS"):
+            environment.delenv(name, raising=False)
         await shown.tmux("new-session", "-d", "-x", "80", "-y", "24", script)
     try:
         yield shown
@@ -73,25 +72,18 @@ async def pane(folder: Path, script: str) -> AsyncIterator[Pane]:
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: apt-get install tmux")
-async def test_the_live_tree_leaves_what_was_there_and_its_last_picture(tmp_path: Path) -> None:
+async def test_the_live_tree_leaves_what_was_there_and_its_last_picture(healthy: Shop, tmp_path: Path) -> None:
     """It is drawn in its place, above nothing that scrolled: one tree, the shell's lines around it, and the cursor below."""
-    async with simulated_stage(serve=tmp_path / "kubeconfig", seed=3) as stage:
-        manifest = rollout(stage.namespace, "cart", STEPS)
-        manifest["spec"]["replicas"] = 2
-        await stage.install([service(stage.namespace, "cart", app="cart"), manifest])
-        await stage.until(
-            "cart", lambda seen: status_of(seen.rollout).phase == "Healthy", deadline_s=PATIENCE_S, what="Healthy"
-        )
-        command = shlex.join([sys.executable, "-m", "rollouts", "get", "cart", "-w"])
-        script = f"cd {shlex.quote(str(Path.cwd()))}; echo before; KUBECONFIG={tmp_path}/kubeconfig {command}; echo after $?; cat"
-        async with pane(tmp_path, script) as shown:
-            await shown.shows("Healthy")
-            await stage.change("cart", with_image(SECOND))
-            await shown.shows("▶ pause until promoted")
-            await stage.change("cart", with_image(BAD))
-            await shown.shows("podinfo:bad")
-            await shown.tmux("send-keys", "-t", "0", "C-c")
-            lines = await shown.shows("after 130")
+    command = shlex.join([sys.executable, "-m", "rollouts", "get", "cart", "-w"])
+    script = f"cd {shlex.quote(str(Path.cwd()))}; echo before; KUBECONFIG={tmp_path}/kubeconfig {command}; echo after $?; cat"
+    async with pane(tmp_path, script) as shown:
+        await shown.shows("Healthy")
+        await healthy.stage.change("cart", with_image(SECOND))
+        await shown.shows("▶ pause until promoted")
+        await healthy.stage.change("cart", with_image(BAD))
+        await shown.shows("podinfo:bad")
+        await shown.tmux("send-keys", "-t", "0", "C-c")
+        lines = await shown.shows("after 130")
 
     assert lines[0] == "before"
     assert lines[1].startswith("cart  rollouts-demo  Canary")

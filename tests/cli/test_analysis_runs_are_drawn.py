@@ -20,6 +20,9 @@ from tests.cli.runs import BAD, FAILED, GOOD, NOW_S, RUNNING, measurement, metri
 from tests.cli.test_objects_become_a_view import replica_set
 from tests.cli.test_the_tree_shows_what_a_person_needs import drawn
 
+DRY = result(measurement("[9]", FAILED), name="errors", dry_run=True)
+WITH_A_DRY_RUN = run(status=replace(GOOD, results=(*GOOD.results, DRY)), metrics=[metric(), metric("errors")])
+
 
 def lines(*runs: Manifest, ascii_only: bool = False, passed: bool = False, unjudged: bool = False) -> list[str]:
     """The part of the tree that is about runs."""
@@ -73,9 +76,7 @@ def test_a_verdict_says_why() -> None:
 
 def test_a_metric_that_decides_nothing_is_marked() -> None:
     """A dry run that fails must not look like the reason of an abort."""
-    both = replace(GOOD, results=(*GOOD.results, result(measurement("[9]", FAILED), name="errors", dry_run=True)))
-
-    shown = lines(run(status=both, metrics=[metric(), metric("errors")]))
+    shown = lines(WITH_A_DRY_RUN)
 
     assert shown[0].startswith("✔ analysis of step 1  Successful  took 1m, 30s ago")
     assert shown[2].startswith("▶ errors (dry run)  [9]")
@@ -145,10 +146,8 @@ def test_what_a_run_is_about_is_believed_of_its_owner_alone(labels: dict[str, st
 def test_conditions_have_the_values_of_their_arguments() -> None:
     """`result[0] >= {{args.least}}` tells nobody what must be true; an argument from a Secret stays a name."""
     condition = {"successCondition": "result[0] >= {{ args.least }}", "failureCondition": "result[0] < {{args.hidden}}"}
-    args = [
-        {"name": "least", "value": "0.9"},
-        {"name": "hidden", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
-    ]
+    hidden = {"name": "hidden", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    args = [{"name": "least", "value": "0.9"}, hidden]
 
     line = run_line(run(metrics=[metric(**condition)], args=args))
 
@@ -292,8 +291,7 @@ def test_a_run_by_hand_is_shown_and_another_owners_is_not() -> None:
 
 def test_the_table_counts_the_metrics_that_decide() -> None:
     """So a dry run neither helps nor hurts there."""
-    both = replace(GOOD, results=(*GOOD.results, result(measurement("[9]", FAILED), name="errors", dry_run=True)))
-    line = replace(run_line(run(status=both, metrics=[metric(), metric("errors")])), created_at_s=NOW_S - 3_600)
+    line = replace(run_line(WITH_A_DRY_RUN), created_at_s=NOW_S - 3_600)
 
     header, row = drawn(runs_table([line], now_s=NOW_S, wide=True), width=200).splitlines()
 

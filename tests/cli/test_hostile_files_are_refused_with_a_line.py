@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
@@ -11,13 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rollouts.cli.kubernetes.yaml_text import KubernetesLoader, read_text
-from rollouts.cli.main import main
 from rollouts.objects import Manifest
+from tests.cli.command_line import CommandLine
 from tests.cli.test_lint_passes_nothing_unchecked import cart
 from tests.linted import lint_text
 
 HEAD = "apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\n"
-GOOD = yaml.safe_dump(cart())
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
 )
@@ -115,15 +113,12 @@ def test_no_text_ends_the_reader_with_another_error_than_its_own(text: str) -> N
 
 
 @pytest.mark.parametrize("command", [["rbac"], ["migrate"], ["gitops"], ["diff"], ["analyze", "--dry-run"]])
-def test_no_command_takes_the_first_half_of_a_broken_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
-) -> None:
+def test_no_command_takes_the_first_half_of_a_broken_file(typed: CommandLine, command: list[str]) -> None:
     """Roles for half of the Secrets, or a diff without the second Rollout, would look complete."""
-    file = tmp_path / "half.yaml"
-    file.write_text(f"{GOOD}---\na: [\n")
+    file = typed.file(cart(), "a: [\n")
 
-    assert main([*command, "-f", str(file)]) in (1, 2)
-    said = capsys.readouterr()
+    said = typed(*command, "-f", file, code=None)
+    assert said.code in (1, 2)
     assert f"{file}:" in said.err and "YAML: expected the node content" in said.err and not said.out
 
 

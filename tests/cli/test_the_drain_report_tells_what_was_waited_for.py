@@ -9,16 +9,9 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import Condition, Cutover, Idle, RolloutStatus
 
 AT_S = 1_790_000_000.0
-CUTOVER = Cutover(
-    service="cart",
-    from_revision="a",
-    to_revision="b",
-    confirmed_at_s=AT_S,
-    proxy_lag_s=3.0,
-    needed_s=23.0,
-    until_s=AT_S + 23.0,
-    message="3 s until no proxy sends new connections, and 20 s for the longest request",
-)
+CUTOVER = Cutover(service="cart", from_revision="a", to_revision="b", confirmed_at_s=AT_S, proxy_lag_s=3.0, needed_s=23.0,
+                  until_s=AT_S + 23.0,
+                  message="3 s until no proxy sends new connections, and 20 s for the longest request")  # fmt: skip
 INJECTION = Injection(containers=("app",), pre_stop_s=6, grace_s=31, native=True)
 
 
@@ -68,16 +61,11 @@ def test_what_the_probes_found_is_told() -> None:
 
 def test_a_rollout_that_was_never_cut_over_says_so() -> None:
     """And what is unsafe about it is told here too."""
-    unsafe = Condition(
-        type="DrainUnsafe",
-        status=True,
-        reason=Reason.DRAIN_UNSAFE,
-        message="container app: need a preStop sleep of 6 s, have none",
-        since_s=AT_S,
-        observed_generation=1,
-    )
+    lacks = "container app: need a preStop sleep of 6 s, have none"
+    unsafe = Condition(type="DrainUnsafe", status=True, reason=Reason.DRAIN_UNSAFE, message=lacks, since_s=AT_S,
+                       observed_generation=1)  # fmt: skip
     text = _text(now_s=AT_S, conditions=(unsafe,))
 
     assert "nothing was added to its pod template" in text
     assert "no Service has left a revision" in text
-    assert "DrainUnsafe: container app: need a preStop sleep of 6 s, have none" in text
+    assert f"DrainUnsafe: {lacks}" in text

@@ -82,18 +82,12 @@ CASES: dict[str, tuple[list[tuple[str, str, str, int]], list[tuple[str, str, str
         outgrown(quota({"requests.cpu": 16}, {"requests.cpu": 10}), new=pod(cpu="2")),
         [("requests.cpu", "18", "16", 1)],
     ),
-    "a part of a pod is a pod": (
-        outgrown(quota({"cpu": "12.5"}, {"cpu": 10})),
-        [("cpu", "14", "25/2", 2)],
-    ),
+    "a part of a pod is a pod": (outgrown(quota({"cpu": "12.5"}, {"cpu": 10})), [("cpu", "14", "25/2", 2)]),
     "pods of another size that go make room": (
         outgrown(quota({"cpu": 14}, {"cpu": 20}), (GrownSizes(NEW, {OLD: 3, NEW: 8}),), old=pod(cpu="2")),
         [],
     ),
-    "a quota that does not count the new pods": (
-        outgrown(quota({"pods": 12}, {"pods": 10}, (Scope(name="BestEffort"),))),
-        [],
-    ),
+    "a quota that does not count the new pods": (outgrown(quota({"pods": 12}, {"pods": 10}, (Scope(name="BestEffort"),))), []),
     "what the new pods do not request": (outgrown(quota({"requests.memory": 1}, {"requests.memory": 5})), []),
     "a step that grows nothing": (outgrown(quota({"pods": 1}, {"pods": 10}), ()), []),
     "the moment that lacks the most": (
@@ -151,16 +145,8 @@ def test_what_could_not_be_checked_is_said() -> None:
     )
 
 
-EXCESS = Excess(
-    kind=LimitKind.QUOTA,
-    name="team",
-    resource="pods",
-    needs=Fraction(14),
-    allows=Fraction(12),
-    hard=Fraction(16),
-    others=Fraction(4),
-    pods=2,
-)
+EXCESS = Excess(kind=LimitKind.QUOTA, name="team", resource="pods", needs=Fraction(14), allows=Fraction(12),
+                hard=Fraction(16), others=Fraction(4), pods=2)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, Manifest
 from rollouts.ports import MERGE_PATCH
 from tests.build import replica_set
-from tests.contract.conversation import WIDGET, Answer, Conversation, widget
+from tests.contract.conversation import WIDGET, Answer, Conversation
 
 
 def owners(answer: Answer) -> list[tuple[str, str, str]]:
@@ -183,18 +183,6 @@ async def test_an_apply_that_drops_what_an_update_took_leaves_it(api: Conversati
     assert answer.body["spec"]["replicas"] == 5
 
 
-async def test_an_apply_with_an_old_version_conflicts(api: Conversation) -> None:
-    """Optimistic locking works for applies, too."""
-    first = await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
-    await api.patch(WIDGET, "a", {"spec": {"note": "x"}}, MERGE_PATCH)
-
-    config: Manifest = {"metadata": {"resourceVersion": str(first.version)}, "spec": {"replicas": 2}}
-    answer = await api.apply(WIDGET, "a", config, by="ours")
-
-    assert (answer.status, answer.reason) == (409, "Conflict")
-    assert "the object has been modified" in answer.message
-
-
 async def test_an_apply_needs_a_name_for_its_owner(api: Conversation) -> None:
     """Nobody owns anonymously."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -214,21 +202,3 @@ async def test_the_status_subresource_has_owners_of_its_own(api: Conversation) -
     assert answer.status == 200
     assert answer.body["status"] == {"phase": "Ready"}
     assert owners(answer) == [("ours", "Apply", ""), ("ours", "Update", "status")]
-
-
-async def test_a_forced_dry_run_tells_without_taking(api: Conversation) -> None:
-    """`plan` shows what an apply would do."""
-    await api.made(WIDGET, widget("a"))
-
-    answer = await api.patch(
-        WIDGET,
-        "a",
-        {"apiVersion": WIDGET.api_version, "kind": "Widget", "metadata": {"name": "a"}, "spec": {"replicas": 8}},
-        "application/apply-patch+yaml",
-        fieldManager="ours",
-        force="true",
-        dryRun="All",
-    )
-
-    assert answer.body["spec"]["replicas"] == 8
-    assert (await api.get(WIDGET, "a")).body["spec"]["replicas"] == 1

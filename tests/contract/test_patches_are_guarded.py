@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from rollouts.objects import CONFIG_MAP, REPLICA_SET
-from rollouts.ports import JSON_PATCH, MERGE_PATCH
+from rollouts.ports import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
+from tests import build
 from tests.build import replica_set
-from tests.contract.conversation import WIDGET, Conversation, config_map, widget
+from tests.contract.conversation import WIDGET, Answer, Conversation, config_map, widget
 
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -26,31 +28,42 @@ async def test_a_merge_patch_merges_maps_and_removes_nulls(api: Conversation) ->
     assert answer.body["data"] == {"x": "1", "y": "2"}
 
 
-async def test_a_merge_patch_of_an_old_version_conflicts(api: Conversation) -> None:
-    """A patch may carry the resourceVersion that it was computed from."""
-    made = await api.made(CONFIG_MAP, config_map("a", x="1"))
-    old = made["metadata"]["resourceVersion"]
-    await api.patch(CONFIG_MAP, "a", {"data": {"x": "2"}}, MERGE_PATCH)
-
-    answer = await api.patch(CONFIG_MAP, "a", {"metadata": {"resourceVersion": old}, "data": {"x": "3"}}, MERGE_PATCH)
-
-    assert (answer.status, answer.reason) == (409, "Conflict")
-    assert (await api.get(CONFIG_MAP, "a")).body["data"] == {"x": "2"}
+Write = Callable[[Conversation, Any], Awaitable[Answer]]
 
 
-async def test_a_json_patch_that_replaces_a_stale_resource_version_conflicts(api: Conversation) -> None:
-    """This is the guard on users' objects: 409 says that the plan is old."""
+def guarded(api: Conversation, body: Any) -> Awaitable[Answer]:
+    """A JSON patch that replaces the resourceVersion: the guard on users' objects."""
+    version = {"op": "replace", "path": "/metadata/resourceVersion", "value": body["metadata"]["resourceVersion"]}
+    change = {"op": "replace", "path": "/spec/replicas", "value": body["spec"]["replicas"]}
+    return api.patch(WIDGET, "a", [version, change], JSON_PATCH)
+
+
+WRITES: dict[str, Write] = {
+    "merge patch": lambda api, body: api.patch(WIDGET, "a", body, MERGE_PATCH),
+    "JSON patch": guarded,
+    "PUT": lambda api, body: api.put(WIDGET, "a", body),
+    "apply": lambda api, body: api.apply(WIDGET, "a", body, by="ours", force=True),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_a_write_that_was_computed_from_an_old_version_conflicts(api: Conversation, write: Write) -> None:
+    """409 says that the plan is old; of two candidates for a Lease one wins by this rule."""
     made = await api.made(WIDGET, widget("a"))
-    old = made["metadata"]["resourceVersion"]
-    await api.patch(WIDGET, "a", {"spec": {"replicas": 2}}, MERGE_PATCH)
-    guard = {"op": "replace", "path": "/metadata/resourceVersion"}
-    change = {"op": "replace", "path": "/spec/replicas", "value": 7}
+    now = await api.patch(WIDGET, "a", {"spec": {"replicas": 2}}, MERGE_PATCH)
+    old, new = (
+        build.manifest(WIDGET, "a", metadata={"resourceVersion": each}, spec={"replicas": 7})
+        for each in (made["metadata"]["resourceVersion"], str(now.version))
+    )
 
-    stale = await api.patch(WIDGET, "a", [{**guard, "value": old}, change], JSON_PATCH)
-    now = str((await api.get(WIDGET, "a")).version)
-    fresh = await api.patch(WIDGET, "a", [{**guard, "value": now}, change], JSON_PATCH)
+    stale = await write(api, old)
+    kept = await api.get(WIDGET, "a")
+    fresh = await write(api, new)
 
     assert (stale.status, stale.reason) == (409, "Conflict")
+    assert stale.body["details"] == {"name": "a", "group": WIDGET.group, "kind": "widgets"}
+    assert "the object has been modified" in stale.message
+    assert kept.body == now.body
     assert (fresh.status, fresh.body["spec"]["replicas"]) == (200, 7)
 
 
@@ -105,18 +118,6 @@ async def test_a_body_that_is_no_json_patch_is_a_bad_request(api: Conversation) 
     assert (answer.status, answer.reason) == (400, "BadRequest")
 
 
-async def test_a_put_of_an_old_version_conflicts(api: Conversation) -> None:
-    """Leases are taken by this rule: two candidates, one winner."""
-    made = await api.made(WIDGET, widget("a"))
-    await api.patch(WIDGET, "a", {"spec": {"replicas": 2}}, MERGE_PATCH)
-
-    answer = await api.put(WIDGET, "a", made)
-
-    assert (answer.status, answer.reason) == (409, "Conflict")
-    assert answer.body["details"] == {"name": "a", "group": WIDGET.group, "kind": "widgets"}
-    assert "the object has been modified" in answer.message
-
-
 async def test_a_put_of_a_custom_object_needs_a_version(api: Conversation) -> None:
     """Blind overwriting is not possible there; of ReplicaSets it is."""
     await api.made(WIDGET, widget("a"))
@@ -168,11 +169,24 @@ async def test_a_patch_cannot_change_who_an_object_is(api: Conversation) -> None
     assert ("FieldValueInvalid", "metadata.uid") in other.causes
 
 
-async def test_a_dry_run_of_a_patch_changes_nothing(api: Conversation) -> None:
-    """The answer is what would be."""
+APPLIED = build.manifest(WIDGET, "a", spec={"replicas": 9})
+
+
+@pytest.mark.parametrize(
+    ("patch", "how", "query"),
+    [
+        ({"spec": {"replicas": 9}}, MERGE_PATCH, {}),
+        (APPLIED, APPLY_PATCH, {"fieldManager": "ours", "force": "true"}),
+    ],
+    ids=["merge", "forced apply"],
+)
+async def test_a_dry_run_of_a_patch_changes_nothing(
+    api: Conversation, patch: Any, how: str, query: dict[str, str]
+) -> None:
+    """The answer is what would be: `plan` shows it, and an apply takes nothing from its owner."""
     await api.made(WIDGET, widget("a"))
 
-    answer = await api.patch(WIDGET, "a", {"spec": {"replicas": 9}}, MERGE_PATCH, dryRun="All")
+    answer = await api.patch(WIDGET, "a", patch, how, dryRun="All", **query)
 
     assert answer.body["spec"]["replicas"] == 9
     assert (await api.get(WIDGET, "a")).body["spec"]["replicas"] == 1

@@ -10,15 +10,13 @@ import yaml
 from rollouts.cli.commands.lint import known_in, lint
 from rollouts.cli.kubernetes.yaml_text import read_text
 from rollouts.objects import Manifest
+from tests import build
 from tests.architecture.tracked import ROOT
 from tests.linted import lint_text
 from tests.pages.blocks import Block, all_blocks
 
 BLOCKS = [each for each in all_blocks() if each.language == "yaml" and not each.why_not and not each.run_by]
-PODS: Manifest = {
-    "metadata": {"labels": {"app": "cart"}},
-    "spec": {"containers": [{"name": "app", "image": "cart:1.4"}]},
-}
+PODS = build.pod_template("cart", image="cart:1.4")
 ROUTED: Manifest = {
     "stableService": "cart",
     "canaryService": "cart-canary",
@@ -29,8 +27,7 @@ METRIC: Manifest = {"name": "m", "successCondition": "result.value < 1"}
 
 def rollout(**spec: Any) -> Manifest:
     """A Rollout with these fields of a page in its spec."""
-    whole = {"selector": {"matchLabels": {"app": "cart"}}, "template": PODS, "strategy": {"canary": {}}, **spec}
-    return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "metadata": {"name": "cart"}, "spec": whole}
+    return build.rollout(spec.pop("strategy", {"canary": {}}), "cart", **spec)
 
 
 def canary(**fields: Any) -> Manifest:
@@ -40,8 +37,7 @@ def canary(**fields: Any) -> Manifest:
 
 def template(metrics: list[Manifest], **spec: Any) -> Manifest:
     """An AnalysisTemplate with these metrics of a page."""
-    whole = {"metrics": metrics, **spec}
-    return {"apiVersion": "rollouts.dev/v1alpha1", "kind": "AnalysisTemplate", "metadata": {"name": "t"}, "spec": whole}
+    return build.analysis_template(*metrics, **spec)
 
 
 def whole(part: Any) -> Manifest | None:
@@ -51,11 +47,9 @@ def whole(part: Any) -> Manifest | None:
             return dict(part)
         case {"spec": {"strategy": _} | {"autoscaling": _} | {"drain": _}}:
             return rollout(**part["spec"])
-        case {"strategy": {"canary": {"analysis": _}}} if (
-            "steps" not in part["strategy"]["canary"]
-        ):  # the page leaves them out
+        case {"strategy": {"canary": {"analysis": _} as given}} if "steps" not in given:  # the page leaves them out
             steps = [{"setWeight": 5}, {"pause": {}}]
-            return rollout(strategy={"canary": {**part["strategy"]["canary"], "steps": steps}})
+            return rollout(strategy={"canary": {**given, "steps": steps}})
         case {"strategy": _} | {"selector": _, "template": _}:
             return rollout(**_with_pods(part))
         case {"trafficRouting": _}:

@@ -10,7 +10,6 @@ from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.actors.autoscaler import ScaleAt
 from rollouts.sim.actors.kubelet import KubeletSettings
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from tests.sim.manifests import replica_set, service
 
@@ -126,16 +125,6 @@ async def test_an_ending_pod_serves_through_its_pre_stop_sleep(cluster: Simulate
     assert (counts["replicas"], counts["terminatingReplicas"]) == (0, 1)
 
 
-async def test_the_grace_period_cuts_the_pre_stop_sleep_short(cluster: SimulatedCluster) -> None:
-    """A sleep that does not fit into terminationGracePeriodSeconds does not protect anybody."""
-    cluster.apply(replica_set("web", replicas=1, startup_s=1, pre_stop_s=60, grace_s=3))
-    await asyncio.sleep(5)
-    cluster.apply(replica_set("web", replicas=0, startup_s=1, pre_stop_s=60, grace_s=3))
-    await asyncio.sleep(3.2)
-
-    assert not cluster.list(POD)
-
-
 async def test_slices_inherit_the_services_labels_and_follow_its_selector(cluster: SimulatedCluster) -> None:
     """Label-filtered watches of slices rely on the first; blue-green on the second."""
     cluster.apply(service("web", set="blue"))
@@ -171,20 +160,17 @@ async def test_a_deleted_namespace_takes_everything_with_it(cluster: SimulatedCl
     assert answer.status == 404
 
 
-def test_the_autoscaler_follows_its_script() -> None:
+async def test_the_autoscaler_follows_its_script() -> None:
     """HPA changes come in the middle of a rollout."""
+    script = tuple(ScaleAt(at_s, REPLICA_SET, "default", "web", n) for at_s, n in ((10, 4), (20, 2)))
+    async with SimulatedCluster(autoscaling=script) as cluster:
+        cluster.apply(replica_set("web", replicas=1))
+        seen = []
+        for _ in range(3):
+            await asyncio.sleep(9)
+            seen.append(status_of(cluster, "web")["replicas"])
 
-    async def run() -> list[int]:
-        script = tuple(ScaleAt(at_s, REPLICA_SET, "default", "web", n) for at_s, n in ((10, 4), (20, 2)))
-        async with SimulatedCluster(autoscaling=script) as cluster:
-            cluster.apply(replica_set("web", replicas=1))
-            seen = []
-            for _ in range(3):
-                await asyncio.sleep(9)
-                seen.append(status_of(cluster, "web")["replicas"])
-            return seen
-
-    assert run_virtual(run()) == [1, 4, 2]
+    assert seen == [1, 4, 2]
 
 
 async def test_a_replica_set_that_is_at_rest_writes_nothing(cluster: SimulatedCluster) -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET
-from rollouts.sim.clock import EPOCH_S, Deadlock, SimClock, TimeLimitPassed, VirtualTimeLoop, run_virtual
+from rollouts.sim.clock import EPOCH_S, Deadlock, SimClock, TimeLimitPassed, run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from tests.sim.manifests import replica_set, service
 
@@ -64,16 +64,6 @@ def test_a_run_that_goes_on_for_ever_is_given_up() -> None:
 
     with pytest.raises(TimeLimitPassed):
         run_virtual(tick(), limit_s=600)
-
-
-def test_a_loop_can_be_made_by_hand() -> None:
-    """pytest fixtures make their own loops."""
-    loop = VirtualTimeLoop()
-    try:
-        loop.run_until_complete(asyncio.sleep(30))
-        assert loop.time() == pytest.approx(30)
-    finally:
-        loop.close()
 
 
 def _history(seed: int) -> list[tuple[str, str, int]]:

@@ -1,4 +1,4 @@
-"""Files that are generated, and files that users copy, are what they say they are."""
+"""Files that are generated are what they say they are."""
 
 from __future__ import annotations
 
@@ -6,24 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.documents import documents
 from tests.packaging.chart_readme import PAGE, page
 
 ROOT = Path(__file__).parent.parent.parent
-EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 # kubectl apply keeps the last applied object in an annotation, and annotations may hold 262,144 bytes in all.
 CLIENT_SIDE_APPLY_BYTES = 262_144
-
-
-def _kinds(crds: Path) -> set[tuple[str, str]]:
-    found = set()
-    for path in crds.glob("*.yaml"):
-        (crd,) = documents(path.read_text())
-        spec = crd["spec"]
-        found |= {(f"{spec['group']}/{version['name']}", spec["names"]["kind"]) for version in spec["versions"]}
-    return found
 
 
 def test_the_crds_are_what_the_models_generate() -> None:
@@ -54,19 +41,3 @@ def test_the_crds_can_be_applied_client_side() -> None:
     sizes = {path.name: path.stat().st_size for path in (ROOT / "crds").glob("*.yaml")}
 
     assert {name: size for name, size in sizes.items() if size >= CLIENT_SIDE_APPLY_BYTES} == {}
-
-
-def test_there_are_examples() -> None:
-    """The test of each example below would pass on an empty folder."""
-    assert EXAMPLES
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_every_example_is_of_kinds_that_the_crds_declare(path: Path) -> None:
-    """An example of a kind or version that is not served is the first thing a user would trip over."""
-    described = documents(path.read_text())
-    ours = [(one["apiVersion"], one["kind"]) for one in described if one["apiVersion"].startswith("rollouts.dev/")]
-
-    assert ours
-    assert set(ours) <= _kinds(ROOT / "crds")
-    assert all(one["metadata"]["name"] for one in described)

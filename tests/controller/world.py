@@ -233,9 +233,9 @@ def says(response: Response) -> Answer:
 class World:
     """Store, queue, inbox, barrier and performer over one scripted API server; make it inside a running loop."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self) -> None:
         self.clock = SimClock(asyncio.get_running_loop())
-        self.api = ScriptedApi(list(answers))
+        self.api = ScriptedApi()
         self.leads = True
         self.store = Store(clock=self.clock)
         self.rollouts = self.store.add(ROLLOUT, RolloutObject)
@@ -260,7 +260,7 @@ class World:
         self.client = Client(self.api, clock=self.clock, may_write=lambda: self.leads, request_deadline_s=5.0, rng=rng)
         self.load = ClusterMetrics(self.client, self.clock)
 
-    def observer(self, routes: RouteReader | None = None) -> Observer:
+    def observer(self, routes: RouteReader | None = None, *, lags: GatewayLags | None = None) -> Observer:
         """What reads it into core values."""
         return Observer(
             store=self.store,
@@ -269,6 +269,7 @@ class World:
             clock=self.clock,
             analyses=self.analyses,
             routes=routes,
+            lags=lags,
         )
 
     def triggers(self) -> Triggers:

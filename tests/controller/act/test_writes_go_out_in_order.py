@@ -272,6 +272,16 @@ async def test_a_refused_eviction_is_an_answer_not_a_failure(world: World, perfo
     assert world.api.requests[-1].path.endswith("/status")
 
 
+@pytest.mark.parametrize("answer", [error(404, "NotFound"), error(409, "Conflict")], ids=["gone", "another pod"])
+async def test_a_pod_that_is_gone_needs_no_eviction(answer: Response, world: World, performer: Performer) -> None:
+    """The rest of the pass goes on, and the next one lists the pods."""
+    world.inbox.put_pods(CART, PodsSeen(0.0, ()))
+    world.api.answers = [says(answer)]
+
+    assert await performer.perform(world.target(), [Evict(pod="cart-v1-abcde", uid="u"), STATUS]) == 2
+    assert world.inbox.pods(CART) is None
+
+
 async def test_an_eviction_without_an_answer_makes_the_list_of_pods_old(world: World, performer: Performer) -> None:
     """The pod may have been evicted, and the list still shows it as one that stays."""
     world.api.answers = [says(error(500, "InternalError"))]

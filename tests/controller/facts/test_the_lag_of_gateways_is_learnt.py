@@ -11,7 +11,6 @@ import pytest
 
 from rollouts.controller.act.calls import AskDataPlanes
 from rollouts.controller.facts.gateway_lags import MOST_S, GatewayLags
-from rollouts.controller.observe.observer import Observer
 from rollouts.core.model.traffic import LiveSeen, RouteName, Split, VerifiedBy
 from rollouts.ports import LiveQuestion
 from rollouts.sim.clock import SimClock
@@ -128,14 +127,7 @@ async def test_the_rollouts_of_a_slow_gateway_are_told_its_lag(world: World) -> 
     planes = Planes(live=live)
     reading = Reading(world, planes=planes)
     lags = GatewayLags(clock=world.clock)
-    observer = Observer(
-        store=world.store,
-        inbox=world.inbox,
-        managed=world.managed,
-        clock=world.clock,
-        routes=reading.reader,
-        lags=lags,
-    )
+    observer = world.observer(reading.reader, lags=lags)
     world.rollouts.put("", routed())
     reading.shown(route(**MARKS))
     for version in range(4):  # of which three are changes

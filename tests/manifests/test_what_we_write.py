@@ -117,7 +117,7 @@ NOTES: list[tuple[Callable[[dict[str, str]], Any], str, Any, tuple[str, ...]]] =
 @pytest.mark.parametrize(
     ("read", "note", "nothing", "text"),
     [(read, note, nothing, text) for read, note, nothing, texts in NOTES for text in (*SPOILT, *texts)],
-    ids=lambda part: str(part)[-30:],
+    ids=lambda part: getattr(part, "__name__", str(part)[-30:]),
 )
 def test_a_note_that_somebody_spoilt_says_nothing(
     read: Callable[[dict[str, str]], Any], note: str, nothing: object, text: str

@@ -283,6 +283,34 @@ async def test_what_has_the_labels_of_a_copy_and_was_not_made_as_one_is_neither_
     assert why in marked.problem
 
 
+NAMED = copy_name(MAP, rollout="cart", source="app-config", content="abc")
+COPIED = ContentRead(uid=f"{NAMED}-uid", resource_version="7", content="abc", immutable=True)
+
+
+@pytest.mark.parametrize(
+    ("read", "checked", "forged", "told"),
+    [
+        (None, False, False, ""),
+        (COPIED, True, False, ""),
+        (replace(COPIED, uid="another"), False, False, ""),
+        (replace(COPIED, content="xyz"), False, True, "its data is not what its name says"),
+        (replace(COPIED, immutable=False), False, True, "it is not immutable"),
+        (FAILED, False, False, "no"),
+    ],
+    ids=["never read", "true", "of the copy before", "another content", "can be changed", "failed"],
+)
+async def test_a_copy_is_what_its_data_says(
+    read: ContentRead | ReadFailed | None, checked: bool, forged: bool, told: str, world: World
+) -> None:
+    """Whoever may write ConfigMaps could put another content under the name that pods will read."""
+    if read is not None:
+        world.contents.put((MAP, "shop", NAMED), read)
+    _, (found,) = observed(world, copy())
+
+    assert (found.checked, found.forged) == (checked, forged)
+    assert told in found.problem + found.unread_because
+
+
 @pytest.mark.parametrize(
     ("scheme", "annotations", "config"),
     [

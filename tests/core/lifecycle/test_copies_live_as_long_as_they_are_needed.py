@@ -199,6 +199,14 @@ def _with_all_copies(seen: Snapshot, **changes: Any) -> Snapshot:
     return replace(seen, copies=tuple(replace(each, **changes) for each in seen.copies))
 
 
+def test_a_young_copy_is_looked_at_again_when_it_is_old_enough() -> None:
+    """Another process of this program may be about to name it, and nothing else wakes the Rollout."""
+    seen = _listed(_left_over())
+    young = decide(_with_all_copies(seen, created_at_s=seen.now_s - KEPT_S + 1.0))
+
+    assert (young.intents, young.requeue_at_s) == ((), seen.now_s + 1.0)
+
+
 def _with_notes(seen: Snapshot, config: tuple[ConfigUse, ...] | None) -> Snapshot:
     sets = (
         replace(each, config=None if config is None else (*(each.config or ()), *config)) for each in seen.replica_sets
@@ -208,9 +216,6 @@ def _with_notes(seen: Snapshot, config: tuple[ConfigUse, ...] | None) -> Snapsho
 
 ORPHAN = OrphanedReplicaSet(name="cart-o", uid="o", resource_version="1", revision="o", problem="its selector differs")
 KEPT: dict[str, Callable[[Snapshot], Snapshot]] = {
-    "a young copy, which somebody may be about to name": lambda seen: _with_all_copies(
-        seen, created_at_s=seen.now_s - KEPT_S + 1.0
-    ),
     "one that a template names by hand": lambda seen: _with_notes(
         seen, (ConfigUse(kind=CONF.kind, source=_deleted(seen)[0], content="v2"),)
     ),

@@ -105,6 +105,14 @@ def test_a_retry_of_what_an_annotation_holds_back_is_refused_with_the_remedy() -
     assert (there.status.attempt, there.status.phase) == (1, Phase.PAUSED)
 
 
+def test_an_abort_by_true_holds_though_another_value_takes_its_place_at_once() -> None:
+    """It was accepted; `abort: a-later-one` is another command."""
+    there = reconciled(annotated(updating(GATES), "abort", "true"))
+    there = settled(annotated(there, "abort", "c"))
+
+    assert (there.status.phase, there.status.abort is not None) == (Phase.ABORTED, True)
+
+
 # --- a `true` that is read late
 
 

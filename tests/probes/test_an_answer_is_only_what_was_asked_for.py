@@ -271,6 +271,7 @@ CONFIG, COUNTERS = VerifiedBy.CONFIG, VerifiedBy.COUNTERS
         (NAMED, ROUTE, ("infra/other",), None),
         (NAMED, INGRESS, (), COUNTERS),
         (NAMED, MESH, ("infra/ingress",), COUNTERS),
+        ([NAMED[0], "infra/mesh=prometheus:istio"], MESH, ("infra/web", "infra/mesh"), None),
         (NAMED, MESH, ("infra/web",), None),  # an Envoy of another product does not know VirtualServices
     ],
 )

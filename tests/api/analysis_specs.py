@@ -95,6 +95,7 @@ GOOD: dict[str, Spec] = {
 }  # fmt: skip
 
 _NO_LABEL = (".metric.selector.matchLabels[?]", "is not a label key")
+_KINDLESS = (".describedObject.kind", "is required")
 _NAMELESS = (".describedObject.name", "is required")
 _SECRET = {"name": "s", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 
@@ -116,6 +117,7 @@ _OF_CLUSTER = tuple(
         ("customMetric", {}, ".metric.name", "is required"),
         ("customMetric", {"metric": {"name": "../../../nodes"}}, ".metric.name", "one segment of a path"),
         ("customMetric", {"metric": {"name": "a", "selector": {"matchLabels": {"?": "b"}}}}, *_NO_LABEL),
+        ("customMetric", {"metric": {"name": "a"}, "describedObject": {"name": "b"}}, *_KINDLESS),
         ("customMetric", {"metric": {"name": "a"}, "describedObject": {"kind": "Pod"}}, *_NAMELESS),
         (
             *("customMetric", {"metric": {"name": "a"}, "describedObject": {"kind": "../x", "name": "b"}}),
@@ -217,6 +219,7 @@ BAD: tuple[Bad, ...] = (
     Bad("header of two lines", web(headers=[{"key": "A", "value": "b\r\nC: d"}]),
         f"{_WEB}.headers[0].value", "one line"),
     Bad("header without a name", web(headers=[{"value": "b"}]), f"{_WEB}.headers[0].key", "is required"),
+    Bad("header without a value", web(headers=[{"key": "A"}]), f"{_WEB}.headers[0].value", "is required"),
     Bad("Job of nothing", metric(provider={"job": {}}), f"{_METRIC}.provider.job.spec", "is required"),
     Bad("more than all pods", metric(provider={"kubernetes": {"minReadyPercent": 101}}),
         f"{_METRIC}.provider.kubernetes.minReadyPercent", "from 0 to 100"),
@@ -227,6 +230,8 @@ BAD: tuple[Bad, ...] = (
         "it has both"),
     Bad("argument from nowhere", {**TEMPLATE, "args": [{"name": "a", "valueFrom": {}}]}, "spec.args[0].valueFrom",
         "one of"),
+    Bad("field without a path", {**TEMPLATE, "args": [{"name": "a", "valueFrom": {"fieldRef": {}}}]},
+        "spec.args[0].valueFrom.fieldRef.fieldPath", "is required"),
     Bad("secret without a key", {**TEMPLATE, "args": [{"name": "a", "valueFrom": {"secretKeyRef": {"name": "s"}}}]},
         "spec.args[0].valueFrom.secretKeyRef.key", "is required"),
     Bad("argument that is a template", {**TEMPLATE, "args": [{"name": "a", "value": "{{args.b}}"}]},
@@ -238,6 +243,10 @@ BAD: tuple[Bad, ...] = (
         "another rule"),
     Bad("rule that is no expression", {**TEMPLATE, "dryRun": [{"metricName": "*"}]}, "spec.dryRun[0].metricName",
         "regular expression"),
+    Bad("retention without a limit", {**TEMPLATE, "measurementRetention": [{"metricName": ".*"}]},
+        "spec.measurementRetention[0].limit", "is required"),
+    Bad("rule that takes long", {**TEMPLATE, "dryRun": [{"metricName": "(a{900}){900}"}]},
+        "spec.dryRun[0].metricName", "too large"),
     Bad("more than the status can hold", {**TEMPLATE, "measurementRetention": [{"metricName": ".*", "limit": 1001}]},
         "spec.measurementRetention[0].limit", "1000 or less"),
     Bad("reference without a name", {"templates": [{}]}, "spec.templates[0].templateName", "is required"),

@@ -96,6 +96,8 @@ BAD_COMPARISONS: tuple[Bad, ...] = (
         f"{_COMPARE}.of.prometheus.query", "must have {{arm}}"),
     Bad("rate of a rate", compare(total='sum(rate(http_requests_total{hash="{{arm}}"}[1m]))'), f"{_COMPARE}.total",
         "must select counters"),
+    Bad("ranks of a rate", compare({"interval": GONE, "count": GONE}, test="mannWhitney", kind="rate"),
+        f"{_COMPARE}.kind", "rate is for the sequential test"),
     Bad("ranks again and again", compare(test="mannWhitney", kind="value", of=RANKS, total=GONE),
         "spec.metrics[0].count", "must not be given"),
     Bad("ranks of one moment",

@@ -156,6 +156,7 @@ def test_a_run_carries_so_many_bytes_of_templates(count: int, refused: bool) -> 
 
 BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [
     ("no templates", {}, {}, "spec.analysis.templates", "is required"),
+    ("a template without a name", {}, {"templates": [{}]}, "spec.analysis.templates[0].templateName", "is required"),
     ("a template that is not there", {}, template(templates=["a"]), "spec.analysis.templates[0]", "AnalysisTemplate/a"),
     ("one of the cluster that is not there", {"a": template("m")}, template(templates=["@a"]),
         "spec.analysis.templates[0]", "ClusterAnalysisTemplate/a, which does not exist"),

@@ -17,6 +17,7 @@ from rollouts.errors import SettingsInvalid, Unanswered
 from rollouts.probes import asker as asker_module
 from rollouts.probes.asker import Asker
 from rollouts.probes.counter_series import Counters
+from rollouts.probes.exchange import REPLICAS_MAX
 from rollouts.probes.named_planes import CountedPlane, DataPlane, PlaneKind, parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from tests.hostile.work import lines_of
@@ -113,16 +114,28 @@ async def test_nobody_there_is_not_live(asked: Any) -> None:
     assert f"127.0.0.1:{port}" in seen.message
 
 
-async def test_a_name_without_an_address_is_not_live(asked: Any) -> None:
-    """A Service that was deleted."""
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (OSError("Name or service not known"), "DNS gives no address: Name or service not known"),
+        (UnicodeError("label too long"), "is no name of a host"),
+        ([], "has 0 addresses"),
+        ([f"10.0.0.{number}" for number in range(REPLICAS_MAX + 1)], f"the controller asks 1 to {REPLICAS_MAX}"),
+    ],
+    ids=["no such name", "no name at all", "nobody", "too many"],
+)
+async def test_a_name_without_an_address_is_not_live(asked: Any, found: Exception | list[str], words: str) -> None:
+    """A Service that was deleted, or one of half of the cluster's pods."""
 
-    async def nowhere(_host: str, _port: int) -> Sequence[str]:
-        raise OSError("Name or service not known")
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        if isinstance(found, Exception):
+            raise found
+        return found
 
-    seen = await asked("http://gone.infra:19000", resolve=nowhere).live(question(), deadline_s=DEADLINE_S)
+    seen = await asked("http://gone.infra:19000", resolve=resolve).live(question(), deadline_s=DEADLINE_S)
 
     assert not seen.live
-    assert "gone.infra: DNS gives no address: Name or service not known" in seen.message
+    assert "gone.infra: " in seen.message and words in seen.message
 
 
 async def test_a_silent_proxy_costs_no_more_than_the_deadline(asked: Any) -> None:

@@ -472,3 +472,11 @@ async def test_nobody_there_is_no_evidence() -> None:
     seen = await _live(asked, f"http://127.0.0.1:{await refused_port()}")
 
     assert (seen.live, seen.evidence) == (False, False)
+
+
+async def test_one_service_for_both_is_no_evidence() -> None:
+    """One Service with two subsets has one name in all counters, so nobody is asked."""
+    seen = await _live(_asked(share(10), canary_service="cart"), "http://127.0.0.1:1")
+
+    assert (seen.live, seen.evidence) == (False, False)
+    assert seen.message.endswith("the counters do not distinguish requests to its two Services")

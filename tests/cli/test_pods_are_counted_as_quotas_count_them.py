@@ -102,7 +102,7 @@ BARE: Spec = {"containers": [container()]}
 BUSY: Spec = {"containers": [container(requests=cpu("1"))]}
 NAMED: Spec = {**BARE, "priorityClassName": "high"}
 NONE: Spec = {**BARE, "priorityClassName": ""}
-PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": {"namespaceSelector": {}}}]}
+PREFERRED: Spec = {"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": {"namespaceSelector": {}}}]}
 ELSEWHERE: Spec = {**BARE, "affinity": {"podAntiAffinity": PREFERRED}}
 
 

@@ -82,7 +82,7 @@ def test_a_command_line_that_cannot_be_understood_exits_with_2(typed: CommandLin
 def test_looking_at_a_rollout_loads_neither_controller_nor_simulator_nor_what_checks_specs() -> None:
     """`get` is typed a hundred times a day: it must not pay for the demo, nor a third of its time for the models of specs."""
     rooms = ("controller.wiring", "controller.loop", "core.decide", "sim", "cli.plan", "api.schema", "api.v1alpha1")
-    rooms = (*(f"rollouts.{each}" for each in rooms), "pydantic.")
-    code = f"import sys, rollouts.cli.main; print([name for name in sys.modules if name.startswith({rooms})])"
+    names = (*(f"rollouts.{each}" for each in rooms), "pydantic.")
+    code = f"import sys, rollouts.cli.main; print([name for name in sys.modules if name.startswith({names})])"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

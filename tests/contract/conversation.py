@@ -191,7 +191,8 @@ async def until_widgets_are_served(api: ApiServer) -> None:
 
 def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) -> Manifest:
     """The smallest object there is."""
-    return build.config_map(name, metadata={"labels": labels} if labels else {}, **({"data": data} if data else {}))
+    fields: dict[str, Any] = {"data": data} if data else {}
+    return build.config_map(name, metadata={"labels": labels} if labels else {}, **fields)
 
 
 def widget(name: str, **spec: Any) -> Manifest:

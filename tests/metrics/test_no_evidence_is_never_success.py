@@ -181,6 +181,7 @@ def test_nothing_is_successful_without_evidence(name: str) -> None:
         ("result[1] < 5", AnalysisPhase.INCONCLUSIVE),
         ("result[0] > 5", AnalysisPhase.INCONCLUSIVE),
         ("result[0] < 5 || result[3] < 5", AnalysisPhase.INCONCLUSIVE),
+        ("result[0] < 5 || result[-3] < 5", AnalysisPhase.INCONCLUSIVE),
         ("len(result) == 2", AnalysisPhase.SUCCESSFUL),
     ],
 )

@@ -32,7 +32,7 @@ UNIT := $(addprefix tests/,api architecture bounded cli cluster controller core 
 UNIT_ARGS ?= -n 4 --dist worksteal --durations 12
 # What `make coverage` measures, and the floors: per cent of lines and branches. They go up with what is measured, never down.
 COVERED := $(addprefix tests/,core cluster metrics traffic controller) --ignore tests/core/small_worlds -m "not controlplane and not long"
-FLOORS := core=96 cluster=91 metrics=90 traffic=90 controller=90
+FLOORS := core=96 cluster=92 metrics=96 traffic=94 controller=92
 DEMO_ARGS ?=
 MUTANTS_ARGS ?=
 BENCH_ARGS ?=

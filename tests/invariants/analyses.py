@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord, OnFailure, RunSeen
 from rollouts.core.model.intents import Decision, RemoveAnnotation
 from rollouts.core.model.rollout import BlueGreen, Canary, analyses
@@ -183,9 +181,8 @@ def _unproven(seen: Snapshot, record: AnalysisRecord) -> list[Violation]:
         return [Violation("S7", f"{record.run} is recorded as {record.phase}, and says {run and run.phase}")]
     if known is None or not known.uid or (known.uid, known.spec_hash) != (run.uid, run.spec_hash) or is_forged(run):
         return [Violation("S7", f"{record.run} is recorded as {record.phase}, and somebody else made or edited it")]
-    began_s = math.floor(seen.status.started_at_s or 0.0)  # a creationTimestamp has whole seconds
-    if run.revision != seen.status.current_revision or run.created_at_s < began_s:
-        return [Violation("S7", f"{record.run} is about another revision or attempt")]
+    if run.revision != seen.status.current_revision:
+        return [Violation("S7", f"{record.run} is about another revision")]
     return []
 
 

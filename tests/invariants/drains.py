@@ -99,15 +99,11 @@ def _is_waited_for(before: Snapshot, cutover: Cutover) -> bool:
 
 
 def _may_bring(seen: Snapshot, cutover: Cutover) -> bool:
-    """Whether the Service selects the revision, or its slices show it still; one that is not ours may do anything.
-
-    What slices show that nobody can see yet counts for the pods (`capacity_leaves_after_traffic`), not for the record.
-    """
+    """Whether the Service selects the revision, or its slices show it still; one that is not ours may do anything."""
     service, revision = seen.services.get(cutover.service), cutover.from_revision
     if not isinstance(service, ServiceSeen) or service.managed_by != seen.rollout.name:
         return True
-    shown = service.slices_seen and service.ready_by_revision.get(revision, 0) > 0
-    return service.revision == revision or shown
+    return service.revision == revision or service.ready_by_revision.get(revision, 0) > 0
 
 
 def _still_left(before: Snapshot, cutover: Cutover, status: RolloutStatus) -> bool:

@@ -217,13 +217,14 @@ def _came_to_nothing(ctx: PassContext, cutover: Cutover) -> bool:
 def _shows(ctx: PassContext, cutover: Cutover) -> bool:
     """Whether the Service may still send requests to the old revision; for a Service that is not seen, the record decides.
 
-    A Service of the strategy without our selector key, as after `kubectl replace`, selects the pods of every revision.
+    A Service of the strategy without our selector key, as after `kubectl replace`, selects the pods of every revision. Slices
+    that are not seen yet may show any of them.
     """
-    service = _ours(ctx, cutover)
+    service, left = _ours(ctx, cutover), cutover.from_revision
     if service is None:
         plain = isinstance(ctx.seen.services.get(cutover.service), ServiceSeen) and _out_of_sight(ctx, cutover)
         return plain or cutover.confirmed_at_s is None
-    return service.revision == cutover.from_revision or service.ready_by_revision.get(cutover.from_revision, 0) > 0
+    return service.revision == left or not service.slices_seen or service.ready_by_revision.get(left, 0) > 0
 
 
 def _out_of_sight(ctx: PassContext, cutover: Cutover) -> bool:

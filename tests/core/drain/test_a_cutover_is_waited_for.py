@@ -100,6 +100,19 @@ def test_the_wait_begins_when_late_slices_have_left_the_old_revision(strategy: S
 
 
 @pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
+def test_the_wait_begins_when_the_slices_of_a_service_that_was_made_again_are_seen(strategy: Strategy) -> None:
+    """Until they have their label nobody sees what they show, which may be the old pods."""
+    switched = next(after for after in _updated(strategy) if after.services["cart"].revision == "b")
+    made_again = replace(switched.services["cart"], ready_by_revision={}, slices_seen=False)
+    unseen = replace(switched, services={**switched.services, "cart": made_again})
+
+    left = reconciled(slices_caught_up(reconciled(later(reconciled(unseen), 200.0))))
+
+    assert sizes(settled(left, seconds=WAIT_S - 0.1))["a"] > 0
+    assert "a" not in sizes(settled(left, seconds=WAIT_S + 0.1))
+
+
+@pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
 def test_the_wait_is_in_status_with_its_reason_and_its_end(strategy: Strategy) -> None:
     """Every wait says what for and until when; a crash in the middle finds it there."""
     waits = [

@@ -34,6 +34,7 @@ CONFIG_HOLDS = {
     Reason.CONFIG_NOT_FOUND,
     Reason.CONFIG_FORBIDDEN,
     Reason.CONFIG_COPY_NOT_USABLE,
+    Reason.CONFIG_COPY_MISSING,
 }
 """Waits for the content of a source: the running revision has its own, so they say nothing about it."""
 

@@ -1,4 +1,4 @@
-"""Copies that are not what their names say: no ReplicaSet grows from nothing with one, and conditions tell who names it."""
+"""Copies that are not what their names say, or are gone: no ReplicaSet gets its first pods with one, and conditions tell it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from rollouts.core.config.replaced import forged_uses, unchecked, used_copies, y
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
+from rollouts.core.lifecycle.lost_copies import gone_for
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskConfig, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
@@ -13,7 +14,7 @@ from rollouts.core.model.snapshot import ReplicaSet
 
 
 def without_forged(ctx: PassContext, step: Contribution) -> Contribution:
-    """The step, up to where a ReplicaSet without pods would get some that read a forged copy, or one that nobody has looked at.
+    """The step, up to where a ReplicaSet without pods would get some that read a forged copy, a gone one, or one not looked at.
 
     One that has pods goes on: to take its pods away would lose requests, and what they read is told.
     """
@@ -47,7 +48,12 @@ def _begins(ctx: PassContext, patch: PatchReplicaSet) -> ReplicaSet | None:
 
 
 def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
-    """What to wait for before the ReplicaSet gets pods; None when each copy that it names is what its name says."""
+    """What to wait for before the ReplicaSet gets pods; None when each copy that it names is what its name says.
+
+    Pods with an optional reference to one that is gone would begin, and serve, without their configuration.
+    """
+    if gone := gone_for(ctx, replica_set):
+        return Contribution(wait=Wait(Reason.CONFIG_COPY_MISSING, gone))
     used = used_copies(replica_set.config or (), ctx.seen.copies)
     forged = [f"{each.problem}; revision {replica_set.revision} names it" for each in used if each.forged]
     if forged:

@@ -50,6 +50,12 @@ def gone_copies(ctx: PassContext) -> str:
     return "; ".join([each for each in told if each])
 
 
+def gone_for(ctx: PassContext, replica_set: ReplicaSet) -> str:
+    """Which copies of a ReplicaSet are gone and cannot be made again, and what helps; "" for none."""
+    gone = [(found, use) for found, use in _lost(ctx) if found is replica_set and _why_not(ctx, use)]
+    return _told(ctx, gone, f"pods of revision {replica_set.revision} do not begin without it")
+
+
 def _too_late(ctx: PassContext) -> str:
     """Why the stable revision can have no pods any more; "" when it can."""
     stable = ctx.status.stable_revision

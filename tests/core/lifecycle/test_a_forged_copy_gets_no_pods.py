@@ -1,4 +1,4 @@
-"""Promise: no ReplicaSet gets its first pods while a copy that it names was not compared with its name, or is another one."""
+"""Promise: no ReplicaSet gets its first pods while a copy that it names is gone, is another one, or was compared with nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rollouts.core.model.intents import AskConfig
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.config_worlds import REFS, copy_forged, source_written, with_configs
+from tests.core.config_worlds import REFS, copy_deleted, copy_forged, source_written, with_configs
 from tests.core.model import World, annotated, snapshot
 from tests.core.updates import waiting, waits_for
 from tests.core.worlds import later, reconciled, running, settled, sizes
@@ -67,6 +67,20 @@ def test_a_rollback_waits_for_a_copy_that_cannot_be_read() -> None:
     assert first not in sizes(there)
     assert waits_for(there) is Reason.CONFIG_NOT_READ
     assert "leader changed" in waiting(there).message
+
+
+def test_a_rollback_waits_for_a_copy_that_is_gone_until_it_can_be_made_again() -> None:
+    """Pods with an optional reference would begin, and serve, without their configuration."""
+    there, first = _two_revisions()
+
+    there = settled(annotated(copy_deleted(there, _at(there, first)), "rollback", first), seconds=600)
+    assert first not in sizes(there)
+    assert waits_for(there) is Reason.CONFIG_COPY_MISSING
+    assert "is gone" in waiting(there).message
+
+    there = settled(source_written(there, "v1"), seconds=600)
+    assert first in sizes(there)
+    assert _named(there, first) <= {each.name for each in there.configs.copies}
 
 
 @pytest.mark.parametrize("serves", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -34,9 +35,9 @@ def selected(arguments: Sequence[str]) -> list[pytest.Item]:
 
 
 def gateways_of(items: Iterable[pytest.Item]) -> frozenset[str]:
-    """Names of the gateways that these tests have as the first part of their parameter `route`."""
-    found = (getattr(each, "callspec", None) for each in items)
-    return frozenset(str(each.params["route"][0]) for each in found if each is not None and "route" in each.params)
+    """Names of the gateways that tests of this folder have as the first part of their parameter `route`."""
+    specs = (getattr(each, "callspec", None) for each in items if each.path.parent == Path(__file__).parent)
+    return frozenset(str(each.params["route"][0]) for each in specs if each is not None and "route" in each.params)
 
 
 def programs_of(items: Iterable[pytest.Item]) -> tuple[Program, ...]:

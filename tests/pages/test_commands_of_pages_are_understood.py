@@ -38,7 +38,7 @@ FOREIGN = {
 }
 """Options of other programs that pages name, with the program."""
 OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--argo"}
-OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole"}
+OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole", "--resume"}
 ON_EVERY_CLUSTER = {"--namespace", "--kubeconfig", "--context", "--request-timeout", "--no-wait"}
 """Options that docs/cli.md explains once, below its table."""
 _PROGRAM = re.compile(r"(?:^|[|&(;$\s])(?:kubectl rollouts|rollouts) +([^|&;<>()`#\n\\]+)", re.MULTILINE)

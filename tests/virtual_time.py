@@ -17,14 +17,6 @@ import pytest
 from rollouts.sim.clock import DAY_S, VirtualTimeLoop
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
-    config.addinivalue_line(
-        "markers", "virtual_time(limit_s): on an event loop that never waits (tests/virtual_time.py)"
-    )
-
-
-@pytest.hookimpl
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The loop of a coroutine test: pytest-asyncio asks for each."""
     marker = item.get_closest_marker("virtual_time")

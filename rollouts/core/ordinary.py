@@ -22,7 +22,7 @@ from rollouts.core.lifecycle.config_copies import (
     with_copies,
 )
 from rollouts.core.lifecycle.copy_owners import copy_owners
-from rollouts.core.lifecycle.forged_copies import copy_checks, without_forged
+from rollouts.core.lifecycle.forged_copies import copy_checks, without_unusable_copies
 from rollouts.core.lifecycle.housekeeping import (
     coalesced,
     explained,
@@ -86,7 +86,7 @@ def strategy_plan(ctx: PassContext) -> Contribution:
     """The step of the strategy; the update stops while a route that its sizes followed is released."""
     step = plan_standing_still(ctx) if stands_still(ctx) else plan_update(ctx, rules_of(ctx))
     step = step if ctx.seen.config is None else with_copies(ctx, step)
-    return without_forged(ctx, step) if ctx.has_config else step
+    return without_unusable_copies(ctx, step) if ctx.has_config else step
 
 
 def course_of(ctx: PassContext, planned: PassContext, *, step: Contribution, release: Contribution) -> Course:

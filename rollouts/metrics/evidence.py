@@ -146,11 +146,8 @@ def _unread(found: Numbers, conditions: _Conditions) -> str | None:
         return None
     for each in conditions.all:
         reads = each.reads
-        if (
-            reads.items
-            and not reads.whole
-            and len({place % count for place in reads.items if -count <= place < count}) < count
-        ):
+        places = {place % count for place in reads.items if -count <= place < count}
+        if reads.items and not reads.whole and len(places) < count:
             return (
                 f"the query gave {count} values and the condition reads {len(reads.items)}: let it give one, as sum() does, or"
                 " write all(result, {…})"

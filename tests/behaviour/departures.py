@@ -15,7 +15,7 @@ from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import DELETED, CommittedWrite
 from tests.behaviour.truth import Truth
-from tests.invariants.drains import lag_s, wait_s
+from tests.invariants.drains import carries_requests, lag_s, wait_s
 from tests.invariants.violation import Violation, in_their_roles, limits, resized
 
 EARLY_S = 0.01
@@ -45,9 +45,9 @@ class Departures:
         if replica_set is None or size >= _least(before, replica_set):
             return []
         drain, now_s = before.rollout.spec.drain, asyncio.get_running_loop().time()
-        needed_s = (
-            min(lag_s(before.proxy), wait_s(drain, before.proxy)) if drain.probes else wait_s(drain, before.proxy)
-        )
+        needed_s = wait_s(drain, before.proxy)
+        if drain.probes:
+            needed_s = min(needed_s, lag_s(before.proxy))
         return [
             Violation(
                 "S24", f"{revision} shrinks to {size} {now_s - at_s:g} s after {service} left it, not {needed_s:g} s"
@@ -69,14 +69,16 @@ class Departures:
         seen = self._truth.snapshot(self._key)
         if seen is None:
             return
-        found = in_their_roles(seen).services.get(service)
+        seen = in_their_roles(seen)
+        found = seen.services.get(service)
         shown = _shown(found) if isinstance(found, ServiceSeen) else set()
         if isinstance(found, ServiceSeen) and found.managed_by == self._key.name:
             self._pointed.add((service, found.revision))
         for revision in shown:
             self._left.pop((service, revision), None)
         for revision in self._shown.get(service, set()) - shown:
-            if (service, revision) in self._pointed and _carries_requests(in_their_roles(seen), service, revision):
+            strategy = seen.rollout.spec.strategy
+            if (service, revision) in self._pointed and carries_requests(strategy, seen.status, service, revision):
                 self._left[service, revision] = asyncio.get_running_loop().time()
         self._shown[service] = shown
 
@@ -90,19 +92,6 @@ class Departures:
 
 def _shown(service: ServiceSeen) -> set[str]:
     return {service.revision, *(each for each, count in service.ready_by_revision.items() if count)} - {""}
-
-
-def _carries_requests(seen: Snapshot, name: str, revision: str) -> bool:
-    """Whether its users may have requests in flight there that nothing but a wait covers.
-
-    Not a preview's Service, nor the canary's while it leads to the stable revision, as between updates. By the ratio of pods
-    `preStop` covers what is left of the canary's (docs/concepts.md).
-    """
-    strategy = seen.rollout.spec.strategy
-    if not isinstance(strategy, Canary):
-        return name == strategy.active_service
-    of_canary = strategy.traffic_routing is not None and revision != seen.status.stable_revision
-    return name == strategy.stable_service or (of_canary and name == strategy.canary_service)
 
 
 def _least(before: Snapshot, replica_set: ReplicaSet) -> int:

@@ -16,6 +16,7 @@ from rollouts.core.model.rollout import Canary, Percent
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ReplicaSet
 from tests.core.model import World
+from tests.invariants.drains import carries_requests
 
 PROXY_LAG_S = 3.0
 """Of the world's proxies: kube-proxy with iptables, a sync every second, and 2 s for a node that is busy."""
@@ -47,7 +48,11 @@ class Departures(Struct, frozen=True):
             if name not in now.services or now.services[name].uid != service.uid:  # somebody has deleted it
                 continue
             for revision, count in service.ready_by_revision.items():
-                if count and _carries_requests(before, name, revision) and not _brings(now, name, revision):
+                if (
+                    count
+                    and carries_requests(before.rollout.spec.strategy, before.status, name, revision)
+                    and not _brings(now, name, revision)
+                ):
                     left[name, revision] = _Left(now.now_s, wait_s)
         return Departures(left)
 
@@ -69,19 +74,6 @@ def _wait_s(drain: DrainSpec) -> float:
         return 0.0
     wait_s = PROXY_LAG_S + drain.max_request_s
     return min(wait_s, drain.timeout_s) if drain.on_timeout is OnTimeout.CONTINUE else wait_s
-
-
-def _carries_requests(there: World, name: ServiceRef, revision: str) -> bool:
-    """Whether its users may have requests in flight there that nothing but a wait covers.
-
-    Not a preview's Service, nor the canary's while it leads to the stable revision, as between updates. By the ratio of pods
-    `preStop` covers what is left of the canary's (docs/concepts.md).
-    """
-    strategy = there.rollout.spec.strategy
-    if not isinstance(strategy, Canary):
-        return name == strategy.active_service
-    of_canary = strategy.traffic_routing is not None and revision != there.status.stable_revision
-    return name == strategy.stable_service or (of_canary and name == strategy.canary_service)
 
 
 def _brings(there: World, name: ServiceRef, revision: str) -> bool:

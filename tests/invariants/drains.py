@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout, ProxyFacts, ProxyMode
 from rollouts.core.model.intents import Intent
-from rollouts.core.model.rollout import Canary
+from rollouts.core.model.rollout import Canary, Strategy
+from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import Cutover, RolloutStatus
 from tests.invariants.violation import Violation, limits, resized, staying_available
@@ -71,6 +72,18 @@ def lag_s(facts: ProxyFacts) -> float:
     if maybe_ipvs and (facts.oldest_kernel is None or facts.oldest_kernel < (5, 9)):
         sync_s += 120.0  # a client's port that is used again goes to its old pod
     return max(sync_s, facts.gateway_lag_s or 0.0)
+
+
+def carries_requests(strategy: Strategy, status: RolloutStatus, service: ServiceRef, revision: str) -> bool:
+    """Whether the Service's users may have requests in flight at the revision that nothing but a wait covers.
+
+    Not a preview's Service, nor the canary's while it leads to the stable revision, as between updates. By the ratio of pods
+    `preStop` covers what is left of the canary's (docs/concepts.md).
+    """
+    if not isinstance(strategy, Canary):
+        return service == strategy.active_service
+    of_canary = strategy.traffic_routing is not None and revision != status.stable_revision
+    return service == strategy.stable_service or (of_canary and service == strategy.canary_service)
 
 
 def _least_while_drained(before: Snapshot, replica_set: ReplicaSet, status: RolloutStatus) -> int:

@@ -13,7 +13,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.snapshot import ReplicaSet
 
 
-def without_forged(ctx: PassContext, step: Contribution) -> Contribution:
+def without_unusable_copies(ctx: PassContext, step: Contribution) -> Contribution:
     """The step, up to where a ReplicaSet without pods would get some that read a forged copy, a gone one, or one not looked at.
 
     One that has pods goes on: to take its pods away would lose requests, and what they read is told.

@@ -52,7 +52,8 @@ def gone_copies(ctx: PassContext) -> str:
 
 def gone_for(ctx: PassContext, replica_set: ReplicaSet) -> str:
     """Which copies of a ReplicaSet are gone and cannot be made again, and what helps; "" for none."""
-    gone = [(found, use) for found, use in _lost(ctx) if found is replica_set and _why_not(ctx, use)]
+    lost = lost_uses((replica_set,), ctx.seen.copies, ctx.seen.copy_looks)
+    gone = [(found, use) for found, use in lost if _why_not(ctx, use)]
     return _told(ctx, gone, f"pods of revision {replica_set.revision} do not begin without it")
 
 

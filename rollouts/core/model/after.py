@@ -182,10 +182,10 @@ def replica_set_after(found: ReplicaSet, intent: PatchReplicaSet) -> ReplicaSet:
     if intent.replicas is not None:
         given["spec_replicas"] = intent.replicas
     patched = replace(found, **given)
-    new_spec = (patched.spec_replicas, patched.min_ready_s, patched.pod_metadata) != (
-        *(found.spec_replicas, found.min_ready_s, found.pod_metadata),
+    same_spec = all(
+        getattr(patched, name) == getattr(found, name) for name in ("spec_replicas", "min_ready_s", "pod_metadata")
     )
-    return _written(found, replace(patched, observed=found.observed and not new_spec))
+    return _written(found, replace(patched, observed=found.observed and same_spec))
 
 
 def service_after(found: ServiceSeen, intent: SwitchService | ReleaseService, *, by: Rollout) -> ServiceSeen:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -23,3 +24,22 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
     if marker is None:
         return {"loop": asyncio.new_event_loop}
     return {"loop": partial(VirtualTimeLoop, limit_s=marker.kwargs.get("limit_s", DAY_S))}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A plain test gets no loop of its own, so its async fixtures would wait in real time.
+
+    Raises: pytest.UsageError.
+    """
+    if not isinstance(item, pytest.Function) or inspect.iscoroutinefunction(item.function):
+        return
+    asked = item._fixtureinfo
+    fixtures = [each.func for name in asked.argnames for each in asked.name2fixturedefs.get(name, ())]
+    if item.get_closest_marker("virtual_time") and any(map(_is_async, fixtures)):
+        raise pytest.UsageError(
+            f"{item.nodeid} asks for async fixtures on virtual time: make the test `async def`, too"
+        )
+
+
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

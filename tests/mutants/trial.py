@@ -21,8 +21,9 @@ from tests.mutants.draw import Mutant
 NEAREST_CPU_S = 300
 WHOLE_CPU_S = 1_800
 """CPU that the tests may take before a mutant counts as one that never ends; a busy machine changes nothing about it."""
-_FOUND_NOTHING = 5  # pytest's exit code
-_FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_FOUND_NOTHING, _UNKNOWN_TEST = 5, 4  # pytest's exit codes
+_FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+"""The name of a case may have spaces; what comes after the dash is the reason."""
 
 
 class End(Enum):
@@ -81,25 +82,36 @@ class Lane:
 
     def _failed(self, arguments: list[str], cpu_s: int) -> str | None:
         """The first test that fails, "" for a process that has to be ended; None when all pass."""
-        pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
-        command = ["sh", "-c", f'ulimit -t {cpu_s}; exec "$@"', "sh", *pytest]
-        environment = {**os.environ, "ROLLOUTS_WORLDS": "200", "ROLLOUTS_MORE_WORLDS": "60", "ROLLOUTS_LAWS": "10"}
-        done = subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False)
+        done = self._run(arguments, cpu_s)
         if done.returncode in (0, _FOUND_NOTHING):
             return None
         found = _FAILED_TEST.search(done.stdout)
         return found[1] if found else ("" if done.returncode < 0 else done.stdout.strip()[-200:])
 
     def _fails_anyway(self, mutant: Mutant, test: str) -> bool:
-        """Whether the test fails without the change, too: then it has seen nothing."""
+        """Whether the test fails without the change, too: then it has seen nothing.
+
+        Raises: RuntimeError: pytest knows no test of this name.
+        """
         if "::" not in test:
             return False
         file = self._folder / mutant.path
         shutil.copy2(ROOT / mutant.path, file)
         try:
-            return self._failed([test], NEAREST_CPU_S) is not None
+            done = self._run([test], NEAREST_CPU_S)
+            if done.returncode == _UNKNOWN_TEST:
+                raise RuntimeError(
+                    f"{test} was read from pytest's words, and pytest does not know it: {done.stderr[-200:]}"
+                )
+            return done.returncode != 0
         finally:
             file.write_text(mutant.code)
+
+    def _run(self, arguments: list[str], cpu_s: int) -> subprocess.CompletedProcess[str]:
+        pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
+        command = ["sh", "-c", f'ulimit -t {cpu_s}; exec "$@"', "sh", *pytest]
+        environment = {**os.environ, "ROLLOUTS_WORLDS": "200", "ROLLOUTS_MORE_WORLDS": "60", "ROLLOUTS_LAWS": "10"}
+        return subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def _nearest(path: Path) -> Path:

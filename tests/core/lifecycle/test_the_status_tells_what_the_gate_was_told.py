@@ -108,9 +108,16 @@ def test_a_held_step_is_not_written_at_every_look() -> None:
         Load(changes=GROWING, percent={"b": 50 + CHANGE_PERCENT}),
         Load(changes=GROWING, percent={"a": 50 - CHANGE_PERCENT}),
         Load(changes=GROWING, measured=0),
+        Load(changes=GROWING, requests=0),
         Load(changes={**GROWING, "max_replicas": 12}),
     ],
-    ids=["the canary uses more", "the stable revision uses less", "nothing is measured any more", "more room"],
+    ids=[
+        "the canary uses more",
+        "the stable revision uses less",
+        "nothing is measured any more",
+        "it requests nothing",
+        "more room",
+    ],
 )
 def test_figures_that_say_something_else_are_written(load: Load) -> None:
     """Though the gate's answer is the same."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from itertools import chain
 
 import pytest
 
@@ -20,7 +21,15 @@ from rollouts.core.model.rollout import BlueGreen, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import ServiceSeen, Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetWeight
-from rollouts.core.model.traffic import ALL_TO_STABLE, MatchKind, NamedMatch, RequestMatch, RouteSeen, TextMatch
+from rollouts.core.model.traffic import (
+    ALL_TO_STABLE,
+    MatchKind,
+    NamedMatch,
+    RequestMatch,
+    RouteRefused,
+    RouteSeen,
+    TextMatch,
+)
 from tests.core.model import World, annotated, deleted, snapshot
 from tests.core.updates import ASKED, TIMED, pods_there, routed, updating, waiting, waits_for, without_gateways
 from tests.core.worlds import (
@@ -246,6 +255,28 @@ def test_a_release_that_was_done_is_not_done_again() -> None:
 
     assert there.writes.count("ReleaseRoute") == 1
     assert not any(isinstance(each, ReleaseRoute) for each in decide(snapshot(later(there, 100))).intents)
+
+
+def releases(seen: Snapshot) -> bool:
+    """Whether the pass gives a route back."""
+    return any(isinstance(each, ReleaseRoute) for each in decide(seen).intents)
+
+
+@pytest.mark.parametrize("there", [running(BEFORE), at_75_percent()], ids=["it brings nothing", "its pods are there"])
+def test_a_release_that_was_refused_waits_for_its_time(there: World) -> None:
+    """The API server would say the same in each pass; a right that somebody grants brings no event."""
+    there = edited(there, strategy=BY_PODS)
+    seen = next(seen for each in chain([there], steps_of(there)) if releases(seen := snapshot(each)))
+    route = seen.routes[ASKED]
+    assert isinstance(route, RouteSeen)
+    refused = RouteRefused(
+        at_s=seen.now_s, split=None, resource_version=route.resource_version, generation=seen.rollout.generation,
+        reason=Reason.API_FORBIDDEN, message="no", again_s=30.0,
+    )  # fmt: skip
+    seen = replace(seen, routes={**seen.routes, ASKED: replace(route, refused=refused)})
+
+    assert not releases(seen)
+    assert releases(replace(seen, now_s=seen.now_s + 30))
 
 
 def broken(seen: Snapshot, *intents: Intent) -> set[str]:

@@ -99,6 +99,13 @@ async def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict(wor
     assert [each.measured for each in seen] == [False, False, False, False, True]
 
 
+async def test_a_run_that_goes_on_has_no_end(world: World) -> None:
+    """Whatever somebody has written into its status."""
+    (run,) = runs_with(world, RunStatus(phase=AnalysisPhase.RUNNING, started_at_s=1.0, completed_at_s=9.0))
+
+    assert run.completed_at_s is None
+
+
 async def test_a_run_that_goes_on_says_what_it_measured_last(world: World) -> None:
     """People who wait for it read this in the status of the Rollout. Numbers of good ones change each time; the run has them."""
     results = (

@@ -311,6 +311,22 @@ def test_a_header_that_must_have_two_values_matches_nothing() -> None:
     assert narrowed_matches(own, [HEADER], grpc=True) == []
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"path": TextMatch(MatchKind.EXACT, "/cart")},
+        {"method": TextMatch(MatchKind.EXACT, "POST")},
+        {"query": HEADER.headers},
+        {"cookies": HEADER.headers},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_a_grpc_route_can_ask_for_headers_alone(more: dict[str, Any]) -> None:
+    """Left out without a word, the step would send the canary what its author did not mean."""
+    with pytest.raises(Unroutable, match="a GRPCRoute matches by headers only"):
+        narrowed_matches([], [replace(HEADER, **more)], grpc=True)
+
+
 def test_a_cookie_is_found_among_others() -> None:
     """All cookies are one header."""
     import re  # noqa: PLC0415 - to hold the pattern against real headers

@@ -16,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.traffic import MatchKind, RequestMatch, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.alb import codec as alb
+from rollouts.traffic.alb.rules import rules_of
 from rollouts.traffic.codec import Destination
 from tests.traffic.situation import A_TENTH, CONTEXT, Situation
 
@@ -51,6 +53,28 @@ def ingress(
 
 def action_of(situation: Situation) -> Any:
     return json.loads(situation.objects.user["metadata"]["annotations"][ACTION])
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "want"),
+    [
+        ("/a", "Exact", TextMatch(MatchKind.EXACT, "/a")),
+        ("/a/", "Prefix", TextMatch(MatchKind.PREFIX, "/a")),
+        ("/", "Prefix", None),
+        ("/a", "ImplementationSpecific", TextMatch(MatchKind.EXACT, "/a")),
+        ("/a/*", "ImplementationSpecific", TextMatch(MatchKind.PREFIX, "/a")),
+        ("/*", "ImplementationSpecific", None),
+        ("*", "ImplementationSpecific", None),
+    ],
+)
+def test_a_path_takes_the_requests_that_its_type_says(path: str, kind: str, want: TextMatch | None) -> None:
+    """`ImplementationSpecific` is AWS's own pattern, in which a star stands for the rest."""
+    backend = {"service": {"name": "cart", "port": {"number": 80}}}
+    rules = [{"http": {"paths": [{"path": path, "pathType": kind, "backend": backend}]}}]
+
+    (rule,) = rules_of({"spec": {"rules": rules}}, CONTEXT, root="cart", prefix="alb.ingress.kubernetes.io")
+
+    assert rule.requests == (RequestMatch(path=want),)
 
 
 def test_an_action_that_argo_rollouts_left_is_taken_over() -> None:

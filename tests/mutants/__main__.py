@@ -120,7 +120,9 @@ def _write(verdicts: list[Verdict], *, seed: int) -> None:
         }
         for each in verdicts
     ]  # fmt: skip
-    REPORT.write_text(json.dumps({"seed": seed, "mutants": rows}, indent=1))
+    whole = REPORT.with_suffix(".new")  # so that a run that is ended leaves the report of what it had
+    whole.write_text(json.dumps({"seed": seed, "mutants": rows}, indent=1))
+    whole.replace(REPORT)
 
 
 def _read(mutants: list[Mutant], *, seed: int) -> list[Verdict]:

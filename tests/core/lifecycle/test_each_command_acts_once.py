@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from rollouts.core.lifecycle.commands import TAKE_OFF_AFTER_S, taken_off
+from rollouts.core.lifecycle.verdicts import NOW
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.intents import RemoveAnnotation
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
-from rollouts.core.model.status import Phase, Verb
+from rollouts.core.model.status import Command, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated
+from tests.core.model import World, annotated, snapshot
 from tests.core.updates import updating
 from tests.core.worlds import edited, later, reconciled, running, settled
 
@@ -111,6 +114,22 @@ def test_an_abort_by_true_holds_though_another_value_takes_its_place_at_once() -
     there = settled(annotated(there, "abort", "c"))
 
     assert (there.status.phase, there.status.abort is not None) == (Phase.ABORTED, True)
+
+
+def test_a_true_that_has_to_wait_keeps_no_other_one() -> None:
+    """A removal that failed is made good, though somebody has just set another annotation."""
+    there = annotated(annotated(_healthy(), "promote", "true"), "abort", "true")
+    young, old = (
+        Command(verb=verb, value=NOW, revision="a", at_s=there.now_s - age_s)
+        for verb, age_s in ((Verb.PROMOTE, 0.1), (Verb.ABORT, 60.0))
+    )
+    seen = snapshot(there)
+
+    intents, status, wake_at_s = taken_off(seen, replace(seen.status, commands=(young, old)), now=False)
+
+    assert intents == (RemoveAnnotation(verb=Verb.ABORT, value=NOW),)
+    assert status.commands == (young, replace(old, taken_off=True))
+    assert wake_at_s == young.at_s + TAKE_OFF_AFTER_S
 
 
 # --- a `true` that is read late

@@ -23,6 +23,11 @@ def used(
     )
 
 
+def test_a_list_that_says_nothing_of_itself_has_no_other_page() -> None:
+    """`metadata` of a list may be left out."""
+    assert listed_pods(b'{"items": []}', rollout_label="rollouts.dev/name") == ((), "")
+
+
 def test_a_canary_that_burns_its_cpu_shows_beside_idle_pods() -> None:
     """The average over all pods is 55 %; the canary's own is 190 %."""
     pods = [pod("c", revision="new"), *(pod(f"s{each}", revision="old") for each in range(3))]

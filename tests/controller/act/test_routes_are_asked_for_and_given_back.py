@@ -183,15 +183,19 @@ async def test_the_probes_are_told_which_pods_are_the_revisions(world: World) ->
         labels = {"rollouts.dev/revision": revision}
         return {"metadata": {"name": address, "labels": labels}, "status": {"podIP": address}}
 
-    pods = {"metadata": {}, "items": [pod("v1", "10.0.0.1"), pod("v2", "10.0.0.2"), pod("v1", "")]}
+    pages = (
+        {"metadata": {"continue": "more"}, "items": [pod("v1", "10.0.0.1"), pod("v2", "10.0.0.2")]},
+        {"metadata": {}, "items": [pod("v1", ""), pod("v1", "10.0.0.3")]},
+    )
     by_query = DrainQuestion(
         namespace="shop", rollout="cart", revision="v1", service="cart", probes=(PrometheusProbe(name="p", query="up"),)
     )
     by_address = replace(by_query, probes=(EnvoyProbe(name="e"),))
-    world.api.answers = [says(Response(200, msgspec.json.encode(pods)))]
+    world.api.answers = [says(Response(200, msgspec.json.encode(page))) for page in pages]
     async with asyncio.TaskGroup() as questions:
         performer = world.performer(questions, planes=Planes(drained=drained))
         await performer.perform(world.target(), [AskProbes(by_address, "rollouts.dev/name=cart")])
+    assert [each.query.get("continue") for each in world.api.requests] == [None, "more"]
     before = len(world.api.requests)
     async with asyncio.TaskGroup() as questions:
         performer = world.performer(questions, planes=Planes(drained=drained))
@@ -199,7 +203,7 @@ async def test_the_probes_are_told_which_pods_are_the_revisions(world: World) ->
     assert len(world.api.requests) == before
 
     envoy, query = told
-    assert (envoy.addresses, envoy.others) == (frozenset({"10.0.0.1"}), frozenset({"10.0.0.2"}))
+    assert (envoy.addresses, envoy.others) == (frozenset({"10.0.0.1", "10.0.0.3"}), frozenset({"10.0.0.2"}))
     assert (query.addresses, query.others) == (frozenset(), frozenset())
 
 

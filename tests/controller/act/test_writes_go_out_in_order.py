@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollouts.api.status.wire import status_to_wire
 from rollouts.controller.act.calls import Adopt, Create, Delete, Evict, Patch, RemoveRolloutAnnotation, WriteStatus
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
-from rollouts.controller.act.render import render
+from rollouts.controller.act.render import render, render_status
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import RemoveAnnotation
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import PodsSeen
-from rollouts.core.model.status import Verb
+from rollouts.core.model.status import Phase, RolloutStatus, Verb
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Response
@@ -64,6 +65,19 @@ async def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one
         {"op": "remove", "path": "/metadata/annotations/rollouts.dev~1promote"},
     ]
     assert world.api.body(1)["metadata"] == {"resourceVersion": "8"}
+    assert [each.path.partition("/namespaces/")[2] for each in world.api.requests] == [
+        "shop/rollouts/cart",
+        "shop/rollouts/cart/status",
+    ]
+
+
+def test_a_status_that_is_there_already_is_not_written() -> None:
+    """And of one that differs, only what differs."""
+    status = RolloutStatus(phase=Phase.PAUSED, step_index=2)
+    there = status_to_wire(status)
+
+    assert render_status(status, before=there)[0] is None
+    assert render_status(replace(status, step_index=3), before=there)[0] == WriteStatus(patch={"currentStepIndex": 3})
 
 
 async def test_a_command_that_is_taken_off_takes_the_note_of_who_gave_it_along(

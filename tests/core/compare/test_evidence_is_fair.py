@@ -118,6 +118,19 @@ def test_five_looks_on_one_side_are_enough() -> None:
     assert Sides(looks=5, above=5).stakes.answer(0.05) is Conclusion.WORSE
 
 
+def test_a_look_bets_on_what_explained_the_looks_before() -> None:
+    """A rate that stays as it was is found quickly; by the same shares each time it would take more looks."""
+    stable = Counts(1_000, 10)
+
+    def growth(before: int, bad: int) -> float:
+        known = with_counts(RateEvidence(), Counts(1_000, before), stable, effect=0.05)
+        after = with_counts(known, Counts(1_000, bad), stable, effect=0.05)
+        return after.stakes.log_worse - known.stakes.log_worse
+
+    assert growth(before=210, bad=210) > growth(before=85, bad=210) + 10
+    assert growth(before=85, bad=85) > growth(before=210, bad=85) + 5
+
+
 def test_a_sudden_change_of_both_rates_does_not_lose_a_whole_stake() -> None:
     """In an outage behind both arms, what was learnt before is wrong; a look loses nine tenths at most."""
     calm = with_counts(RateEvidence(), Counts(500, 2), Counts(5_000, 20), effect=0.01)

@@ -24,7 +24,8 @@ from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Destination
 from rollouts.traffic.gateway_api.codec import PROVIDER
 from rollouts.traffic.gateway_api.features import features_of_class
-from rollouts.traffic.gateway_api.matches import narrowed_matches
+from rollouts.traffic.gateway_api.limits import check_limits
+from rollouts.traffic.gateway_api.matches import narrowed_matches, request_of
 from tests.traffic.situation import A_TENTH, TESTERS, Situation, by_path
 
 HEADER = TESTERS.match
@@ -327,6 +328,34 @@ def test_a_grpc_route_can_ask_for_headers_alone(more: dict[str, Any]) -> None:
         narrowed_matches([], [replace(HEADER, **more)], grpc=True)
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ({"service": "shop.Cart", "method": "Add"}, TextMatch(MatchKind.EXACT, "/shop.Cart/Add")),
+        ({"service": "shop.Cart"}, TextMatch(MatchKind.PREFIX, "/shop.Cart/")),
+        ({"method": "Add"}, TextMatch(MatchKind.REGEX, "//Add")),
+        ({"type": "RegularExpression", "service": "shop.*"}, TextMatch(MatchKind.REGEX, "/shop.*/")),
+        ({}, None),
+    ],
+)
+def test_a_grpc_match_is_about_the_path_of_its_calls(method: Manifest, path: TextMatch | None) -> None:
+    """That is how a data plane shows it."""
+    assert request_of({"method": method}, grpc=True) == RequestMatch(path=path)
+
+
+def test_names_of_headers_are_the_same_in_any_case_and_those_of_parameters_are_not() -> None:
+    """RFC 9110, 5.1; a query parameter is the application's."""
+    match = {
+        "headers": [{"name": "X-Env", "value": "a"}],
+        "queryParams": [{"type": "RegularExpression", "name": "Page", "value": "1."}],
+    }
+
+    assert request_of(match, grpc=False) == RequestMatch(
+        headers=(NamedMatch("x-env", TextMatch(MatchKind.EXACT, "a")),),
+        query=(NamedMatch("Page", TextMatch(MatchKind.REGEX, "1.")),),
+    )
+
+
 def test_a_cookie_is_found_among_others() -> None:
     """All cookies are one header."""
     import re  # noqa: PLC0415 - to hold the pattern against real headers
@@ -349,12 +378,31 @@ def test_a_managed_route_that_is_for_nobody_is_refused() -> None:
         route(rule("/a")).plan(Split(Fraction(0), (TESTERS, nowhere)))
 
 
-def test_a_route_that_is_full_says_so() -> None:
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([{}] * 17, "17 rules, and at most 16"),
+        ([{"matches": [{}] * 65}], "65 matches in one rule, and at most 64"),
+        ([{"matches": [{}] * 43}] * 3, "129 matches in total, and at most 128"),
+        ([{"matches": [{"headers": [{}] * 17}]}], "17 headers or query parameters in one match, and at most 16"),
+        ([{"matches": [{"queryParams": [{}] * 17}]}], "17 headers or query parameters in one match, and at most 16"),
+        ([{"filters": [{}] * 17}], "17 filters in one rule, and at most 16"),
+        ([{"backendRefs": [{}] * 17}], "17 backends in one rule, and at most 16"),
+    ],
+)
+def test_a_route_that_is_full_says_so(rules: list[Manifest], words: str) -> None:
     """Before the API server does, in its own words."""
-    rules = [rule(f"/{at}") for at in range(9)]
+    with pytest.raises(Unroutable, match=f"it would have {words} are allowed"):
+        check_limits({"spec": {"rules": rules}})
 
-    with pytest.raises(Unroutable, match="18 rules, and at most 16 are allowed"):
-        route(*rules).plan(Split(Fraction(0), (TESTERS,)))
+
+def test_a_copy_of_each_rule_must_find_its_place() -> None:
+    """What counts is the route as it would be written."""
+    nine = [rule(f"/{at}") for at in range(9)]
+
+    assert route(*nine[:8]).managed(Split(Fraction(0), (TESTERS,))).read().whole
+    with pytest.raises(Unroutable, match="18 rules"):
+        route(*nine).plan(Split(Fraction(0), (TESTERS,)))
 
 
 def test_a_rewritten_prefix_allows_one_match() -> None:

@@ -328,6 +328,8 @@ async def test_a_cut_off_answer_and_a_refused_connection_are_outages(tmp_path: P
     async with connected(kubeconfig(tmp_path, url, {"token": "abc"})) as connection:
         with pytest.raises(ApiUnavailable):
             await connection.request(VERSION, deadline_s=5)
+        with pytest.raises(ApiUnavailable, match=r"GET /version: .*onnect"):
+            await connection.open_watch(VERSION, deadline_s=5, silence_s=5)
 
 
 async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.forecast import rehearse
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskConfig
 from rollouts.core.model.reasons import Reason
@@ -53,6 +54,16 @@ def test_copies_that_are_as_old_as_their_replica_sets_are_not_read_while_nothing
     there, _ = _two_revisions()
 
     assert _asked(_unread(there)) == []
+
+
+def test_a_rehearsal_believes_that_unread_copies_are_what_their_names_say() -> None:
+    """`rollouts plan` reads no copy, and nobody has replaced most of them."""
+    there, first = _two_revisions()
+
+    told = rehearse(snapshot(annotated(_unread(there), "rollback", first)), startup_s=1.0)
+
+    assert told.stuck is not None
+    assert (told.revision, told.stuck.reason) == (first, Reason.ROLLED_BACK)
 
 
 def test_a_rollback_waits_for_a_copy_that_cannot_be_read() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.pod_exit import PodExit
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, TrafficRouting
 from rollouts.core.model.status import Phase
@@ -33,6 +37,37 @@ def _phases() -> dict[Phase, World]:
         Phase.ROLLED_BACK: settled(annotated(paused, "rollback", "previous@b")),
         Phase.DEGRADED: settled(edited(replace(healthy, bad=frozenset("b")), revision="b"), seconds=100),
     }
+
+
+def test_status_counts_what_replica_sets_report() -> None:
+    """`kubectl get`, an autoscaler and a dashboard read them; all seven differ in this update."""
+    seen = snapshot(settled(edited(running(STEPS), revision="b")))
+    reported = {"a": (5, 4, 3), "b": (3, 2, 1)}
+    sets = []
+    for each in seen.replica_sets:
+        replicas, ready, available = reported[each.revision]
+        sets.append(replace(each, replicas=replicas, ready=ready, available=available))
+
+    status = decide(replace(seen, replica_sets=tuple(sets))).status
+
+    assert (status.replicas, status.ready_replicas, status.available_replicas) == (8, 6, 4)
+    updated = (status.updated_replicas, status.updated_ready_replicas, status.updated_available_replicas)
+    assert updated == (3, 2, 1)
+    assert status.hpa_replicas == seen.rollout.spec.replicas == 4
+
+
+def test_a_grace_period_that_something_cut_short_is_told() -> None:
+    """A policy that caps it ends pods before their requests; those of other revisions were asked for nothing."""
+    drain = DrainSpec(max_request_s=40.0)
+    seen = snapshot(running(STEPS, drain=drain, ends=PodExit(grace_s=60)))
+
+    def told(**changes: Any) -> list[str]:
+        sets = tuple(replace(each, **changes) for each in seen.replica_sets)
+        status = decide(replace(seen, replica_sets=sets)).status
+        return [each.message for each in status.conditions if each.type == "DrainUnsafe"]
+
+    assert any("asked for 60, and it has 30" in each for each in told(grace_s=30))
+    assert not any("asked for" in each for each in (*told(grace_s=60), *told(grace_s=30, revision="older")))
 
 
 @pytest.mark.parametrize("phase", list(Phase))

@@ -10,8 +10,9 @@ from rollouts.clock import SystemClock
 from rollouts.cluster.sign_in import SignIn
 from rollouts.controller.health.readiness import Readiness
 from rollouts.controller.workqueue.standing_watches import new_store
+from rollouts.errors import ApiUnavailable
 from rollouts.objects import ROLLOUT
-from rollouts.ports import ApiServer
+from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.sim.cluster import SimulatedCluster
 from tests.controller.door import Door, refusal
 from tests.controller.test_the_process_outlives_what_objects_hold import Running, healthy, rollout, served, until
@@ -24,6 +25,32 @@ class Token(Door):
         refused = refusal(401, "Unauthorized", "Unauthorized")
         super().__init__(api, lambda _request: refused if self.dead else None)
         self.dead = False
+
+
+async def test_requests_and_watches_keep_their_patience_on_the_way() -> None:
+    """Without its limit of silence a watch whose connection is dead would never end."""
+    asked: list[object] = []
+
+    class Nobody(ApiServer):
+        async def request(self, request: Request, *, deadline_s: float) -> Response:
+            asked.append((request, deadline_s))
+            raise ApiUnavailable("nobody")
+
+        async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+            asked.append((request, deadline_s, silence_s))
+            raise ApiUnavailable("nobody")
+
+        async def aclose(self) -> None:
+            asked.append("closed")
+
+    api, get = SignIn(SystemClock()).through(Nobody()), Request("GET", "/version")
+    with pytest.raises(ApiUnavailable):
+        await api.request(get, deadline_s=3)
+    with pytest.raises(ApiUnavailable):
+        await api.open_watch(get, deadline_s=3, silence_s=45)
+    await api.aclose()
+
+    assert asked == [(get, 3), (get, 3, 45), "closed"]
 
 
 @pytest.mark.virtual_time

@@ -33,6 +33,7 @@ from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds
 from rollouts.controller.observe.analyses import Analyses
+from rollouts.controller.observe.config import Configs
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.barrier import Barrier
@@ -260,7 +261,13 @@ class World:
         self.client = Client(self.api, clock=self.clock, may_write=lambda: self.leads, request_deadline_s=5.0, rng=rng)
         self.load = ClusterMetrics(self.client, self.clock)
 
-    def observer(self, routes: RouteReader | None = None, *, lags: GatewayLags | None = None) -> Observer:
+    def observer(
+        self,
+        routes: RouteReader | None = None,
+        *,
+        lags: GatewayLags | None = None,
+        configs: Configs | None = None,
+    ) -> Observer:
         """What reads it into core values."""
         return Observer(
             store=self.store,
@@ -270,6 +277,7 @@ class World:
             analyses=self.analyses,
             routes=routes,
             lags=lags,
+            configs=configs,
         )
 
     def triggers(self) -> Triggers:

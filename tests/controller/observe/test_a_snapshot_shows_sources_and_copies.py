@@ -9,6 +9,7 @@ import pytest
 
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.controller.observe.config import Configs, config_of
+from rollouts.controller.observe.observer import Seen
 from rollouts.controller.workqueue.contents import ContentRead, ReadFailed
 from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import (
@@ -27,7 +28,7 @@ from rollouts.core.model.snapshot import ReplicaSet
 from rollouts.manifests.ownership import config_note_text
 from rollouts.objects import CONFIG_MAP, Key
 from rollouts.sim.clock import EPOCH_S
-from tests.controller.world import CART, CART_UID, World, metadata, obj, owned, replica_set
+from tests.controller.world import CART, CART_UID, World, metadata, obj, owned, replica_set, rollout
 
 pytestmark = pytest.mark.virtual_time
 
@@ -244,6 +245,18 @@ async def test_copies_are_those_with_the_name_of_the_rollout_and_the_mark(world:
         "orphan": ("app-config", False, False, ""),
         "earlier": ("app-config", False, False, ""),
     }
+
+
+async def test_a_snapshot_has_the_copies_and_whose_they_are(world: World) -> None:
+    """A copy of an earlier Rollout of that name is not ours to use."""
+    world.rollouts.put("", rollout())
+    for each in (copy("owned"), copy("earlier", ownerReferences=owned(uid="earlier"))):
+        world.config_maps.put("", each)
+
+    seen = world.observer(configs=Configs(world.store, world.contents, clock=world.clock)).observe(CART)
+
+    assert isinstance(seen, Seen)
+    assert {each.content: each.owned for each in seen.snapshot.copies} == {"owned": True, "earlier": False}
 
 
 @pytest.mark.parametrize(

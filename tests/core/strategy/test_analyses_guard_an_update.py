@@ -347,6 +347,14 @@ def test_a_promotion_that_names_no_gate_passes_no_verdict_and_is_told_the_name(s
     assert settled(annotated(there, "promote", named)).status.commands[-1].refusal is None
 
 
+def test_the_index_of_a_step_that_waits_for_its_verdict_names_it_too() -> None:
+    """People count steps; the analysis has no other name in their manifest."""
+    there = _ended(measuring(HELD[0]), AnalysisPhase.INCONCLUSIVE)
+    step = there.status.analyses[-1].gate.step
+
+    assert settled(annotated(there, "promote", f"b@{step}")).status.stable_revision == "b"
+
+
 @pytest.mark.parametrize("strategy", [AT_STEP, BEFORE, AFTER])
 def test_a_run_that_has_begun_counts_when_the_rollout_is_scaled_to_0(strategy: Strategy) -> None:
     """It was asked for when the revision served, and nothing has been learned of it since."""

@@ -8,11 +8,12 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, named_services
 from rollouts.core.model.status import Phase
 from rollouts.core.model.traffic import Split
 from tests.core.autoscalers import Load
-from tests.core.config_worlds import config_healed
+from tests.core.config_worlds import config_healed, copies_restored
 from tests.core.measured_runs import templates_there
 from tests.core.model import World, annotated, made_by_users, route, service, snapshot
 from tests.core.sources import meaning
@@ -46,6 +47,9 @@ def healed(there: World) -> World:
 def at_rest(there: World) -> World:
     """The world once nothing moves any more, and each manual gate has been passed."""
     there = settled(there)
+    waiting = there.status.waiting_for
+    if waiting is not None and waiting.reason is Reason.CONFIG_COPY_MISSING:
+        there = settled(copies_restored(there))
     assert_no_pods_at_0(there)
     if there.status.phase is Phase.PAUSED:
         there = settled(annotated(there, "promote", f"{there.status.current_revision}@full"))

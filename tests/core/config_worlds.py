@@ -49,6 +49,25 @@ def config_healed(there: World) -> World:
     return _secret_copies_restored(there)
 
 
+def copies_restored(there: World) -> World:
+    """Somebody restores from a backup each copy of a ConfigMap that a ReplicaSet without pods waits for."""
+    there_now = {each.name for each in there.configs.copies}
+    lacking = {
+        use.copy: use
+        for each in there.replica_sets
+        for use in each.config or ()
+        if not each.replicas and use.kind is ConfigKind.CONFIG_MAP and use.has_copy and use.copy not in there_now
+    }
+    restored = [
+        CopySeen(
+            kind=use.kind, name=name, uid=f"restored-{name}", resource_version=f"restored-{name}", source=use.source,
+            content=use.content, created_at_s=there.now_s, owners=1, owner_index=0, checked=False,
+        )
+        for name, use in lacking.items()
+    ]  # fmt: skip
+    return with_configs(there, copies=(*there.configs.copies, *restored))
+
+
 def source_removed(there: World, name: str = "conf") -> World:
     """Somebody deletes a ConfigMap, or the Secret."""
     return replace(there, configs=removed(there.configs, _key(name), now_s=there.now_s))

@@ -81,3 +81,17 @@ def test_a_weight_that_was_gone_back_from_is_not_written_again_after_0_replicas(
 def test_routes_are_dropped_from_the_spec_while_the_stable_service_leads_to_a_revision_without_pods() -> None:
     """The release of the route waited for pods behind that Service, and the Service, as all others, waited for the release."""
     assert_comes_to_rest(played(measuring(22, 6), [("scaled to 0 and back", 1, 0), ("another strategy", 0, 1)]))
+
+
+def test_a_stable_revision_without_pods_waits_for_its_copy_until_somebody_restores_it() -> None:
+    """Scaled to 0 and back, it can have none before; the judge had restored sources alone."""
+    tape = [("a copy is deleted", 0, 0), ("a source is edited, or created", 1, 0), ("scaled to 0 and back", 0, 0)]
+
+    assert_comes_to_rest(played(start(0, 1, DRAINS[0]), tape))
+
+
+def test_an_abort_at_0_replicas_asks_for_no_stable_pod() -> None:
+    """The judge of S4 wanted one of the surge."""
+    tape = [("abort", 1, 0), ("another number of replicas", 0, 0)]
+
+    assert_comes_to_rest(played(start(1, 2, DRAINS[0]), tape))

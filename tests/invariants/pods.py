@@ -160,7 +160,7 @@ def _fewest_by_ratio(replicas: int, percent: WeightPercent, surge: int) -> int:
 
     No side is empty while both are to get requests, unless there is only one pod.
     """
-    totals = [replicas, replicas + 1] if surge else [replicas]
+    totals = [replicas, replicas + 1] if surge and replicas else [replicas]
     alone = percent in (0, 100) or (replicas == 1 and not surge)
     fewest = 0 if alone else 1
     pairs = [(total, stable) for total in totals for stable in range(fewest, total - fewest + 1) if total]

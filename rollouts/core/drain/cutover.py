@@ -76,17 +76,17 @@ def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: De
         if of_this_update:
             return before
     fresh = _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to))
-    return (*(each for each in before if each.from_revision not in (leaving, to) and _is_open(ctx, each)), fresh)
+    others = (each for each in before if each.service != service or each.from_revision not in (leaving, to))
+    return (*(each for each in others if _is_open(ctx, each)), fresh)
 
 
 def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:
-    """Brings every cutover up to date; forgets those that did not happen, and those that are over except the last."""
+    """Brings every cutover up to date; forgets those that did not happen, and those that are over for good except the last."""
     before = ctx.status.cutovers
     if not before:
         return ()
     now = [_as_of_now(ctx, each) for each in before if not (_is_open(ctx, each) and _came_to_nothing(ctx, each))]
-    with_pods = ctx.revisions_with_pods  # what is over may begin again
-    after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or each.from_revision in with_pods)
+    after = tuple(each for each in now if each is now[-1] or _is_open(ctx, each) or _may_reach(ctx, each))
     return () if after == before else (RecordCutovers(after),)
 
 
@@ -229,8 +229,12 @@ def _shows(ctx: PassContext, cutover: Cutover) -> bool:
 
 def _out_of_sight(ctx: PassContext, cutover: Cutover) -> bool:
     """Whether the strategy names the Service but it is not seen as managed: it may send requests to the pods that are left."""
-    may_reach = cutover.from_revision in ctx.revisions_with_pods and cutover.service in ctx.named_services
-    return may_reach and _ours(ctx, cutover) is None
+    return _may_reach(ctx, cutover) and _ours(ctx, cutover) is None
+
+
+def _may_reach(ctx: PassContext, cutover: Cutover) -> bool:
+    """Whether there are pods left that the Service would reach if somebody made it again by its plain manifest."""
+    return cutover.from_revision in ctx.revisions_with_pods and cutover.service in ctx.named_services
 
 
 def _ours(ctx: PassContext, cutover: Cutover) -> ServiceSeen | None:

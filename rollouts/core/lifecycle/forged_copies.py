@@ -53,7 +53,7 @@ def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
     Pods with an optional reference to one that is gone would begin, and serve, without their configuration.
     """
     if gone := gone_for(ctx, replica_set):
-        return Contribution(wait=Wait(Reason.CONFIG_COPY_MISSING, gone))
+        return Contribution(wait=Wait(Reason.CONFIG_COPY_MISSING, f"{gone}{_without_stable(ctx, replica_set)}"))
     used = used_copies(replica_set.config or (), ctx.seen.copies)
     forged = [f"{each.problem}; revision {replica_set.revision} names it" for each in used if each.forged]
     if forged:
@@ -65,3 +65,11 @@ def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
     told += [each.unread_because for each in used if each.unread_because]
     wait = Wait(Reason.CONFIG_NOT_READ, ": ".join(told))
     return Contribution(intents=tuple(map(AskConfig, unread)), wait=wait)
+
+
+def _without_stable(ctx: PassContext, replica_set: ReplicaSet) -> str:
+    """What lets an update go on whose stable revision can have no pods; "" where that is not the question."""
+    if ctx.aborted or replica_set.revision == ctx.status.current_revision or replica_set is not ctx.stable:
+        return ""
+    delete = f"kubectl delete replicaset {replica_set.name} -n {ctx.seen.rollout.namespace}"
+    return f", or go on without it: {delete}"

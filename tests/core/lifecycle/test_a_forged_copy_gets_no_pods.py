@@ -12,11 +12,12 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskConfig
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
+from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import REFS, copy_deleted, copy_forged, source_written, with_configs
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated, deleted, snapshot
 from tests.core.updates import waiting, waits_for
-from tests.core.worlds import later, reconciled, running, settled, sizes
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes
 
 STRATEGY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 
@@ -117,3 +118,19 @@ def test_nothing_is_asked_twice() -> None:
     there = settled(copy_forged(there, _at(there, first)))
 
     assert _asked(reconciled(there)) == []
+
+
+def test_an_update_whose_stable_revision_can_have_no_pods_says_how_it_goes_on() -> None:
+    """Scaled to 0 at its gate, and back: nothing serves, and nobody but a person gives the old configuration up."""
+    there = settled(source_written(running(STRATEGY, config_refs=REFS), "v1"))
+    there = settled(source_written(later(there, 60), "v2"))
+    stable, current = there.status.stable_revision, there.status.current_revision
+    there = settled(edited(there, replicas=0))
+    there = settled(edited(copy_deleted(there, _at(there, stable)), replicas=4))
+
+    assert (waits_for(there), sizes(there)) == (Reason.CONFIG_COPY_MISSING, {})
+    delete = f"or go on without it: kubectl delete replicaset {one(there, stable).name} -n shop"
+    assert waiting(there).message.endswith(delete)
+
+    there = settled(deleted(there, stable))
+    assert (there.status.phase, sizes(there)) == (Phase.PAUSED, {current: 4})

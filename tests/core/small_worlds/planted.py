@@ -389,7 +389,7 @@ MISTAKES = {
     ),
     "a new update begins with the verdicts of the one before": Mistake(
         plant=_of(changes, "_at_first_step", _verdicts_are_kept),
-        rule="S7", world="ratio 1, an analysis, an edit", moves=11, peer="P12 flagger 30",
+        rule="S7", world="ratio 1, an analysis, an edit", moves=10, peer="P12 flagger 30",
     ),
     "a run's name is not bound to its update": Mistake(
         plant=_both(

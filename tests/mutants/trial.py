@@ -66,8 +66,7 @@ class Lane:
         file.write_text(mutant.code)
         try:
             for end, arguments, cpu_s in self._stages(mutant, whole=whole):
-                by = self._failed(arguments, cpu_s)
-                if by is not None and not self._fails_anyway(mutant, by):
+                if (by := self._killer(mutant, arguments, cpu_s)) is not None:
                     return Verdict(mutant, end, by, time.monotonic() - began_s)
             return Verdict(mutant, End.LIVES, "", time.monotonic() - began_s)
         finally:
@@ -80,6 +79,15 @@ class Lane:
         if whole:
             yield End.WHOLE, _unit(), WHOLE_CPU_S
 
+    def _killer(self, mutant: Mutant, arguments: list[str], cpu_s: int) -> str | None:
+        """The first test that fails and does not fail without the change: random tests may find something else."""
+        arguments = [*arguments]
+        while (by := self._failed(arguments, cpu_s)) is not None:
+            if not self._fails_anyway(mutant, by):
+                return by
+            arguments += ["--deselect", by]
+        return None
+
     def _failed(self, arguments: list[str], cpu_s: int) -> str | None:
         """The first test that fails, "" for a process that has to be ended; None when all pass."""
         done = self._run(arguments, cpu_s)
@@ -89,7 +97,7 @@ class Lane:
         return found[1] if found else ("" if done.returncode < 0 else done.stdout.strip()[-200:])
 
     def _fails_anyway(self, mutant: Mutant, test: str) -> bool:
-        """Whether the test fails without the change, too: then it has seen nothing.
+        """Whether the test fails without the change, too.
 
         Raises: RuntimeError: pytest knows no test of this name.
         """

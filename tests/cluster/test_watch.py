@@ -141,6 +141,15 @@ async def test_nothing_is_shown_before_the_list_is_whole() -> None:
     assert not seen.table.synced.is_set()
 
 
+async def test_a_refusal_inside_a_streaming_list_is_told_and_asked_again() -> None:
+    """The answer was 200 by then."""
+    again = Stream(event("ADDED", "a", 3), bookmark(5, end=True))
+    seen = await watched(Streams(Stream(error(403)), again), 60)
+
+    assert "403" in str(seen.problems[0])
+    assert seen.names() == ["a"]
+
+
 async def test_a_server_without_streaming_lists_is_listed_in_pages() -> None:
     """1.31 and older, or the gate turned off: 422 says so, and it is not asked again."""
     first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}

@@ -8,8 +8,10 @@ import random
 import pytest
 
 from rollouts.core.analysis.metric import MetricCondition, NoData
+from rollouts.core.analysis.source import PrometheusQuery
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, NoAnswer
+from rollouts.metrics.samples import NoEvidence
 from rollouts.metrics.sources import HttpSource
 from tests.metrics.answers import (
     MARK,
@@ -19,9 +21,11 @@ from tests.metrics.answers import (
     WEB,
     WEB_PART,
     answered,
+    asked,
     matrix,
     measurement,
     prometheus,
+    read,
     vector,
 )
 
@@ -154,6 +158,29 @@ BAD: dict[str, tuple[HttpSource, MetricAnswer]] = {
     "web: a long text": (WEB, answered(b"a" * 5_000, content_type="text/plain")),
     "web: no answer": (WEB, NoAnswer("no answer within 10 s")),
 }
+
+
+@pytest.mark.parametrize(
+    ("source", "age_s", "counts"),
+    [
+        (QUERY, -5.0, True),
+        (QUERY, -5.01, False),
+        (QUERY, 300.0, True),
+        (QUERY, 300.01, False),
+        (RANGE, -65.0, True),
+        (RANGE, -65.01, False),
+        (RANGE, 365.0, True),
+        (RANGE, 365.01, False),
+    ],
+)
+def test_a_value_counts_if_it_is_of_the_time_that_was_asked_for(
+    source: PrometheusQuery, age_s: float, counts: bool
+) -> None:
+    """Clocks differ by 5 s; Prometheus looks back for 5 minutes, and puts the points of a range on steps."""
+    at_s = NOW_S - age_s
+    body = vector("1", at_s=at_s) if source is QUERY else matrix([(at_s, "1")])
+
+    assert isinstance(read(answered(body), asked(source)), NoEvidence) is not counts
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.cluster.decoding import decode
+from rollouts.cluster.decoding import UnreadableObject, decode
 from rollouts.controller.observe.observer import Gone, Seen, Unreadable
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import ServiceAnswer
@@ -57,6 +57,30 @@ async def test_replica_sets_are_those_that_the_rollout_s_uid_controls(world: Wor
     world.rollouts.put("", rollout(version=2, spec=SPEC, uid="new-uid"))
     world.replica_sets.put("", replica_set("cart-v1"))
     assert snapshot(world).replica_sets == ()
+
+
+@pytest.mark.parametrize(
+    ("meta", "stops"),
+    [
+        ({}, True),
+        ({"labels": {}}, True),
+        ({"ownerReferences": None}, True),
+        ({"ownerReferences": owned(uid="another")}, False),
+        ({"ownerReferences": None, "labels": {"rollouts.dev/name": "other"}}, False),
+    ],
+    ids=["ours", "ours, without its label", "nobody's, with our label", "another Rollout's", "nobody's"],
+)
+async def test_a_replica_set_that_cannot_be_read_stops_the_rollout_that_may_own_it(
+    meta: dict[str, Any], stops: bool, world: World
+) -> None:
+    """It may have pods; a pass that took it for none would make it again."""
+    world.rollouts.put("", rollout(version=2, spec=SPEC))
+    world.replica_sets.put_unreadable("", UnreadableObject(replica_set(**meta).metadata, "it has more than 8 MiB"))
+
+    seen = world.observer().observe(CART)
+
+    assert isinstance(seen, Seen)
+    assert (seen.trouble is not None) is stops
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,7 @@ def test_the_case_of_a_key_means_nothing(data: st.DataObject) -> None:
         ({"forwardConfig": {"targetGroups": [{"serviceName": "cart", "weight": "many"}]}}, "weight"),
         ({"forwardConfig": {"targetGroups": [{"serviceName": "cart", "weight": -1}]}}, "weight"),
         ({"forwardConfig": {"targetGroups": ["cart"]}}, "targetGroups"),
+        ({"forwardConfig": {"targetGroups": [{"serviceName": 1}]}}, "serviceName that is not a text"),
         ([1], "has type in something that is not an object"),
     ],
 )

@@ -62,8 +62,14 @@ def _against(seen: Snapshot, gate: AutoscalingGate, answer: AutoscalingSeen) -> 
         yield "the use of its container is not known"
     elif not 0 <= 100 * use.used / use.requested <= gate.container.max_utilization_percent:
         yield f"its container uses {use.used} of {use.requested}"
-    elif (use.oldest_at_s or 0.0) < (seen.status.step_started_at_s or 0.0):
+    elif (use.oldest_at_s or 0.0) < _began_s(seen.status):
         yield "its container was last measured before the step"
+
+
+def _began_s(status: RolloutStatus) -> float:
+    """When the step began. A wait that began before its step shows that the clock was set back in between."""
+    began_s = status.step_started_at_s or 0.0
+    return began_s if status.waiting_for is None else min(began_s, status.waiting_for.since_s)
 
 
 def _of_autoscaler(seen: Snapshot, gate: AutoscalingGate, each: AutoscalerSeen) -> Iterator[str]:

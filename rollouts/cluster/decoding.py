@@ -32,6 +32,7 @@ from rollouts.cluster.structs import (
     RouteObject,
     T,
 )
+from rollouts.core.model.revision import REVISION_LABEL
 from rollouts.errors import ApiUnavailable
 from rollouts.objects import ROLLOUT, Kind, Manifest
 from rollouts.ports import LINE_MAX_BYTES
@@ -482,5 +483,7 @@ def _ours(texts: dict[str, str]) -> dict[str, str] | None:
 
 
 def _intern(labels: dict[str, str]) -> None:
+    """Shares values with other objects. Not revisions: each update brings one, and Python's table of shared texts grows by it."""
     for key, value in labels.items():
-        labels[key] = sys.intern(value)
+        if key != REVISION_LABEL:
+            labels[key] = sys.intern(value)

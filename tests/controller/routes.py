@@ -126,8 +126,8 @@ class Reading:
         return observed
 
 
-async def release(reading: Reading) -> None:
-    """What is done about the routes of Rollout cart, which is not there."""
+async def release(reading: Reading) -> int:
+    """What is done about the routes of Rollout cart, which is not there; how many were released."""
     world = reading.world
     world.rollouts.replace("", [], "5")
     world.services.replace("", [], "5")
@@ -138,4 +138,4 @@ async def release(reading: Reading) -> None:
         managed=world.managed,
         routes=reading.reader,
     )
-    await orphans.release(CART)
+    return await orphans.release(CART)

@@ -7,7 +7,7 @@ import pytest
 from rollouts.core.analysis.metric_server import MetricServer
 from rollouts.core.analysis.source import BasicAuth, OAuth2, PrometheusQuery, WebQuery
 from rollouts.core.model.frozen import replace
-from rollouts.metrics.declared import endpoint_of_server
+from rollouts.metrics.declared import CREDENTIAL_MAX_CHARACTERS, credential_problem, endpoint_of_server
 from rollouts.metrics.endpoints import endpoint_of, question_to
 from rollouts.metrics.requests import Basic, Bearer, ClientCredentials, MetricEndpoint
 from rollouts.metrics.samples import Absence, NoEvidence
@@ -127,3 +127,19 @@ def test_a_template_with_an_identity_of_its_own_uses_it() -> None:
 
     assert isinstance(found, MetricEndpoint)
     assert found.credentials == ClientCredentials("https://login.example", "i", Secret("s"), declared=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x" * CREDENTIAL_MAX_CHARACTERS, ""),
+        ("x" * (CREDENTIAL_MAX_CHARACTERS + 1), "has more than 8192 characters"),
+        ("", "is empty"),
+        ("two\nlines", "must be one line of printable ASCII characters"),
+        ("pässword", "must be one line of printable ASCII characters"),
+    ],
+    ids=["as long as may be", "longer", "empty", "a line's end", "a letter that a header has not"],
+)
+def test_a_text_that_fits_into_no_header_is_no_credential(text: str, problem: str) -> None:
+    """And what is said of it repeats no part of it."""
+    assert credential_problem(text) == problem

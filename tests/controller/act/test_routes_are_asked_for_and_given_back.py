@@ -312,18 +312,22 @@ async def test_a_rollout_that_asked_about_a_route_learns_that_another_one_has_it
 # Who is gone.
 
 
-async def released(world: World, answer: Answer, **marks: Any) -> list[Request]:
-    """What is sent for a key without a Rollout whose route is managed; the first answer is about the Rollout."""
+async def released(world: World, answer: Answer, *, count: int = 0, **marks: Any) -> list[Request]:
+    """What is sent for a key without a Rollout whose route is managed; the first answer is about the Rollout.
+
+    Args:
+        count: how many routes are told to be released.
+    """
     world.api.answers = [answer]
     reading = Reading(world)
     reading.shown(route(version=3, **MARKS | marks))
-    await release(reading)
+    assert await release(reading) == count
     return world.api.requests
 
 
 async def test_a_deleted_rollout_gives_its_routes_back(world: World) -> None:
     """Its weights would lead to one revision's Service for ever."""
-    get, patch = await released(world, says(error(404, "NotFound")))
+    get, patch = await released(world, says(error(404, "NotFound")), count=1)
 
     assert get.path.endswith("/rollouts/cart")
     assert patch.path == HTTP_ROUTE.path("shop", "cart")

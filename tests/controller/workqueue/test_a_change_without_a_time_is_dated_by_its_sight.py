@@ -69,6 +69,24 @@ def test_the_next_change_with_a_time_and_a_deletion_end_it() -> None:
         assert contents.undated_change_s(source) is None
 
 
+@pytest.mark.parametrize("kind", ConfigKind)
+def test_a_source_that_goes_is_dated_until_it_is_there_again(kind: ConfigKind) -> None:
+    """Pods that need it wait for it, and status says since when it is gone."""
+    contents = Contents()
+    source: SourceKey = (kind, "shop", "conf")
+    contents.askers.asks(Key("shop", "cart"), [source])
+    _shown(contents, kind, None, _seen(1, NOON))
+
+    if kind is ConfigKind.SECRET:
+        assert contents.look(source, SecretSeen(None), now_s=SEEN_S)
+    else:
+        contents.learn(ConfigMapObject(_seen(1, NOON)), None, now_s=SEEN_S)
+    gone_s = contents.gone_since_s(source)
+    _shown(contents, kind, None, _seen(5, LATER, uid="another"))
+
+    assert (gone_s, contents.gone_since_s(source)) == (SEEN_S, None)
+
+
 def test_nothing_is_kept_of_what_nobody_names() -> None:
     """A cluster has tens of thousands of ConfigMaps that are not ours."""
     contents = Contents()

@@ -20,6 +20,9 @@ from typing import NoReturn
 
 HEAD_BYTES = 4  # the length of what follows, big-endian
 
+READY = b"+"
+"""What it says once it has imported everything; before that no call counts its time."""
+
 ANSWERED, RAISED, ENDED = b"=", b"!", b"-"
 """The first byte of an answer: a value, an exception, or nothing, because the limit was reached."""
 
@@ -39,6 +42,7 @@ def main() -> NoReturn:
         with contextlib.suppress(ImportError):  # not for this platform: the calls that need it say so
             import_module(module)
     gc.freeze()
+    connection.sendall(READY)
     while True:
         child = os.fork()
         if child == 0:

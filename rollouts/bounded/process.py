@@ -20,7 +20,7 @@ from typing import TypeVar, TypeVarTuple, Unpack, cast
 
 import structlog
 
-from rollouts.bounded.child import ANSWERED, ENDED, HEAD_BYTES, RAISED
+from rollouts.bounded.child import ANSWERED, ENDED, HEAD_BYTES, RAISED, READY
 from rollouts.bounded.turns import Turns
 from rollouts.errors import CallEnded
 from rollouts.ports import Clock
@@ -30,6 +30,8 @@ CPU_S = 0.1
 MEMORY_BYTES = 256 << 20
 ANSWER_S = 10.0
 """For an answer in real time; on a machine without a free core 0.1 s of CPU may take seconds."""
+START_S = 120.0
+"""For the start of the process in real time: its imports take a second of CPU, which a small `limits.cpu` stretches."""
 
 _Result = TypeVar("_Result")
 _Arguments = TypeVarTuple("_Arguments")
@@ -58,6 +60,7 @@ class BoundedProcess:
         self._answer_s = answer_s
         self._turns = Turns(monotonic_s=clock.monotonic_s)
         self._connection: socket.socket | None = None
+        self._ready: asyncio.Task[None] | None = None  # of the process behind the connection
         self._started: list[subprocess.Popen[bytes]] = []  # those that have not ended
 
     async def call(
@@ -84,9 +87,21 @@ class BoundedProcess:
         for process in self._started:
             await asyncio.to_thread(process.wait)
 
+    async def _begun(self) -> socket.socket:
+        """The connection to a process that has imported everything. A call that waits no longer leaves the start to the next."""
+        connection = self._connection or self._start()
+        if self._ready is None:
+            self._ready = asyncio.create_task(_until_ready(connection))
+        try:
+            await asyncio.shield(self._ready)
+        except (TimeoutError, OSError) as error:
+            self._end()
+            raise CallEnded(f"the process that evaluates it has not started ({type(error).__name__})") from error
+        return connection
+
     async def _asked(self, request: bytes) -> bytes:
         loop = asyncio.get_running_loop()
-        connection = self._connection or self._start()
+        connection = await self._begun()
         whole = False
         try:
             async with asyncio.timeout(self._answer_s):
@@ -117,9 +132,16 @@ class BoundedProcess:
 
     def _end(self) -> None:
         """Closes the connection, and so ends the process: at once, or when what it does has reached its limit."""
+        if self._ready is not None:
+            self._ready.cancel()
         if self._connection is not None:
             self._connection.close()
-        self._connection = None
+        self._connection = self._ready = None
+
+
+async def _until_ready(connection: socket.socket) -> None:
+    async with asyncio.timeout(START_S):
+        await _read(connection, len(READY))
 
 
 async def _read(connection: socket.socket, count: int) -> bytes:

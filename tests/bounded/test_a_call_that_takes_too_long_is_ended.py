@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,31 @@ async def test_one_that_computes_for_too_long_is_ended_in_whatever_it_does(bound
         await bounded.call(backtracking, "a" * 60, tenant="b")
 
     assert await bounded.call(os.getpid, tenant="c") != before
+
+
+async def test_a_call_that_waits_no_longer_leaves_the_start_to_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With little CPU the imports take longer than an answer may: each call ended the process, and none was ever answered."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("TESTS_BOUNDED_PIPE", str(pipe))
+    async with aclosing(BoundedProcess(clock=SystemClock(), imports=("tests.bounded.held_import",))) as process:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await process.call(os.getpid, tenant="a")
+        await asyncio.to_thread(pipe.write_text, "")
+
+        assert await process.call(os.getpid, tenant="b") != os.getpid()
+        assert len(process._started) == 1
+
+
+async def test_a_process_that_cannot_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that the kernel ends for want of memory."""
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    async with aclosing(BoundedProcess(clock=SystemClock())) as process:
+        with pytest.raises(CallEnded, match="has not started"):
+            await process.call(os.getpid, tenant="a")
 
 
 async def test_one_that_takes_too_much_memory_is_ended(bounded: BoundedProcess) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from rollouts.core.model.frozen import replace
@@ -13,43 +14,34 @@ from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, ApplyOwned, Context, Objects, Op, PatchUser, Provider, Target
 
 Operations = tuple[Mapping[str, Any], ...]
+Ops = tuple[Op, ...]
 
 
 @dataclass
 class Broken:
-    """A provider that passes everything on, but for what a subclass breaks."""
+    """A provider that passes everything on, but for what it writes in place of its writes, or what a subclass breaks."""
 
     sound: Provider
+    written: Callable[[Ops], Ops] = tuple
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.sound, name)
 
-
-class ForgetsTheLastOperation(Broken):
-    """A write that is not finished."""
-
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        return _last(self.sound.plan(objects, target, context, want), lambda all_of_them: all_of_them[:-1])
-
-
-class ForgetsTheFirstWrite(Broken):
-    """An operation is missing at the beginning: its tests, or the ledger."""
-
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        return _last(self.sound.plan(objects, target, context, want), _without_first_change)
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> Ops:
+        return self.written(self.sound.plan(objects, target, context, want))
 
 
 class NeverUndoes(Broken):
     """What is ours stays in the user's object."""
 
-    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:  # noqa: ARG002 - that is the mistake
+    def release(self, objects: Objects, target: Target, context: Context) -> Ops:  # noqa: ARG002 - that is the mistake
         return ()
 
 
 class WritesAlways(Broken):
     """Never comes to rest: two writers of this kind would fight for ever."""
 
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> Ops:
         same = {"op": "add", "path": "/apiVersion", "value": objects.user["apiVersion"]}
         return self.sound.plan(objects, target, context, want) or (PatchUser((same,)),)
 
@@ -65,7 +57,7 @@ class ReadsTheOtherHalf(Broken):
 class RoundsTheShare(Broken):
     """Sends a little more than it was asked for."""
 
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> Ops:
         rounded = Fraction(-(-want.share * 10 // 1), 10)
         return self.sound.plan(objects, target, context, replace(want, share=rounded))
 
@@ -73,7 +65,7 @@ class RoundsTheShare(Broken):
 class DropsManagedRoutes(Broken):
     """A weight step ends the header routes."""
 
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> Ops:
         if self.sound.read(objects, target, context).share != want.share:
             want = Split(want.share)
         return self.sound.plan(objects, target, context, want)
@@ -84,12 +76,12 @@ class RestoresASnapshot(Broken):
 
     _seen: dict[str, Manifest] = {}  # noqa: RUF012 - the mistake is that it remembers
 
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
+    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> Ops:
         if not self.sound.release(objects, target, context):
             self._seen[target.name] = objects.user
         return self.sound.plan(objects, target, context, want)
 
-    def release(self, objects: Objects, target: Target, context: Context) -> tuple[Op, ...]:
+    def release(self, objects: Objects, target: Target, context: Context) -> Ops:
         ops = self.sound.release(objects, target, context)
         old = self._seen.get(target.name)
         if not ops or old is None or old == objects.user:
@@ -104,42 +96,35 @@ class RestoresASnapshot(Broken):
         return (*others, *((PatchUser(tuple(operations)),) if operations else ()))
 
 
-class LosesTheLedger(Broken):
-    """Changes the object and forgets what it was before."""
-
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        return tuple(_without_ledger(op) for op in self.sound.plan(objects, target, context, want))
+def _with_a_label(ops: Ops) -> Ops:
+    return (*ops, PatchUser(({"op": "add", "path": "/metadata/labels", "value": {"mine": "now"}},))) if ops else ops
 
 
-class TouchesALabel(Broken):
-    """Writes something that is nobody's business but the user's."""
-
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        ops = self.sound.plan(objects, target, context, want)
-        if not ops:
-            return ops
-        return (*ops, PatchUser(({"op": "add", "path": "/metadata/labels", "value": {"mine": "now"}},)))
+def _without_tests(operations: Operations) -> Operations:
+    return tuple(each for each in operations if each["op"] != "test")
 
 
-class TestsNothing(Broken):
-    """No net under the guard."""
+DROPS_MANAGED_ROUTES, RESTORES_A_SNAPSHOT, TESTS_NOTHING = (
+    "drops managed routes",
+    "restores a snapshot",
+    "tests nothing",
+)
+MISTAKES: Mapping[str, Callable[[Provider], Broken]] = {
+    "forgets the last operation": partial(Broken, written=lambda ops: _last(ops, lambda operations: operations[:-1])),
+    "forgets the first write, or the ledger": partial(Broken, written=lambda ops: _last(ops, _without_first_change)),
+    "never undoes": NeverUndoes,
+    "writes always": WritesAlways,
+    "reads the other half": ReadsTheOtherHalf,
+    "rounds the share": RoundsTheShare,
+    DROPS_MANAGED_ROUTES: DropsManagedRoutes,
+    RESTORES_A_SNAPSHOT: RestoresASnapshot,
+    "loses the ledger": partial(Broken, written=lambda ops: tuple(map(_without_ledger, ops))),
+    "touches a label of the user's": partial(Broken, written=_with_a_label),
+    TESTS_NOTHING: partial(Broken, written=lambda ops: _last(ops, _without_tests)),
+}
 
-    __test__ = False
 
-    def plan(self, objects: Objects, target: Target, context: Context, want: Split) -> tuple[Op, ...]:
-        return _last(
-            self.sound.plan(objects, target, context, want),
-            lambda all_of_them: tuple(each for each in all_of_them if each["op"] != "test"),
-        )
-
-
-BROKEN: tuple[type[Broken], ...] = (
-    ForgetsTheLastOperation, ForgetsTheFirstWrite, NeverUndoes, WritesAlways, ReadsTheOtherHalf, RoundsTheShare,
-    DropsManagedRoutes, RestoresASnapshot, LosesTheLedger, TouchesALabel, TestsNothing,
-)  # fmt: skip
-
-
-def _last(ops: tuple[Op, ...], change: Callable[[Operations], Operations]) -> tuple[Op, ...]:
+def _last(ops: Ops, change: Callable[[Operations], Operations]) -> Ops:
     """The writes with the operations of the last patch changed; without the last write when it is none or nothing is left."""
     if not ops:
         return ops
@@ -156,8 +141,7 @@ def _without_first_change(operations: Operations) -> Operations:
 def _without_ledger(op: Op) -> Op:
     match op:
         case PatchUser(operations):
-            kept = tuple(_forgetting(each) for each in operations)
-            return PatchUser(kept)
+            return PatchUser(tuple(map(_forgetting, operations)))
         case ApplyOwned(manifest):
             annotations = {k: v for k, v in manifest["metadata"].get("annotations", {}).items() if k != LEDGER}
             return ApplyOwned({**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}})

@@ -53,19 +53,14 @@ def destination(host: str, weight: int | None = None) -> Manifest:
     return {"destination": {"host": host}, **({} if weight is None else {"weight": weight})}
 
 
-class Conflict(Exception):
-    """The object has moved since it was read."""
-
-
 @dataclass(frozen=True)
 class Situation:
-    """What a driver would have before it. `version` stands for the resourceVersion."""
+    """What a driver would have before it."""
 
     provider: Provider
     target: Target
     objects: Objects
     context: Context = CONTEXT
-    version: int = field(default=1, compare=False)
     _managed: dict[Split, Situation] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
@@ -93,10 +88,8 @@ class Situation:
     def release(self) -> tuple[Op, ...]:
         return self.provider.release(self.objects, self.target, self.context)
 
-    def after(self, ops: tuple[Op, ...], *, planned_on: Situation | None = None) -> Situation:
-        """The situation after these writes, sent as a driver does: guarded by the version that was read. Raises: Conflict."""
-        if ops and planned_on is not None and planned_on.version != self.version:
-            raise Conflict
+    def after(self, ops: tuple[Op, ...]) -> Situation:
+        """The situation after these writes."""
         objects = self.objects
         for op in ops:
             match op:
@@ -110,7 +103,7 @@ class Situation:
                     objects = replace(objects, owned=None)
                 case never:
                     assert_never(never)
-        return replace(self, objects=objects, version=self.version + bool(ops))
+        return replace(self, objects=objects)
 
     def towards(self, want: Split) -> Iterator[Situation]:
         """After each write that is planned for `want`, as many as it takes."""
@@ -133,4 +126,4 @@ class Situation:
 
     def edited(self, user: Manifest) -> Situation:
         """After somebody else has written the user's object."""
-        return replace(self, objects=replace(self.objects, user=user), version=self.version + 1)
+        return replace(self, objects=replace(self.objects, user=user))

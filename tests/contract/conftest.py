@@ -9,13 +9,7 @@ import pytest
 from rollouts.clock import SystemClock
 from rollouts.cluster.connection import connect
 from rollouts.sim.cluster import SimulatedCluster
-from tests.contract.conversation import (
-    CRD,
-    NAMESPACE,
-    WIDGET_CRD,
-    Conversation,
-    until_widgets_are_served,
-)
+from tests.contract.conversation import CRD, NAMESPACE, WIDGET_CRD, Conversation, until_widgets_are_served
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.controlplane)])

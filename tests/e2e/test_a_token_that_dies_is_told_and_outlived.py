@@ -63,10 +63,7 @@ def own(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[str, Path
 
 
 def test_a_dead_token_is_told_and_its_successor_is_used_in_seconds(
-    control_plane: ControlPlane,
-    controller_kubeconfig: Path,
-    own: tuple[str, Path],
-    tmp_path: Path,
+    control_plane: ControlPlane, controller_kubeconfig: Path, own: tuple[str, Path], tmp_path: Path
 ) -> None:
     """It took a minute, and /readyz was 200 all the while. The same process goes on with the update that came meanwhile."""
     secret, file = own

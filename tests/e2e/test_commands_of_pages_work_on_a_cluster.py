@@ -159,11 +159,7 @@ def _words(lines: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_a_block_runs_and_prints_what_the_page_shows(
-    block: Block,
-    control_plane: ControlPlane,
-    controller_kubeconfig: Path,
-    namespace: str,
-    tmp_path: Path,
+    block: Block, control_plane: ControlPlane, controller_kubeconfig: Path, namespace: str, tmp_path: Path
 ) -> None:
     """Every line of it, in its order, as somebody types it who reads the page."""
     (play,) = (each for start, each in PLAYS.items() if block.exchanges[0].command.startswith(start))

@@ -72,8 +72,7 @@ def test_kubectl_scale_and_the_scale_subresource_agree(stage: Stage) -> None:
 def test_an_autoscaler_computes_from_the_pods_that_the_selector_names(stage: Stage) -> None:
     """Blue-green: the pods that serve are measured, not the idle preview, which would halve the average."""
     first = stage.rolled_out(
-        blue_green("web", replicas=2, autoPromotionEnabled=False),
-        *services("web", "active", "preview"),
+        blue_green("web", replicas=2, autoPromotionEnabled=False), *services("web", "active", "preview")
     )
     second = stage.gated("web", "web:2")
     by_cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}

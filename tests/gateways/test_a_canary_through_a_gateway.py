@@ -10,15 +10,7 @@ import pytest
 
 from tests.gateways.report import Case
 from tests.gateways.routes import through
-from tests.gateways.shifting import (
-    BY_HEADER,
-    WEIGHTS,
-    Moment,
-    Shifting,
-    finished,
-    until_a_person_decides,
-    whole_canary,
-)
+from tests.gateways.shifting import BY_HEADER, WEIGHTS, Moment, Shifting, finished, until_a_person_decides, whole_canary
 
 ALL = [
     through("envoy-gateway", "HTTPRoute"),

@@ -57,12 +57,7 @@ class Lanes:
     """The jobs of this run. Guarantees: kube-proxy never changes while a job runs."""
 
     def __init__(
-        self,
-        jobs: Iterable[Job],
-        *,
-        pool: Executor,
-        use_proxy: Callable[[Proxy], None],
-        perform: Callable[[Job], Any],
+        self, jobs: Iterable[Job], *, pool: Executor, use_proxy: Callable[[Proxy], None], perform: Callable[[Job], Any]
     ) -> None:
         """Starts none of the jobs; they will be begun in their order."""
         self._jobs = tuple(dict.fromkeys(jobs))

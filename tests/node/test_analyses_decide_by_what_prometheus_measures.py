@@ -5,14 +5,7 @@ What the bad version answers with 500 is an answer: its clients got it, and the 
 
 from __future__ import annotations
 
-from tests.node.judged import (
-    Judged,
-    Update,
-    is_aborted,
-    is_held_without_prometheus,
-    is_promoted,
-    outlives_absences,
-)
+from tests.node.judged import Judged, Update, is_aborted, is_held_without_prometheus, is_promoted, outlives_absences
 from tests.node.lanes import seen_of
 from tests.node.measuring import ENOUGH, LATENCY, LONGEST_S, SUCCESS_RATE, result_of, values
 from tests.node.workload import NAME

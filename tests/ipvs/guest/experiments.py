@@ -269,12 +269,7 @@ async def returned(lab: Lab, service: Service) -> plan.Returned:
     new = [await ask_once(network.CLIENT, service.place) for _ in range(10)]
     for one in connections:
         one.close()
-    return plan.Returned(
-        kept=len(kept),
-        answered=_by(answers, LEAVING),
-        new_sent=len(new),
-        new_to_it=_by(new, LEAVING),
-    )
+    return plan.Returned(kept=len(kept), answered=_by(answers, LEAVING), new_sent=len(new), new_to_it=_by(new, LEAVING))
 
 
 async def timeouts(lab: Lab, service: Service, udp_service: Service) -> plan.Timeouts:

@@ -66,10 +66,7 @@ def remove(namespace: str) -> None:
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
     """This thread is in another network namespace; sockets made meanwhile stay there. Never await inside."""
-    with (
-        Path("/proc/thread-self/ns/net").open() as before,
-        Path("/run/netns", namespace).open() as target,
-    ):
+    with Path("/proc/thread-self/ns/net").open() as before, Path("/run/netns", namespace).open() as target:
         _enter(target.fileno())
         try:
             yield

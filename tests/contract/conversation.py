@@ -14,6 +14,7 @@ from rollouts.ports import APPLY_PATCH, JSON, ApiServer, Request, WatchStream
 from tests import build
 
 DEADLINE_S = 15.0
+STRATEGIC = "application/strategic-merge-patch+json"
 
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", namespaced=False)
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import CONFIG_MAP, REPLICA_SET, Manifest
+import pytest
+
+from rollouts.objects import REPLICA_SET, Manifest
 from rollouts.ports import MERGE_PATCH
 from tests.build import replica_set
 from tests.contract.conversation import WIDGET, Answer, Conversation
+
+Write = tuple[str, Manifest]
+"""By whom, and the spec."""
 
 
 def owners(answer: Answer) -> list[tuple[str, str, str]]:
@@ -39,26 +44,83 @@ async def test_an_apply_creates_and_repeats_without_a_change(api: Conversation) 
     assert fields_of(again, "ours") == {"f:spec": {"f:replicas": {}, "f:note": {}}}
 
 
-async def test_two_appliers_share_an_object_field_by_field(api: Conversation) -> None:
-    """Users and the controller write the same ReplicaSet without undoing each other."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
+async def written(api: Conversation, *writes: Write) -> Answer:
+    """The answer to the last write. An editor updates; everybody else applies, "FORCE" with force."""
+    for by, spec in writes:
+        if by == "editor":
+            answer = await api.patch(WIDGET, "a", {"spec": spec}, MERGE_PATCH, fieldManager=by)
+        else:
+            answer = await api.apply(WIDGET, "a", {"spec": spec}, by=by, force=by == "FORCE")
+    return answer
 
-    answer = await api.apply(WIDGET, "a", {"spec": {"note": "theirs"}}, by="user")
 
-    assert answer.body["spec"] == {"replicas": 1, "note": "theirs", "mode": "Fast"}
-    assert owners(answer) == [("ours", "Apply", ""), ("user", "Apply", "")]
+ONE, TWO, BOTH = {"replicas": 1}, {"replicas": 2}, {"replicas": 1, "note": "x"}
+X, Y = {"name": "x", "value": "1"}, {"name": "y", "value": "2"}
 
 
-async def test_a_field_of_another_owner_with_another_value_conflicts(api: Conversation) -> None:
+KEPT: dict[str, tuple[list[Write], Manifest]] = {
+    "two share an object": ([("ours", ONE), ("user", {"note": "theirs"})], {**ONE, "note": "theirs"}),
+    "a field that is no longer applied goes": ([("ours", BOTH), ("ours", ONE)], ONE),
+    "unless another owns it": ([("ours", BOTH), ("user", {"note": "x"}), ("ours", ONE)], BOTH),
+    "or an update took it": ([("ours", BOTH), ("editor", TWO), ("ours", {"note": "x"})], {**TWO, "note": "x"}),
+    "or an apply by force": ([("ours", BOTH), ("FORCE", TWO), ("ours", {"note": "x"})], {**TWO, "note": "x"}),
+    "items of a custom list": ([("ours", {**ONE, "items": [X]}), ("user", {"items": [Y]})], {**ONE, "items": [X, Y]}),
+    "one item goes": (
+        [("ours", {**ONE, "items": [X]}), ("user", {"items": [Y]}), ("ours", ONE)],
+        {**ONE, "items": [Y]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("writes", "left"), KEPT.values(), ids=KEPT)
+async def test_an_apply_owns_what_it_says(api: Conversation, writes: list[Write], left: Manifest) -> None:
+    """Users and the controller write the same object without undoing each other; what one drops goes if nobody else wants it."""
+    assert (await written(api, *writes)).body["spec"] == {**left, "mode": "Fast"}
+
+
+async def test_an_apply_is_noted_with_its_owner_and_fields(api: Conversation) -> None:
+    """The loser of a forced field owns it no more, and an item of a list map is named by its key."""
+    await written(api, ("ours", BOTH))
+
+    forced = await written(api, ("FORCE", {**TWO, "items": [Y]}))
+
+    assert owners(forced) == [("FORCE", "Apply", ""), ("ours", "Apply", "")]
+    assert fields_of(forced, "ours") == {"f:spec": {"f:note": {}}}
+    item = {'k:{"name":"y"}': {".": {}, "f:name": {}, "f:value": {}}}
+    assert fields_of(forced, "FORCE") == {"f:spec": {"f:replicas": {}, "f:items": item}}
+
+
+async def test_metadata_that_is_no_longer_applied_is_removed_too(api: Conversation) -> None:
+    """That is how an annotation or a label of ours goes away."""
+    await api.apply(WIDGET, "a", {"spec": ONE, "metadata": {"labels": {"a": "1"}}}, by="ours")
+
+    assert "labels" not in (await written(api, ("ours", ONE))).metadata
+
+
+STEPS = [{"n": 1}, {"n": 2}]
+CONFLICTS: dict[str, list[Write]] = {
+    'conflict with "ours": .spec.replicas': [("ours", ONE), ("user", TWO)],
+    # A list without a type is one value.
+    'conflict with "ours": .spec.steps': [("ours", {**ONE, "steps": STEPS[:1]}), ("user", {"steps": STEPS})],
+    # `kubectl edit` wins over an applier at once, and the applier's next apply is told.
+    f'conflict with "editor" using {WIDGET.api_version}: .spec.replicas': [
+        ("ours", ONE),
+        ("editor", TWO),
+        ("ours", ONE),
+    ],
+}
+
+
+@pytest.mark.parametrize("told", CONFLICTS)
+async def test_a_field_of_another_owner_with_another_value_conflicts(api: Conversation, told: str) -> None:
     """The answer names owner and field, so that a condition can."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
+    answer = await written(api, *CONFLICTS[told])
 
-    answer = await api.apply(WIDGET, "a", {"spec": {"replicas": 2}}, by="user")
-
+    says, _, field = told.rpartition(": ")
     assert (answer.status, answer.reason) == (409, "Conflict")
-    assert answer.causes == [("FieldManagerConflict", ".spec.replicas")]
-    assert answer.body["details"]["causes"][0]["message"] == 'conflict with "ours"'
-    assert answer.message == 'Apply failed with 1 conflict: conflict with "ours": .spec.replicas'
+    assert answer.causes == [("FieldManagerConflict", field)]
+    assert answer.body["details"]["causes"][0]["message"] == says
+    assert answer.message.startswith(f"Apply failed with 1 conflict: {says}")
 
 
 async def test_several_conflicts_are_all_named(api: Conversation) -> None:
@@ -91,38 +153,6 @@ async def test_the_same_value_is_shared_not_refused(api: Conversation) -> None:
     assert left.status == 200
 
 
-async def test_force_takes_the_field(api: Conversation) -> None:
-    """The loser owns it no more, and dropping it later does not remove it."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
-
-    forced = await api.apply(WIDGET, "a", {"spec": {"replicas": 2}}, by="user", force=True)
-    after = await api.apply(WIDGET, "a", {"spec": {"note": "x"}}, by="ours")
-
-    assert forced.body["spec"]["replicas"] == 2
-    assert fields_of(forced, "ours") == {"f:spec": {"f:note": {}}}
-    assert after.body["spec"]["replicas"] == 2
-
-
-async def test_a_field_that_is_no_longer_applied_is_removed(api: Conversation) -> None:
-    """That is how an annotation or env variable of ours goes away."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}, "metadata": {"labels": {"a": "1"}}}, by="ours")
-
-    answer = await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
-
-    assert answer.body["spec"] == {"replicas": 1, "mode": "Fast"}
-    assert "labels" not in answer.metadata
-
-
-async def test_a_field_that_another_manager_also_owns_stays(api: Conversation) -> None:
-    """Removal takes only what nobody else wants."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
-    await api.apply(WIDGET, "a", {"spec": {"note": "x"}}, by="user")
-
-    answer = await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
-
-    assert answer.body["spec"]["note"] == "x"
-
-
 async def test_an_item_of_a_list_map_is_removed_whole(api: Conversation) -> None:
     """A container that is no longer applied goes with the defaults that the server gave it."""
     both = [{"name": "app", "image": "app:1"}, {"name": "side", "image": "side:1"}]
@@ -134,62 +164,6 @@ async def test_an_item_of_a_list_map_is_removed_whole(api: Conversation) -> None
 
     containers = answer.body["spec"]["template"]["spec"]["containers"]
     assert [container["name"] for container in containers] == ["app"]
-
-
-async def test_items_of_a_custom_list_map_are_owned_one_by_one(api: Conversation) -> None:
-    """`x-kubernetes-list-type: map` in our CRDs means that others may add their own."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "items": [{"name": "x", "value": "1"}]}}, by="ours")
-
-    added = await api.apply(WIDGET, "a", {"spec": {"items": [{"name": "y", "value": "2"}]}}, by="user")
-    dropped = await api.apply(WIDGET, "a", {"spec": {"replicas": 1}}, by="ours")
-
-    assert added.body["spec"]["items"] == [{"name": "x", "value": "1"}, {"name": "y", "value": "2"}]
-    assert dropped.body["spec"]["items"] == [{"name": "y", "value": "2"}]
-    assert fields_of(added, "user") == {
-        "f:spec": {"f:items": {'k:{"name":"y"}': {".": {}, "f:name": {}, "f:value": {}}}}
-    }
-
-
-async def test_a_list_without_a_type_is_one_value(api: Conversation) -> None:
-    """Two appliers of an atomic list conflict over all of it."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "steps": [{"n": 1}]}}, by="ours")
-
-    answer = await api.apply(WIDGET, "a", {"spec": {"steps": [{"n": 1}, {"n": 2}]}}, by="user")
-
-    assert answer.causes == [("FieldManagerConflict", ".spec.steps")]
-
-
-async def test_an_update_takes_what_it_changes(api: Conversation) -> None:
-    """`kubectl edit` wins over an applier at once, and the applier's next apply is told."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
-    await api.patch(WIDGET, "a", {"spec": {"replicas": 5}}, MERGE_PATCH, fieldManager="editor")
-
-    answer = await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
-
-    assert answer.status == 409
-    cause = answer.body["details"]["causes"][0]
-    assert cause["message"] == f'conflict with "editor" using {WIDGET.api_version}'
-    assert cause["field"] == ".spec.replicas"
-
-
-async def test_an_apply_that_drops_what_an_update_took_leaves_it(api: Conversation) -> None:
-    """Scaling by an autoscaler: we stop speaking of replicas, its number stays."""
-    await api.apply(WIDGET, "a", {"spec": {"replicas": 1, "note": "x"}}, by="ours")
-    await api.patch(WIDGET, "a", {"spec": {"replicas": 5}}, MERGE_PATCH, fieldManager="scaler")
-
-    answer = await api.apply(WIDGET, "a", {"spec": {"note": "x"}}, by="ours")
-
-    assert answer.status == 200
-    assert answer.body["spec"]["replicas"] == 5
-
-
-async def test_an_apply_needs_a_name_for_its_owner(api: Conversation) -> None:
-    """Nobody owns anonymously."""
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-    answer = await api.patch(CONFIG_MAP, "a", body, "application/apply-patch+yaml", fieldManager="")
-
-    assert (answer.status, answer.reason) == (422, "Invalid")
-    assert answer.causes == [("FieldValueRequired", "fieldManager")]
 
 
 async def test_the_status_subresource_has_owners_of_its_own(api: Conversation) -> None:

@@ -134,13 +134,6 @@ async def test_a_secret_has_up_to_a_mebibyte(api: Conversation) -> None:
     assert (more.status, more.causes) == (422, [("FieldValueTooLong", "data")])
 
 
-async def test_a_request_has_up_to_three_mebibytes(api: Conversation) -> None:
-    """A text that JSON escapes may be too long for a request although the ConfigMap would not be too large."""
-    answer = await api.create(CONFIG_MAP, named(data={"k": "\x01" * (600 * 1024)}))
-
-    assert (answer.status, answer.reason) == (413, "RequestEntityTooLarge")
-
-
 async def test_an_immutable_config_map_keeps_its_data(api: Conversation) -> None:
     """Config copies of a revision rely on it; labels may still change."""
     await api.made(CONFIG_MAP, named(data={"x": "1"}, binaryData={"b": based(b"1")}, immutable=True))
@@ -208,10 +201,3 @@ async def test_a_secret_keeps_text_as_data(api: Conversation) -> None:
 
     assert (made["type"], "stringData" in made) == ("Opaque", False)
     assert {name: base64.b64decode(value) for name, value in made["data"].items()} == {"a": b"a", "b": b"two"}
-
-
-async def test_a_secret_that_is_no_base64_is_no_secret(api: Conversation) -> None:
-    """400: it cannot be read at all."""
-    answer = await api.create(SECRET, named(data={"a": "not!"}))
-
-    assert (answer.status, answer.reason) == (400, "BadRequest")

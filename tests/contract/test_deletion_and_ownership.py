@@ -161,12 +161,3 @@ async def test_an_evicted_pod_ends(api: Conversation) -> None:
     assert (answer.status, answer.body["status"]) == (201, "Success")
     found = await api.get(POD, pod["name"])
     assert found.status == 404 or found.metadata["deletionTimestamp"]
-
-
-async def test_an_eviction_of_no_pod_is_not_found(api: Conversation) -> None:
-    """It was quicker than we were."""
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "none"}}
-
-    answer = await api.send("POST", api.path(POD, "none", "eviction"), eviction)
-
-    assert (answer.status, answer.reason) == (404, "NotFound")

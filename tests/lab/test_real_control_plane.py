@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -12,30 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.control_plane import NODES, ControlPlane
+from tests.lab.control_plane import ControlPlane
 from tests.lab.processes import is_running
 
 ROOT = Path(__file__).parent.parent.parent
 
 pytestmark = pytest.mark.controlplane
-
-
-def test_pods_of_a_deployment_are_ready_on_fake_nodes_and_in_the_slices(
-    control_plane: ControlPlane, namespace: str
-) -> None:
-    """Controllers, scheduler and kwok work together; else every other test would wait for nothing."""
-    control_plane.kubectl("create", "deployment", "web", "--image=web:1", "--replicas=5", "-n", namespace)
-    control_plane.kubectl("expose", "deployment/web", "--port=80", "-n", namespace)
-    control_plane.kubectl("rollout", "status", "deployment/web", "--timeout=20s", "-n", namespace)
-
-    pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", namespace).stdout)["items"]
-    assert {pod["spec"]["nodeName"] for pod in pods} == set(NODES)
-    assert len({pod["status"]["podIP"] for pod in pods}) == 5
-    path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-    with control_plane.watch(path, timeout_s=20) as events:
-        found = (event["object"].get("endpoints") or [] for event in events)
-        ready = next(each for each in found if sum(one["conditions"]["ready"] for one in each) == 5)
-    assert {endpoint["targetRef"]["kind"] for endpoint in ready} == {"Pod"}
 
 
 def test_a_service_account_may_do_only_what_rbac_grants(control_plane: ControlPlane, namespace: str) -> None:

@@ -1,20 +1,15 @@
-"""A machine that cannot run a real node says why and what to do; the programs and images of one are what they must be."""
+"""A machine that cannot run a real node says why and what to do; the programs of one are what they must be."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import os
 import sys
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.lab import binaries
-from tests.node import images, machine
+from tests.node import machine
 
 
 def test_without_root_there_is_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,37 +52,3 @@ def test_a_programs_own_sources_are_part_of_its_stamp(tmp_path: Path) -> None:
     (tmp_path / "main.go").write_text("package main // changed\n")
 
     assert program.stamp() != before
-
-
-def _read(archive: Path) -> dict[str, bytes]:
-    with tarfile.open(archive) as packed:
-        return {entry.name: extracted.read() for entry in packed if (extracted := packed.extractfile(entry))}
-
-
-def _blob(files: dict[str, bytes], descriptor: dict[str, Any]) -> bytes:
-    content = files[f"blobs/{descriptor['digest'].replace(':', '/')}"]
-    assert descriptor["size"] == len(content)
-    assert descriptor["digest"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
-    return content
-
-
-def test_an_image_holds_its_program_and_runs_it(tmp_path: Path) -> None:
-    """Each descriptor must name what is there, or the import fails with a message about digests."""
-    program = tmp_path / "app"
-    program.write_bytes(b"\x7fELF")
-    archive = tmp_path / "image.tar"
-
-    images.pack(program, names=["registry.local/app:1", "registry.local/app:2"], archive=archive)
-
-    files = _read(archive)
-    manifests = json.loads(files["index.json"])["manifests"]
-    names = [one["annotations"]["io.containerd.image.name"] for one in manifests]
-    manifest = json.loads(_blob(files, manifests[0]))
-    config = json.loads(_blob(files, manifest["config"]))
-    layer = _blob(files, manifest["layers"][0])
-    with tarfile.open(fileobj=io.BytesIO(layer)) as content:
-        inside = {entry.name: entry.mode for entry in content}
-    assert names == ["registry.local/app:1", "registry.local/app:2"]
-    assert config["config"]["Entrypoint"] == ["/app"]
-    assert config["rootfs"]["diff_ids"] == [manifest["layers"][0]["digest"]]
-    assert inside == {"app": 0o755}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import SECRET, Manifest
+from rollouts.objects import Manifest
 from rollouts.ports import MERGE_PATCH
 from rollouts.sim.storage.registry import JOB
 from tests.contract.conversation import Conversation
@@ -140,13 +140,3 @@ async def test_a_job_that_is_deleted_without_a_word_leaves_its_pods(api: Convers
     assert (kept.status, kept.body["kind"]) == (200, "Job")
     assert kept.body["metadata"]["finalizers"] == ["orphan"]
     assert (gone.status, gone.body["kind"]) == (200, "Status")
-
-
-async def test_fields_can_select(api: Conversation) -> None:
-    """As watches of one object and of one kind of Secret use them."""
-    await api.made(SECRET, {"metadata": {"name": "one"}, "type": "a.b/c"})
-    await api.made(SECRET, {"metadata": {"name": "two"}})
-    await api.made(JOB, job())
-
-    assert list(await api.names(SECRET, fieldSelector="type=a.b/c")) == ["one"]
-    assert list(await api.names(JOB, fieldSelector="metadata.name=smoke")) == ["smoke"]

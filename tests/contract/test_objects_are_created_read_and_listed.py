@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.objects import CONFIG_MAP, REPLICA_SET, SERVICE
+from rollouts.objects import CONFIG_MAP, REPLICA_SET, SECRET, SERVICE
 from rollouts.ports import Request
+from tests import build
 from tests.build import replica_set
 from tests.contract.conversation import DEADLINE_S, WIDGET, Conversation, config_map, widget
 
@@ -140,13 +141,13 @@ async def test_labels_select(api: Conversation, selector: str, names: list[str])
     assert await api.names(WIDGET, labelSelector=selector) == names
 
 
-async def test_fields_select_by_name(api: Conversation) -> None:
-    """A watch of one object is a list with this selector."""
-    for name in ("a", "b"):
-        await api.made(WIDGET, widget(name))
+async def test_fields_select(api: Conversation) -> None:
+    """A watch of one object, and one of a kind of Secrets, are lists with such a selector."""
+    await api.made(SECRET, build.secret("a", type="a.b/c"))
+    await api.made(SECRET, build.secret("b"))
 
-    assert await api.names(WIDGET, fieldSelector="metadata.name=b") == ["b"]
-    assert await api.names(WIDGET, fieldSelector="metadata.name!=b") == ["a"]
+    for selector, name in (("metadata.name=b", "b"), ("metadata.name!=b", "a"), ("type=a.b/c", "a")):
+        assert await api.names(SECRET, fieldSelector=selector) == [name]
 
 
 async def test_a_list_in_pages_is_one_consistent_list(api: Conversation) -> None:

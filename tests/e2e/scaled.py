@@ -20,9 +20,7 @@ from tests.e2e.stage import WITHIN_S, Stage
 from tests.lab.loopback import Answer
 from tests.lab.metrics_api import ServedGroup, pod_metrics, served_groups
 
-TARGET_MILLI = 50
-"""Of each pod: all of the CPU that it requests, in thousandths, and the target of every other metric."""
-
+TARGET_MILLI = 50  # of each pod: all of the CPU that it requests, in thousandths, and the target of every other metric
 _OBJECT = {"apiVersion": "v1", "kind": "Service", "name": "queue"}
 _AVERAGE: Manifest = {"type": "AverageValue", "averageValue": f"{TARGET_MILLI}m"}
 _VALUE: Manifest = {"type": "Value", "value": f"{TARGET_MILLI}m"}

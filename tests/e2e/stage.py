@@ -15,9 +15,7 @@ from typing import Any
 from tests.e2e.manifests import Manifest
 from tests.lab.control_plane import AT_WORK, ControlPlane, is_true
 
-WITHIN_S = 50
-"""How long a wait lasts at most: many times what it takes on two busy cores."""
-
+WITHIN_S = 50  # how long a wait lasts at most: many times what it takes on two busy cores
 REVISION = "rollouts.dev/revision"
 _GROUPS = {
     **AT_WORK,

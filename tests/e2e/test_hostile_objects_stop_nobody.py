@@ -107,30 +107,6 @@ def test_a_command_of_80_000_characters_is_refused_by_its_beginning(stage: Stage
     assert len(json.dumps(told["status"])) < 10_000
 
 
-def test_two_rollouts_that_find_each_others_pods_are_told(stage: Stage) -> None:
-    """Both were Ready, and nobody said that they count each other's pods."""
-    shared = canary("second", replicas=1)
-    shared["spec"]["selector"] = {"matchLabels": {"app": "first"}}
-    shared["spec"]["template"]["metadata"]["labels"] = {"app": "first"}
-    stage.apply(canary("first", replicas=1), shared)
-
-    for name in ("first", "second"):
-        stage.until("rollouts", name, lambda one: "status" in one and condition(one, "SelectorShared")[0] == "True")
-
-
-def test_an_argument_that_changes_its_condition_begins_no_analysis(stage: Stage) -> None:
-    """`1 || true` would pass every revision. The revision waits, with the path of the argument."""
-    metric = build.metric("m", condition="result[0] > {{args.limit}}")
-    template = build.analysis_template(metric, name="limited", args=[{"name": "limit"}])
-    analysis = {"templates": [{"templateName": "limited"}], "args": [{"name": "limit", "value": "1 || true"}]}
-    stage.rolled_out(template, canary("sly", replicas=2, steps=[{"setWeight": 50}, {"analysis": analysis}]))
-    stage.set_image("sly", "web:2")
-
-    told = stage.until("rollouts", "sly", lambda one: "1 || true" in json.dumps(one["status"].get("waitingFor")))
-    assert "limit" in told["status"]["waitingFor"]["message"]
-    assert stage.all("analysisruns") == []
-
-
 def _replaced(plane: ControlPlane, stage: Stage, name: str, run: Manifest) -> None:
     """Deletes a run and makes another one before the controller does: sooner or later an attacker is the first."""
     runs = f"/apis/rollouts.dev/v1alpha1/namespaces/{stage.namespace}/analysisruns"

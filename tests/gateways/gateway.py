@@ -22,12 +22,9 @@ from tests.lab.prometheus_server import NAME as PROGRAM
 from tests.lab.prometheus_server import Job, Prometheus, target
 from tests.node.real_node import RealNode
 
-NAMESPACE = "gateways"
-"""Where every gateway's own objects are."""
-
+NAMESPACE = "gateways"  # where every gateway's own objects are
 PROMETHEUS_PORT = 9490
-ADDRESS = "10.200.0.1"
-"""The node's, on which the gateways listen."""
+ADDRESS = "10.200.0.1"  # the node's, on which the gateways listen
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,11 @@ import pytest
 
 from tests.gateways.asking import Asking, asking
 from tests.gateways.gateway import Gateway
-from tests.gateways.routes import CANARY, Manifest, Route, pair, through
+from tests.gateways.routes import CANARY, WEIGHTED, Manifest, Route, pair
 from tests.node.real_node import RealNode
 
 FOLDER = Path(__file__).parent.parent / "probes" / "recorded"
-NAMESPACE = "shop"
-"""The name that the test's namespace gets in what is written down."""
+NAMESPACE = "shop"  # the name that the test's namespace gets in what is written down
 
 ENVOY = {
     "routes": "/config_dump?resource=dynamic_route_configs",
@@ -34,17 +33,7 @@ _OF_ONE_RUN = frozenset({"last_updated", "version_info"})  # nobody reads them, 
 _RULES = {"HTTPRoute": "/spec/rules", "HTTPProxy": "/spec/routes"}
 
 
-@pytest.mark.parametrize(
-    "route",
-    [
-        through("envoy-gateway", "HTTPRoute"),
-        through("contour", "HTTPRoute"),
-        through("contour", "HTTPProxy"),
-        through("traefik", "HTTPRoute"),
-        through("traefik", "TraefikService"),
-    ],
-    indirect=True,
-)
+@pytest.mark.parametrize("route", WEIGHTED, indirect=True)
 def test_record(node: RealNode, two_versions: Route) -> None:
     """Weights 0, 5 and 100; then a header rule and a mirror, where the kind has such."""
     route = two_versions

@@ -1,4 +1,4 @@
-"""What each case showed: build/reports/gateways.json for programs, a table for people."""
+"""What each case showed: build/reports/gateways.json for programs, a table for people; and which shares chance allows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.node.one_run import ROOT, Report
 
+CONFIDENCE = 0.999
 REPORT = Report(ROOT / "build" / "reports" / "gateways.json")
 
 
@@ -43,3 +44,20 @@ def table(cases: Sequence[Case]) -> list[str]:
             f"| {case.case} | {case.gateway} | {case.route} | {case.sent:,} | {case.failed:,} | {shares} | {lag} |"
         )
     return lines
+
+
+@dataclass(frozen=True)
+class Share:
+    """What was counted while one weight was live."""
+
+    percent: float  # the weight
+    answers: int  # of both versions
+    canary: int  # those of the canary
+
+    @property
+    def within_chance(self) -> bool:
+        """The count is not among the 0.1 % that are the farthest off, half of them on each side."""
+        from scipy.stats import binom  # noqa: PLC0415 - a second, which only these tests need
+
+        low, high = binom.interval(CONFIDENCE, self.answers, self.percent / 100)
+        return bool(low <= self.canary <= high)

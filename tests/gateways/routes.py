@@ -132,6 +132,16 @@ def through(gateway: str, kind: KindName) -> Any:
     return pytest.param((gateway, kind), id=f"{gateway}-{kind}")
 
 
+WEIGHTED = (
+    through("envoy-gateway", "HTTPRoute"),
+    through("contour", "HTTPRoute"),
+    through("contour", "HTTPProxy"),
+    through("traefik", "HTTPRoute"),
+    through("traefik", "TraefikService"),
+)
+"""Every route that has weights; the first is the one whose proxy is the quickest."""
+
+
 def accepted(route: Manifest) -> bool:
     """Whether an HTTPRoute's status says that its only parent has taken its latest generation."""
     parents = route.get("status", {}).get("parents", [])

@@ -12,25 +12,19 @@ import httpx
 
 from tests.e2e.stage import Stage, slices_of
 from tests.gateways.asking import Answer, asking
-from tests.gateways.report import Case, spread
+from tests.gateways.report import Case, Share, spread
 from tests.gateways.routes import CANARY, STABLE, Manifest, Route
-from tests.gateways.shares import Share
 from tests.lab.chart import CONTROLLER_USER
 from tests.node.moves import DONE_WITHIN_S
 from tests.node.real_node import RealNode
 from tests.node.traffic import ERROR, Outcome, traffic
 from tests.node.workload import NAME, canary, new_version, service
 
-RATE = 400
-"""Requests a second."""
-
+RATE = 400  # requests a second
 APP_PORT = 8080
 
-WRITE_TAKES_S = 0.2
-"""A write is in force before it is answered."""
-
-HELD = "8s"
-"""How long a weight is held: some 2,400 requests in whole seconds."""
+WRITE_TAKES_S = 0.2  # a write is in force before it is answered
+HELD = "8s"  # how long a weight is held: some 2,400 requests in whole seconds
 
 BY_HEADER, MIRRORED = "by-header", "mirrored"
 HEADER = {"X-Canary": "always"}

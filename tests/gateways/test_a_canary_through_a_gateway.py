@@ -9,17 +9,10 @@ from __future__ import annotations
 import pytest
 
 from tests.gateways.report import Case
-from tests.gateways.routes import through
+from tests.gateways.routes import WEIGHTED, through
 from tests.gateways.shifting import BY_HEADER, WEIGHTS, Moment, Shifting, finished, until_a_person_decides, whole_canary
 
-ALL = [
-    through("envoy-gateway", "HTTPRoute"),
-    through("contour", "HTTPRoute"),
-    through("contour", "HTTPProxy"),
-    through("traefik", "HTTPRoute"),
-    through("traefik", "TraefikService"),
-    through("traefik", "Ingress"),  # with the annotations of ingress-nginx
-]
+ALL = [*WEIGHTED, through("traefik", "Ingress")]  # with the annotations of ingress-nginx
 
 
 @pytest.mark.parametrize("route", ALL, indirect=True)

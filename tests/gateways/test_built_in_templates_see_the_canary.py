@@ -13,8 +13,7 @@ from tests.node.real_node import RealNode
 from tests.node.workload import NAME
 from tests.packaging.built_in_templates import query_of
 
-WINDOW = "10s"
-"""Prometheus scrapes every two seconds here."""
+WINDOW = "10s"  # Prometheus scrapes every two seconds here
 
 A_FILTER = {
     "type": "ResponseHeaderModifier",

@@ -29,8 +29,7 @@ STEPS: Sequence[Manifest] = [
     {"pause": {"duration": HELD}},
 ]
 BY_COUNTERS = [(weight, "Counters") for weight in (0, 25, 100, 0)]
-LONGER_S = COUNTED_S + 5
-"""Silent counters are waited for a minute, and then time alone would do."""
+LONGER_S = COUNTED_S + 5  # silent counters are waited for a minute, and then time alone would do
 
 
 @pytest.mark.parametrize("route", ALL, indirect=True)

@@ -8,16 +8,14 @@ import pytest
 
 from tests.gateways.asking import Asking, asking
 from tests.gateways.report import Case, spread
-from tests.gateways.routes import Route, through
+from tests.gateways.routes import WEIGHTED, Route
 from tests.node.real_node import RealNode
 
-CHANGES = 120
-"""Enough for a 99th percentile that is not the slowest of all."""
-
+CHANGES = 120  # enough for a 99th percentile that is not the slowest of all
 LIMIT_MS = 150
 
 
-@pytest.mark.parametrize("route", [through("envoy-gateway", "HTTPRoute")], indirect=True)
+@pytest.mark.parametrize("route", WEIGHTED[:1], indirect=True)
 def test_envoy_gateway_does_what_is_written_within_150_ms(
     node: RealNode, two_versions: Route, cases: list[Case]
 ) -> None:
@@ -28,16 +26,7 @@ def test_envoy_gateway_does_what_is_written_within_150_ms(
     assert spread(lags)["p99"] <= LIMIT_MS, sorted(lags)[-5:]
 
 
-@pytest.mark.parametrize(
-    "route",
-    [
-        through("contour", "HTTPRoute"),
-        through("contour", "HTTPProxy"),
-        through("traefik", "HTTPRoute"),
-        through("traefik", "TraefikService"),
-    ],
-    indirect=True,
-)
+@pytest.mark.parametrize("route", WEIGHTED[1:], indirect=True)
 def test_the_others_take_their_time(node: RealNode, two_versions: Route, cases: list[Case]) -> None:
     """How long is in the report; none takes longer than the settle time that is assumed where nobody can be asked."""
     lags, clients = _measure(node, two_versions, changes=20)

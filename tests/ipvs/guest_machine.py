@@ -21,8 +21,7 @@ from tests.ipvs.plan import Measured, Plan
 from tests.lab import binaries
 from tests.lab.processes import ProcessEnded, Processes
 
-ENDS_WITHIN_S = 355.0
-"""The tier's own limit of 6 minutes, less what pytest needs besides."""
+ENDS_WITHIN_S = 355.0  # the tier's own limit of 6 minutes, less what pytest needs besides
 
 PACKAGES = {
     "user-mode-linux": Path("/usr/bin/linux.uml"),

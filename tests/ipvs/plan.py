@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-STAYING = "staying"
-"""What the pod that stays in its Service answers."""
-
-LEAVING = "leaving"
-"""What the pod that is taken out answers."""
+STAYING = "staying"  # what the pod that stays in its Service answers
+LEAVING = "leaving"  # what the pod that is taken out answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

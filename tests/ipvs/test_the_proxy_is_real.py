@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.ipvs.plan import LEAVING, Measured, Plan, Waits, given
 
-READ_WITHIN_S = 5.0
-"""Between the last packet of a connection and the reading of its entry."""
+READ_WITHIN_S = 5.0  # between the last packet of a connection and the reading of its entry
 
 
 def test_the_kernels_own_timeouts_are_those_that_the_controller_knows(measured: Measured) -> None:
@@ -13,18 +12,18 @@ def test_the_kernels_own_timeouts_are_those_that_the_controller_knows(measured: 
     assert given(measured.node).timeouts_before_s == [900, 120, 300]
 
 
-def test_the_flags_shorten_what_they_name(measured: Measured, plan: Plan) -> None:
-    """The controller reads them from kube-proxy's configuration; so they must mean what it takes them for."""
+def test_the_flags_shorten_what_they_name_and_none_shortens_time_wait(
+    measured: Measured, plan: Plan, waits: Waits
+) -> None:
+    """The controller reads them from kube-proxy's configuration; so they must mean what it takes them for.
+
+    `--ipvs-tcpfin-timeout` is about connections of which one half is open: none shortens the wait for reused ports.
+    """
     assert given(measured.node).timeouts_s == [plan.tcp_timeout_s, plan.tcp_fin_timeout_s, plan.udp_timeout_s]
     seen = given(measured.timeouts)
     assert plan.tcp_timeout_s - READ_WITHIN_S <= seen.established_s <= plan.tcp_timeout_s
     assert plan.tcp_fin_timeout_s - READ_WITHIN_S <= seen.fin_wait_s <= plan.tcp_fin_timeout_s
     assert plan.udp_timeout_s - READ_WITHIN_S <= seen.udp_s <= plan.udp_timeout_s
-
-
-def test_no_flag_shortens_time_wait(measured: Measured, waits: Waits) -> None:
-    """So none shortens the wait for reused ports: `--ipvs-tcpfin-timeout` is about connections of which one half is open."""
-    seen = given(measured.timeouts)
     assert 120 - READ_WITHIN_S <= seen.time_wait_s <= 120
     assert waits.reuse_wait_s >= 120
 
@@ -37,17 +36,15 @@ def test_a_connection_silent_for_longer_than_the_timeout_is_forgotten(measured: 
 
 
 def test_udp_is_moved_at_once(measured: Measured, waits: Waits) -> None:
-    """kube-proxy deletes the server without weight 0, though the pod still serves: there is nothing to wait for."""
+    """kube-proxy deletes the server without weight 0, though the pod still serves: there is nothing to wait for.
+
+    The datagram that meets its deleted server ends the entry and is dropped; the others' flows lose none.
+    """
     seen = given(measured.datagrams)
     assert seen.on_leaving >= 3
     assert not seen.weight_zero_seen
     assert seen.deleted_s <= waits.wait_s
     assert (seen.moved, seen.late_to_leaving) == (seen.on_leaving, 0), f"flows stay with {LEAVING}"
-
-
-def test_a_udp_flow_that_is_moved_loses_at_most_two_datagrams(measured: Measured) -> None:
-    """The datagram that meets its deleted server ends the entry and is dropped; the others' flows lose none."""
-    seen = given(measured.datagrams)
     assert seen.lost_by_one_flow <= 2
     assert seen.lost_by_others == 0
 

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from tests.ipvs.plan import Measured, Waits, given
 
-CHECKED_EVERY_S = 60.0
-"""`rsCheckDeleteInterval` of kube-proxy."""
-
-SLACK_S = 5.0
-"""For a guest with one processor."""
-
-CLOSE_S = 10.0
-"""The kernel keeps an entry so long after a reset."""
-
-TIME_WAIT_S = 120.0
-"""The kernel keeps an entry so long after both sides closed."""
+CHECKED_EVERY_S = 60.0  # `rsCheckDeleteInterval` of kube-proxy
+SLACK_S = 5.0  # for a guest with one processor
+CLOSE_S = 10.0  # the kernel keeps an entry so long after a reset
+TIME_WAIT_S = 120.0  # the kernel keeps an entry so long after both sides closed
 
 
-def test_open_connections_carry_on_at_weight_0(measured: Measured) -> None:
-    """This is what makes a drain possible: the requests of connections that are open reach the pod that leaves."""
+def test_open_connections_carry_on_at_weight_0_and_new_ones_go_elsewhere(measured: Measured) -> None:
+    """This is what makes a drain possible: only the requests of connections that are open reach the pod that leaves."""
     seen = given(measured.linger)
     assert seen.kept >= 3
     assert seen.asked == seen.answered > 50 * seen.kept
-
-
-def test_new_connections_go_elsewhere_at_weight_0(measured: Measured) -> None:
-    """Else nothing would ever drain."""
-    seen = given(measured.linger)
     assert (seen.new_staying, seen.new_leaving, seen.new_failed) == (20, 0, {})
 
 
@@ -38,15 +26,10 @@ def test_weight_0_comes_before_the_wait_is_over(measured: Measured, waits: Waits
 
 
 def test_a_server_with_open_connections_outlives_the_check_of_every_minute(measured: Measured) -> None:
-    """The check looks for connections, not for age: there is no upper bound."""
+    """The check looks for connections, not for age. After a reset an entry lives 10 s; the next check then finds none."""
     seen = given(measured.linger)
     assert seen.listed_s >= CHECKED_EVERY_S
     assert seen.listed_s >= seen.ended_s - SLACK_S
-
-
-def test_a_server_goes_with_the_first_check_after_its_last_connection(measured: Measured) -> None:
-    """After a reset the entry lives 10 s; the next check of every minute then finds none."""
-    seen = given(measured.linger)
     assert CLOSE_S - 1 <= seen.deleted_s - seen.ended_s <= CLOSE_S + CHECKED_EVERY_S + SLACK_S
 
 

@@ -43,14 +43,6 @@ def test_a_processor_with_more_registers_than_the_guest_can_save_is_told(tmp_pat
     assert "AMX" in reason or "x86_64" in reason
 
 
-def test_packages_that_are_there_are_not_asked_for(tmp_path: Path) -> None:
-    """apt is asked for what is missing only."""
-    kernel = tmp_path / "usr/bin/linux.uml"
-    kernel.parent.mkdir(parents=True)
-    kernel.touch()
-    assert guest_machine.missing_packages(tmp_path) == ["kmod", "iptables", "ipset", "ipvsadm", "iproute2"]
-
-
 def test_every_real_server_is_read_with_its_weight_and_its_connections() -> None:
     """A Service without servers has none, and the words after the scheduler do not confuse it."""
     assert parse_servers(_SERVERS) == [

@@ -25,9 +25,7 @@ from pathlib import Path
 from tests.lab.processes import run
 
 KUBERNETES_VERSION = "v1.36.1"
-GO_AT_LEAST = (1, 21)
-"""The first Go that fetches the toolchain a go.mod asks for by itself."""
-
+GO_AT_LEAST = (1, 21)  # the first Go that fetches the toolchain a go.mod asks for by itself
 BUILT_WITHIN_S = 3600
 _HERE = Path(__file__).parent
 _VERSION_FLAGS = (

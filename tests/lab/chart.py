@@ -23,8 +23,7 @@ RBAC_GROUP = ROLE.group
 RELEASE_NAMESPACE = "rollouts-system"
 CONTROLLER_USER = f"system:serviceaccount:{RELEASE_NAMESPACE}:{RELEASE}"
 
-FENCED = "the controller is fenced"
-"""What an answer says that a fence of the chart refused."""
+FENCED = "the controller is fenced"  # what an answer says that a fence of the chart refused
 _INSTALLED = "chart.kubeconfig-path"
 _POLICIES = (
     "ValidatingAdmissionPolicy",

@@ -27,12 +27,8 @@ from tests.lab.launch import STOP_PATIENCE_S, started
 from tests.lab.processes import is_running
 
 SUPERVISOR_FILE = "supervisor.pid"
-KEEP_LOGS = "keep-logs"
-"""A file of this name in the folder asks the supervisor to keep the logs when it ends."""
-
-LOGS_KEPT = 5
-"""Failed runs whose logs are kept; older ones are removed."""
-
+KEEP_LOGS = "keep-logs"  # a file of this name in the folder asks the supervisor to keep the logs when it ends
+LOGS_KEPT = 5  # failed runs whose logs are kept; older ones are removed
 _HERE = Path(__file__).parent
 
 

@@ -14,8 +14,7 @@ from tests.node.real_node import RealNode
 from tests.node.traffic import PATIENCE_S, Connections, Outcome, Protocol, traffic_of
 from tests.node.workload import NAME, App, Drain
 
-RATE = 400
-"""Requests a second, of all cases that run at once."""
+RATE = 400  # requests a second, of all cases that run at once
 
 
 def usual_rate() -> float:

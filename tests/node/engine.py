@@ -16,9 +16,7 @@ from tests.lab.processes import run
 from tests.node.base_image import DOCKERFILE, pack_base
 from tests.node.machine import outside
 
-IMAGE = "localhost/rollouts"
-"""The name that `make image` and the chart agree on, without its tag."""
-
+IMAGE = "localhost/rollouts"  # the name that `make image` and the chart agree on, without its tag
 _BUILT_WITHIN_S = 600
 _PACKAGES = ("buildah", "libgpgme11", "libassuan0", "libsubid4")
 """buildah, and the libraries of its that few machines have."""

@@ -22,9 +22,7 @@ from tests.node.workload import Manifest
 PRESENT, BEFORE = "0.1.0", "before"
 """Tags of the controller's images: of this checkout, as `make image` names it, and of the version before."""
 
-WITHIN_S = 120
-"""From the command until the Deployment is available and a process leads: many times what it takes."""
-
+WITHIN_S = 120  # from the command until the Deployment is available and a process leads: many times what it takes
 _LEASE = "rollouts-controller"
 _COMMAND = b"/opt/rollouts/bin/python\0-I\0-m\0rollouts\0controller\0"
 _CRDS = "app.kubernetes.io/name=rollouts"

@@ -29,9 +29,7 @@ DOWN_S = 4.0
 """How long a Prometheus is away that comes back: longer than a query may take, and errors fewer than are borne."""
 
 HELD_S = 5.0
-HELD_BY_THE_GATE_S = 40.0
-"""Longer than two looks of the gate."""
-
+HELD_BY_THE_GATE_S = 40.0  # longer than two looks of the gate
 CPU = "100m"
 """What each pod requests. Its answers cost it a tenth to a fifth of that."""
 

@@ -21,9 +21,7 @@ from tests.e2e.controllers import confined_controller
 from tests.e2e.stage import Stage
 from tests.node.real_node import Proxy, RealNode
 
-LANES = "ROLLOUTS_NODE_LANES"
-"""Environment variable: how many jobs run at once."""
-
+LANES = "ROLLOUTS_NODE_LANES"  # environment variable: how many jobs run at once
 _DEFAULT_LANES = 4
 _TRACKED_BY_A_LANE = 60_000
 """Entries of the connection tracker: 400 connections a second, each kept for two minutes after its end, and some to spare."""

@@ -21,9 +21,7 @@ from tests.lab.prometheus_server import Job, Prometheus, listed_targets
 from tests.node.real_node import RealNode
 from tests.node.workload import NAME, Manifest
 
-WINDOW = "5s"
-"""Over which rates are taken: five scrapes."""
-
+WINDOW = "5s"  # over which rates are taken: five scrapes
 METRICS_PORT = 9090
 SUCCESS_RATE, LATENCY = "success-rate", "latency-p95"
 ENOUGH = 0.99

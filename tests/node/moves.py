@@ -35,8 +35,7 @@ from tests.node.workload import (
     service,
 )
 
-DONE_WITHIN_S = 300
-"""Many times what a move takes on two cores that others use too."""
+DONE_WITHIN_S = 300  # many times what a move takes on two cores that others use too
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ ProxyMode: TypeAlias = Literal["iptables", "nftables"]
 
 NODE = "node1"
 READY_WITHIN_S = 60
-CLIENTS = "clients"
-"""The network namespace of the clients, below /run/netns."""
+CLIENTS = "clients"  # the network namespace of the clients, below /run/netns
 
 IMAGES = {
     "pause": ["registry.local/pause:1"],

@@ -15,14 +15,10 @@ from tests.node.moves import until_phase, until_waiting_for, wait_until_done
 from tests.node.traffic import traffic_of
 from tests.node.workload import GATED_STEPS, NAME, REPLICAS, Manifest, canary, new_version, service
 
-RATE = 100
-"""Requests a second, of each of two Services."""
-
+RATE = 100  # requests a second, of each of two Services
 WITHIN_S = 120
 
-LOOKED_AT_S = 10
-"""A new leader has looked at all Rollouts long before."""
-
+LOOKED_AT_S = 10  # a new leader has looked at all Rollouts long before
 LONG_STEPS = ({"setWeight": 25}, {"pause": {"duration": "15s"}}, {"setWeight": 50}, {"pause": {"duration": "15s"}})
 VALUES_BEFORE = {
     "extraVolumes": [{"name": "temporary", "emptyDir": {}}],

@@ -15,8 +15,7 @@ from tests.pages.blocks import blocks_of
 
 PAGE = ROOT / "docs" / "getting-started.md"
 WITHIN_S = 600
-NEEDS_THE_NETWORK = ("make image\n", "make cli\n")
-"""Blocks that fetch packages, and ask no cluster."""
+NEEDS_THE_NETWORK = ("make image\n", "make cli\n")  # blocks that fetch packages, and ask no cluster
 
 
 def test_the_page_leads_from_a_checkout_to_a_canary_and_back_to_nothing(

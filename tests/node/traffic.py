@@ -23,15 +23,10 @@ from tests.node.workload import NAME
 Connections: TypeAlias = Literal["new", "fresh", "kept"]
 Protocol: TypeAlias = Literal["http1", "h2c", "websocket"]
 
-ERROR = "error"
-"""The kind of a request that the app itself answered, and not with 2xx."""
-
+ERROR = "error"  # the kind of a request that the app itself answered, and not with 2xx
 ANSWERED_WITHIN_S = 30
-PATIENCE_S = 10.0
-"""After this a request counts as failed by timeout."""
-
-AT_MOST_S = 600
-"""The clients end by themselves after this time, whatever becomes of the test."""
+PATIENCE_S = 10.0  # after this a request counts as failed by timeout
+AT_MOST_S = 600  # the clients end by themselves after this time, whatever becomes of the test
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ Drain: TypeAlias = Literal["auto", "off"]
 
 NAME = "web"
 REPLICAS = 4
-MAX_REQUEST_S = 5
-"""What the Rollouts say that their longest request takes."""
+MAX_REQUEST_S = 5  # what the Rollouts say that their longest request takes
 
 STEPS: Sequence[Manifest] = (
     {"setWeight": 25},

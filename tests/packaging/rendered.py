@@ -27,3 +27,14 @@ def rules(documents: Documents) -> Documents:
 def named(documents: Documents, ending: str) -> Documents:
     """Those whose names end so."""
     return [one for one in documents if one["metadata"]["name"].endswith(ending)]
+
+
+def granted(documents: Documents) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of everything that their rules allow."""
+    return {
+        (group, resource, verb)
+        for rule in rules(documents)
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }

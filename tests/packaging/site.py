@@ -16,8 +16,7 @@ import yaml
 from tests.architecture.tracked import ROOT, tracked
 
 BUILD = ROOT / "build"
-SHOWN = {".md", ".svg", ".py", ".yaml", ".toml", ".tpl", ".json", ".lock"}
-"""What pages link to."""
+SHOWN = {".md", ".svg", ".py", ".yaml", ".toml", ".tpl", ".json", ".lock"}  # what pages link to
 
 NAVIGATION: dict[str, dict[str, str]] = {
     "Rollouts": {"What it is": "index.md"},

@@ -5,8 +5,6 @@ The controller makes the Job, with its own right. Without the policy a role that
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +12,26 @@ import httpx
 import pytest
 
 from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Kind
-from tests.build import manifest
+from tests.build import granted, manifest
 from tests.lab.chart import CONTROLLER_USER, RBAC_GROUP, as_user, render
 from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import wait_for
 from tests.packaging.rendered import named
 
 pytestmark = pytest.mark.controlplane
 
-ASKED_WITHIN_S = 30
 AUTHOR, DEPLOYER = "author", "deployer"
 POD = {"containers": [{"name": "check", "image": "check:1"}]}
 A_JOB = {"job": {"spec": {"template": {"spec": POD}}}}
 NO_JOB: dict[str, Any] = {"kubernetes": {}}
 TEMPLATES = ["analysistemplates", "clusteranalysistemplates", "analysisruns"]
+WRITES = {"apiGroups": ["rollouts.dev"], "resources": TEMPLATES, "verbs": ["create", "patch"]}
+MAKES = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
 
 
 def templates(kind: Kind, provider: dict[str, Any]) -> dict[str, Any]:
     """One with one metric."""
     return manifest(kind, "check", spec={"metrics": [{"name": "check", "interval": "10m", "provider": provider}]})
-
-
-def _granted(user: str, rules: list[dict[str, Any]], namespace: str) -> list[dict[str, Any]]:
-    at: dict[str, Any] = {"apiVersion": f"{RBAC_GROUP}/v1", "metadata": {"name": user, "namespace": namespace}}
-    role = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": user}
-    subjects = [{"apiGroup": RBAC_GROUP, "kind": "User", "name": user}]
-    return [
-        {**at, "kind": "Role", "rules": rules},
-        {**at, "kind": "RoleBinding", "roleRef": role, "subjects": subjects},
-    ]
 
 
 @pytest.fixture
@@ -54,22 +44,17 @@ def home(control_plane: ControlPlane, controller_kubeconfig: Path, namespace: st
     )
     policy = named(rendered, ".job-authors")
     assert len(policy) == 2
-    writes = {"apiGroups": ["rollouts.dev"], "resources": TEMPLATES, "verbs": ["create", "patch"]}
-    makes = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
-    grants = [*_granted(AUTHOR, [writes], namespace), *_granted(DEPLOYER, [writes, makes], namespace)]
-    control_plane.apply(*policy, *grants)
+    grants = {AUTHOR: [WRITES], DEPLOYER: [WRITES, MAKES]}
+    roles = [one for user, each in grants.items() for one in granted(user, namespace, each, to=_user(user))]
+    control_plane.apply(*policy, *roles)
     refused = "may not create jobs.batch"
-    _wait(lambda: refused in made(control_plane, AUTHOR, namespace, ANALYSIS_TEMPLATE, A_JOB).text)
-    _wait(lambda: made(control_plane, DEPLOYER, namespace, ANALYSIS_TEMPLATE, NO_JOB).is_success)
+    wait_for(lambda: refused in made(control_plane, AUTHOR, namespace, ANALYSIS_TEMPLATE, A_JOB).text, "the policy")
+    wait_for(lambda: made(control_plane, DEPLOYER, namespace, ANALYSIS_TEMPLATE, NO_JOB).is_success, "the right")
     return namespace
 
 
-def _wait(holds: Callable[[], bool]) -> None:
-    """Until a policy or a right has its effect, of which nothing tells."""
-    deadline = time.monotonic() + ASKED_WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline, "it has no effect"
-        time.sleep(0.1)
+def _user(name: str) -> dict[str, Any]:
+    return {"apiGroup": RBAC_GROUP, "kind": "User", "name": name}
 
 
 def made(plane: ControlPlane, user: str, namespace: str, kind: Kind, provider: dict[str, Any]) -> httpx.Response:
@@ -120,16 +105,11 @@ def test_the_controller_is_not_asked_again(control_plane: ControlPlane, home: st
 
 def test_a_template_of_the_cluster_needs_the_right_in_all_namespaces(control_plane: ControlPlane, home: str) -> None:
     """Every namespace may use it; a right in one of them is not enough."""
-    rights = {"apiGroups": ["rollouts.dev"], "resources": TEMPLATES, "verbs": ["create"]}
-    role = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": home}, "rules": [rights]}
-    binding = {
-        **role,
-        "kind": "ClusterRoleBinding",
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": home},
-        "subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": DEPLOYER}],
-    }
-    control_plane.apply(role, {name: part for name, part in binding.items() if name != "rules"})
-    _wait(lambda: made(control_plane, DEPLOYER, "", CLUSTER_ANALYSIS_TEMPLATE, NO_JOB).is_success)
+    reference = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": home}
+    role = manifest(Kind(RBAC_GROUP, "v1", "ClusterRole", "clusterroles"), home, rules=[WRITES])
+    kind = Kind(RBAC_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings")
+    control_plane.apply(role, manifest(kind, home, roleRef=reference, subjects=[_user(DEPLOYER)]))
+    wait_for(lambda: made(control_plane, DEPLOYER, "", CLUSTER_ANALYSIS_TEMPLATE, NO_JOB).is_success, "the right")
 
     answer = made(control_plane, DEPLOYER, "", CLUSTER_ANALYSIS_TEMPLATE, A_JOB)
 

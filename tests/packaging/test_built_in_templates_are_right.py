@@ -15,8 +15,7 @@ from tests.packaging.built_in_templates import FILES, TEMPLATES, metric_of, quer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "analysis-templates.md").read_text(encoding="utf-8")
 PODS = "rollouts-steady-pods"
-GIVEN = {"route": "web"}
-"""What the Rollout's spec cannot tell."""
+GIVEN = {"route": "web"}  # what the Rollout's spec cannot tell
 
 READ = {
     "envoy-gateway": {"envoy_cluster_upstream_rq_xx", "envoy_cluster_upstream_rq_time_bucket"},

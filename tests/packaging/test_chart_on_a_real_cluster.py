@@ -16,10 +16,10 @@ from rollouts.cli.commands.doctor_reads import Installed, needed
 from rollouts.controller.command import _settings
 from rollouts.settings import DEFAULT_LEASE_NAME
 from rollouts.traffic.registry import registry
-from tests.lab.chart import CONTROLLER_USER, RELEASE_NAMESPACE, render
+from tests.lab.chart import RELEASE_NAMESPACE, render
 from tests.lab.control_plane import ControlPlane
 from tests.packaging.built_in_templates import TEMPLATES
-from tests.packaging.rendered import container, only, rules
+from tests.packaging.rendered import container, granted, only, rules
 
 pytestmark = pytest.mark.controlplane
 
@@ -120,14 +120,14 @@ def _granted(plane: ControlPlane, kubeconfig: Path, namespace: str) -> dict[tupl
     }
     words = ("create", "--validate=false", "-f", "-", "-o", "json")
     answer = plane.kubectl(*words, input=json.dumps(review), kubeconfig=kubeconfig)
-    granted: dict[tuple[str, str], set[str]] = {}
+    found: dict[tuple[str, str], set[str]] = {}
     for rule in json.loads(answer.stdout)["status"]["resourceRules"]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
-                granted.setdefault((group, resource), set()).update(rule["verbs"])
+                found.setdefault((group, resource), set()).update(rule["verbs"])
     return {
         key: verbs
-        for key, verbs in granted.items()
+        for key, verbs in found.items()
         if key[0] not in {"authorization.k8s.io", "authentication.k8s.io"}
         and key != ("certificates.k8s.io", "clustertrustbundles")
     }
@@ -224,27 +224,24 @@ def test_each_router_may_change_its_own_routes_and_no_other(helm: Path, router: 
     versions = module.KINDS.values() if isinstance(module.KINDS, Mapping) else (module.KINDS,)
     kinds = {(kind.group, kind.plural) for each in versions for kind in each}
 
-    with_it = rules(render(helm, "--set", f"routers={{{router}}}"))
-    without = rules(render(helm, "--set-json", "routers=[]"))
+    with_it = granted(render(helm, "--set", f"routers={{{router}}}"))
+    without = granted(render(helm, "--set-json", "routers=[]"))
 
-    more = [rule for rule in with_it if rule not in without and "patch" in rule["verbs"]]
-    assert {(group, plural) for rule in more for group in rule["apiGroups"] for plural in rule["resources"]} == kinds
-    assert {verb for rule in more for verb in rule["verbs"]} >= {"get", "list", "watch", "patch"}
+    assert {(group, plural) for group, plural, verb in with_it - without if verb == "patch"} == kinds
+    assert with_it >= {(*kind, verb) for kind in kinds for verb in ("get", "list", "watch")}
 
 
 def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(helm: Path) -> None:
     """To create is more than the work needs, and RBAC knows no dry run: so in the release's own namespace alone."""
     documents = render(helm, *VARIANTS["a declared route"])
-    granted = {
+    given = {
         (one["kind"], one["metadata"].get("namespace"), verb)
         for one in documents
-        if one["kind"] in {"Role", "ClusterRole"}
-        for rule in one["rules"]
-        if rule["apiGroups"] == ["apisix.apache.org"]
-        for verb in rule["verbs"]
+        for group, _, verb in granted([one])
+        if group == "apisix.apache.org"
     }
 
-    assert granted == {
+    assert given == {
         *(("ClusterRole", None, verb) for verb in ("get", "list", "watch", "patch")),
         ("Role", RELEASE_NAMESPACE, "create"),
     }
@@ -253,11 +250,12 @@ def test_what_a_traffic_provider_steers_may_be_changed_and_created_in_dry_runs(h
 def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_them(helm: Path) -> None:
     """Whoever may write a Rollout could else take a host name through the controller."""
     creates = [
-        {group for rule in rules(documents) if "create" in rule["verbs"] for group in rule["apiGroups"]}
-        for documents in (
-            render(helm, "--set-json", 'routers=["gatewayAPI","traefik"]', *more)
-            for more in ([], VARIANTS["routes of our own"])
-        )
+        {
+            group
+            for group, _, verb in granted(render(helm, "--set-json", 'routers=["gatewayAPI","traefik"]', *more))
+            if verb == "create"
+        }
+        for more in ([], VARIANTS["routes of our own"])
     ]
 
     assert creates[1] - creates[0] == {"gateway.networking.k8s.io", "traefik.io", "a.io"}
@@ -267,18 +265,12 @@ def test_routes_are_created_only_where_the_administrator_lets_rollouts_bring_the
 def test_the_doctor_asks_about_rights_that_the_chart_gives(helm: Path, arguments: list[str]) -> None:
     """Otherwise it would find a fault that no value of the chart repairs; and of the rights that matter most it misses none."""
     documents = render(helm, *arguments)
-    granted = {
-        (group, resource, verb)
-        for rule in rules(documents)
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
+    given = granted(documents)
 
     asked = {(right.group, right.resource, right.verb) for right in needed(Installed(only(documents, "Deployment")))}
 
-    assert asked <= granted
-    writes = {each for each in granted if each[2] in {"patch", "create"} and each[0] in {"rollouts.dev", "apps", ""}}
+    assert asked <= given
+    writes = {each for each in given if each[2] in {"patch", "create"} and each[0] in {"rollouts.dev", "apps", ""}}
     left_out = {("rollouts.dev", f"{each}/status", "patch") for each in ("trafficproviders", "metricproviders")}
     users = {
         (*each, verb)
@@ -301,7 +293,7 @@ def test_of_leases_it_may_read_and_change_its_own_alone(helm: Path) -> None:
 def test_pods_are_changed_only_where_the_administrator_lets_their_metadata_follow_their_role(helm: Path) -> None:
     """The labels of any pod decide which Services and NetworkPolicies it is behind; without canaryMetadata nobody needs that."""
     verbs = [
-        {verb for rule in rules(render(helm, *more)) if "pods" in rule["resources"] for verb in rule["verbs"]}
+        {verb for _, resource, verb in granted(render(helm, *more)) if resource == "pods"}
         for more in ([], ["--set", "podMetadata=false"])
     ]
 
@@ -396,15 +388,9 @@ def test_each_kind_that_the_controller_may_write_has_a_fence(helm: Path, argumen
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    written = {
-        (group, resource)
-        for one in documents
-        if one["kind"] in {"Role", "ClusterRole"} and "aggregate-to" not in json.dumps(one["metadata"]["labels"])
-        for rule in one["rules"]
-        if {"create", "update", "patch", "delete"} & {*rule["verbs"]}
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
+    ours = [one for one in documents if "aggregate-to" not in json.dumps(one["metadata"].get("labels"))]
+    writes = {"create", "update", "patch", "delete"}
+    written = {(group, resource) for group, resource, verb in granted(ours) if verb in writes}
 
     if arguments != VARIANTS["everything off"]:
         assert written - fenced == {each for each in WITHOUT_A_FENCE if each in written}
@@ -445,17 +431,6 @@ def test_a_misspelt_value_is_refused(helm: Path) -> None:
     """Helm ignores unknown values without a schema; a misspelt `watchNamespaces` would then mean the whole cluster."""
     with pytest.raises(AssertionError, match="watchNamespace"):
         render(helm, "--set", "watchNamespace={shop}")
-
-
-def test_the_tests_run_the_controller_as_the_charts_service_account(
-    control_plane: ControlPlane, controller_kubeconfig: Path
-) -> None:
-    """The check for refused requests at the end of a run looks for this user name; another one would make it blind."""
-    who = control_plane.kubectl(
-        "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}", kubeconfig=controller_kubeconfig
-    )
-
-    assert who.stdout == CONTROLLER_USER
 
 
 def test_prometheus_finds_the_metrics_service(helm: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ from tests import build
 from tests.lab import supervisor
 from tests.lab.chart import as_user, install_crds, render
 from tests.lab.control_plane import ControlPlane
+from tests.lab.loopback import wait_for
 from tests.packaging.rendered import container, named
 from tests.packaging.test_chart_on_a_real_cluster import VARIANTS
 
 pytestmark = pytest.mark.controlplane
 
-NOTED_WITHIN_S = 30
 ALICE, BOB = "alice@example.com", "bob"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 APPLY = {"Content-Type": "application/apply-patch+yaml"}
@@ -32,7 +32,7 @@ class Commands:
 
     def __init__(self, plane: ControlPlane, namespace: str, name: str) -> None:
         self._plane = plane
-        self._home = ROLLOUT.path(namespace)
+        self._home, self._path = ROLLOUT.path(namespace), ROLLOUT.path(namespace, name)
         self._name = name
 
     def manifest(self, annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -43,36 +43,36 @@ class Commands:
 
     def create(self, user: str, **annotations: str) -> dict[str, str]:
         """Makes it as that user; returns the annotations that it has then."""
-        with as_user(self._plane, user, "system:masters") as client:
-            return _told(client.post(self._home, json=self.manifest(annotations)))
+        return _told(self._sent(user, "POST", self._home, json=self.manifest(annotations)))
 
     def annotate(self, user: str, annotations: Mapping[str, str | None]) -> dict[str, str]:
         """Changes annotations as that user; returns those that it has then."""
-        with as_user(self._plane, user, "system:masters") as client:
-            patch = {"metadata": {"annotations": _named(annotations)}}
-            return _told(client.patch(f"{self._home}/{self._name}", json=patch, headers=MERGE))
+        return _told(self._annotated(user, annotations))
 
     def tries(self, user: str, annotations: Mapping[str, str | None]) -> bool:
         """Whether that user could change annotations so; nothing is changed."""
-        with as_user(self._plane, user, "system:masters") as client:
-            patch, query = {"metadata": {"annotations": _named(annotations)}}, {"dryRun": "All"}
-            answer = client.patch(f"{self._home}/{self._name}", json=patch, headers=MERGE, params=query)
-            assert answer.is_success or "leave it out" in answer.text
-            return answer.is_success
+        answer = self._annotated(user, annotations, dryRun="All")
+        assert answer.is_success or "leave it out" in answer.text
+        return answer.is_success
 
     def replace(self, user: str, annotations: Mapping[str, str]) -> dict[str, str]:
         """As `kubectl replace`: what the manifest does not name is gone."""
-        manifest, path = self.manifest(annotations), f"{self._home}/{self._name}"
-        manifest["metadata"]["resourceVersion"] = self._plane.api.get(path).json()["metadata"]["resourceVersion"]
-        with as_user(self._plane, user, "system:masters") as client:
-            return _told(client.put(path, json=manifest))
+        manifest = self.manifest(annotations)
+        manifest["metadata"]["resourceVersion"] = self._plane.api.get(self._path).json()["metadata"]["resourceVersion"]
+        return _told(self._sent(user, "PUT", self._path, json=manifest))
 
     def apply(self, user: str, annotations: Mapping[str, str]) -> dict[str, str]:
         """As Argo CD and Flux do with server-side apply."""
-        query = {"fieldManager": user, "force": "true"}
+        query, body = {"fieldManager": user, "force": "true"}, self.manifest(annotations)
+        return _told(self._sent(user, "PATCH", self._path, json=body, headers=APPLY, params=query))
+
+    def _annotated(self, user: str, annotations: Mapping[str, str | None], **query: str) -> httpx.Response:
+        patch = {"metadata": {"annotations": _named(annotations)}}
+        return self._sent(user, "PATCH", self._path, json=patch, headers=MERGE, params=query)
+
+    def _sent(self, user: str, method: str, path: str, **request: Any) -> httpx.Response:
         with as_user(self._plane, user, "system:masters") as client:
-            manifest = self.manifest(annotations)
-            return _told(client.patch(f"{self._home}/{self._name}", json=manifest, headers=APPLY, params=query))
+            return client.request(method, path, **request)
 
 
 def _named(annotations: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -88,11 +88,8 @@ def _told(answer: httpx.Response) -> dict[str, str]:
 @pytest.fixture
 def commands(control_plane: ControlPlane, controller_kubeconfig: Path, namespace: str) -> Iterator[Commands]:
     """A Rollout without commands, once the policies are effective: the API server takes a second to see them."""
-    deadline, number = time.monotonic() + NOTED_WITHIN_S, 0
-    while "pause-by" not in Commands(control_plane, namespace, f"probe-{number}").create(ALICE, pause="true"):
-        assert time.monotonic() < deadline, "the policies have no effect"
-        time.sleep(0.1)
-        number += 1
+    probes = (Commands(control_plane, namespace, f"probe-{number}") for number in count())
+    wait_for(lambda: "pause-by" in next(probes).create(ALICE, pause="true"), "the policies")
     one = Commands(control_plane, namespace, "web")
     one.create(ALICE)
     yield one
@@ -186,10 +183,7 @@ def test_where_the_note_fails_no_other_name_passes(lab_programs: Path, tmp_path:
         with plane.fresh_namespace(stays=True) as namespace:
             commands = Commands(plane, namespace, "web")
             commands.create(ALICE)
-            deadline = time.monotonic() + NOTED_WITHIN_S
-            while commands.tries(BOB, {"abort": "b", "abort-by": ALICE}):
-                assert time.monotonic() < deadline, "the policy has no effect"
-                time.sleep(0.1)
+            wait_for(lambda: not commands.tries(BOB, {"abort": "b", "abort-by": ALICE}), "the policy")
 
             assert not commands.tries(BOB, {"abort-by": BOB})
             assert commands.annotate(BOB, {"abort": "b"}) == {"abort": "b"}

@@ -1,7 +1,8 @@
 """Promise: a fence refuses no write that the controller makes, on ordinary days and on worse ones.
 
 The builders of `manifests/` make the writes. They are sent as an account with every value of the chart, behind its fences, where
-it has every right: what is refused is refused by a fence. Routes are in tests/traffic/test_real_api_servers_take_it.py.
+it has every right: what is refused is refused by a fence. Routes are in tests/traffic/test_real_api_servers_take_it.py. The
+account of end-to-end tests has fences, too: adoption, evictions, routes of ours and spent commands are in tests/e2e.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
     CopyOwner,
     CreateReplicaSet,
-    EvictPod,
-    PatchPod,
     PatchReplicaSet,
     ReleaseService,
     SwitchService,
@@ -35,14 +34,11 @@ from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
 from rollouts.manifests.analysis_run import termination_patch
 from rollouts.manifests.config_copy import config_copy, config_copy_probe, config_key
-from rollouts.manifests.own_route import made_anew, made_route
 from rollouts.manifests.ownership import owner_reference
-from rollouts.manifests.pod import eviction, pod_patch
-from rollouts.manifests.route import Marks, marked
 from rollouts.manifests.service import mark_service, release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, JOB, POD, REPLICA_SET, ROLLOUT, SECRET, SERVICE, Kind, Manifest
-from rollouts.sim.network.gateway_types import HTTP_ROUTE, gateway_crds
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, JOB, REPLICA_SET, ROLLOUT, SECRET, SERVICE, Kind, Manifest
+from rollouts.sim.network.gateway_types import gateway_crds
 from tests import build
 from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, every_right, install_crds, wait_until_fenced
 from tests.lab.control_plane import ControlPlane
@@ -159,23 +155,6 @@ def test_replica_sets_are_made_changed_and_deleted(bench: Bench) -> None:
     bench.deletes(REPLICA_SET, made["name"])
 
 
-def test_an_orphaned_replica_set_is_adopted(bench: Bench) -> None:
-    """After a deletion with --cascade=orphan."""
-    create = CreateReplicaSet(revision="def", number=3, replicas=0, pod_metadata=PodMetadata())
-    orphan = replica_set(bench.rollout, create)
-    del orphan["metadata"]["ownerReferences"]
-    seen = bench.there(REPLICA_SET, orphan)["metadata"]
-    of_it = {"fieldSelector": f"metadata.name={seen['name']}"}
-    with bench.plane.watch(REPLICA_SET.path(bench.namespace), timeout_s=30, **of_it) as events:
-        counted = (each["object"] for each in events if "observedGeneration" in each["object"]["status"])
-        version = next(counted)["metadata"]["resourceVersion"]  # nobody writes it any more
-
-    patch = adoption_patch(bench.rollout, uid=seen["uid"], resource_version=version, has_owners=False)
-    adopted = bench.patches(REPLICA_SET, seen["name"], patch)
-
-    assert adopted["metadata"]["ownerReferences"] == [owner_reference(bench.rollout)]
-
-
 @pytest.mark.parametrize("owner", [None, {"apiVersion": "apps.example/v1", "kind": "App", "name": "a", "uid": "u-2"}])
 def test_a_copy_of_a_config_map_is_made_adopted_released_and_deleted(bench: Bench, owner: Manifest | None) -> None:
     """`retain` makes it without an owner; a tool may have put one of its own beside."""
@@ -225,19 +204,6 @@ def test_a_service_is_switched_marked_and_given_back(bench: Bench) -> None:
         bench.patches(SERVICE, name, release_service(ReleaseService(name=name, uid=uid, resource_version=version)))
 
 
-def test_pods_follow_their_role_and_are_evicted(bench: Bench) -> None:
-    """The metadata of a role may be any of the user's."""
-    labels = {"app": "web", "rollouts.dev/name": "web", "rollouts.dev/revision": "abc", "role": "stable"}
-    seen = bench.there(POD, {"metadata": {"labels": labels}, "spec": TEMPLATE["spec"]}, name="web-1")["metadata"]
-    role = PatchPod(name="web-1", uid=seen["uid"], metadata=ROLE, removed=PodMetadata(labels={"role": "stable"}))
-
-    bench.patches(POD, "web-1", pod_patch(role))
-    evict = eviction(EvictPod(name="web-1", uid=seen["uid"]), namespace=bench.namespace)
-    answer = bench.account.post(f"{POD.path(bench.namespace, 'web-1')}/eviction", json=evict)
-
-    assert answer.is_success, answer.text
-
-
 def test_a_run_is_ended_and_deleted_and_one_of_a_user_when_its_time_has_come(bench: Bench) -> None:
     """`ttlStrategy` of a run that somebody made by hand."""
     metrics = {"metrics": [{"name": "pods", "interval": "10m", "provider": {"kubernetes": {}}}]}
@@ -260,30 +226,3 @@ def test_a_measurement_makes_its_job_and_deletes_it(bench: Bench) -> None:
 
     bench.creates(JOB, job_manifest(job, metric))
     bench.deletes(JOB, job.name)
-
-
-def test_a_route_that_a_rollout_brings_is_made_and_written_again(bench: Bench) -> None:
-    """Its hosts are the Rollout's to change, as the manifest in the spec is."""
-    spec = {"hostnames": ["a.example"], "rules": [build.http_rule(build.backend("web"))]}
-    manifest = build.manifest(HTTP_ROUTE, "own", metadata={"labels": {"team": "web"}}, spec=spec)
-    bench.creates(HTTP_ROUTE, marked(made_route(manifest, bench.rollout), Marks("web", "gatewayAPI")))
-    seen = bench.plane.api.get(HTTP_ROUTE.path(bench.namespace, "own")).raise_for_status().json()
-
-    again = {**manifest, "metadata": {"name": "own"}, "spec": {**manifest["spec"], "hostnames": ["b.example"]}}
-    new = made_anew(seen, again, without="")
-    metadata = {f"/metadata/{part}": new["metadata"][part] for part in ("labels", "annotations")}
-    values = {"/spec": new["spec"], **metadata}
-    bench.patches(HTTP_ROUTE, "own", [{"op": "replace", "path": path, "value": each} for path, each in values.items()])
-
-
-def test_a_spent_command_is_taken_off_with_its_note(bench: Bench) -> None:
-    """All that it changes of a Rollout; the spec and everything else of the user stays."""
-    commands = {"rollouts.dev/promote": "true", "rollouts.dev/pause": "true", "team": "web"}
-    bench.there(ROLLOUT, {"metadata": {"annotations": commands}, "spec": SPEC}, name="told")
-    annotations = bench.plane.api.get(ROLLOUT.path(bench.namespace, "told")).json()["metadata"]["annotations"]
-    gone = [each for each in ("rollouts.dev/promote", "rollouts.dev/promote-by") if each in annotations]
-    paths = [f"/metadata/annotations/{each.replace('/', '~1')}" for each in gone]
-
-    left = bench.patches(ROLLOUT, "told", [{"op": "remove", "path": path} for path in paths])
-
-    assert left["metadata"]["annotations"] == {name: value for name, value in annotations.items() if name not in gone}

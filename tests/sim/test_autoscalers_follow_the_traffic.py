@@ -87,24 +87,6 @@ async def test_without_metrics_nothing_is_scaled_and_the_reason_is_told(cluster:
     assert size(cluster) == 4
 
 
-async def test_an_average_over_all_pods_hides_the_one_that_burns(cluster: SimulatedCluster) -> None:
-    """Why a gate judges each revision: an autoscaler selects by one selector, and sees one number."""
-    cluster.autoscalers(QUICK)
-    cluster.metrics_server()
-    cluster.apply(version("web", replicas=9, use={"idle": "app=0.02"}))
-    canary = version("canary", use={"idle": "app=0.25"}, app="web")
-    canary["spec"]["template"]["metadata"]["labels"]["set"] = "web"
-    canary["spec"]["selector"] = {"matchLabels": {"set": "web", "rollouts.dev/revision": "r2"}}
-    canary["spec"]["template"]["metadata"]["labels"]["rollouts.dev/revision"] = "r2"
-    cluster.apply(canary)
-    cluster.apply(autoscaler("web"))
-    await asyncio.sleep(120)
-
-    (metric,) = status(cluster)["currentMetrics"]
-    assert metric["containerResource"]["current"] == {"averageUtilization": 43, "averageValue": "43m"}
-    assert size(cluster) == 9
-
-
 def test_the_same_seed_gives_the_same_run() -> None:
     """Of sizes and statuses, to the last version of each object."""
 

@@ -30,8 +30,7 @@ _FLAGS_TEXT = (
     f"{_PREFIX}-sync-period={FLAGS.sync_period_s:g}s {_PREFIX}-downscale-stabilization={FLAGS.downscale_stabilization_s:g}s "
     f"{_PREFIX}-cpu-initialization-period={FLAGS.cpu_initialization_s:g}s"
 )
-KINDS_KNOWN_S = 35.0
-"""So long after its CRD the controller knows a kind: it asks for all kinds every 30 s."""
+KINDS_KNOWN_S = 35.0  # so long after its CRD the controller knows a kind: it asks for all kinds every 30 s
 QUIET_S, LOOKS = 12.0, 4
 """A stage has settled after so long without a change, and after so many looks at each autoscaler that asks for metrics."""
 STAGE_MAX_S = 120.0

@@ -15,12 +15,8 @@ from tests.ipvs.guest.control_plane import ControlPlane, Service, server_place
 from tests.ipvs.guest.traffic import Answer, Connection, Flow, Server, ask_once, failures
 from tests.ipvs.plan import LEAVING, STAYING
 
-SEEN_WITHIN_S = 40.0
-"""For kube-proxy to carry out one change; the guest has one processor for everything."""
-
-CHECKED_EVERY_S = 60.0
-"""kube-proxy's check of the real servers with weight 0 (`rsCheckDeleteInterval`)."""
-
+SEEN_WITHIN_S = 40.0  # for kube-proxy to carry out one change; the guest has one processor for everything
+CHECKED_EVERY_S = 60.0  # kube-proxy's check of the real servers with weight 0 (`rsCheckDeleteInterval`)
 _SANDBOX_LIVES_S = 0.5  # after its container: the kubelet takes the pod's namespace away a moment later
 _REUSED_PORTS = 30
 _LOAD_PORTS = 100

@@ -16,9 +16,7 @@ from typing import cast
 
 from tests.ipvs.guest import network
 
-PORT = 8080
-"""Of every server, TCP and UDP."""
-
+PORT = 8080  # of every server, TCP and UDP
 ANSWER_WITHIN_S = 6.0
 """A neighbour that does not answer is given up by the kernel after 3 s, and a SYN that is lost is sent again after 1 s."""
 

@@ -26,7 +26,6 @@ REFUSED = {bad.name for bad in (*BAD, *ANALYSIS_BAD, *AUTOSCALING_BAD, *CONFIG_B
 
 @pytest.fixture(scope="module")
 def tests() -> frozenset[str]:
-    """The names of all tests."""
     paths = (ROOT / "tests").rglob("test_*.py")
     found = (
         re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in paths

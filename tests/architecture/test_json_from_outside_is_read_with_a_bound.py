@@ -79,7 +79,6 @@ def _decoders(tree: ast.Module) -> Iterator[str]:
 
 
 def found_in(name: str) -> set[str]:
-    """The unguarded lines of a file."""
     return {f"{name}:{line}" for line in unguarded(ast.parse((ROOT / name).read_text(encoding="utf-8")))}
 
 

@@ -30,17 +30,14 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """`Status.reason`."""
         return str(self.body["reason"])
 
     @property
     def message(self) -> str:
-        """`Status.message`."""
         return str(self.body["message"])
 
     @property
     def metadata(self) -> Any:
-        """The object's metadata."""
         return self.body["metadata"]
 
     @property
@@ -72,7 +69,6 @@ class Events:
                 return event["type"], event["object"]
 
     async def names(self, count: int) -> list[tuple[str, str]]:
-        """Type and object name of the next `count` events."""
         events = [await self.next() for _ in range(count)]
         return [(kind, body["metadata"].get("name", "")) for kind, body in events]
 
@@ -101,7 +97,6 @@ class Conversation:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Answer:
-        """One request."""
         data = b"" if body is None else json.dumps(body).encode()
         request = Request(method, path, {"fieldManager": "alice", **(query or {})} if method != "GET" else query or {},
                           data, content_type, accept)  # fmt: skip
@@ -124,44 +119,36 @@ class Conversation:
         return answer.body
 
     async def get(self, kind: Kind, name: str, part: str | None = None) -> Answer:
-        """GET of one object."""
         return await self.send("GET", self.path(kind, name, part))
 
     async def list(self, kind: Kind, **query: str) -> Answer:
-        """GET of the collection."""
         return await self.send("GET", self.path(kind), query=query)
 
     async def names(self, kind: Kind, **query: str) -> Sequence[str]:
-        """Names in the collection."""
         answer = await self.list(kind, **query)
         assert answer.status == 200, answer.body
         return [item["metadata"]["name"] for item in answer.body["items"]]
 
     async def put(self, kind: Kind, name: str, body: Manifest, part: str | None = None, **query: str) -> Answer:
-        """PUT."""
         return await self.send("PUT", self.path(kind, name, part), body, query=query)
 
     async def patch(
         self, kind: Kind, name: str, patch: Any, content_type: str, part: str | None = None, **query: str
     ) -> Answer:
-        """PATCH."""
         return await self.send("PATCH", self.path(kind, name, part), patch, query=query, content_type=content_type)
 
     async def apply(self, kind: Kind, name: str, manifest: Manifest, *, by: str, force: bool = False) -> Answer:
-        """Server-side apply."""
         metadata = {"name": name, **manifest.get("metadata", {})}
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest, "metadata": metadata}
         query = {"fieldManager": by, **({"force": "true"} if force else {})}
         return await self.patch(kind, name, body, APPLY_PATCH, **query)
 
     async def delete(self, kind: Kind, name: str, options: Manifest | None = None) -> Answer:
-        """DELETE."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **options} if options else None
         return await self.send("DELETE", self.path(kind, name), body)
 
     @asynccontextmanager
     async def watch(self, kind: Kind, *, accept: str = JSON, **query: str) -> AsyncIterator[Events]:
-        """An open watch."""
         request = Request("GET", self.path(kind), {"watch": "true", **query}, accept=accept)
         stream = await self.api.open_watch(request, deadline_s=DEADLINE_S, silence_s=DEADLINE_S)
         try:
@@ -197,7 +184,6 @@ def config_map(name: str, *, labels: dict[str, str] | None = None, **data: str) 
 
 
 def widget(name: str, **spec: Any) -> Manifest:
-    """A custom object."""
     return {"metadata": {"name": name}, "spec": {"replicas": 1, **spec}}
 
 

@@ -22,7 +22,6 @@ def owners(answer: Answer) -> list[tuple[str, str, str]]:
 
 
 def fields_of(answer: Answer, manager: str) -> Any:
-    """The field tree that a manager owns."""
     return next(e["fieldsV1"] for e in answer.metadata["managedFields"] if e["manager"] == manager)
 
 

@@ -22,7 +22,6 @@ def autoscaler(name: str = "web", **spec: Any) -> Manifest:
 
 
 def container(**given: Any) -> Manifest:
-    """A metric of a container."""
     return {"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "app", **given}}
 
 

@@ -27,7 +27,6 @@ OURS = {"fieldSelector": "metadata.name!=kube-root-ca.crt"}
 
 
 async def asked(api: Conversation, kind: Kind, name: str | None = None, *, accept: str, **query: str) -> Answer:
-    """A GET of one object or of the collection."""
     return await api.send("GET", api.path(kind, name), query=query, accept=accept)
 
 

@@ -21,7 +21,6 @@ WEIGHT = "/spec/rules/0/backendRefs/1/weight"
 
 @pytest.fixture
 async def routes(api: Conversation) -> Conversation:
-    """A server that serves the types."""
     for crd in gateway_crds():
         assert (await api.send("POST", CRD.path(), crd)).status in (201, 409)
     kinds = (HTTP_ROUTE, GRPC_ROUTE)

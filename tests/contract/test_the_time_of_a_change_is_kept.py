@@ -17,12 +17,10 @@ Change = Callable[[Conversation], Awaitable[Answer]]
 
 
 def patched(body: Any, by: str = "alice") -> Change:
-    """An update by a merge patch."""
     return lambda api: api.patch(CONFIG_MAP, "a", body, MERGE_PATCH, fieldManager=by)
 
 
 def applied(**data: str) -> Change:
-    """A server-side apply."""
     return lambda api: api.apply(CONFIG_MAP, "a", {"data": data}, by="helm")
 
 

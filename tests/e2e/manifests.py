@@ -55,7 +55,6 @@ def container_of(one: Manifest) -> Manifest:
 
 
 def service(name: str, *, app: str) -> Manifest:
-    """A Service for the pods labelled `app`."""
     return build.service(name, app=app)
 
 
@@ -65,10 +64,8 @@ def services(app: str, *sides: str) -> list[Manifest]:
 
 
 def config_map(name: str, data: Manifest | None = None, **more: Any) -> Manifest:
-    """A ConfigMap of a user's."""
     return build.config_map(name, data={"color": "blue"} if data is None else data, **more)
 
 
 def analysis_run(name: str, metrics: Sequence[Manifest]) -> Manifest:
-    """A run that a person starts."""
     return build.manifest(ANALYSIS_RUN, name, spec={"metrics": list(metrics)})

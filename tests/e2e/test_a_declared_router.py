@@ -48,7 +48,6 @@ def provider(stage: Stage) -> Manifest:
 
 
 def weights(split: Manifest) -> list[int]:
-    """What the router is told."""
     return [each["weight"] for each in split["spec"]["backends"]]
 
 

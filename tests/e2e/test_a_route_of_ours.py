@@ -33,7 +33,6 @@ def stage(modules_plane: ControlPlane) -> Iterator[Stage]:
 
 
 def weights(route: Manifest) -> list[int]:
-    """What the gateways are told."""
     return [each["weight"] for each in route["spec"]["rules"][0]["backendRefs"]]
 
 

@@ -63,7 +63,6 @@ class _Pair:
         ]
 
     def holder(self) -> str:
-        """Who holds the Lease."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{RELEASE_NAMESPACE}/leases/{self._namespace}"
         return str(self._plane.api.get(path).raise_for_status().json()["spec"]["holderIdentity"])
 

@@ -16,7 +16,6 @@ from tests.node import __main__ as node
 
 
 def main() -> int:
-    """The exit code of pytest."""
     arguments = sys.argv[1:] or ["tests/gateways"]
     try:
         tests = selected(arguments)

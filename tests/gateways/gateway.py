@@ -57,7 +57,6 @@ def install_gateway_api(plane: ControlPlane) -> None:
 
 
 def install_crds(plane: ControlPlane, name: str) -> None:
-    """CRDs of one product, established."""
     found = gateway_parts.crds(name)
     plane.apply(*found)
     for each in found:

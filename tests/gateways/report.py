@@ -32,7 +32,6 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def table(cases: Sequence[Case]) -> list[str]:
-    """Markdown, a row for each case."""
     lines = [
         "| what happens | gateway | route | requests | failed | canary's share by weight | write to live, ms: p50, p99, max |",
         "|---|---|---|---:|---:|---|---|",

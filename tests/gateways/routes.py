@@ -117,7 +117,6 @@ class Route:
         return plane.patch(self.path, change, form="json")
 
     def read(self, plane: ControlPlane) -> Manifest:
-        """The object with the weights."""
         found: Manifest = plane.api.get(self.path).raise_for_status().json()
         return found
 

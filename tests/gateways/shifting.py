@@ -46,7 +46,6 @@ class Moment:
 
     @property
     def traffic(self) -> Manifest:
-        """`status.traffic`."""
         found: Manifest = self.rollout.get("status", {}).get("traffic") or {}
         return found
 
@@ -58,7 +57,6 @@ class Moment:
 
     @property
     def wanted_routes(self) -> frozenset[str]:
-        """Managed routes that are wanted."""
         return frozenset((self.traffic.get("desired") or {}).get("routes", ()))
 
     @property
@@ -171,11 +169,9 @@ class Shifting:
         return sum(int(one["versions"].get(version, 0)) for one in later) + marked
 
     def first(self, holds: Callable[[Moment], bool]) -> Moment:
-        """The first moment of which it is true."""
         return next(one for one in self.moments if holds(one))
 
     def case(self, name: str) -> Case:
-        """The report's row."""
         held = [share for share in self.shares() if share.answers]  # some are live for less than one whole second
         shares = {f"{share.percent:g}": round(100 * share.canary / share.answers, 2) for share in held}
         return Case(

@@ -47,7 +47,6 @@ def waits(measured: Measured) -> Waits:
 def measured(
     plan: Plan, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Measured]:
-    """What the guest has seen."""
     if reason := guest_machine.unavailable():
         if os.environ.get("ROLLOUTS_LAB_REQUIRED"):
             pytest.fail(f"no IPVS kernel: {reason}")

@@ -95,7 +95,6 @@ class ControlPlane:
 
     @property
     def kubeconfig_admin(self) -> Path:
-        """Kubeconfig of an administrator."""
         return Path(self.folder, "admin.kubeconfig")
 
     @property

@@ -54,7 +54,6 @@ class Processes:
             _end([process], patience_s=patience_s)
 
     def ids(self) -> dict[str, int]:
-        """Process ids by name."""
         return {name: process.pid for name, process in self._running.items()}
 
     def check(self) -> None:

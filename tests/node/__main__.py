@@ -24,7 +24,6 @@ _ROOT = Path(__file__).parent.parent.parent
 
 
 def main() -> int:
-    """The exit code of pytest."""
     code = prepared("node", (*binaries.PROGRAMS, *binaries.NODE_PROGRAMS))
     return run_inside(sys.argv[1:]) if code is None else code
 

@@ -84,7 +84,6 @@ class Edit(UnderLoad):
 
 
 def source(value: str) -> Manifest:
-    """The user's ConfigMap."""
     return config_map(SOURCE, data={"value": value})
 
 

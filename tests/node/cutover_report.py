@@ -32,17 +32,14 @@ class Case:
 
     @property
     def lost(self) -> int:
-        """Requests that failed."""
         return sum(self.failed.values())
 
 
 def figures(case: Case) -> dict[str, Any]:
-    """A row of the JSON."""
     return {key: value for key, value in asdict(case).items() if key != "timeline"}
 
 
 def table(cases: Sequence[Case]) -> list[str]:
-    """Markdown, a row for each case."""
     lines = [
         "| what happens | kube-proxy | `drain.mode` | app | connections | requests | failed | seconds |",
         "|---|---|---|---|---|---:|---:|---:|",

@@ -106,12 +106,10 @@ class Installed:
         return leaders(stage.until("leases", _LEASE, lambda one: bool(leaders(one)), within_s=WITHIN_S))[0]
 
     def pods(self) -> list[str]:
-        """Names of the release's pods that stay."""
         pods = Stage(self.plane, RELEASE_NAMESPACE).all("pods")
         return [one["metadata"]["name"] for one in pods if "deletionTimestamp" not in one["metadata"]]
 
     def restarts(self) -> int:
-        """Of all containers of the release's pods."""
         pods = Stage(self.plane, RELEASE_NAMESPACE).all("pods")
         return sum(each["restartCount"] for one in pods for each in one["status"].get("containerStatuses", []))
 

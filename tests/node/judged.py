@@ -74,7 +74,6 @@ class Judged(Seen):
 
     @property
     def run(self) -> Manifest:
-        """The only AnalysisRun."""
         (one,) = self.runs
         return one
 
@@ -98,7 +97,6 @@ class Update(UnderLoad):
         return (f"--prometheus-url=http://127.0.0.1:{self.port}",)
 
     def run(self, node: RealNode, stage: Stage) -> Judged:
-        """Asks for the new version; the requests are those that were sent from before it until the act was over."""
         with measuring(node, stage, port=self.port) as prometheus:
             stage.apply(OF_THE_PODS, service(), canary("dies", "auto", steps=STEPS))
             version = new_version("2", errors_percent=self.errors_percent, work=self.work)
@@ -120,7 +118,6 @@ class ScaledUpdate(UnderLoad):
         return self.name.replace(" ", "-")
 
     def run(self, node: RealNode, stage: Stage) -> Judged:
-        """Waits until the autoscaler has looked, asks for the new version, and acts, under load."""
         rollout = canary("dies", "auto", steps=self.steps, spec={"autoscaling": self.gate} if self.gate else {})
         container_of(rollout)["resources"]["requests"]["cpu"] = CPU
         stage.apply(OF_CONTAINERS, service(), rollout)

@@ -104,14 +104,12 @@ def _roll_back(stage: Stage) -> None:
 
 
 def restart(stage: Stage) -> None:
-    """Replaces all pods."""
     before = pod_names(stage)
     stage.annotate(NAME, "restart", "true")
     wait_until_restarted(stage, before)
 
 
 def pod_names(stage: Stage) -> set[str]:
-    """Of all pods of the Rollout."""
     return {pod["metadata"]["name"] for pod in stage.all("pods", f"app={NAME}")}
 
 

@@ -82,6 +82,5 @@ def assert_held(seen: Judged, *told: str) -> None:
 
 
 def average_percent(autoscaler: Manifest) -> int:
-    """What it has seen last."""
     (metric,) = autoscaler["status"]["currentMetrics"]
     return int(metric["resource"]["current"]["averageUtilization"])

@@ -32,7 +32,6 @@ class Reading(Job):
         return "copies" if self.versions else "sources"
 
     def run(self, node: RealNode, stage: Stage) -> Watches:
-        """Starts them and counts."""
         mark = node.plane.audit_mark()
         mode = "On" if self.versions else "Off"
         rollout = canary("graceful", "auto", spec={"configVersioning": {"mode": mode}})

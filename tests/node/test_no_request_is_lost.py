@@ -34,7 +34,6 @@ def each_move(**fields: Any) -> pytest.MarkDecorator:
 
 
 def each_update(*proxies: Proxy, **fields: Any) -> pytest.MarkDecorator:
-    """The three strategies' updates."""
     return seen_of(*(Trial(move=move, proxy=proxy, **fields) for proxy in proxies for move in UPDATES))
 
 

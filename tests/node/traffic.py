@@ -47,7 +47,6 @@ class Outcome:
 
     @property
     def versions(self) -> dict[str, int]:
-        """Answers by version."""
         return dict(sum((Counter(second["versions"]) for second in self.seconds), Counter()))
 
 

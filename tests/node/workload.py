@@ -40,7 +40,6 @@ def blue_green(app: App, drain: Drain, *, spec: Manifest | None = None, **fields
 
 
 def service(name: str = NAME) -> Manifest:
-    """A Service on port 80 for the app's pods."""
     made = build.service(name, app=NAME)
     made["spec"]["ports"] = [{"name": "http", "port": 80, "targetPort": "http"}]
     return made

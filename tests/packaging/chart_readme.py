@@ -61,7 +61,6 @@ class Row:
     meaning: str
 
     def line(self) -> str:
-        """The row of the table."""
         default = "" if self.default is None else f"`{_cell(self.default)}`"
         return f"| `{'.'.join(self.path)}` | {default} | {_cell(self.meaning)} |"
 
@@ -97,7 +96,6 @@ def rows(text: str) -> Iterator[Row]:
 
 
 def page() -> str:
-    """The whole page."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     head = _HEAD.format(
         description=chart["description"],

@@ -8,7 +8,6 @@ Documents = list[dict[str, Any]]
 
 
 def only(documents: Documents, kind: str) -> dict[str, Any]:
-    """The one object of a kind."""
     (found,) = [one for one in documents if one["kind"] == kind]
     return found
 
@@ -20,7 +19,6 @@ def container(documents: Documents) -> dict[str, Any]:
 
 
 def rules(documents: Documents) -> Documents:
-    """All rules of Roles and ClusterRoles."""
     return [rule for one in documents if one["kind"] in {"Role", "ClusterRole"} for rule in one["rules"]]
 
 

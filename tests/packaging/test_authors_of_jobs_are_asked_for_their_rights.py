@@ -30,7 +30,6 @@ MAKES = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
 
 
 def templates(kind: Kind, provider: dict[str, Any]) -> dict[str, Any]:
-    """One with one metric."""
     return manifest(kind, "check", spec={"metrics": [{"name": "check", "interval": "10m", "provider": provider}]})
 
 

@@ -36,7 +36,6 @@ class Commands:
         self._name = name
 
     def manifest(self, annotations: Mapping[str, str]) -> dict[str, Any]:
-        """The whole Rollout."""
         strategy = {"canary": {"steps": [{"setWeight": 50}]}}
         metadata = {"name": self._name, "annotations": _named(annotations)}
         return build.rollout(strategy, "web", metadata=metadata, replicas=0)

@@ -97,7 +97,6 @@ class Bench:
         return found
 
     def creates(self, kind: Kind, manifest: Manifest, **query: str) -> Manifest:
-        """The account makes an object."""
         answer = self.account.post(kind.path(self.namespace), json=manifest, params=query)
         assert answer.status_code == httpx.codes.CREATED, answer.text
         found: Manifest = answer.json()
@@ -113,7 +112,6 @@ class Bench:
         return found
 
     def deletes(self, kind: Kind, name: str) -> None:
-        """The account deletes an object."""
         answer = self.account.delete(kind.path(self.namespace, name))
         assert answer.is_success, answer.text
 

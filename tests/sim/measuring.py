@@ -27,7 +27,6 @@ def good_share(**labels: str) -> str:
 
 
 async def measure(cluster: SimulatedCluster, query: str, success: str = "", *, url: str = DEFAULT_URL) -> Measurement:
-    """One measurement, now."""
     now_s = cluster.clock.now_s
     started_at_s = now_s()
     source = PrometheusQuery(query=query, timeout_s=DEADLINE_S)
@@ -39,7 +38,6 @@ async def measure(cluster: SimulatedCluster, query: str, success: str = "", *, u
 
 
 async def value_of(cluster: SimulatedCluster, query: str) -> list[float]:
-    """The numbers that a query gives now."""
     found = await measure(cluster, query, "true")
     return [float(each) for each in found.value.strip("[]").split(", ") if each]
 

@@ -66,7 +66,6 @@ class Shop:
         return [each.shares().get("r2", Fraction(0)) for each in self.gateway.proxies]
 
     async def live(self, want: Split, **options: float) -> LiveSeen:
-        """Asks whether a split is in force."""
         route = RouteName("gatewayAPI", "HTTPRoute", "default", "web")
         question = LiveQuestion(
             route=route,

@@ -21,7 +21,6 @@ def stored(manifest: Manifest, *, created: str = "2026-01-01T00:00:00Z") -> Mani
 
 
 def table(*rules: Manifest) -> RouteTable:
-    """The rules of one route."""
     return RouteTable([stored(http_route(*rules))])
 
 
@@ -31,7 +30,6 @@ def match(path: str = "/", *, kind: str = "PathPrefix", **options: Any) -> list[
 
 
 def header(name: str, value: str, kind: str = "Exact") -> Manifest:
-    """One header of a match."""
     return {"type": kind, "name": name, "value": value}
 
 

@@ -21,21 +21,18 @@ QUICK = AutoscalerFlags(cpu_initialization_s=30.0, downscale_stabilization_s=60.
 
 
 def size(cluster: SimulatedCluster, name: str = "web") -> int:
-    """Pods that a ReplicaSet is asked for."""
     found = cluster.get(REPLICA_SET, "default", name)
     assert found is not None
     return int(found["spec"]["replicas"])
 
 
 def status(cluster: SimulatedCluster, name: str = "web") -> Any:
-    """The status of an autoscaler."""
     found = cluster.get(AUTOSCALER, "default", name)
     assert found is not None
     return found["status"]
 
 
 def reasons(cluster: SimulatedCluster) -> dict[str, str]:
-    """Status and reason of each condition."""
     return {each["type"]: f"{each['status']} {each['reason']}" for each in status(cluster)["conditions"]}
 
 

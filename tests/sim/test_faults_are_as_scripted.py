@@ -26,12 +26,10 @@ async def server() -> SimServer:
 
 
 def seeded(seed: int) -> random.Random:
-    """Chance from a seed."""
     return random.Random(seed)  # noqa: S311  # a simulation's, no secret
 
 
 def create(name: str) -> Request:
-    """A write."""
     return Request("POST", PATH, {}, json.dumps({"metadata": {"name": name}}).encode())
 
 

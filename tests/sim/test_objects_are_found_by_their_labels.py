@@ -38,7 +38,6 @@ def test_a_selector_requires_a_label_or_not(selector: str, label: tuple[str, str
 
 
 def pod(name: str, labels: dict[str, str]) -> Manifest:
-    """A pod of namespace `default`."""
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": labels}}
 
 

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.virtual_time
 
 
 def status_of(cluster: SimulatedCluster, name: str) -> Manifest:
-    """A ReplicaSet's status."""
     found = cluster.get(REPLICA_SET, "default", name)
     assert found is not None
     return dict(found["status"])

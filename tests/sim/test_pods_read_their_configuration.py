@@ -33,7 +33,6 @@ def _config_map(value: str, name: str = "conf") -> Manifest:
 
 
 def _pods(*, optional: bool = False) -> Manifest:
-    """One pod that reads `conf` in every way."""
     manifest = replica_set("web", replicas=1)
     spec = manifest["spec"]["template"]["spec"]
     ref = {"name": "conf", "optional": optional}

@@ -30,14 +30,12 @@ METRIC = build.metric("success-rate", "sum(rate(requests_total[1m]))", interval=
 
 @pytest.fixture
 def server() -> SimServer:
-    """A server with the project's types."""
     return SimServer(clock=SystemClock(), crds=crd_manifests())
 
 
 def send(
     server: SimServer, method: str, path: str, body: Any = None, content_type: str = MERGE_PATCH
 ) -> tuple[int, Manifest]:
-    """One request; its status and its answer."""
     text = b"" if body is None else json.dumps(body).encode()
     response = server.answer(Request(method, path, {}, text, content_type))
     answer: Manifest = json.loads(response.body) if response.body.startswith(b"{") else {}

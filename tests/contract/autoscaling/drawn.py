@@ -13,7 +13,6 @@ _NAMES = ("app", "proxy")
 
 
 def drawn(count: int, *, seed: int = 15) -> tuple[Situation, ...]:
-    """So many situations."""
     rng = random.Random(seed)  # noqa: S311  # it draws situations
     return tuple(_situation(rng, f"drawn-{number}") for number in range(count))
 

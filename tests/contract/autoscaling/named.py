@@ -19,21 +19,18 @@ FAILED = Pod(phase="Failed", ready="False")
 
 
 def by_cpu(percent: int = 50, *, least: int = 1, most: int = 20, **spec: Any) -> Manifest:
-    """The spec of an autoscaler by the CPU of pods."""
     target = {"type": "Utilization", "averageUtilization": percent}
     metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     return {"minReplicas": least, "maxReplicas": most, "metrics": metrics, **spec}
 
 
 def by_container(name: str, percent: int = 50, *, resource: str = "cpu", **spec: Any) -> Manifest:
-    """The spec of an autoscaler by one container."""
     target = {"type": "Utilization", "averageUtilization": percent}
     metric = {"type": "ContainerResource", "containerResource": {"name": resource, "container": name, "target": target}}
     return {"minReplicas": 1, "maxReplicas": 20, "metrics": [metric], **spec}
 
 
 def by_average(resource: str, average: str, **spec: Any) -> Manifest:
-    """The spec of an autoscaler by a plain average."""
     target = {"type": "AverageValue", "averageValue": average}
     metric = {"type": "Resource", "resource": {"name": resource, "target": target}}
     return {"minReplicas": 1, "maxReplicas": 20, "metrics": [metric], **spec}

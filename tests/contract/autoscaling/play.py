@@ -29,7 +29,6 @@ class MetricsTable:
     asked: dict[str, int] = field(default_factory=dict)
 
     def answer(self, selector: str) -> tuple[int, dict[str, Any]]:
-        """Status and body."""
         self.asked[selector] = self.asked.get(selector, 0) + 1
         return self.answers.get(selector, (200, {"items": []}))
 

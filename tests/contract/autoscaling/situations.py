@@ -98,13 +98,11 @@ class Situation:
         return f"app={self.name}"
 
     def autoscaler(self) -> Manifest:
-        """The HorizontalPodAutoscaler at first."""
         own = {"apiVersion": WIDGET.api_version, "kind": WIDGET.kind, "name": self.name}
         spec = {"scaleTargetRef": self.target or own, **self.spec, **self.stages[0].spec}
         return {"metadata": {"name": self.name}, "spec": spec}
 
     def pod_name(self, number: int) -> str:
-        """The name of one of its pods."""
         return f"{self.name}-{number}"
 
     def pod(self, number: int) -> Manifest:
@@ -126,7 +124,6 @@ class Situation:
         return {"metadata": metadata, "spec": spec}
 
     def pod_status(self, number: int, *, now_s: float) -> Manifest:
-        """The status of a pod."""
         pod = self.pods[number]
         status: Manifest = {"phase": pod.phase, "conditions": []}
         if pod.age_s is not None:

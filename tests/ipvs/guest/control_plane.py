@@ -75,7 +75,6 @@ class ControlPlane:
             await asyncio.sleep(0.5)
 
     def start_proxy(self, node: network.NodeNetwork, *flags: str) -> None:
-        """Starts kube-proxy on the node, in ipvs mode."""
         kubeconfig = write_kubeconfig(
             _FOLDER / "kube-proxy.kubeconfig",
             url=_URL,

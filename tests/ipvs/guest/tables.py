@@ -102,7 +102,6 @@ class Tables:
             await asyncio.sleep(SAMPLED_EVERY_S)
 
     def read(self) -> None:
-        """Reads the tables once."""
         now = {}
         for node in self.nodes:
             for one in parse_servers(_read(node, "ip_vs")):

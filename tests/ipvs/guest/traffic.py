@@ -39,12 +39,10 @@ class Answer:
 
     @classmethod
     def now(cls, by: str, failure: str, *, since: float) -> Answer:
-        """What is over now."""
         return cls(by, failure, time.monotonic() - since, time.monotonic())
 
 
 def failures(answers: Iterable[Answer]) -> dict[str, int]:
-    """How many failed, by kind."""
     return dict(Counter(one.failure for one in answers if one.failure))
 
 
@@ -141,7 +139,6 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Closes the client's half."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -213,7 +210,6 @@ class Flow:
         return Answer.now(by, failure, since=started)
 
     def close(self) -> None:
-        """Ends the flow."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

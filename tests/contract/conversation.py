@@ -74,18 +74,12 @@ class Events:
 
 
 class Conversation:
-    """Requests about the objects of one namespace.
-
-    Args:
-        api: the server.
-        namespace: fresh, this test's own.
-        is_simulated: which of the two it is; only for what the simulation says it leaves out.
-    """
+    """Requests about the objects of one namespace."""
 
     def __init__(self, api: ApiServer, namespace: str, *, is_simulated: bool) -> None:
         self.api = api
-        self.namespace = namespace
-        self.is_simulated = is_simulated
+        self.namespace = namespace  # fresh, this test's own
+        self.is_simulated = is_simulated  # only for what the simulation says it leaves out
 
     async def send(
         self,

@@ -129,15 +129,11 @@ RANGES = (
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """The same samples in both.
-
-    Args:
-        end_s: of the history.
-    """
+    """The same samples in both."""
 
     url: str
     store: SampleStore
-    end_s: int
+    end_s: int  # of the history
 
 
 def _history(end_s: int) -> list[tuple[int, Labels, float]]:

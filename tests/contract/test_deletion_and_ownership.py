@@ -66,16 +66,6 @@ async def test_a_finalizer_holds_a_deletion_until_it_is_removed(api: Conversatio
     assert (await api.get(WIDGET, "a")).status == 404
 
 
-async def test_a_dry_run_deletes_nothing(api: Conversation) -> None:
-    """The answer is the same."""
-    await api.made(WIDGET, widget("a"))
-
-    answer = await api.delete(WIDGET, "a", {"dryRun": ["All"]})
-
-    assert answer.status == 200
-    assert (await api.get(WIDGET, "a")).status == 200
-
-
 async def test_dependents_follow_their_owner(api: Conversation) -> None:
     """ReplicaSets and config copies of a Rollout need no clean-up of ours."""
     owner = await api.made(CONFIG_MAP, config_map("owner"))

@@ -31,29 +31,20 @@ async def asked(api: Conversation, kind: Kind, name: str | None = None, *, accep
 
 
 @pytest.mark.parametrize(("kind", "manifest"), MADE, ids=lambda value: value.kind if isinstance(value, Kind) else "")
-async def test_one_object_is_its_metadata(api: Conversation, kind: Kind, manifest: Any) -> None:
-    """The whole of the metadata: managedFields say when the object changed."""
+async def test_an_object_and_a_list_are_their_metadata(api: Conversation, kind: Kind, manifest: Any) -> None:
+    """All of it: managedFields say when the object changed. Each item says what it is, which those of whole lists may not."""
     await api.made(kind, manifest)
 
-    whole = await api.get(kind, "a")
+    whole, whole_list = await api.get(kind, "a"), await api.list(kind, **OURS)
     answer = await asked(api, kind, "a", accept=METADATA)
+    listed = await asked(api, kind, accept=METADATA_LIST, **OURS)
 
     assert answer.status == 200
     assert answer.body == {**HEAD, "metadata": whole.metadata}
     assert answer.metadata["managedFields"][0]["time"]
-
-
-@pytest.mark.parametrize(("kind", "manifest"), MADE, ids=lambda value: value.kind if isinstance(value, Kind) else "")
-async def test_a_list_is_the_metadata_of_its_objects(api: Conversation, kind: Kind, manifest: Any) -> None:
-    """Each item says what it is, which items of whole built-in lists do not."""
-    await api.made(kind, manifest)
-
-    whole = await api.list(kind, **OURS)
-    answer = await asked(api, kind, accept=METADATA_LIST, **OURS)
-
-    assert (answer.body["kind"], answer.body["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
-    assert answer.body["items"] == [{**HEAD, "metadata": each["metadata"]} for each in whole.body["items"]]
-    assert len(answer.body["items"]) == 1
+    assert (listed.body["kind"], listed.body["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert listed.body["items"] == [{**HEAD, "metadata": each["metadata"]} for each in whole_list.body["items"]]
+    assert len(listed.body["items"]) == 1
 
 
 async def test_a_list_of_nothing_has_null_for_items(api: Conversation) -> None:
@@ -164,18 +155,19 @@ async def test_a_table_of_metadata_follows_the_server(api: Conversation) -> None
         (None, METADATA_LIST.replace("v=v1", "v=v2"), "only the following media types are accepted: "),
         ("a", METADATA.replace("g=meta.k8s.io", "g=other.io"), "only the following media types are accepted: "),
         ("a", METADATA.replace("PartialObjectMetadata", "Nothing"), "only the following media types are accepted: "),
+        ("none", METADATA, 'configmaps "none" not found'),
     ],
-    ids=["list of one", "one of a list", "version", "group", "form"],
+    ids=["list of one", "one of a list", "version", "group", "form", "object"],
 )  # fmt: skip
 async def test_what_the_server_does_not_have_is_not_acceptable(
     api: Conversation, name: str | None, accept: str, says: str
 ) -> None:
-    """406 and a reason; never a whole object that nobody asked for."""
+    """406 and a reason; never a whole object that nobody asked for. 404, the only absence that counts, can be read as ever."""
     await api.made(CONFIG_MAP, config_map("a", key="1"))
 
     answer = await asked(api, CONFIG_MAP, name, accept=accept)
 
-    assert (answer.status, answer.reason) == (406, "NotAcceptable")
+    assert (answer.status, answer.reason) == ((404, "NotFound") if name == "none" else (406, "NotAcceptable"))
     assert answer.message.startswith(says)
 
 
@@ -187,13 +179,6 @@ async def test_the_first_choice_that_the_server_has_is_taken(api: Conversation) 
     whole = await asked(api, CONFIG_MAP, "a", accept=f"{METADATA.replace('v=v1', 'v=v2')}, {JSON}")
 
     assert (metadata.body["kind"], whole.body["kind"]) == ("PartialObjectMetadata", "ConfigMap")
-
-
-async def test_an_error_is_a_status_for_who_asks_for_metadata_too(api: Conversation) -> None:
-    """404 is the only absence that counts, so it has to be readable."""
-    missing = await asked(api, CONFIG_MAP, "none", accept=METADATA)
-
-    assert (missing.status, missing.reason, missing.message) == (404, "NotFound", 'configmaps "none" not found')
 
 
 async def test_the_refusal_of_a_watch_of_metadata_can_be_read(api: Conversation) -> None:

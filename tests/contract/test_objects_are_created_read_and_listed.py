@@ -195,10 +195,13 @@ async def test_items_of_built_in_lists_do_not_repeat_their_kind(api: Conversatio
     assert custom.body["items"][0]["kind"] == "Widget"
 
 
-async def test_a_dry_run_creates_nothing(api: Conversation) -> None:
-    """`lint` and the check of a template ask the server this way."""
-    answer = await api.create(REPLICA_SET, replica_set("rs"), dryRun="All")
+async def test_a_dry_run_changes_nothing(api: Conversation) -> None:
+    """`lint` and the check of a template ask the server this way; the answer to a deletion is the same, too."""
+    created = await api.create(REPLICA_SET, replica_set("rs"), dryRun="All")
+    await api.made(WIDGET, widget("a"))
+    deleted = await api.delete(WIDGET, "a", {"dryRun": ["All"]})
 
-    assert answer.status == 201
-    assert answer.body["spec"]["template"]["spec"]["restartPolicy"] == "Always"
+    assert (created.status, deleted.status) == (201, 200)
+    assert created.body["spec"]["template"]["spec"]["restartPolicy"] == "Always"
     assert (await api.get(REPLICA_SET, "rs")).status == 404
+    assert (await api.get(WIDGET, "a")).status == 200

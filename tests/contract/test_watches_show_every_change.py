@@ -11,7 +11,7 @@ INITIAL_EVENTS = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlder
 
 
 async def test_a_watch_from_a_version_shows_what_came_after_it(api: Conversation) -> None:
-    """A reconnect from the last event seen loses nothing and repeats nothing."""
+    """A reconnect from the last event seen loses nothing and repeats nothing; a deletion shows the object, as a newer version."""
     await api.made(WIDGET, widget("a"))
     version = (await api.list(WIDGET)).version
     await api.made(WIDGET, widget("b"))
@@ -29,6 +29,7 @@ async def test_a_watch_from_a_version_shows_what_came_after_it(api: Conversation
     versions = [int(body["metadata"]["resourceVersion"]) for _, body in seen]
     assert versions == sorted(set(versions))
     assert versions[0] > version
+    assert seen[2][1]["spec"] == seen[0][1]["spec"]
 
 
 async def test_a_watch_without_a_version_begins_with_the_state(api: Conversation) -> None:
@@ -42,20 +43,6 @@ async def test_a_watch_without_a_version_begins_with_the_state(api: Conversation
 
         assert sorted(first) == [("ADDED", "a"), ("ADDED", "b")]
         assert await events.names(1) == [("ADDED", "c")]
-
-
-async def test_a_deletion_carries_the_version_of_the_deletion(api: Conversation) -> None:
-    """The store takes it for newer than the object's last version."""
-    made = await api.made(WIDGET, widget("a"))
-    version = made["metadata"]["resourceVersion"]
-    await api.delete(WIDGET, "a")
-
-    async with api.watch(WIDGET, resourceVersion=version) as events:
-        kind, body = await events.next()
-
-    assert kind == "DELETED"
-    assert int(body["metadata"]["resourceVersion"]) > int(version)
-    assert body["spec"] == made["spec"]
 
 
 async def test_a_write_that_changes_nothing_is_no_event(api: Conversation) -> None:
@@ -93,7 +80,9 @@ async def test_an_object_that_enters_or_leaves_the_selection_is_added_or_deleted
 
 
 async def test_a_streaming_list_ends_with_a_bookmark_and_goes_on_as_a_watch(api: Conversation) -> None:
-    """The mark says that the state is complete; its version is where the changes begin."""
+    """The mark says that the state is complete, also of nothing; its version is where the changes begin."""
+    async with api.watch(POD, **INITIAL_EVENTS) as events:
+        empty, _ = await events.next()
     for name in ("a", "b"):
         await api.made(WIDGET, widget(name))
     version = (await api.list(WIDGET)).version
@@ -105,20 +94,10 @@ async def test_a_streaming_list_ends_with_a_bookmark_and_goes_on_as_a_watch(api:
         after = await events.names(1)
 
     assert sorted(first) == [("ADDED", "a"), ("ADDED", "b")]
-    assert kind == "BOOKMARK"
+    assert (empty, kind, mark["kind"]) == ("BOOKMARK", "BOOKMARK", "Widget")
     assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-    assert mark["kind"] == "Widget"
     assert int(mark["metadata"]["resourceVersion"]) >= version
     assert after == [("ADDED", "c")]
-
-
-async def test_a_streaming_list_of_nothing_is_a_mark_alone(api: Conversation) -> None:
-    """An empty namespace is synced, too."""
-    async with api.watch(POD, **INITIAL_EVENTS) as events:
-        kind, mark = await events.next()
-
-    assert kind == "BOOKMARK"
-    assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
 async def test_a_streaming_list_needs_its_match_rule(api: Conversation) -> None:

@@ -17,11 +17,7 @@ REQUESTS_EACH_S = 200
 
 
 class Requests:
-    """Counts the requests that a service would have served since it was made, at a steady rate.
-
-    Args:
-        service: label of its series.
-    """
+    """Counts the requests that a service (the label of its series) would have served since it was made, at a steady rate."""
 
     def __init__(self, service: str) -> None:
         self.service = service

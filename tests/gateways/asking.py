@@ -16,17 +16,12 @@ PATIENCE_S = 5.0
 
 
 class Answer(NamedTuple):
-    """One answer; times are seconds since 1970.
-
-    Args:
-        status: of HTTP; 0 for no answer.
-        version: of the app that gave it; "" for an answer of the gateway's own.
-    """
+    """One answer; times are seconds since 1970."""
 
     sent_at: float
     answered_at: float
-    status: int
-    version: str
+    status: int  # of HTTP; 0 for no answer
+    version: str  # of the app that gave it; "" for an answer of the gateway's own
 
 
 @dataclass

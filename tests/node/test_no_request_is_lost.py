@@ -33,10 +33,6 @@ def each_move(**fields: Any) -> pytest.MarkDecorator:
     )
 
 
-def each_update(*proxies: Proxy, **fields: Any) -> pytest.MarkDecorator:
-    return seen_of(*(Trial(move=move, proxy=proxy, **fields) for proxy in proxies for move in UPDATES))
-
-
 @each_move(**DIES)
 def test_an_app_that_dies_on_sigterm_loses_no_request_on_new_connections(seen: Seen) -> None:
     """The app was not written for Kubernetes and cannot be changed: what it lacks the cutover has to make up for."""
@@ -59,23 +55,22 @@ def test_without_draining_requests_are_lost(seen: Seen) -> None:
     assert sum(seen.outcome.failed.values()) > 0
 
 
-@each_update(SLOW_PROXY, **DIES)
-def test_a_proxy_that_is_ten_seconds_behind_loses_nothing(seen: Seen) -> None:
-    """In a large cluster kube-proxy changes its rules late; the waits follow its configuration."""
+@seen_of(
+    # In a large cluster kube-proxy changes its rules late; the waits follow its configuration.
+    *(Trial(move=move, proxy=SLOW_PROXY, **DIES) for move in UPDATES),
+    # An HTTP/2 connection is moved by the server's GOAWAY, and the streams that it had are finished.
+    Trial(move=CANARY, proxy=NFTABLES, app="graceful", connections="kept", protocol="h2c"),
+)
+def test_neither_a_late_proxy_nor_http2_loses_a_request(seen: Seen) -> None:
+    """Ten seconds late, and with clients that have one connection for everything."""
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 
-@each_update(IPTABLES, **DIES, **SLOW_REQUESTS)
+@seen_of(*(Trial(move=move, proxy=IPTABLES, **DIES, **SLOW_REQUESTS) for move in UPDATES))
 def test_requests_of_three_seconds_are_answered_by_the_pod_that_began_them(seen: Seen) -> None:
     """Work that has begun is finished, also by an app that would drop it when told to end."""
     assert seen.outcome.failed == {}, seen.outcome.failures
     assert set(seen.outcome.versions) == {"1", "2"}
-
-
-@seen_of(Trial(move=CANARY, proxy=NFTABLES, app="graceful", connections="kept", protocol="h2c"))
-def test_http2_clients_are_moved_without_a_loss(seen: Seen) -> None:
-    """An HTTP/2 connection is moved by the server's GOAWAY, and the streams that it had are finished."""
-    assert seen.outcome.failed == {}, seen.outcome.failures
 
 
 @seen_of(Trial(move=CANARY, proxy=IPTABLES, app="dies", connections="kept"))

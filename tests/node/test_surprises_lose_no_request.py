@@ -7,21 +7,16 @@ from tests.node.lanes import seen_of
 from tests.node.moves import AFTER_THE_END_S, CRASHED, FROZEN, REPLACED, SLOW_BLUE_GREEN, SLOW_CANARY
 
 
-@seen_of(*(Trial(move=move, rate=300) for move in (SLOW_CANARY, SLOW_BLUE_GREEN)))
-def test_the_only_pod_is_replaced_before_it_goes(seen: Seen) -> None:
-    """It takes ten seconds until its replacement is ready: evicted first, it would leave nobody to answer."""
-    assert seen.outcome.failed == {}, seen.outcome.failures
-
-
-@seen_of(Trial(move=FROZEN, rate=300, alone=True))
-def test_no_pod_goes_while_the_controller_manager_stands_still(seen: Seen) -> None:
-    """For twenty seconds nobody would replace it, nor tell the proxies that it is going."""
-    assert seen.outcome.failed == {}, seen.outcome.failures
-
-
-@seen_of(Trial(move=REPLACED, ask="/?delay=6s", rate=20, patience_s=30))
-def test_a_service_that_is_replaced_in_a_drain_starts_the_wait_again(seen: Seen) -> None:
-    """Its plain manifest selects the old pods once more: what they get then is finished, too."""
+@seen_of(
+    # It takes ten seconds until its replacement is ready: evicted first, it would leave nobody to answer.
+    *(Trial(move=move, rate=300) for move in (SLOW_CANARY, SLOW_BLUE_GREEN)),
+    # For twenty seconds nobody would replace a pod, nor tell the proxies that it is going.
+    Trial(move=FROZEN, rate=300, alone=True),
+    # A Service's plain manifest selects the old pods once more: what they get then is finished, too.
+    Trial(move=REPLACED, ask="/?delay=6s", rate=20, patience_s=30),
+)
+def test_no_pod_goes_before_another_can_serve(seen: Seen) -> None:
+    """The only pod, one that nobody would replace, and one that is selected again."""
     assert seen.outcome.failed == {}, seen.outcome.failures
 
 

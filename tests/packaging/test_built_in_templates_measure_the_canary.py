@@ -20,18 +20,11 @@ P95_MS = 487.5
 
 
 class Told(NamedTuple):
-    """What a product tells of one Service.
+    """What a product tells of one Service."""
 
-    Args:
-        requests: their series, with a place for the code.
-        durations: the series of the buckets, with a place for the limit.
-        unit_ms: of the limits.
-        good, bad: codes.
-    """
-
-    requests: str
-    durations: str
-    unit_ms: int = 1
+    requests: str  # series, with a place for the code
+    durations: str  # the series of the buckets, with a place for the limit
+    unit_ms: int = 1  # of the limits
     good: str = "200"
     bad: str = "500"
 

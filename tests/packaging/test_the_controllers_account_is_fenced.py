@@ -71,19 +71,12 @@ EVIL_TEMPLATE: Object = {"spec": {"template": EVIL}}
 
 @dataclass(frozen=True)
 class Forged:
-    """A write that the controller never makes.
-
-    Args:
-        path: of the collection, after the group's version.
-        there: what a user has put there before; None for nothing.
-        patch: merge patch of it; None to delete it, or to create `made`.
-        made: what is created.
-    """
+    """A write that the controller never makes."""
 
     group: str
-    path: str
-    there: Object | None = None
-    patch: Object | None = None
+    path: str  # of the collection, after the group's version
+    there: Object | None = None  # what a user has put there before; None for nothing
+    patch: Object | None = None  # merge patch of it; None to delete it, or to create `made`
     made: Object | None = None
 
 

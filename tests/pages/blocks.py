@@ -30,23 +30,14 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a page.
+    """One block of a page."""
 
-    Args:
-        page: relative to the project, such as `docs/cli.md`.
-        line: of its first fence, from 1.
-        language: as the fence names it, "" for none.
-        text: without the fences and without the block's indentation.
-        run_by: path of the test that runs it, "" when the page names none.
-        why_not: why no test runs it, "" when one does.
-    """
-
-    page: str
-    line: int
-    language: str
-    text: str
-    run_by: str = ""
-    why_not: str = ""
+    page: str  # relative to the project, such as `docs/cli.md`
+    line: int  # of its first fence, from 1
+    language: str  # as the fence names it, "" for none
+    text: str  # without the fences and without the block's indentation
+    run_by: str = ""  # path of the test that runs it, "" when the page names none
+    why_not: str = ""  # why no test runs it, "" when one does
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -73,11 +64,7 @@ def all_blocks() -> tuple[Block, ...]:
 
 
 def run_by(test: str) -> tuple[Block, ...]:
-    """The blocks that name a test as the one that runs them.
-
-    Args:
-        test: its `__file__`.
-    """
+    """The blocks that name a test (its `__file__`) as the one that runs them."""
     path = str(Path(test).relative_to(ROOT))
     return tuple(block for block in all_blocks() if block.run_by == path)
 

@@ -9,7 +9,6 @@ import pytest
 
 from rollouts.objects import REPLICA_SET
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.resource_metrics.faults import Down
 from rollouts.sim.storage.registry import AUTOSCALER
@@ -82,19 +81,6 @@ async def test_without_metrics_nothing_is_scaled_and_the_reason_is_told(cluster:
         {"AbleToScale": "True SucceededGetScale", "ScalingActive": "False FailedGetContainerResourceMetric"},
     )
     assert size(cluster) == 4
-
-
-def test_the_same_seed_gives_the_same_run() -> None:
-    """Of sizes and statuses, to the last version of each object."""
-
-    async def run() -> list[Any]:
-        async with SimulatedCluster(seed=7) as cluster:
-            await busy_shop(cluster)
-            cluster.clients(namespace="default", service="web", rate_per_s=30)
-            await asyncio.sleep(200)
-            return [*cluster.list(AUTOSCALER), *cluster.list(REPLICA_SET)]
-
-    assert run_virtual(run()) == run_virtual(run())
 
 
 async def test_nobody_asks_for_metrics_without_an_autoscaler(cluster: SimulatedCluster) -> None:

@@ -131,8 +131,10 @@ ALL_FIVE = ["ADDED"] + ["MODIFIED"] * 4
         (faults.WatchFaults(duplicate=1.0), [kind for kind in ALL_FIVE for _ in range(2)], 0.0),
         (faults.WatchFaults(break_after=2), ["ADDED", "MODIFIED", "BROKEN"], 0.0),
         (faults.WatchFaults(delay_s=(2.0, 2.0)), ALL_FIVE, 10.0),
+        (faults.WatchFaults(lag_s={"configmaps": 170.0}), ALL_FIVE, 170.0),
+        (faults.WatchFaults(lag_s={"pods": 170.0}), ALL_FIVE, 0.0),
     ],
-    ids=["none", "dropped", "repeated", "broken", "late and in order"],
+    ids=["none", "dropped", "repeated", "broken", "late and in order", "all as late", "those of another kind"],
 )
 async def test_watches_lie_as_told(how: faults.WatchFaults, seen: list[str], took_s: float) -> None:
     """Each on its own."""
@@ -140,15 +142,6 @@ async def test_watches_lie_as_told(how: faults.WatchFaults, seen: list[str], too
 
     assert events == seen
     assert last_s == pytest.approx(took_s, abs=0.1)
-
-
-@pytest.mark.parametrize(("kind", "late_s"), [("configmaps", 170.0), ("pods", 0.0)])
-async def test_the_watch_of_one_kind_is_late_and_others_are_not(kind: str, late_s: float) -> None:
-    """All of its events by the same time, however many they are."""
-    seen, last_s = await watched(faults.WatchFaults(lag_s={kind: late_s}))
-
-    assert seen == ALL_FIVE
-    assert last_s == pytest.approx(late_s)
 
 
 async def test_a_stale_list_is_an_older_answer(server: SimServer) -> None:

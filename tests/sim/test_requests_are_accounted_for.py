@@ -42,11 +42,20 @@ def test_a_drained_hand_over_loses_nothing() -> None:
 
 
 def test_a_naive_end_loses_what_the_proxies_still_send() -> None:
-    """Without a preStop sleep the pod is gone before the proxies know; the losses are the old revision's or nobody's."""
+    """Without a preStop sleep the pod is gone before the proxies know; the losses are the old revision's or nobody's.
+
+    The tally by second, of which pictures are drawn, adds up to the same.
+    """
     tally = _roll(pre_stop_s=0)
+    by_revision: Counter[str] = Counter()
+    for (_, revision), count in tally.sent_by_second.items():
+        by_revision[revision] += count
 
     assert sum(tally.lost.values()) > 0
     assert set(tally.lost) <= {"r1", NO_REVISION}
+    assert by_revision == tally.sent
+    assert sum(tally.lost_by_second.values()) == sum(tally.lost.values())
+    assert all(count <= 101 for count in Counter(s for s, _ in tally.sent_by_second.elements()).values())
 
 
 def test_a_service_without_a_ready_pod_loses_everything() -> None:
@@ -54,15 +63,3 @@ def test_a_service_without_a_ready_pod_loses_everything() -> None:
     tally = _roll(pre_stop_s=0, ready_first=False)
 
     assert tally.lost[NO_REVISION] > 20
-
-
-def test_the_tally_by_second_adds_up() -> None:
-    """Pictures are drawn from it."""
-    tally = _roll(pre_stop_s=0)
-    by_revision: Counter[str] = Counter()
-    for (_, revision), count in tally.sent_by_second.items():
-        by_revision[revision] += count
-
-    assert by_revision == tally.sent
-    assert sum(tally.lost_by_second.values()) == sum(tally.lost.values())
-    assert all(count <= 101 for count in Counter(s for s, _ in tally.sent_by_second.elements()).values())

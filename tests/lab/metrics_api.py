@@ -29,10 +29,8 @@ _API_SERVICE = Kind("apiregistration.k8s.io", "v1", "APIService", "apiservices")
 def served_answers(plane: ControlPlane, *, namespace: str, answer: Callable[[str], Answer]) -> Iterator[None]:
     """Serves metrics.k8s.io on this control plane while the block runs, for one namespace; others are told 404, as without it.
 
-    The APIService is the whole cluster's: one test at a time.
-
-    Args:
-        answer: what a list of a namespace's pods is answered with, by its label selector. It is called by several threads.
+    The APIService is the whole cluster's: one test at a time. `answer` gives what a list of a namespace's pods is answered with,
+    by its label selector; several threads call it.
     """
     with served_groups(plane, pod_metrics(answer), namespace=namespace):
         yield

@@ -53,18 +53,10 @@ def autoscaler(target: Manifest, **spec: Any) -> Manifest:
 def new_version(version: str, *, errors_percent: float = 0, work: str = "20ms", burn_millicores: int = 0) -> Manifest:
     """A merge patch of the spec with which the template's pods say that they are `version`.
 
-    Args:
-        errors_percent: of its answers that are 500.
-        work: how long each takes, as Go writes it.
-        burn_millicores: of a core that each pod uses beside them.
+    Its answers take `work`, as Go writes it, and some are 500; each pod burns CPU beside them.
     """
-    annotations = {
-        "version": version,
-        "errors-percent": f"{errors_percent:g}",
-        "work": work,
-        "burn-millicores": str(burn_millicores),
-    }
-    return {"template": {"metadata": {"annotations": annotations}}}
+    told = (version, f"{errors_percent:g}", work, str(burn_millicores))
+    return {"template": {"metadata": {"annotations": dict(zip(_TOLD, told, strict=True))}}}
 
 
 def ready_after(rollout: Manifest, seconds: int) -> Manifest:

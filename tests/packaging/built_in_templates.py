@@ -25,14 +25,7 @@ TEMPLATES: Mapping[str, dict[str, Any]] = {
 
 
 def metric_of(name: str, arguments: Mapping[str, str], *, rollout: Mapping[str, Any] | None = None) -> Metric:
-    """The one metric of a run that is made of a template.
-
-    Args:
-        arguments: those that the template does not know are left out.
-        rollout: what the other arguments are taken from; None when there is none.
-
-    Raises: SpecInvalid.
-    """
+    """The one metric of a run that is made of a template with these arguments, and others that are taken from a Rollout."""
     given = tuple(TemplateArgument(name=each, value=value) for each, value in arguments.items())
     reference = TemplateRef.model_validate({"templateName": name, "clusterScope": True})
     use = AnalysisUse(path="spec", templates=(reference,), args=given)

@@ -75,11 +75,7 @@ NAVIGATION: dict[str, dict[str, str]] = {
 
 
 def stage(folder: Path) -> Path:
-    """Lays out the files and the settings of the site. Returns the path of the settings.
-
-    Args:
-        folder: emptied first; the site is written into `site` below it.
-    """
+    """Lays out the files and the settings of the site in a folder, which is emptied first. Returns the path of the settings."""
     shutil.rmtree(folder, ignore_errors=True)
     source = folder / "source"
     for path in tracked():

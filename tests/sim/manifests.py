@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollouts.objects import REPLICA_SET, Manifest
+from rollouts.objects import REPLICA_SET, Kind, Manifest
+from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.consumption import CORE_SECONDS_PER_REQUEST, IDLE_CORES, MEMORY_BYTES
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests import build
@@ -41,8 +42,7 @@ def service(name: str, **selector: str) -> Manifest:
 def version(name: str, *, replicas: int = 1, use: dict[str, str] | None = None, **options: Any) -> Manifest:
     """A ReplicaSet whose pods have a container `app` that requests 100m, and a sidecar `proxy` that requests 50m.
 
-    Args:
-        use: `idle`, `request`, `memory`: values of the annotations.
+    `use` are values of the annotations: `idle`, `request`, `memory`.
     """
     names = {"idle": IDLE_CORES, "request": CORE_SECONDS_PER_REQUEST, "memory": MEMORY_BYTES}
     annotations = {names[key]: value for key, value in (use or {}).items()}
@@ -69,3 +69,10 @@ def http_route(*rules: Manifest, name: str = "web") -> Manifest:
 def split(stable: int, canary: int, *more: Manifest) -> Manifest:
     """A route with one weighted rule between `stable` and `canary`, and what else is given before it."""
     return http_route(*more, http_rule(backend("stable", stable), backend("canary", canary)))
+
+
+def stored(cluster: SimulatedCluster, kind: Kind, name: str) -> Manifest:
+    """An object that must be there."""
+    found = cluster.get(kind, "default", name)
+    assert found is not None
+    return found

@@ -35,7 +35,7 @@ from rollouts.sim.network.gateway_types import GATEWAY, GATEWAY_CLASS, HTTP_ROUT
 from rollouts.sim.network.route_table import WebRequest
 from tests.build import backend
 from tests.build import http_rule as rule
-from tests.sim.manifests import GATEWAY_NAME, replica_set, service, split
+from tests.sim.manifests import GATEWAY_NAME, replica_set, service, split, stored
 
 pytestmark = pytest.mark.virtual_time
 BETA = WebRequest(headers=(("x-beta", "1"),))
@@ -57,9 +57,7 @@ class Shop:
 
     def route(self) -> Manifest:
         """As it is stored."""
-        found = self.cluster.get(HTTP_ROUTE, "default", "web")
-        assert found is not None
-        return found
+        return stored(self.cluster, HTTP_ROUTE, "web")
 
     def shares(self) -> list[Fraction]:
         """What each proxy sends to revision r2."""
@@ -288,9 +286,9 @@ async def test_the_gateway_and_its_class_say_what_they_can(settings: GatewaySett
     """Controllers read `supportedFeatures`; a class that tells nothing is the rule rather than the exception."""
     async with in_the_shop(settings) as shop:
         found = shop.cluster.get(GATEWAY_CLASS, "", GATEWAY_NAME)
-        gateway = shop.cluster.get(GATEWAY, "default", GATEWAY_NAME)
+        gateway = stored(shop.cluster, GATEWAY, GATEWAY_NAME)
         asked_by = shop.planes.asked_by(RouteName("gatewayAPI", "HTTPRoute", "default", "cart"), ("default/public",))
 
-    assert found is not None and gateway is not None
+    assert found is not None
     assert gateway["spec"]["gatewayClassName"] == GATEWAY_NAME
     assert ("supportedFeatures" in found["status"], asked_by) == (tells, VerifiedBy.CONFIG)

@@ -22,20 +22,12 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.proxies import NodeProxy, ProxyEndpoint, ProxySettings
 from tests.sim.manifests import replica_set
 
-QUICK_S = (
-    0.010,
-    0.100,
-)  # node: from a change to its being in force, when nothing else was changed in the second before
+QUICK_S = (0.010, 0.100)  # node: from a change to its being in force, when none was made in the second before
 HELD_S = (1.0, 1.2)  # node: from the sync before, when there was one in the last second: minSyncPeriod and some 150 ms
 CHECK_S = 60.0  # ipvs: rsCheckDeleteInterval; a server went 0 to 60 s after its last connection was forgotten
 TIME_WAIT_S = 120.0  # ipvs: a server with closed connections went 172.9 s after they were closed, at the next check
 RESET_S = 10.0  # ipvs: one with connections that were reset went 47.5 s later, at the next check
-REUSED_TO_OLD_POD: dict[str, tuple[bool, ...]] = {
-    "none": (True,),
-    "half": (True,),
-    "whole": (False,),
-    "renewed": (True, True),
-}
+REUSED_TO_OLD_POD = {"none": (True,), "half": (True,), "whole": (False,), "renewed": (True, True)}
 """ipvs, `conn_reuse_mode=0`: whether all ports that the pod had served lead to it again, or none; at each use of the ports."""
 
 USES_S = {"none": (2.0,), "half": (69.0,), "whole": (135.5,), "renewed": (67.0, 135.5)}
@@ -224,25 +216,17 @@ def test_the_table_says_what_the_last_run_on_this_machine_measured() -> None:
     assert not report["unused"]["weight_zero_seen"]
 
 
-@pytest.mark.parametrize(
-    ("pre_stop_s", "grace_s", "shutdown_s", "ends_s"),
-    [
-        (0, 30, 0.1, 0.1),
-        (0, 5, 60.0, 5.0),
-        (6, 30, 0.1, 6.1),
-        (6, 10, 60.0, 10.0),
-        (60, 3, 60.0, 5.0),
-        (60, 3, 0.1, 3.1),
-    ],
-    ids=[
-        "dies at once",
-        "killed",
-        "sleeps",
-        "sleeps and is killed",
-        "no grace left: 2 s more",
-        "no grace left, dies at once",
-    ],
-)
+ENDS: dict[str, tuple[int, int, float, float]] = {
+    "dies at once": (0, 30, 0.1, 0.1),
+    "killed": (0, 5, 60.0, 5.0),
+    "sleeps": (6, 30, 0.1, 6.1),
+    "sleeps and is killed": (6, 10, 60.0, 10.0),
+    "no grace left: 2 s more": (60, 3, 60.0, 5.0),
+    "no grace left, dies at once": (60, 3, 0.1, 3.1),
+}
+
+
+@pytest.mark.parametrize(("pre_stop_s", "grace_s", "shutdown_s", "ends_s"), ENDS.values(), ids=ENDS)
 def test_a_pod_ends_when_a_kubelet_would_end_it(
     pre_stop_s: int, grace_s: int, shutdown_s: float, ends_s: float
 ) -> None:

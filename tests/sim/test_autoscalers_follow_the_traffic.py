@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -12,27 +11,18 @@ from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.resource_metrics.faults import Down
 from rollouts.sim.storage.registry import AUTOSCALER
-from tests.sim.manifests import autoscaler, service, version
+from tests.sim.manifests import autoscaler, service, stored, version
 
 pytestmark = pytest.mark.virtual_time
 BUSY = {"idle": "0", "request": "app=0.01"}
 QUICK = AutoscalerFlags(cpu_initialization_s=30.0, downscale_stabilization_s=60.0)
 
 
-def size(cluster: SimulatedCluster, name: str = "web") -> int:
-    found = cluster.get(REPLICA_SET, "default", name)
-    assert found is not None
-    return int(found["spec"]["replicas"])
-
-
-def status(cluster: SimulatedCluster, name: str = "web") -> Any:
-    found = cluster.get(AUTOSCALER, "default", name)
-    assert found is not None
-    return found["status"]
-
-
 def reasons(cluster: SimulatedCluster) -> dict[str, str]:
-    return {each["type"]: f"{each['status']} {each['reason']}" for each in status(cluster)["conditions"]}
+    return {
+        each["type"]: f"{each['status']} {each['reason']}"
+        for each in stored(cluster, AUTOSCALER, "web")["status"]["conditions"]
+    }
 
 
 async def busy_shop(cluster: SimulatedCluster) -> None:
@@ -51,17 +41,17 @@ async def test_it_grows_to_what_the_traffic_needs_and_shrinks_after_the_window(c
     clients = cluster.clients(namespace="default", service="web", rate_per_s=30)
     await asyncio.sleep(300)
 
-    assert size(cluster) == 6
-    assert status(cluster)["desiredReplicas"] == 6
+    assert stored(cluster, REPLICA_SET, "web")["spec"]["replicas"] == 6
+    assert stored(cluster, AUTOSCALER, "web")["status"]["desiredReplicas"] == 6
     assert reasons(cluster)["ScalingActive"] == "True ValidMetricFound"
     assert clients.tally.lost.total() == 0
 
     clients.stop()
     await asyncio.sleep(45)
-    assert size(cluster) == 6
+    assert stored(cluster, REPLICA_SET, "web")["spec"]["replicas"] == 6
     assert reasons(cluster)["AbleToScale"] == "True ScaleDownStabilized"
     await asyncio.sleep(90)
-    assert size(cluster) == 1
+    assert stored(cluster, REPLICA_SET, "web")["spec"]["replicas"] == 1
     assert reasons(cluster)["ScalingLimited"] == "True TooFewReplicas"
 
 
@@ -73,14 +63,14 @@ async def test_without_metrics_nothing_is_scaled_and_the_reason_is_told(cluster:
     cluster.apply(version("web", replicas=2, use={"idle": "app=0.1"}))
     cluster.apply(autoscaler("web", most=4))
     await asyncio.sleep(190)
-    down = size(cluster), reasons(cluster)
+    down = stored(cluster, REPLICA_SET, "web")["spec"]["replicas"], reasons(cluster)
     await asyncio.sleep(60)
 
     assert down == (
         2,
         {"AbleToScale": "True SucceededGetScale", "ScalingActive": "False FailedGetContainerResourceMetric"},
     )
-    assert size(cluster) == 4
+    assert stored(cluster, REPLICA_SET, "web")["spec"]["replicas"] == 4
 
 
 async def test_nobody_asks_for_metrics_without_an_autoscaler(cluster: SimulatedCluster) -> None:

@@ -15,6 +15,7 @@ from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.registry import JOB
 from tests.build import manifest
+from tests.sim.manifests import stored
 
 FOREVER_S = 1e6
 pytestmark = pytest.mark.virtual_time
@@ -43,9 +44,7 @@ def statuses(asked: Manifest, *at_s: float) -> list[Manifest]:
             for each in at_s:
                 await asyncio.sleep(each - gone_s)
                 gone_s = each
-                found = cluster.get(JOB, "default", "smoke")
-                assert found is not None
-                seen.append(found["status"])
+                seen.append(stored(cluster, JOB, "smoke")["status"])
             return seen
 
     return run_virtual(run())
@@ -60,11 +59,7 @@ def test_a_job_that_succeeds_is_complete() -> None:
     """First what it comes to, then that it is over: readers that wait for either must work."""
     running, done = statuses(job(run_s=5), 3, 10)
 
-    assert {key: running[key] for key in ("active", "ready", "terminating")} == {
-        "active": 1,
-        "ready": 1,
-        "terminating": 0,
-    }
+    assert [running[key] for key in ("active", "ready", "terminating")] == [1, 1, 0]
     assert met(running) == []
     assert met(done) == [("SuccessCriteriaMet", "CompletionsReached"), ("Complete", "CompletionsReached")]
     assert (done["succeeded"], done["ready"], "active" in done, "failed" in done) == (1, 0, False, False)
@@ -146,10 +141,8 @@ async def test_pods_that_are_not_needed_any_more_are_deleted(cluster: SimulatedC
     """By a success policy: the others still run when it holds."""
     cluster.apply(indexed({"succeededIndexes": "0"}, run_s=f"1,{FOREVER_S}"))
     await asyncio.sleep(10)
-    found = cluster.get(JOB, "default", "smoke")
-    assert found is not None
 
-    pods, status = cluster.list(POD), found["status"]
+    pods, status = cluster.list(POD), stored(cluster, JOB, "smoke")["status"]
     assert [each["status"]["phase"] for each in pods] == ["Succeeded"]
     assert (status["succeeded"], met(status)[-1]) == (1, ("Complete", "SuccessPolicy"))
 
@@ -161,9 +154,7 @@ async def test_a_suspended_job_runs_when_it_is_resumed(cluster: SimulatedCluster
     for suspend in (True, False):
         cluster.apply(job(run_s=1, suspend=suspend))
         await asyncio.sleep(10)
-        found = cluster.get(JOB, "default", "smoke")
-        assert found is not None
-        seen.append(met(found["status"]))
+        seen.append(met(stored(cluster, JOB, "smoke")["status"]))
 
     suspended, resumed = seen
     assert suspended == [("Suspended", "JobSuspended")]

@@ -13,7 +13,7 @@ from rollouts.objects import POD, REPLICA_SET, Manifest
 from rollouts.sim.actors.processes import CRASH_AFTER, OUT_OF_MEMORY, OUT_OF_MEMORY_AFTER, back_off_s
 from rollouts.sim.clock import EPOCH_S, run_virtual
 from rollouts.sim.cluster import SimulatedCluster
-from tests.sim.manifests import replica_set, service
+from tests.sim.manifests import replica_set, service, stored
 
 pytestmark = pytest.mark.virtual_time
 STARTUP_S = 1.0
@@ -95,9 +95,7 @@ async def test_a_test_may_end_a_process(cluster: SimulatedCluster) -> None:
     seen: list[tuple[int, int, int]] = []
     for wait_s in (0.5, 5.0):
         await asyncio.sleep(wait_s)
-        replicas = cluster.get(REPLICA_SET, "default", "web")
-        assert replicas is not None
-        ready = replicas["status"].get("readyReplicas", 0)
+        ready = stored(cluster, REPLICA_SET, "web")["status"].get("readyReplicas", 0)
         seen.append((ready, judged(cluster)[0]["restartCount"], clients.tally.lost.total()))
     clients.stop()
 

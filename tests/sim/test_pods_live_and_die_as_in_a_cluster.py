@@ -6,20 +6,14 @@ import asyncio
 
 import pytest
 
-from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, Manifest
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.actors.autoscaler import ScaleAt
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.cluster import SimulatedCluster
-from tests.sim.manifests import replica_set, service
+from tests.sim.manifests import replica_set, service, stored
 
 pytestmark = pytest.mark.virtual_time
-
-
-def status_of(cluster: SimulatedCluster, name: str) -> Manifest:
-    found = cluster.get(REPLICA_SET, "default", name)
-    assert found is not None
-    return dict(found["status"])
 
 
 def conditions_of(cluster: SimulatedCluster) -> list[tuple[bool, bool, bool]]:
@@ -34,7 +28,7 @@ async def test_pods_become_ready_and_are_counted(cluster: SimulatedCluster) -> N
     cluster.apply(replica_set("web", replicas=3))
     await asyncio.sleep(10)
 
-    assert status_of(cluster, "web") == {
+    assert stored(cluster, REPLICA_SET, "web")["status"] == {
         "replicas": 3,
         "fullyLabeledReplicas": 3,
         "readyReplicas": 3,
@@ -52,11 +46,11 @@ async def test_a_pod_that_was_deleted_is_counted_until_its_deletion_was_heard_of
     for size in (2, 3):
         cluster.apply(replica_set("web", replicas=size))
         await asyncio.sleep(0.1)
-    lie = status_of(cluster, "web")
+    lie = stored(cluster, REPLICA_SET, "web")["status"]
     left = sum("deletionTimestamp" not in pod["metadata"] for pod in cluster.list(POD))
     await asyncio.sleep(10)
 
-    in_the_end = status_of(cluster, "web")
+    in_the_end = stored(cluster, REPLICA_SET, "web")["status"]
     assert (lie["availableReplicas"], lie["observedGeneration"], left) == (3, 3, 2)
     assert (in_the_end["availableReplicas"], in_the_end["terminatingReplicas"]) == (3, 0)
 
@@ -67,7 +61,7 @@ async def test_a_pod_is_available_only_after_min_ready_seconds(cluster: Simulate
     seen = []
     for _ in range(2):
         await asyncio.sleep(20)
-        seen.append(status_of(cluster, "web").get("availableReplicas", 0))
+        seen.append(stored(cluster, REPLICA_SET, "web")["status"].get("availableReplicas", 0))
 
     assert seen == [0, 2]
 
@@ -83,7 +77,7 @@ async def test_a_bad_image_never_becomes_ready_and_says_why(
     cluster.apply(replica_set("web", replicas=1, image=image))
     await asyncio.sleep(600)
 
-    counts, status = status_of(cluster, "web"), cluster.list(POD)[0]["status"]
+    counts, status = stored(cluster, REPLICA_SET, "web")["status"], cluster.list(POD)[0]["status"]
     assert "readyReplicas" not in counts
     assert status["phase"] == phase
     assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
@@ -112,7 +106,7 @@ async def test_an_ending_pod_serves_through_its_pre_stop_sleep(cluster: Simulate
     uid = cluster.list(POD)[0]["metadata"]["uid"]
     cluster.apply(replica_set("web", replicas=0, startup_s=1, pre_stop_s=5))
     await asyncio.sleep(1)
-    conditions, counts = conditions_of(cluster), status_of(cluster, "web")
+    conditions, counts = conditions_of(cluster), stored(cluster, REPLICA_SET, "web")["status"]
     serves = [cluster.kubelets.serves(uid)]
     await asyncio.sleep(4.05)
     serves.append(cluster.kubelets.serves(uid))
@@ -167,7 +161,7 @@ async def test_the_autoscaler_follows_its_script() -> None:
         seen = []
         for _ in range(3):
             await asyncio.sleep(9)
-            seen.append(status_of(cluster, "web")["replicas"])
+            seen.append(stored(cluster, REPLICA_SET, "web")["status"]["replicas"])
 
     assert seen == [1, 4, 2]
 

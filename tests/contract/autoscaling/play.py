@@ -39,15 +39,10 @@ class MetricsTable:
 
 @dataclass
 class Seen:
-    """What was seen of one situation, in its order, without repetitions.
+    """What was seen of one situation, in its order, without repetitions."""
 
-    Args:
-        statuses: of the autoscaler, in a form that can be compared.
-        sizes: of the target.
-    """
-
-    statuses: list[Manifest] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
+    statuses: list[Manifest] = field(default_factory=list)  # of the autoscaler, in a form that can be compared
+    sizes: list[int] = field(default_factory=list)  # of the target
 
     def shown(self, situation: Situation) -> Manifest:
         """What must be the same on every cluster."""
@@ -60,11 +55,7 @@ class Seen:
 async def play(
     talk: Conversation, situations: Sequence[Situation], table: MetricsTable, settled: Callable[[], Awaitable[None]]
 ) -> dict[str, Seen]:
-    """Plays the stages of all situations, and answers what was seen by their names.
-
-    Args:
-        settled: waits until nothing changes any more.
-    """
+    """Plays the stages of all situations, each until `settled`, and answers what was seen by their names."""
     seen = {each.name: Seen() for each in situations}
     for situation in situations:
         table.say(situation, situation.stages[0])

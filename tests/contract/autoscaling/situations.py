@@ -19,78 +19,50 @@ WINDOW = "15s"
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """A pod that nobody runs: its status is written by hand.
-
-    Args:
-        ready: status of its condition Ready; None for no such condition.
-        ready_age_s: how old that status is.
-        age_s: since its start; None for one that never started.
-        requests: of each container, by resource.
-        pod_requests: of the pod as a whole.
-        deleted: whether its deletion has begun.
-    """
+    """A pod that nobody runs: its status is written by hand."""
 
     phase: str = "Running"
-    ready: str | None = "True"
-    ready_age_s: int = LONG_AGO_S - 60
-    age_s: int | None = LONG_AGO_S
-    requests: Mapping[str, Mapping[str, str]] = field(
+    ready: str | None = "True"  # status of its condition Ready; None for no such condition
+    ready_age_s: int = LONG_AGO_S - 60  # how old that status is
+    age_s: int | None = LONG_AGO_S  # since its start; None for one that never started
+    requests: Mapping[str, Mapping[str, str]] = field(  # of each container, by resource
         default_factory=lambda: {"app": {"cpu": "100m", "memory": "64Mi"}}
     )
-    pod_requests: Mapping[str, str] = field(default_factory=dict)
-    deleted: bool = False
+    pod_requests: Mapping[str, str] = field(default_factory=dict)  # of the pod as a whole
+    deleted: bool = False  # whether its deletion has begun
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """An item of the metrics API.
+    """An item of the metrics API."""
 
-    Args:
-        containers: what each uses, by resource.
-    """
-
-    containers: Mapping[str, Mapping[str, str]]
+    containers: Mapping[str, Mapping[str, str]]  # what each uses, by resource
     age_s: int = 0
     window: str = WINDOW
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What is true from now on.
+    """What is true from now on."""
 
-    Args:
-        usage: of each pod, None for one that the metrics API does not know; or the status that it answers with.
-        replicas: size that somebody else gives to the target; None to leave it.
-        spec: a merge patch for the autoscaler's spec.
-    """
-
-    usage: tuple[Usage | None, ...] | int
-    replicas: int | None = None
-    spec: Manifest = field(default_factory=dict)
+    usage: tuple[Usage | None, ...] | int  # of each pod, None for one that the API does not know; or its HTTP status
+    replicas: int | None = None  # size that somebody else gives to the target; None to leave it
+    spec: Manifest = field(default_factory=dict)  # a merge patch for the autoscaler's spec
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """One autoscaler from its creation on.
-
-    Args:
-        spec: without scaleTargetRef.
-        replicas: size of the target at first.
-        selector: of the target; None for one of its own.
-        target: `scaleTargetRef`, instead of the situation's own target.
-        only_the_end: what comes before depends on which of several autoscalers is first.
-        loose: the real controller's words have parts that change, or that name Go's types.
-    """
+    """One autoscaler from its creation on."""
 
     name: str
-    spec: Manifest
-    replicas: int
+    spec: Manifest  # without scaleTargetRef
+    replicas: int  # size of the target at first
     pods: tuple[Pod, ...]
     stages: tuple[Stage, ...]
-    selector: str | None = None
-    target: Manifest | None = None
-    only_the_end: bool = False
-    loose: bool = False
+    selector: str | None = None  # of the target; None for one of its own
+    target: Manifest | None = None  # `scaleTargetRef`, instead of the situation's own target
+    only_the_end: bool = False  # what comes before depends on which of several autoscalers is first
+    loose: bool = False  # the real controller's words have parts that change, or that name Go's types
 
     @property
     def own_selector(self) -> str:

@@ -24,22 +24,20 @@ ROWS = [
 REFUSED = {bad.name for bad in (*BAD, *ANALYSIS_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)}
 
 
-@pytest.fixture(scope="module")
-def tests() -> frozenset[str]:
-    paths = (ROOT / "tests").rglob("test_*.py")
-    found = (
-        re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE) for path in paths
-    )
-    return frozenset(name for names in found for name in names)
+TESTS = {
+    name
+    for path in (ROOT / "tests").rglob("test_*.py")
+    for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_row_names_the_test_that_holds_it(row: list[str], tests: frozenset[str]) -> None:
+def test_a_row_names_the_test_that_holds_it(row: list[str]) -> None:
     """A difference that no test holds is one until somebody changes a line."""
     _, _, _, why, held_by = row
 
     refused = held_by.removeprefix("refused: ")
-    assert refused in REFUSED if refused != held_by else held_by.strip("`") in tests
+    assert refused in REFUSED if refused != held_by else held_by.strip("`") in TESTS
     assert why not in ("", "–")
 
 

@@ -19,7 +19,7 @@ from rollouts.metrics.requests import HttpRequest
 from rollouts.sim.network.prometheus.http_api import answered, number_text
 from rollouts.sim.network.prometheus.samples import NAME, Labels, SampleStore, labels_of
 from tests.lab.binaries import LabUnavailable
-from tests.lab.prometheus_history import prometheus_with
+from tests.lab.prometheus_server import prometheus_with
 
 LENGTH_S = 1_800
 STEP_S = 15
@@ -206,8 +206,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         store.series(labels).append(at_ms, value)
     text = "".join(_line(*sample) for sample in history)
     try:
-        with prometheus_with(text, tmp_path_factory.mktemp("prometheus"), last="history_is_complete") as url:
-            yield Both(url, store, end_s)
+        with prometheus_with(text, tmp_path_factory.mktemp("prometheus"), last="history_is_complete") as server:
+            yield Both(server.url, store, end_s)
     except LabUnavailable as reason:
         pytest.skip(str(reason))
 

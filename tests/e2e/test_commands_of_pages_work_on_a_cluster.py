@@ -87,9 +87,7 @@ PLAYS: dict[str, Play] = {
         f"kubectl rollouts set image cart web=web:2; {_AT_GATE.format('cart')}",
         controller=True,
     ),
-    "rollouts rbac -f templates.yaml": Play(
-        files={"templates.yaml": (build.analysis_template(build.metric(), namespace="shop", args=[TOKEN]),)}
-    ),
+    "rollouts rbac -f templates.yaml": Play(files={"templates.yaml": (TEMPLATE,)}),
     "rollouts rbac -f rollout.yaml": Play(files={"rollout.yaml": (_with_secret(),)}),
     "kubectl apply -f cart.yaml": Play(files={"cart.yaml": CART}, controller=True),
     "kubectl apply -f examples/config.yaml": Play(controller=True),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rollouts.objects import ROLLOUT
+from rollouts.objects import REPLICA_SET, ROLLOUT
 from tests import build
 from tests.e2e.controllers import rollouts
 from tests.e2e.manifests import Manifest, canary, config_map, container_of, service
@@ -26,8 +26,14 @@ def test_deep_and_large_objects_are_their_authors_trouble(control_plane: Control
     deep = json.dumps(canary("deep")).replace(
         '"containers"', '"more": %s, "containers"' % ("[" * LEVELS + "]" * LEVELS)
     )
-    post(control_plane, f"/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/rollouts", deep)
-    post(control_plane, f"/apis/apps/v1/namespaces/{namespace}/replicasets", large(owner="web"))
+    # With the label by which we watch ReplicaSets; in JSON its environment is six bytes for each `<`.
+    large = build.replica_set("large", metadata={"labels": {"app": "large", "rollouts.dev/name": "web"}})
+    container_of(large)["env"] = [{"name": "LARGE", "value": "<" * 1_400_000}]
+    for path, body in (
+        (ROLLOUT.path(namespace), deep),
+        (REPLICA_SET.path(namespace), json.dumps(large)),
+    ):  # as no client of ours would write it
+        control_plane.api.post(path, content=body, headers={"Content-Type": "application/json"}).raise_for_status()
 
     # Python's own JSON parser follows no deeper than ours, so kubectl reads it.
     stage.kubectl("wait", "rollout/deep", "--for=jsonpath={.status.phase}=Degraded", "--timeout=60s")
@@ -124,16 +130,3 @@ def _recolor(stage: Stage, color: str) -> None:
 def _analyses(rollout: Manifest) -> list[Manifest]:
     found: list[Manifest] = rollout.get("status", {}).get("analyses", [])
     return found
-
-
-def post(plane: ControlPlane, path: str, body: str) -> None:
-    """Creates an object from JSON that no client of ours would write."""
-    plane.api.post(path, content=body, headers={"Content-Type": "application/json"}).raise_for_status()
-
-
-def large(*, owner: str) -> str:
-    """A ReplicaSet with the label by which we watch ReplicaSets, whose environment is `<`, six bytes each in JSON."""
-    env = [{"name": "LARGE", "value": "<" * 1_400_000}]
-    made = build.replica_set("large", metadata={"labels": {"app": "large", "rollouts.dev/name": owner}})
-    container_of(made)["env"] = env
-    return json.dumps(made)

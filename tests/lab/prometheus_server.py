@@ -13,7 +13,9 @@ from typing import Any, Self, TypeAlias
 
 import httpx
 
-from tests.lab.processes import Processes
+from tests.lab import binaries
+from tests.lab.loopback import answering, wait_for
+from tests.lab.processes import Processes, free_ports
 
 NAME = "prometheus"
 Job: TypeAlias = dict[str, Any]
@@ -74,8 +76,31 @@ class Prometheus:
             self.stop()
             shutil.rmtree(self._data, ignore_errors=True)
 
-    def query(self, query: str) -> list[dict[str, Any]]:
-        """The series that it finds now. Raises: httpx.HTTPError."""
-        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}, timeout=5, trust_env=False)
+    def query(self, query: str, **parameters: str) -> list[dict[str, Any]]:
+        """The series that it finds now, or at a `time`. Raises: httpx.HTTPError."""
+        asked = {"query": query, **parameters}
+        answer = httpx.get(f"{self.url}/api/v1/query", params=asked, timeout=10, trust_env=False)
         found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]["result"]
         return found
+
+
+@contextmanager
+def prometheus_with(exposition: str, folder: Path, *, last: str) -> Iterator[Prometheus]:
+    """One that knows a history, samples with times of their own, which it gets in one scrape; gives it once it has all.
+
+    Args:
+        exposition: Prometheus' text format, each sample with its time in milliseconds, the oldest first. The labels `instance`
+            and `job` are the target's and go.
+        folder: for its data and its log.
+        last: a query that gives a series only when the last sample has come.
+
+    Raises: LabUnavailable without the program; ProcessEnded; TimeoutError.
+    """
+    program = binaries.folder(programs=(binaries.PROMETHEUS,)) / NAME
+    dropped = [{"action": "labeldrop", "regex": "instance|job"}]
+    with answering(lambda _: (200, exposition)) as served:
+        jobs = [target("history", f"127.0.0.1:{served}", metric_relabel_configs=dropped)]
+        server = Prometheus(Processes(folder), program=program, home=folder, port=free_ports(1)[0], jobs=jobs)
+        with server.running():
+            wait_for(lambda: server.query(last), last, server.processes)
+            yield server

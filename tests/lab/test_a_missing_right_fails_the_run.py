@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.lab.chart import CONTROLLER_USER, RBAC_GROUP, RELEASE, RELEASE_NAMESPACE
 from tests.lab.pytest_plugin import refused_to_the_controller
 
@@ -21,31 +23,25 @@ def _asked(verb: str, resource: str, *, namespace: str = "shop", code: int = 403
     } | event
 
 
-def test_what_the_controller_was_refused_is_named_once() -> None:
-    """A missing permission shows itself again at every try."""
-    events = [_asked("list", "pods"), _asked("list", "pods"), _asked("get", "services", code=200)]
+PODS = "list /api/v1/namespaces/shop/pods"
+KEY = f"get /api/v1/namespaces/{RELEASE_NAMESPACE}/secrets"
+GONE = _asked("delete", "clusterroles", code=200, objectRef=ROLE)
+BACK = _asked("create", "clusterroles", code=201, objectRef=ROLE)
+EVENTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "twice": ([_asked("list", "pods"), _asked("list", "pods")], [PODS]),
+    "not refused": ([_asked("get", "services", code=200)], []),
+    # A Rollout waits for the right that `rollouts rbac` prints; Secrets of MetricProviders are in the chart.
+    "a tenant's Secret": ([_asked("get", "secrets")], []),
+    "a Secret beside the controller": ([_asked("get", "secrets", namespace=RELEASE_NAMESPACE)], [KEY]),
+    "somebody else": ([_asked("list", "pods", user={"username": "reader"})], []),
+    "a test that asks by kubectl": ([_asked("list", "pods", userAgent="kubectl/v1.36")], []),
+    # Helm deletes the rights before the controller has ended.
+    "while the chart is gone": ([GONE, _asked("list", "pods"), BACK], []),
+    "after it has come back": ([GONE, BACK, _asked("list", "pods")], [PODS]),
+}
 
-    assert refused_to_the_controller(events) == ["list /api/v1/namespaces/shop/pods"]
 
-
-def test_a_secret_is_the_tenants_to_grant_but_not_one_beside_the_controller() -> None:
-    """A Rollout waits for the right that `rollouts rbac` prints; Secrets of MetricProviders are in the chart."""
-    events = [_asked("get", "secrets"), _asked("get", "secrets", namespace=RELEASE_NAMESPACE)]
-
-    assert refused_to_the_controller(events) == [f"get /api/v1/namespaces/{RELEASE_NAMESPACE}/secrets"]
-
-
-def test_nobody_else_counts_nor_what_is_refused_while_the_chart_is_gone() -> None:
-    """People and tests ask with rights of their own; Helm deletes the rights before the controller has ended."""
-    gone = _asked("delete", "clusterroles", code=200, objectRef=ROLE)
-    back = _asked("create", "clusterroles", code=201, objectRef=ROLE)
-    events = [
-        _asked("list", "pods", user={"username": "reader"}),
-        _asked("list", "pods", userAgent="kubectl/v1.36"),
-        gone,
-        _asked("list", "pods"),
-        back,
-    ]
-
-    assert refused_to_the_controller(events) == []
-    assert refused_to_the_controller([*events, _asked("list", "pods")]) == ["list /api/v1/namespaces/shop/pods"]
+@pytest.mark.parametrize(("events", "refused"), EVENTS.values(), ids=EVENTS)
+def test_what_the_controller_was_refused_is_named_once(events: list[dict[str, Any]], refused: list[str]) -> None:
+    """A missing permission shows itself again at every try; people and tests ask with rights of their own."""
+    assert refused_to_the_controller(events) == refused

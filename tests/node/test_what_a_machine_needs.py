@@ -30,18 +30,6 @@ def test_without_a_package_manager_the_packages_are_named(monkeypatch: pytest.Mo
         machine.prepare()
 
 
-def test_programs_of_a_node_are_not_asked_of_who_runs_the_control_plane_alone(tmp_path: Path) -> None:
-    """A kubelet takes a minute to build; tests of the control plane must not be skipped for want of one."""
-    for program in binaries.PROGRAMS:
-        (tmp_path / program.name).write_text("#!/bin/sh\n")
-        (tmp_path / program.name).chmod(0o755)
-    environment = {"ROLLOUTS_LAB_BIN": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-
-    assert binaries.folder(environment) == tmp_path
-    with pytest.raises(binaries.LabUnavailable, match=r"kubelet, kube-proxy, .* `make node`"):
-        binaries.folder(environment, programs=(*binaries.PROGRAMS, *binaries.NODE_PROGRAMS))
-
-
 def test_a_programs_own_sources_are_part_of_its_stamp(tmp_path: Path) -> None:
     """After a change of a test app the old image must not pass for the new one."""
     (tmp_path / "go.mod").write_text("module app\n")

@@ -94,16 +94,11 @@ def test_queries_read_the_products_own_metrics(product: str) -> None:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_says_what_must_be_scraped(name: str) -> None:
-    """Whoever lists templates with kubectl has no page beside them."""
+def test_a_template_and_its_page_say_what_it_needs(name: str) -> None:
+    """Who lists templates with kubectl has no page beside them; the page has the defaults, which decide about updates."""
     described = TEMPLATES[name]["metadata"]["annotations"]["kubernetes.io/description"]
 
     assert "Prometheus must scrape" in described or name == PODS
-
-
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_the_page_has_each_template_and_its_arguments(name: str) -> None:
-    """With their defaults: they are limits that decide about updates."""
     assert f"`{name}`" in PAGE
     for argument in TEMPLATES[name]["spec"]["args"]:
         rows = [line for line in PAGE.splitlines() if line.startswith(f"| `{argument['name']}` ")]

@@ -1,10 +1,12 @@
-"""Promise: the simulated cluster can be served on a loopback port, and kubectl works on it."""
+"""Promise: the simulated cluster can be served on a loopback port, kubectl works on it, and no connection stays open."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -93,3 +95,21 @@ async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_
     assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2"
     assert front["metadata"]["labels"]["tier"] == "front"
     assert cluster.get(REPLICA_SET, "default", "web") is None
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_connection_is_closed_however_far_it_has_come(turns: int) -> None:
+    """Accepting takes a few turns of the event loop; a connection in the middle of it was forgotten, and its socket left open."""
+    cluster = SimulatedCluster()
+    async with SimHttp(cluster.api) as http:
+        address = urlsplit(http.url)
+        client = socket.create_connection((address.hostname, address.port), timeout=1.0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    with client:
+        try:
+            rest = await asyncio.to_thread(client.recv, 1)
+        except ConnectionResetError:  # it was not accepted at all
+            rest = b""
+    assert rest == b""

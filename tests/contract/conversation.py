@@ -181,11 +181,10 @@ def widget(name: str, **spec: Any) -> Manifest:
     return {"metadata": {"name": name}, "spec": {"replicas": 1, **spec}}
 
 
-_ITEM = {
-    "type": "object",
-    "required": ["name"],
-    "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
-}
+_TEXT, _INTEGER = {"type": "string"}, {"type": "integer"}
+_ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_ITEM = {"type": "object", "required": ["name"], "properties": {"name": _TEXT, "value": _TEXT}}
+_IMMUTABLE = {"rule": "self == oldSelf", "message": "selector is immutable"}
 _SPEC = {
     "type": "object",
     "required": ["replicas"],
@@ -193,21 +192,13 @@ _SPEC = {
         {"rule": "!has(self.note) || self.note != 'forbidden'", "message": "note is forbidden"}
     ],
     "properties": {
-        "replicas": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 100},
-        "mode": {"type": "string", "enum": ["Fast", "Slow"], "default": "Fast"},
-        "note": {"type": "string", "pattern": "^[a-z]*$", "maxLength": 20},
+        "replicas": {**_INTEGER, "format": "int32", "minimum": 0, "maximum": 100},
+        "mode": {**_TEXT, "enum": ["Fast", "Slow"], "default": "Fast"},
+        "note": {**_TEXT, "pattern": "^[a-z]*$", "maxLength": 20},
         "share": {"x-kubernetes-int-or-string": True},
-        "selector": {
-            "type": "object",
-            "x-kubernetes-preserve-unknown-fields": True,
-            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "selector is immutable"}],
-        },
-        "template": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        "steps": {
-            "type": "array",
-            "maxItems": 3,
-            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        },
+        "selector": {**_ANY, "x-kubernetes-validations": [_IMMUTABLE]},
+        "template": _ANY,
+        "steps": {"type": "array", "maxItems": 3, "items": _ANY},
         "items": {
             "type": "array",
             "maxItems": 10,
@@ -219,12 +210,7 @@ _SPEC = {
 }
 _STATUS = {
     "type": "object",
-    "properties": {
-        "replicas": {"type": "integer"},
-        "selector": {"type": "string"},
-        "phase": {"type": "string"},
-        "observedGeneration": {"type": "integer"},
-    },
+    "properties": {"replicas": _INTEGER, "selector": _TEXT, "phase": _TEXT, "observedGeneration": _INTEGER},
 }
 WIDGET_CRD: Manifest = {
     "apiVersion": "apiextensions.k8s.io/v1",

@@ -30,17 +30,13 @@ def pack(program: Path, *, names: list[str], archive: Path) -> None:
         return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
 
     layer = blob(_LAYER, _tar({program.name: program.read_bytes()}, mode=0o755))
-    config = blob(
-        _CONFIG,
-        _json(
-            {
-                "architecture": _ARCHITECTURES[platform.machine()],
-                "os": "linux",
-                "config": {"Entrypoint": [f"/{program.name}"]},
-                "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
-            }
-        ),
-    )
+    settings = {
+        "architecture": _ARCHITECTURES[platform.machine()],
+        "os": "linux",
+        "config": {"Entrypoint": [f"/{program.name}"]},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+    }
+    config = blob(_CONFIG, _json(settings))
     manifest = blob(_MANIFEST, _json({"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": [layer]}))
     named = [{**manifest, "annotations": {"io.containerd.image.name": name}} for name in names]
     index = {"schemaVersion": 2, "mediaType": _INDEX, "manifests": named}

@@ -36,11 +36,9 @@ IMAGES = {
     "pause": ["registry.local/pause:1"],
     "app-dies": ["registry.local/app-dies:1"],
     "app-graceful": ["registry.local/app-graceful:1"],
-    "podinfo": [
-        f"ghcr.io/stefanprodan/podinfo:6.9.{patch}" for patch in range(3)
-    ],  # the names that examples and pages use
+    "podinfo": [f"ghcr.io/stefanprodan/podinfo:6.9.{patch}" for patch in range(3)],
 }
-"""Programs, and the images that are made of them; no registry is asked for any."""
+"""Programs, and the images that are made of them, as examples and pages name them; no registry is asked for any."""
 
 _STATE = Path("/run/rollouts-node")  # in memory, seen from the node's namespaces only
 _SOCKET = _STATE / "containerd.sock"

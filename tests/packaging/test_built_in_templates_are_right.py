@@ -64,9 +64,8 @@ def test_a_run_needs_nothing_but_what_the_rollout_does_not_say(name: str) -> Non
         assert metric.condition.success is not None
         condition_of(metric.condition.success, defaults=False)
         assert (metric.condition.no_data, metric.rules.failure_limit) == (NoData.INCONCLUSIVE, 1)
-        assert (
-            metric.rules.initial_delay_s == 120.0
-        )  # the rate's window: before it the numbers are those of the time before
+        # The rate's window: before it the numbers are those of the time before.
+        assert metric.rules.initial_delay_s == 120.0
 
 
 def test_without_a_count_it_is_measured_to_the_end() -> None:

@@ -27,14 +27,6 @@ def test_the_base_is_what_the_chart_gives(lab_programs: Path) -> None:
     assert NOTES.read_text() == command_notes(lab_programs / "helm")
 
 
-def test_the_api_server_accepts_all_of_it(control_plane: ControlPlane, controller_kubeconfig: Path) -> None:
-    """As it is applied, by kubectl's own kustomize; the namespace of a test run exists already."""
-    done = control_plane.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(ROOT))
-
-    built = documents(control_plane.kubectl("kustomize", str(ROOT)).stdout)
-    assert done.stdout.count("(server dry run)") == len(built)
-
-
 def test_kustomize_and_helm_install_the_same(control_plane: ControlPlane, lab_programs: Path, tmp_path: Path) -> None:
     """But for marks that only Helm reads, and the namespace that Helm makes by a flag. Neither has templates of analyses yet.
 

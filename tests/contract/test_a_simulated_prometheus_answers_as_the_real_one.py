@@ -180,14 +180,11 @@ def _observe(counts: dict[Labels, float], where: dict[str, str], rng: random.Ran
     for _ in range(20):
         took_s = rng.expovariate(5.0)
         for bound in (0.05, 0.1, 0.25, 1.0, math.inf):
-            _count(counts, labels_of(f"{name}_bucket", le=_bound(bound), **where), int(took_s <= bound))
+            le = "+Inf" if math.isinf(bound) else repr(bound)
+            _count(counts, labels_of(f"{name}_bucket", le=le, **where), int(took_s <= bound))
         _count(counts, labels_of(f"{name}_count", **where), 1)
         labels = labels_of(f"{name}_sum", **where)
         counts[labels] = counts.get(labels, 0.0) + took_s
-
-
-def _bound(value: float) -> str:
-    return "+Inf" if math.isinf(value) else repr(value)
 
 
 def _line(at_ms: int, labels: Labels, value: float) -> str:

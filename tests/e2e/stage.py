@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from tests.e2e.manifests import Manifest
@@ -307,6 +308,11 @@ def is_current(rollout: Manifest) -> bool:
 def current(rollout: Manifest) -> str:
     """The revision that is rolled out."""
     return str(rollout["status"]["currentRevision"])
+
+
+def seconds(text: str) -> float:
+    """A time of a status or of managedFields."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def _counted(pods: Iterator[Manifest]) -> Counter[str]:

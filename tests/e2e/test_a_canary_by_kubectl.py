@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import pytest
 
 from tests.e2e.manifests import GATE, HALF, canary, service
-from tests.e2e.stage import Stage, counted, current, served, slices_of
+from tests.e2e.stage import Stage, counted, current, seconds, served, slices_of
 from tests.lab.control_plane import condition
 
 pytestmark = pytest.mark.controlplane
@@ -18,10 +17,6 @@ def _at_the_gate(stage: Stage) -> tuple[str, str]:
     """Rolls out web:1, then web:2; the two revisions, when the second waits for a person."""
     first = stage.rolled_out(canary("web"), service("web", app="web"))
     return first, stage.gated("web", "web:2", step=GATE)
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def _asked_for(changes: list[dict[str, Any]]) -> list[int]:
@@ -58,7 +53,7 @@ def test_it_is_promoted_step_by_step(stage: Stage) -> None:
     assert condition(gated, "Paused") == ("True", "PromotionNeeded")
     assert condition(gated, "Ready") == ("False", "PromotionNeeded")
     assert gated["status"]["weight"] == 25
-    assert _seconds(done["status"]["finishedAt"]) - _seconds(half["status"]["stepStartedAt"]) >= 5.0
+    assert seconds(done["status"]["finishedAt"]) - seconds(half["status"]["stepStartedAt"]) >= 5.0
     assert _outcomes(done) == [(first, "Promoted"), (second, "Promoted")]
     assert done["metadata"]["annotations"]["rollouts.dev/promote"] == f"{second}@{GATE}"  # declarative: it stays
     assert min(ready for ready, _ in counted(changes)[4:]) == 4

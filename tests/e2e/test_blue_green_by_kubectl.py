@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import pytest
 
 from tests.e2e.manifests import blue_green, service
-from tests.e2e.stage import Stage, current, served, slices_of
+from tests.e2e.stage import Stage, current, seconds, served, slices_of
 from tests.lab.control_plane import condition
 
 pytestmark = pytest.mark.controlplane
@@ -28,11 +27,7 @@ def _scaled_at(stage: Stage, revision: str) -> float:
     """When the controller last wrote to a revision's ReplicaSet; whole seconds."""
     managed = stage.all("replicasets", f"rollouts.dev/revision={revision}")[0]
     times = [one["time"] for one in managed["metadata"]["managedFields"] if one["manager"] == "rollouts"]
-    return max(_seconds(time) for time in times)
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    return max(seconds(time) for time in times)
 
 
 def test_it_is_promoted_by_time_and_the_old_side_stays_for_a_while(stage: Stage) -> None:
@@ -53,8 +48,8 @@ def test_it_is_promoted_by_time_and_the_old_side_stays_for_a_while(stage: Stage)
         stage.until_pods("web", {first: 3, second: 3})
         stage.until_pods("web", {second: 3})
 
-    finished_s = _seconds(promoted["status"]["finishedAt"])
-    assert finished_s - _seconds(gated["status"]["blueGreen"]["gateStartedAt"]) >= 5.0
+    finished_s = seconds(promoted["status"]["finishedAt"])
+    assert finished_s - seconds(gated["status"]["blueGreen"]["gateStartedAt"]) >= 5.0
     assert [one["revision"] for one in promoted["status"]["scaleDowns"]] == [first]
     assert _scaled_at(stage, first) >= int(finished_s + 5.0)
     assert all(sum(state.values()) >= 3 for state in served(changes))
@@ -95,5 +90,5 @@ def test_it_is_aborted_before_the_switch(stage: Stage) -> None:
 
     assert condition(aborted, "Aborted") == ("True", "RolloutAborted")
     assert (stage.selected(ACTIVE), stage.selected(PREVIEW)) == (first, first)
-    assert _scaled_at(stage, second) >= int(_seconds(aborted["status"]["abort"]["at"]) + 2.0)
+    assert _scaled_at(stage, second) >= int(seconds(aborted["status"]["abort"]["at"]) + 2.0)
     assert {tuple(state.items()) for state in served(changes)} == {((first, 3),)}

@@ -36,11 +36,3 @@ def _programs() -> dict[str, set[str]]:
 def test_the_selected_tests_decide(words: str, programs: set[str]) -> None:
     """By their parameters, so that a new test needs no list; `make gateways` alone runs them all."""
     assert _programs()[words] == programs
-
-
-def test_what_pytest_does_not_understand_is_told() -> None:
-    """With its own words and exit code, and nothing is built for it."""
-    words = ("-m", "tests.gateways", "tests/gateways", "-k", "and and")
-    done = run(sys.executable, *words, code=int(pytest.ExitCode.USAGE_ERROR))
-
-    assert "and and" in done.stderr

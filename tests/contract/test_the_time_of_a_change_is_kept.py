@@ -40,48 +40,38 @@ async def until_after(api: Conversation, time: str) -> None:
             await asyncio.sleep(1.0 - clock() % 1.0)
 
 
-UPDATES = {
-    "value": (patched({"data": {"k": "2"}}), True),
-    "new key": (patched({"data": {"new": "1"}}), True),
-    "by another": (patched({"data": {"k": "2"}}, by="bob"), True),
-    "nothing": (patched({"data": {"k": "1"}}, by="bob"), False),
-    "label": (patched({"metadata": {"labels": {"a": "b"}}}), True),
-    "one gone, one changed": (patched({"data": {"k": None, "l": "2"}}), True),
-    "key gone": (patched({"data": {"k": None}}), False),
-    "key gone by another": (patched({"data": {"k": None}}, by="bob"), False),
+def created(api: Conversation) -> Awaitable[Answer]:
+    """By an update, too."""
+    return api.create(CONFIG_MAP, config_map("a", k="1", l="1", m="1"))
+
+
+# An update moves the time if it sets something: a field that only goes has no owner afterwards, whose time could say so.
+CHANGES: dict[str, tuple[Change, Change, bool]] = {
+    "value": (created, patched({"data": {"k": "2"}}), True),
+    "new key": (created, patched({"data": {"new": "1"}}), True),
+    "by another": (created, patched({"data": {"k": "2"}}, by="bob"), True),
+    "nothing": (created, patched({"data": {"k": "1"}}, by="bob"), False),
+    "label": (created, patched({"metadata": {"labels": {"a": "b"}}}), True),
+    "one gone, one changed": (created, patched({"data": {"k": None, "l": "2"}}), True),
+    "key gone": (created, patched({"data": {"k": None}}), False),
+    "key gone by another": (created, patched({"data": {"k": None}}, by="bob"), False),
+    "value applied": (applied(k="1", l="1"), applied(k="2", l="1"), True),
+    "new key applied": (applied(k="1", l="1"), applied(k="1", l="1", m="1"), True),
+    "key not applied any more": (applied(k="1", l="1"), applied(k="1"), True),
+    "nothing applied": (applied(k="1", l="1"), applied(k="1", l="1"), False),
 }
 
 
-@pytest.mark.parametrize(("change", "moves"), UPDATES.values(), ids=UPDATES)
-async def test_an_update_moves_the_time_of_its_manager(api: Conversation, change: Change, moves: bool) -> None:
-    """If it sets something: a field that only goes has no owner afterwards, whose time could say so."""
-    await api.made(CONFIG_MAP, config_map("a", k="1", l="1", m="1"))
-    before = await newest_time(api)
-    await until_after(api, before)
+@pytest.mark.parametrize(("before", "change", "moves"), CHANGES.values(), ids=CHANGES)
+async def test_a_change_moves_the_time_of_its_manager(
+    api: Conversation, before: Change, change: Change, moves: bool
+) -> None:
+    """An apply does so whatever it changes, and also what it removes."""
+    assert (await before(api)).status == 201
+    made_at = await newest_time(api)
+    await until_after(api, made_at)
 
     answer = await change(api)
 
     assert answer.status == 200
-    assert (await newest_time(api) > before) is moves
-
-
-@pytest.mark.parametrize(
-    ("change", "moves"),
-    [
-        (applied(k="2", l="1"), True),
-        (applied(k="1", l="1", m="1"), True),
-        (applied(k="1"), True),
-        (applied(k="1", l="1"), False),
-    ],
-    ids=["value", "new key", "key gone", "nothing"],
-)
-async def test_an_apply_moves_the_time_of_its_manager(api: Conversation, change: Change, moves: bool) -> None:
-    """Whatever it changes, and also what it removes."""
-    await applied(k="1", l="1")(api)
-    before = await newest_time(api)
-    await until_after(api, before)
-
-    answer = await change(api)
-
-    assert answer.status == 200
-    assert (await newest_time(api) > before) is moves
+    assert (await newest_time(api) > made_at) is moves

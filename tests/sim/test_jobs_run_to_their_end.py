@@ -9,7 +9,6 @@ import pytest
 
 from rollouts.objects import POD, Manifest
 from rollouts.ports import Request
-from rollouts.sim.actors.jobs import index_ranges, indexes_of, rule_holds
 from rollouts.sim.actors.processes import EXIT_CODES, RUN_SECONDS
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
@@ -185,11 +184,3 @@ async def test_deleting_a_job_takes_its_pods_along_only_when_told(
     assert cluster.list(JOB) == []
 
     assert len(cluster.list(POD)) == left
-
-
-def test_indexes_are_read_and_written() -> None:
-    """As `completedIndexes` and `succeededIndexes` have them."""
-    assert indexes_of("0,2-4,7") == {0, 2, 3, 4, 7}
-    assert index_ranges({7, 2, 3, 4, 0}) == "0,2-4,7"
-    assert (indexes_of(""), index_ranges(())) == (set(), "")
-    assert not rule_holds({"succeededIndexes": "0-1"}, {0})

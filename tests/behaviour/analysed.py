@@ -181,8 +181,7 @@ async def _goes_back_and_forward(stage: Stage) -> None:
     stage.cluster.applications.behave(WELL, image="web:2")
     await asyncio.sleep(60.0)
     assert (stage.status["phase"], stage.sizes()) == ("Paused", {"1": 1, "2": 1})
-    stage.annotate("promote", "true")
-    await stage.until_phase("Healthy", "2")
+    await stage.order("promote", "true", "Healthy", "2")
     await stage.until(lambda: stage.available("2") == 2 and stage.available("1") == 0)
 
 

@@ -249,7 +249,7 @@ async def deleted_and_recreated(stage: Stage) -> None:
     """The source goes and comes again as it was: pods that start meanwhile have their copy, and nothing is rolled out."""
     before = await healthy(stage)
     stage.remove(CONFIG_MAP, CONF)
-    await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "ConfigNotFound")
+    await stage.until(lambda: stage.waits_for == "ConfigNotFound")
     stage.edit({"spec": {"replicas": 3}})
     await until_all_answer(stage, "v1", pods=3)
     stage.edit({"spec": {"replicas": 2}})

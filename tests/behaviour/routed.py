@@ -231,8 +231,7 @@ def patch(stage: Stage, kind: Kind, name: str, operations: list[Manifest]) -> No
 
 def set_weights(stage: Stage, *, stable: int, canary: int) -> None:
     """Somebody edits the pair in the last rule by hand."""
-    manifest = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-    assert manifest is not None
+    manifest = stage.find(HTTP_ROUTE)
     last = len(manifest["spec"]["rules"]) - 1
     wanted = {"stable": stable, "canary": canary}
     backends = manifest["spec"]["rules"][last]["backendRefs"]

@@ -19,7 +19,7 @@ from rollouts.bounded.here import Here
 from rollouts.controller.wiring import run_controller
 from rollouts.core.model.frozen import replace
 from rollouts.manifests.ownership import ABORT_ACCEPTED, CONFIG_NOTE, PREFIX, REVISION, config_note_of
-from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
+from rollouts.objects import ANALYSIS_RUN, CONFIG_MAP, EVENT, POD, REPLICA_SET, ROLLOUT, SERVICE, Key, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, ApiServer, Clock, DataPlanes, Request
 from rollouts.settings import Settings
 from rollouts.sim.actors.kubelet import KubeletSettings
@@ -33,6 +33,7 @@ from rollouts.sim.network.prometheus.faults import PrometheusFault
 from rollouts.sim.network.prometheus.scraping import ScrapeSettings
 from rollouts.sim.network.prometheus.server import DEFAULT_URL
 from rollouts.telemetry import Telemetry
+from tests import build
 from tests.behaviour.plane_witness import PlaneWitness
 from tests.behaviour.route_truth import ROUTE_KINDS
 from tests.behaviour.witness import Witness
@@ -96,6 +97,10 @@ class Run:
     requests: int
     questions: int
 
+    def assert_clean(self) -> None:
+        """No rule was broken, and nothing unexpected happened."""
+        assert (self.violations, self.unexpected) == ([], []), (self.violations, self.unexpected)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
@@ -143,6 +148,25 @@ class Stage:
         """The Rollout's; empty when there is none."""
         return (self.cluster.get(ROLLOUT, KEY.namespace, KEY.name) or {}).get("status") or {}
 
+    @property
+    def waits_for(self) -> str:
+        """The reason for which the Rollout waits; "" for none."""
+        return str((self.status.get("waitingFor") or {}).get("reason", ""))
+
+    def condition(self, kind: str) -> Manifest:
+        """A condition of the Rollout; empty when there is none."""
+        return next((each for each in self.status.get("conditions") or () if each["type"] == kind), {})
+
+    def events(self, reason: str) -> list[str]:
+        """Notes of the Events of a reason."""
+        return [each["note"] for each in self.cluster.list(EVENT, KEY.namespace) if each["reason"] == reason]
+
+    def find(self, kind: Kind, name: str = KEY.name) -> Manifest:
+        """An object that is there."""
+        found = self.cluster.get(kind, KEY.namespace, name)
+        assert found is not None, f"{kind.kind} {name} is not there"
+        return found
+
     def sizes(self) -> dict[str, int]:
         """Pods that each ReplicaSet is to have, by its image's tag."""
         return {_tag(each): each["spec"]["replicas"] for each in self.cluster.list(REPLICA_SET, KEY.namespace)}
@@ -169,14 +193,23 @@ class Stage:
 
     def image(self, tag: str) -> None:
         """Sets the image of the template."""
-        rollout = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-        assert rollout is not None
-        containers = [dict(each, image=f"web:{tag}") for each in rollout["spec"]["template"]["spec"]["containers"]]
+        pod = self.find(ROLLOUT)["spec"]["template"]["spec"]
+        containers = [dict(each, image=f"web:{tag}") for each in pod["containers"]]
         self.edit({"spec": {"template": {"spec": {"containers": containers}}}})
+
+    async def update(self, tag: str, phase: str) -> None:
+        """Sets the image, and waits for a phase of it."""
+        self.image(tag)
+        await self.until_phase(phase, tag)
 
     def annotate(self, verb: str, value: str | None) -> None:
         """Gives an order by annotation, or takes it back."""
         self.edit({"metadata": {"annotations": {f"{PREFIX}{verb}": value}}})
+
+    async def order(self, verb: str, value: str, phase: str, tag: str) -> None:
+        """Gives an order, and waits for what comes of it."""
+        self.annotate(verb, value)
+        await self.until_phase(phase, tag)
 
     def delete(self) -> None:
         """Deletes the Rollout."""
@@ -184,14 +217,12 @@ class Stage:
 
     async def delete_and_orphan(self) -> Manifest:
         """`kubectl delete --cascade=orphan`: its ReplicaSets stay. Answers what `kubectl apply` would make it of again."""
-        before = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-        assert before is not None
+        before = self.find(ROLLOUT)
         body = msgspec.json.encode({"propagationPolicy": "Orphan"})
         answer = self.cluster.api.answer(Request("DELETE", ROLLOUT.path(KEY.namespace, KEY.name), body=body))
         assert answer.status == 200, answer.body
         await self.until(lambda: self.cluster.get(ROLLOUT, KEY.namespace, KEY.name) is None)
-        metadata = {"name": KEY.name, "namespace": KEY.namespace}
-        return {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "metadata": metadata, "spec": before["spec"]}
+        return build.manifest(ROLLOUT, KEY.name, KEY.namespace, spec=before["spec"])
 
     async def until(self, holds: Callable[[], bool], *, within_s: float = 900.0) -> None:
         """Waits until something is true of the cluster. Raises: AssertionError after `within_s` virtual seconds."""
@@ -263,7 +294,7 @@ class Stage:
 
     def end_state(self) -> EndState:
         """All that is in the Rollout's namespace, without times; pods by revision."""
-        rollout = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
+        rollout = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name) or {"metadata": {}}
         return {
             "replicaSets": {
                 each["metadata"]["name"]: [
@@ -288,7 +319,7 @@ class Stage:
             },
             "runs": self._runs(),
             "status": _without_run_names(_without_times(self.status)),
-            "annotations": (rollout or {"metadata": {}})["metadata"].get("annotations") or {},
+            "annotations": rollout["metadata"].get("annotations") or {},
         }
 
     def _runs(self) -> list[Any]:

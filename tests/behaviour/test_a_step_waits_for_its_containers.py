@@ -52,7 +52,7 @@ def _begin(stage: Stage, *, canary_cores: float) -> None:
 
 
 def _waits_for(stage: Stage) -> str:
-    reason: str = (stage.status.get("waitingFor") or {}).get("reason", "")
+    reason: str = stage.waits_for
     return reason
 
 
@@ -71,16 +71,14 @@ def test_a_canary_that_burns_is_held_while_its_autoscaler_is_content() -> None:
         assert stage.witness.effects()["PATCH rollouts/status"] - written <= 3
         assert (stage.status["currentStepIndex"], stage.sizes()) == (0, {"1": 3, "2": 1})
         told.append(stage.status["autoscaling"])
-        stage.annotate("abort", f"{stage.status['currentRevision']}")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", f"{stage.status['currentRevision']}", "Aborted", "2")
         assert "autoscaling" not in stage.status
         stage.annotate("abort", None)
-        stage.image("1")
-        await stage.until_phase("Healthy", "1")
+        await stage.update("1", "Healthy")
 
     run = play((_web(),), script)
 
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     (autoscaler,) = told[0]["autoscalers"]
     assert (autoscaler["desired"], autoscaler["max"], autoscaler["headroomPercent"]) == (4, 10, 60)
     idle, burns = sorted(told[0]["use"], key=lambda each: int(each["utilizationPercent"]))
@@ -101,9 +99,7 @@ def test_a_canary_that_uses_no_more_goes_on() -> None:
             await stage.until_phase("Healthy", "2")
         assert "autoscaling" not in stage.status
 
-    run = play((_web(),), script)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((_web(),), script).assert_clean()
 
 
 def test_without_metrics_the_step_is_held_and_told() -> None:
@@ -121,9 +117,7 @@ def test_without_metrics_the_step_is_held_and_told() -> None:
         _begin_measuring(stage)
         await stage.until_phase("Healthy", "2")
 
-    run = play((_web(),), script)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((_web(),), script).assert_clean()
 
 
 def _begin_measuring(stage: Stage) -> None:

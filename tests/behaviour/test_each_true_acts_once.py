@@ -74,9 +74,7 @@ async def _impatient(stage: Stage) -> None:
 
 def test_every_true_of_an_impatient_person_counts() -> None:
     """The next gate is shown within milliseconds: beside a spent `true` the next one was the same annotation, and was lost."""
-    run = play((rollout(GATES),), _impatient)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((rollout(GATES),), _impatient).assert_clean()
 
 
 async def _there_and_back(stage: Stage) -> None:
@@ -96,9 +94,7 @@ async def _there_and_back(stage: Stage) -> None:
 @pytest.mark.parametrize("strategy", [GATES, blue_green(autoPromotionEnabled=False)], ids=["canary", "blue-green"])
 def test_every_abort_and_every_retry_counts(strategy: Manifest) -> None:
     """A fourth attempt would be one that nobody asked for, a missing one a command that was lost."""
-    run = play((service("active"), service("preview"), rollout(strategy)), _there_and_back)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((service("active"), service("preview"), rollout(strategy)), _there_and_back).assert_clean()
 
 
 def _while_nobody_looks(meanwhile: Callable[[Stage], None], then: Callable[[Stage], Awaitable[None]]) -> None:
@@ -186,9 +182,6 @@ def test_who_gave_a_command_is_told_by_its_field_manager() -> None:
         await stage.until(
             lambda: any("(by field manager kubectl-annotate)" in each["note"] for each in stage.cluster.list(EVENT))
         )
-        stage.annotate("promote", f"{revision}@full")
-        await stage.until_phase("Healthy", "2")
+        await stage.order("promote", f"{revision}@full", "Healthy", "2")
 
-    run = play((rollout(GATES),), script)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((rollout(GATES),), script).assert_clean()

@@ -63,14 +63,12 @@ def _the_clock_starts_at_the_selector(monkeypatch: pytest.MonkeyPatch) -> None:
 async def _promoted_when_its_pods_have_failed(stage: Stage) -> None:
     """The preview's pods fail in the moment in which somebody promotes it."""
     await stage.until_phase("Healthy", "1")
-    stage.image("2")
-    await stage.until_phase("Paused", "2")
+    await stage.update("2", "Paused")
     for pod in list(stage.cluster.api.history.select(POD, KEY.namespace)):
         if pod.labels[REVISION] == stage.status["currentRevision"]:
             stage.cluster.kubelets.crash(pod.key)
     await stage.until(lambda: stage.available("2") == 0)
-    stage.annotate("promote", "true")
-    await stage.until_phase("Healthy", "2")
+    await stage.order("promote", "true", "Healthy", "2")
 
 
 MISTAKES: dict[Plant, tuple[str, Script]] = {

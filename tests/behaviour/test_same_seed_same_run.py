@@ -37,8 +37,7 @@ def routed_digest(*, seed: int) -> str:
     """The same of a canary by a route, with what its users sent where and lost."""
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     outcome = play_routed(world(BETA_ROUTE, weight(50)), script, seed=seed)
     tally = outcome.users.plain.tally

@@ -39,12 +39,12 @@ def _update(stage_attack: Attack | None) -> Run:
         await stage.until_phase("Healthy", "1")
         struck(stage)
         await asyncio.sleep(5.0)
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         struck(stage)
         await asyncio.sleep(5.0)
-        stage.annotate("promote", f"{stage.status['currentRevision']}@{stage.status['currentStepIndex']}")
-        await stage.until_phase("Healthy", "2")
+        await stage.order(
+            "promote", f"{stage.status['currentRevision']}@{stage.status['currentStepIndex']}", "Healthy", "2"
+        )
         struck(stage)
 
     manifests = (DECLARED, *world(*STEPS, replicas=2))
@@ -65,8 +65,7 @@ def test_an_update_ends_as_without_the_attacker(attack: Attack) -> None:
     """Every rule of the witness holds for each write into the victim's namespace, and for each one outside of it."""
     run = _update(attack)
 
-    assert run.violations == []
-    assert run.unexpected == []
+    run.assert_clean()
     assert _without_versions(run.end) == _without_versions(_alone().end)
 
 
@@ -122,29 +121,24 @@ def test_with_its_owners_leave_a_route_elsewhere_is_managed_and_given_back(fault
 
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         assert _shared_weights(stage) == [75, 25]
         assert [each["namespace"] for each in stage.status["routesElsewhere"]] == [EDGE]
         by_pods = {"trafficRouting": None, "stableService": None, "canaryService": None}
         stage.edit({"spec": {"strategy": {"canary": by_pods}}})
         await stage.until(lambda: _shared_weights(stage) == [100, 0])
         await stage.until(lambda: not stage.status.get("routesElsewhere") and not stage.status.get("givenBack"))
-        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
-        await stage.until_phase("Healthy", "2")
+        await stage.order("promote", f"{stage.status['currentRevision']}@full", "Healthy", "2")
 
     tape = FaultTape({} if fault is None else {number: fault})
-    run = play(_shared(leave="other, default"), script, behind=Behind(settings=ENVOY), grace_s=0.1, tape=tape)
-
-    assert run.violations == []
-    assert run.unexpected == []
+    play(_shared(leave="other, default"), script, behind=Behind(settings=ENVOY), grace_s=0.1, tape=tape).assert_clean()
 
 
 def test_without_leave_nothing_is_written_there() -> None:
     """The update waits, and says for whom."""
 
     async def script(stage: Stage) -> None:
-        await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "RouteNotFound")
+        await stage.until(lambda: stage.waits_for == "RouteNotFound")
         await asyncio.sleep(60.0)
         assert _shared_weights(stage) == [100, 0]
         route = stage.cluster.get(HTTP_ROUTE, EDGE, KEY.name)

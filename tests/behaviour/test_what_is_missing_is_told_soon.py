@@ -11,14 +11,13 @@ from rollouts.cli.exits import Exit
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.objects import ROLLOUT, Manifest
 from tests.behaviour.scenarios import HALF, blue_green, canary, rollout, service
-from tests.behaviour.stage import KEY, Stage, play
+from tests.behaviour.stage import Stage, play
 
 OTHER_PODS: Manifest = {**service("active"), "spec": {"selector": {"app": "till"}, "ports": [{"port": 80}]}}
 
 
 def _verdict(stage: Stage) -> Exit:
-    found = stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-    assert found is not None
+    found = stage.find(ROLLOUT)
     return verdict_of(view_of(RolloutObjects(rollout=found)))
 
 
@@ -42,7 +41,7 @@ def test_a_script_that_waits_for_a_rollout_learns_within_seconds_what_is_missing
     verdicts: list[Exit] = []
 
     async def script(stage: Stage) -> None:
-        await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == reason)
+        await stage.until(lambda: stage.waits_for == reason)
         await asyncio.sleep(5)
         verdicts.append(_verdict(stage))
         await stage.until(lambda: "Stalled" in _conditions(stage), within_s=8)
@@ -63,4 +62,4 @@ def test_a_script_that_waits_for_a_rollout_learns_within_seconds_what_is_missing
     run = play((rollout(strategy), *there), script)
 
     assert verdicts == [Exit.UNFINISHED, Exit.BAD, Exit.OK]
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()

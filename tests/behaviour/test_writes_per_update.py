@@ -77,8 +77,7 @@ def test_an_abort_writes_the_route_fewer_times_than_stable_gets_pods(replicas: i
     shares: list[float] = []
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         await stage.until(lambda: stage.sizes()["1"] == replicas // 5)
         await asyncio.sleep(10.0)
         before = len(stage.plane.weights)

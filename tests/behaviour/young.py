@@ -20,8 +20,7 @@ structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.
 
 
 async def _updated_behind_a_gateway(stage: Stage, _users: Users) -> None:
-    stage.image("2")
-    await stage.until_phase("Healthy", "2")
+    await stage.update("2", "Healthy")
 
 
 play(SCENARIOS["canary-with-services-by-time"].manifests, updated)

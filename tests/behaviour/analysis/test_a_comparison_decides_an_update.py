@@ -47,7 +47,7 @@ def _played(script: Script) -> list[Manifest]:
         stage.prometheus.stop()
 
     run = play((service("web"), _compared(), rollout(canary(HALF, analysis))), whole, prometheus={})
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     return found
 
 

@@ -35,8 +35,7 @@ def test_an_idle_rollout_with_templates_asks_nothing(*, edited: bool) -> None:
     asked: list[str] = []
 
     async def script(stage: Stage) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
         await stage.until_quiet()
         stage.prometheus.stop()
         arrivals, questions = len(stage.witness.arrivals), len(stage.prometheus.questions)
@@ -63,8 +62,7 @@ def test_an_update_whose_prometheus_hangs_is_aborted_at_once(name: str) -> None:
         await stage.until(lambda: len(stage.prometheus.questions) == 1)
         await asyncio.sleep(1.0)
         before_s = now_s()
-        stage.annotate("abort", "true")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", "true", "Aborted", "2")
         assert now_s() - before_s <= ABORTED_WITHIN_S
         (run,) = runs(stage)
         assert run["spec"].get("terminate") or run["status"]["phase"] == "Running"
@@ -72,9 +70,7 @@ def test_an_update_whose_prometheus_hangs_is_aborted_at_once(name: str) -> None:
 
     hanging = endless(provider={"prometheus": PATIENT})
     services = ("active", "preview") if name in ("pre-promotion", "post-promotion") else ("web",)
-    run = Analysed(STRATEGIES[name], script, services, (), metrics=(hanging,)).play()
-
-    assert (run.violations, run.unexpected) == ([], [])
+    Analysed(STRATEGIES[name], script, services, (), metrics=(hanging,)).play().assert_clean()
 
 
 def by_hand(number: int) -> Manifest:
@@ -112,7 +108,7 @@ def delays_s(hanging: int) -> list[float]:
             assert stage.cluster.api.answer(Request("DELETE", path)).status == 200
 
     run = Analysed(canary(HALF), script, ("web",), ()).play()
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     return sorted(found)
 
 

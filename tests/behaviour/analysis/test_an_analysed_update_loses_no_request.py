@@ -26,7 +26,7 @@ def users_of(name: str, **spec: object) -> Users:
     scenario = replace(ANALYSED[name], spec=spec)
     users = Users()
     run = scenario.play(users=users, slice_lag_s=SLICE_LAG_S, settling_s=SETTLING_S)
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     return users
 
 

@@ -45,13 +45,13 @@ HELD = "AnalysisInconclusive"
 def played(strategy: Manifest, script: Script, *metrics: Manifest, services: tuple[str, ...] = ("web",)) -> Run:
     """The script, with clients of the Services; no write on the way breaks an invariant."""
     run = Analysed(strategy, script, services, (), metrics=metrics).play()
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     return run
 
 
 def waits_for(stage: Stage) -> str:
     """The reason for which the Rollout stands still."""
-    return str((stage.status.get("waitingFor") or {}).get("reason", ""))
+    return str(stage.waits_for)
 
 
 @pytest.mark.parametrize("condition", ("result[0] >= 0.95", "result.all(x, x >= 0.95)"))
@@ -73,8 +73,7 @@ def test_a_condition_that_asks_about_an_empty_answer_decides_about_it() -> None:
 
     async def script(stage: Stage) -> None:
         stage.prometheus.faults.begin(Empty())
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     played(STEP, script, metric(successCondition="len(result) == 0", minSamples=0))
 
@@ -89,8 +88,7 @@ def test_a_promotion_past_an_inconclusive_verdict_goes_on(gate: str) -> None:
         stage.image("2")
         await stage.until(lambda: waits_for(stage) == HELD)
         stage.prometheus.faults.end()
-        stage.annotate("promote", "true")
-        await stage.until_phase("Healthy", "2")
+        await stage.order("promote", "true", "Healthy", "2")
         assert phases(stage)[0] == "Inconclusive"
 
     services = ("web",) if gate in ("step", "background") else ("active", "preview")
@@ -130,12 +128,10 @@ def test_a_second_attempt_is_judged_from_the_beginning() -> None:
 
     async def script(stage: Stage) -> None:
         spoilt()(stage)
-        stage.image("2")
-        await stage.until_phase("Aborted", "2")
+        await stage.update("2", "Aborted")
         await stage.until(lambda: stage.available("1") == 2)
         stage.cluster.applications.behave(WELL, image="web:2")
-        stage.annotate("retry", "true")
-        await stage.until_phase("Healthy", "2")
+        await stage.order("retry", "true", "Healthy", "2")
         assert len({each["metadata"]["name"] for each in runs(stage)}) == 2
         assert [each["metadata"]["annotations"][ATTEMPT] for each in runs(stage)] == ["0", "1"]
         assert phases(stage) == ["Failed", "Successful"]
@@ -148,8 +144,7 @@ def test_a_run_without_a_single_success_is_no_success() -> None:
 
     async def script(stage: Stage) -> None:
         spoilt()(stage)
-        stage.image("2")
-        await stage.until_phase("Aborted", "2")
+        await stage.update("2", "Aborted")
         assert phases(stage) == ["Failed"]
 
     played(BESIDE, script, endless(failureLimit=100, successCondition="result[0] >= 2.0"))
@@ -165,8 +160,7 @@ def test_a_run_without_a_single_answer_ends_no_update() -> None:
         await asyncio.sleep(600.0)
         assert (stage.status["phase"], phases(stage)) == ("Progressing", ["Running"])
         assert stage.available("1") > 0
-        stage.annotate("abort", "true")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", "true", "Aborted", "2")
         await stage.until(lambda: phases(stage) == ["Error"])
 
     played(BESIDE, script, endless(consecutiveErrorLimit=1_000))
@@ -285,8 +279,7 @@ def test_each_run_asks_about_its_own_revision() -> None:
     async def script(stage: Stage) -> None:
         stage.image("2")
         await stage.until(lambda: len(runs(stage)) == 1)
-        stage.image("3")
-        await stage.until_phase("Healthy", "3")
+        await stage.update("3", "Healthy")
         asked = [[one["value"] for one in each["spec"]["args"]] for each in runs(stage)]
         assert asked == [[each["metadata"]["labels"][REVISION]] for each in runs(stage)]
         assert len(asked) == 2

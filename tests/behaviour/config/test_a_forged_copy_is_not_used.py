@@ -40,8 +40,7 @@ def _copy_of(stage: Stage, value: str) -> str:
 
 def _forge(stage: Stage, name: str, **fields: Any) -> None:
     """Somebody deletes a copy and makes another one of its name."""
-    copy = stage.cluster.get(CONFIG_MAP, KEY.namespace, name)
-    assert copy is not None
+    copy = stage.find(CONFIG_MAP, name)
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     stage.remove(CONFIG_MAP, name)
     made: Manifest = {

@@ -136,7 +136,7 @@ def test_old_pods_keep_the_old_value_until_they_are_replaced() -> None:
     """However they read it, from their first answer to their last."""
     run = play(MANIFESTS, _rotated, alongside=watched())
 
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     assert run.end["status"]["phase"] == "Healthy"
 
 
@@ -144,15 +144,13 @@ def test_a_copy_that_somebody_deletes_is_made_again_for_the_pod_that_waits_for_i
     """Under its old name, by a dry run of a creation: the controller may not read it."""
     run = play(MANIFESTS, _copy_deleted, alongside=watched())
 
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     assert run.effects["POST secrets"] == 2
 
 
 def test_a_lost_copy_of_a_rotated_secret_is_told_and_comes_back_with_its_content() -> None:
     """Nobody can make it again of another content."""
-    run = play(MANIFESTS, _copy_lost_for_good, alongside=watched())
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play(MANIFESTS, _copy_lost_for_good, alongside=watched()).assert_clean()
 
 
 def _played(script: Script, grace_s: float, tape: FaultTape | None = None) -> Run:

@@ -40,18 +40,14 @@ LAGGING = GatewaySettings(route_lag_s=(0.1, 1.0))
 
 async def _promoted(stage: Stage, _users: Users) -> None:
     """Half of the traffic on image 2, then all of it, then it is stable."""
-    stage.image("2")
-    await stage.until_phase("Paused", "2")
-    stage.annotate("promote", f"{stage.status['currentRevision']}@full")
-    await stage.until_phase("Healthy", "2")
+    await stage.update("2", "Paused")
+    await stage.order("promote", f"{stage.status['currentRevision']}@full", "Healthy", "2")
 
 
 async def _aborted(stage: Stage, _users: Users) -> None:
     """Half of the traffic on image 2, then none."""
-    stage.image("2")
-    await stage.until_phase("Paused", "2")
-    stage.annotate("abort", stage.status["currentRevision"])
-    await stage.until_phase("Aborted", "2")
+    await stage.update("2", "Paused")
+    await stage.order("abort", stage.status["currentRevision"], "Aborted", "2")
 
 
 ROUTED = {"promoted": _promoted, "aborted": _aborted}
@@ -133,7 +129,7 @@ def test_without_a_fault_pods_answer_with_what_their_revision_says(name: str) ->
     """From the first answer to the last, as a variable, as a mounted file and by subPath; and no copy is left over."""
     run = undisturbed("configured", name)
 
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     assert run.end["status"].get("phase", "") == {"rolled_back": "RolledBack", "deleted": ""}.get(name, "Healthy")
     noted = [annotations["rollouts.dev/config"] for *_, annotations in run.end["replicaSets"].values()]
     assert set(run.end["configMaps"]) == {*(copy for each in noted for *_, copy in each), "conf"}

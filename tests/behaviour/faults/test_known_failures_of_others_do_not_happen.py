@@ -22,7 +22,7 @@ from tests.behaviour.scenarios import (
     canary,
     updated,
 )
-from tests.behaviour.stage import KEY, Script, Stage
+from tests.behaviour.stage import Script, Stage
 
 DYNAMIC = {"trafficRouting": {}, "dynamicStableScale": True}
 ALL: Manifest = {"setWeight": 100}
@@ -119,10 +119,8 @@ def test_a_selector_that_is_switched_too_late_is_seen() -> None:
 async def aborted(stage: Stage) -> None:
     """Image 2 is aborted at its gate, and nothing follows for longer than the canary's pods are kept."""
     await stage.until_phase("Healthy", "1")
-    stage.image("2")
-    await stage.until_phase("Paused", "2")
-    stage.annotate("abort", "true")
-    await stage.until_phase("Aborted", "2")
+    await stage.update("2", "Paused")
+    await stage.order("abort", "true", "Aborted", "2")
     await stage.until(lambda: stage.sizes().get("2") == 0)
 
 
@@ -136,8 +134,7 @@ async def stale_writer(stage: Stage) -> None:
 
 
 def _selects(stage: Stage, name: str) -> str:
-    service = stage.cluster.get(SERVICE, KEY.namespace, name)
-    assert service is not None
+    service = stage.find(SERVICE, name)
     return str(service["spec"]["selector"].get(REVISION, ""))
 
 

@@ -53,19 +53,14 @@ def test_a_rollout_that_is_applied_again_has_its_pods_again(strategy: Manifest, 
         await stage.until_phase("Healthy", "1")
         await asyncio.sleep(5)
 
-        again = stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-        assert again is not None
+        again = stage.find(ROLLOUT)
         assert _uids(stage) == pods
         assert _owners(stage) == {again["metadata"]["uid"]}
         assert (stage.status["phase"], len(stage.cluster.list(REPLICA_SET))) == ("Healthy", 1)
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
-        stage.annotate("promote", "true")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Paused")
+        await stage.order("promote", "true", "Healthy", "2")
 
-    run = play((rollout(strategy), *THINGS), script)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((rollout(strategy), *THINGS), script).assert_clean()
 
 
 @STRATEGIES
@@ -74,17 +69,14 @@ def test_an_update_that_was_under_way_begins_again_from_the_revision_that_serves
 
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         stable = stage.status["stableRevision"]
         stage.cluster.apply(await stage.delete_and_orphan())
         await stage.until_phase("Paused", "2")
 
         assert (stage.status["stableRevision"], len(stage.cluster.list(REPLICA_SET))) == (stable, 2)
 
-    run = play((rollout(strategy), *THINGS), script)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((rollout(strategy), *THINGS), script).assert_clean()
 
 
 def _other_scheme(found: Manifest) -> None:
@@ -120,14 +112,11 @@ def test_a_strangers_replica_set_under_our_label_is_left_alone_and_told(change: 
         (condition,) = (each for each in stage.status["conditions"] if each["type"] == told)
         assert name in condition["message"]
         await asyncio.sleep(30)
-        found = stage.cluster.get(REPLICA_SET, KEY.namespace, name)
-        assert found is not None
+        found = stage.find(REPLICA_SET, name)
         assert (found["metadata"].get("ownerReferences"), stage.status["phase"]) == (None, "Healthy")
         assert [each["reason"] for each in stage.cluster.list(EVENT)].count("NotAdopted") == 1
         stage.merge(REPLICA_SET, name, {"metadata": {"labels": {"rollouts.dev/name": None}}})
         await stage.until(lambda: not any(each["type"] == told for each in stage.status["conditions"]), within_s=10)
         stage.remove(REPLICA_SET, name)
 
-    run = play((rollout(canary()),), script)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((rollout(canary()),), script).assert_clean()

@@ -33,9 +33,7 @@ def test_a_pod_every_two_seconds_is_progress_for_a_deadline_of_five(options: Man
         assert "abort" not in stage.status, stage.status["abort"]
         await stage.until_phase("Healthy", "2")
 
-    run = play((rollout(canary(**options), **IMPATIENT),), script)
-
-    assert (run.violations, run.unexpected) == ([], [])
+    play((rollout(canary(**options), **IMPATIENT),), script).assert_clean()
 
 
 @pytest.mark.parametrize("strategy", [canary(), blue_green(previewReplicaCount=8)], ids=["canary", "blueGreen"])
@@ -55,5 +53,5 @@ def test_an_update_that_gets_stuck_is_aborted_when_the_deadline_is_over(strategy
 
     run = play((rollout(strategy, **IMPATIENT), *ACTIVE_AND_PREVIEW), script)
 
-    assert (run.violations, run.unexpected) == ([], [])
+    run.assert_clean()
     assert DEADLINE_S <= took_s[0] <= DEADLINE_S + 1

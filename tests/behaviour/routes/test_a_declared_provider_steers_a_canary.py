@@ -219,8 +219,7 @@ def test_a_rollout_that_was_there_first_begins_when_its_provider_comes() -> None
     seen: list[str] = []
 
     async def script(stage: Stage, _users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     async def later(stage: Stage) -> None:
         await stage.until(lambda: bool(invalid(stage)))
@@ -259,8 +258,7 @@ def updated_once(tape: FaultTape) -> Run:
     """The run; a request that is lost in it is unexpected, and so is a provider that is not ready at its end."""
 
     async def script(stage: Stage, _users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
         assert provider_condition(stage)["status"] == "True"
 
     outcome = play_routed(world(weight(50), STAY), script, tape=tape, grace_s=4.0)

@@ -49,9 +49,7 @@ def world(*steps: Manifest, own: Manifest | None = None, **strategy: Any) -> tup
 
 def route(stage: Stage) -> Manifest:
     """As it is stored."""
-    found = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-    assert found is not None
-    return found
+    return stage.find(HTTP_ROUTE)
 
 
 def told(stage: Stage, reason: str) -> list[str]:
@@ -68,8 +66,7 @@ def test_a_whole_canary_goes_through_it() -> None:
         assert (owner["kind"], owner["name"], owner["controller"]) == ("Rollout", KEY.name, True)
         assert made["annotations"][MANAGED_BY] == KEY.name
         assert stored_weights(stage) == (100, 0)
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     outcome = play_routed(world(*LADDER), script)
 
@@ -130,8 +127,7 @@ def test_one_that_was_managed_as_the_users_becomes_ours_without_a_gap() -> None:
         patch(stage, ROLLOUT, KEY.name, [{"op": "add", "path": f"{routing}/own", "value": [manifest()]}])
         await stage.until(lambda: "ownerReferences" in route(stage)["metadata"])
         assert route(stage)["metadata"]["ownerReferences"][0]["name"] == KEY.name
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     outcome = play_routed((*STABLE_AND_CANARY, http_route(), routed(*LADDER)), script)
 
@@ -143,7 +139,7 @@ def test_one_that_somebody_else_made_is_left_alone() -> None:
     """An object of that name that no Rollout made or steers is a person's: told, with what to do, and not touched."""
 
     async def script(stage: Stage) -> None:
-        await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "RouteNotUsable")
+        await stage.until(lambda: stage.waits_for == "RouteNotUsable")
         message = stage.status["waitingFor"]["message"]
         assert "no Rollout created it; delete it, or remove it from trafficRouting.own" in message
         assert route(stage)["metadata"].get("annotations") is None

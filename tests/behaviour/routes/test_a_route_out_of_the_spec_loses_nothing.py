@@ -61,8 +61,7 @@ EDITS: dict[str, Manifest] = {
 
 def marks(stage: Stage) -> Manifest:
     """What is ours of the route's metadata."""
-    route = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-    assert route is not None
+    route = stage.find(HTTP_ROUTE)
     return {**(route["metadata"].get("labels") or {}), **(route["metadata"].get("annotations") or {})}
 
 
@@ -71,8 +70,7 @@ def play_edit(edit: Manifest, **options: object) -> tuple[Outcome, list[str]]:
     told: list[str] = []
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         await stage.until(lambda: stage.sizes()["1"] == 1)
         await asyncio.sleep(10.0)  # its old pods are gone
         stage.edit({"spec": {"strategy": edit}})
@@ -81,8 +79,7 @@ def play_edit(edit: Manifest, **options: object) -> tuple[Outcome, list[str]]:
         await stage.until(lambda: not marks(stage))
         assert stored_share(stage) == Fraction(0)
         await stage.until(lambda: not stage.status.get("givenBack"))
-        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
-        await stage.until_phase("Healthy", "2")
+        await stage.order("promote", f"{stage.status['currentRevision']}@full", "Healthy", "2")
 
     manifests = (
         side_door(),

@@ -106,8 +106,7 @@ def test_who_is_aborted_is_tried_again_from_the_first_step() -> None:
     async def script(stage: Stage, users: Users) -> None:
         stage.image("2")
         await stage.until(lambda: stage.status.get("currentStepIndex") == STAYS[3])
-        stage.annotate("abort", "true")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", "true", "Aborted", "2")
         stage.annotate("retry", "true")
         await stage.until(lambda: stage.status.get("currentStepIndex") == STAYS[0])
         await users.measure(stage, "again", "2", for_s=STAY_S - 1.0)
@@ -171,16 +170,13 @@ def hastily(planes: type[Believing | Counting] | None, settings: GatewaySettings
     """Half of the traffic on image 2, an abort, and image 3 to the end, without any waiting but for what is asked."""
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         await asyncio.sleep(60.0)  # who believes is there long before the proxies are
         stage.annotate("abort", "true")
         await stage.until(lambda: stage.sizes()["2"] == 0)
         await users.measure(stage, "aborted", "2", for_s=3.0)
-        stage.image("3")
-        await stage.until_phase("Paused", "3")
-        stage.annotate("promote", "true")
-        await stage.until_phase("Healthy", "3")
+        await stage.update("3", "Paused")
+        await stage.order("promote", "true", "Healthy", "3")
 
     def asked(real: SimDataPlanes) -> DataPlanes:
         return planes(real) if planes is not None else real

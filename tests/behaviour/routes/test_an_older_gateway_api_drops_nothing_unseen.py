@@ -42,8 +42,7 @@ def test_a_mirror_of_a_part_is_never_written_as_a_mirror_of_all() -> None:
         await stage.until(lambda: bool(stalled(stage)))
         said.append(stalled(stage))
         await users.measure(stage, "stands still", "2", for_s=10.0)
-        stage.annotate("abort", "true")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", "true", "Aborted", "2")
         await asyncio.sleep(5.0)
 
     outcome = play_routed(world(*LADDER), script)

@@ -65,15 +65,12 @@ def test_an_abort_and_a_retry_meet_the_same_clients() -> None:
     seen: list[set[str]] = []
 
     async def script(stage: Stage, _users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         seen.append(on_canary(stage))
-        stage.annotate("abort", "true")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", "true", "Aborted", "2")
         await asyncio.sleep(1.0)  # the routes follow what is on record
         seen.append(on_canary(stage))
-        stage.annotate("retry", "true")
-        await stage.until_phase("Paused", "2")
+        await stage.order("retry", "true", "Paused", "2")
         seen.append(on_canary(stage))
 
     outcome = play_routed(world(), script)

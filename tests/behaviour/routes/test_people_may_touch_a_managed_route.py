@@ -89,8 +89,7 @@ def test_what_people_add_to_the_route_stays() -> None:
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
-        route = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-        assert route is not None
+        route = stage.find(HTTP_ROUTE)
         shared = next(index for index, rule in enumerate(route["spec"]["rules"]) if len(rule["backendRefs"]) > 1)
         patch(
             stage,
@@ -104,8 +103,7 @@ def test_what_people_add_to_the_route_stays() -> None:
         )
         await users.measure(stage, "edited", "2", for_s=STAY_S)
         await stage.until_phase("Healthy", "2")
-        end = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-        assert end is not None
+        end = stage.find(HTTP_ROUTE)
         assert end["metadata"]["annotations"]["team.io/note"] == "ours"
         theirs, split = end["spec"]["rules"]
         assert theirs["matches"] == maintenance["matches"]
@@ -143,7 +141,7 @@ def test_a_route_that_is_deleted_is_waited_for_and_taken_up_again() -> None:
         await at_a_quarter(stage)
         stage.remove(HTTP_ROUTE, KEY.name)
         await asyncio.sleep(5.0)
-        assert (stage.status.get("waitingFor") or {}).get("reason", "") == "RouteNotFound"
+        assert stage.waits_for == "RouteNotFound"
         stage.cluster.apply(http_route())
         await stage.until(lambda: stored_weights(stage) == (75, 25))
         await stage.until(lambda: bool((stage.status.get("traffic") or {}).get("verifiedBy")))
@@ -162,8 +160,7 @@ def test_a_route_that_is_missing_does_not_hold_an_abort() -> None:
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
         stage.remove(HTTP_ROUTE, KEY.name)
-        stage.annotate("abort", "true")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", "true", "Aborted", "2")
         stage.cluster.apply(http_route())
         await stage.until(lambda: stored_share(stage) == 0)
         await asyncio.sleep(2.0)
@@ -210,8 +207,7 @@ def test_gitops_that_reverts_every_three_seconds_does_not_stop_it(settings: Gate
             reverts.append(asyncio.get_running_loop().time())
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     outcome = play_routed(world(*LADDER), script, settings=settings, alongside=reverting, grace_s=GRACE_S)
 
@@ -251,8 +247,7 @@ def test_a_selector_that_gitops_reverts_is_set_again(name: str) -> None:
             stage.cluster.apply(service(name), manager="gitops")
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     manifests = world(weight(25), STAY, weight(100))
     outcome = play_routed(manifests, script, alongside=reverting, grace_s=GRACE_S)
@@ -268,16 +263,13 @@ def test_the_steps_of_an_update_leave_the_users_route_as_it_was() -> None:
     after: list[Manifest] = []
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
-        route = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-        assert route is not None
+        await stage.update("2", "Healthy")
+        route = stage.find(HTTP_ROUTE)
         after.append(route["spec"])
         stage.delete()
         await stage.until(lambda: not stage.sizes())
         await asyncio.sleep(5.0)
-        route = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-        assert route is not None
+        route = stage.find(HTTP_ROUTE)
         before.append({field: route["metadata"].get(field) or {} for field in ("labels", "annotations")})
 
     outcome = play_routed(world(*LADDER, route=http_route(stable=3, canary=0)), script)

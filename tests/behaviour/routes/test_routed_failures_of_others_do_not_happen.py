@@ -63,8 +63,7 @@ def test_an_old_view_never_wedges_an_update(trouble: str, seed: int) -> None:
     async def script(stage: Stage, users: Users) -> None:
         stage.image("2")
         await stage.until(lambda: stage.status.get("weight") == 25)
-        stage.image("3")
-        await stage.until_phase("Healthy", "3")
+        await stage.update("3", "Healthy")
 
     outcome = play_routed(
         world(weight(25), STAY, weight(100)),
@@ -101,15 +100,13 @@ def test_the_canary_service_does_not_flap_after_an_abort(settings: GatewaySettin
     came: list[bool] = []
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         selected.follow(stage, "canary")
         bad = revision_of(stage, "2")
         stage.cluster.api.history.listen(
             SERVICE, lambda change: came.append(stage.plane.reached(bad)) if change.new.key[1] == "canary" else None
         )
-        stage.annotate("abort", "true")
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", "true", "Aborted", "2")
         await asyncio.sleep(60.0)
 
     outcome = play_routed(
@@ -146,15 +143,13 @@ def test_what_fails_just_before_its_promotion_takes_nothing_with_it(settings: Ga
     """
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         lose_readiness(stage, "2", keep=1)
         stage.annotate("promote", f"{stage.status['currentRevision']}@full")
         await asyncio.sleep(30.0)
         assert stored_share(stage) <= Fraction(1, 2)
         assert stage.available("1") == 4
-        stage.annotate("abort", stage.status["currentRevision"])
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", stage.status["currentRevision"], "Aborted", "2")
         await stage.until(lambda: stored_share(stage) == 0)
 
     outcome = play_routed(world(weight(50), MANUAL), script, settings=settings)
@@ -171,8 +166,7 @@ def test_a_second_update_in_the_middle_brings_traffic_back_as_stable_has_pods(se
     grown: list[tuple[float, int, int]] = []
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         await stage.until(lambda: stage.sizes()["1"] == 1)
         await asyncio.sleep(10.0)  # its old pods are gone
         before = len(stage.plane.weights)
@@ -180,8 +174,7 @@ def test_a_second_update_in_the_middle_brings_traffic_back_as_stable_has_pods(se
         await stage.until(lambda: stored_share(stage) == 0)
         grown.extend(stage.plane.weights[before:])
         await stage.until_phase("Paused", "3")
-        stage.annotate("promote", "true")
-        await stage.until_phase("Healthy", "3")
+        await stage.order("promote", "true", "Healthy", "3")
 
     outcome = play_routed(world(weight(75), MANUAL, strategy=DYNAMIC), script, settings=settings)
 
@@ -196,8 +189,7 @@ def test_slow_requests_end_before_the_old_pods_do(drain: Manifest, *, kept: bool
     """P20, argo-rollouts issue 4926: old pods went as soon as the weight was 0, under requests that were still being answered."""
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Healthy", "2")
+        await stage.update("2", "Healthy")
 
     slow = {"preStop": "Off", "maxRequestSeconds": 10, **drain}
     manifests = world(weight(50), weight(100), strategy={"scaleDownDelaySeconds": 0}, drain=slow)
@@ -217,8 +209,7 @@ def test_an_abort_onto_a_stable_side_that_shrank_waits_for_its_pods(settings: Ga
     shares: list[Fraction] = []
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         for replicas in (5, 10):
             stage.edit({"spec": {"replicas": replicas}})
             await asyncio.sleep(20.0)
@@ -240,8 +231,7 @@ def test_the_rules_see_what_p14_and_p22_were() -> None:
     """The proof that the two tests above can fail: somebody puts all on stable while it has one pod, as those controllers did."""
 
     async def script(stage: Stage, users: Users) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         await stage.until(lambda: stage.sizes()["1"] == 1)
         await asyncio.sleep(1.0)
         stage.witness.sender = "a mistaken controller"

@@ -27,8 +27,7 @@ def test_three_updates_end_on_one_service_and_the_other_by_turns() -> None:
 
     async def script(stage: Stage, users: Users) -> None:
         for tag in ENDS:
-            stage.image(tag)
-            await stage.until_phase("Healthy", tag)
+            await stage.update(tag, "Healthy")
             await asyncio.sleep(3.0)
             ends[tag] = stored_weights(stage)
             await users.measure(stage, tag, tag, for_s=3.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rollouts.objects import EVENT, SERVICE, Manifest
 from tests.behaviour.scenarios import HALF, STABLE_AND_CANARY, canary, rollout, service, updated
-from tests.behaviour.stage import KEY, Stage, play
+from tests.behaviour.stage import Stage, play
 
 CONDITION = "ServiceUnsafe"
 STICKY: Manifest = {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 600}}}
@@ -75,8 +75,7 @@ def test_it_is_told_before_the_service_is_taken_over() -> None:
 
     async def script(stage: Stage) -> None:
         await stage.until(lambda: condition(stage) is not None)
-        managed = stage.cluster.get(SERVICE, KEY.namespace, "stable")
-        assert managed is not None
+        managed = stage.find(SERVICE, "stable")
         assert "rollouts.dev/managed" not in (managed["metadata"].get("labels") or {})
         await stage.until_phase("Healthy", "1")
 

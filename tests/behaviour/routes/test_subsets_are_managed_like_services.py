@@ -29,23 +29,19 @@ FAULTS: tuple[Fault, ...] = (*CRASHES, DropReply())
 
 def revisions(stage: Stage) -> dict[str, str]:
     """The revision that each subset's labels name."""
-    rule = stage.cluster.get(DESTINATION_RULE, KEY.namespace, RULE_NAME)
-    assert rule is not None
+    rule = stage.find(DESTINATION_RULE, RULE_NAME)
     return {each["name"]: (each.get("labels") or {}).get(REVISION, "") for each in rule["spec"]["subsets"]}
 
 
 async def updated(stage: Stage) -> None:
     """Image 2 goes through its steps by itself."""
-    stage.image("2")
-    await stage.until_phase("Healthy", "2")
+    await stage.update("2", "Healthy")
 
 
 async def aborted(stage: Stage) -> None:
     """Image 2 is given up at its gate."""
-    stage.image("2")
-    await stage.until_phase("Paused", "2")
-    stage.annotate("abort", stage.status["currentRevision"])
-    await stage.until_phase("Aborted", "2")
+    await stage.update("2", "Paused")
+    await stage.order("abort", stage.status["currentRevision"], "Aborted", "2")
 
 
 def test_an_update_goes_through_its_weights_and_ends_on_the_stable_subset() -> None:
@@ -80,12 +76,10 @@ def test_an_abort_takes_the_weight_back_before_anything_else(*, dynamic: bool) -
     """The subset of what was given up keeps its pods until no proxy sends it anything; a stable one that shrank grows first."""
 
     async def script(stage: Stage) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         await stage.until(lambda: stage.sizes()["1"] == (1 if dynamic else 4))
         await asyncio.sleep(10.0)  # the pods that went are gone
-        stage.annotate("abort", stage.status["currentRevision"])
-        await stage.until_phase("Aborted", "2")
+        await stage.order("abort", stage.status["currentRevision"], "Aborted", "2")
 
     run, mesh = play_subsets(world(weight(75), MANUAL, weight(100), dynamicStableScale=dynamic), script)
 
@@ -97,10 +91,8 @@ def test_a_third_revision_in_the_middle_gets_nothing_that_was_meant_for_the_seco
     """The canary subset is emptied before it changes to another revision."""
 
     async def script(stage: Stage) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
-        stage.image("3")
-        await stage.until_phase("Paused", "3")
+        await stage.update("2", "Paused")
+        await stage.update("3", "Paused")
 
     run, mesh = play_subsets(world(weight(50), MANUAL, weight(100)), script)
 
@@ -128,8 +120,7 @@ def test_a_deleted_rollout_leaves_the_meshs_objects_as_their_users_wrote_them(at
         stage.delete()
         await asyncio.sleep(30.0)
         for kind, name in ((VIRTUAL_SERVICE, KEY.name), (DESTINATION_RULE, RULE_NAME), (SERVICE, KEY.name)):
-            found = stage.cluster.get(kind, KEY.namespace, name)
-            assert found is not None
+            found = stage.find(kind, name)
             left.append(found)
 
     run, _ = play_subsets(world(weight(50), STAY if at_rest else MANUAL), script)
@@ -144,13 +135,11 @@ def test_labels_that_somebody_takes_off_are_put_on_again() -> None:
     """A GitOps tool applies what Git has: until our label is back the subset finds pods of both revisions, never none."""
 
     async def script(stage: Stage) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         wanted = revisions(stage)
         stage.cluster.apply(destination_rule())
         await stage.until(lambda: revisions(stage) == wanted)
-        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
-        await stage.until_phase("Healthy", "2")
+        await stage.order("promote", f"{stage.status['currentRevision']}@full", "Healthy", "2")
 
     run, mesh = play_subsets(world(weight(50), MANUAL), script)
 
@@ -165,12 +154,10 @@ def test_a_label_of_ours_that_somebody_takes_off_is_put_on_again(kind: Kind, nam
     """Without it neither the object nor the slices of the host are watched, and what was seen last is all that is known."""
 
     async def script(stage: Stage) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         patch(stage, kind, name, [{"op": "remove", "path": MARK}])
         await stage.until(lambda: is_marked(stage, kind, name))
-        stage.annotate("promote", f"{stage.status['currentRevision']}@full")
-        await stage.until_phase("Healthy", "2")
+        await stage.order("promote", f"{stage.status['currentRevision']}@full", "Healthy", "2")
 
     run, mesh = play_subsets(world(weight(50), MANUAL), script, grace_s=4.0)
 
@@ -199,8 +186,7 @@ def test_the_mesh_sees_a_subset_that_nobody_stands_behind() -> None:
     """The model can lose requests: here a person points the canary subset at pods that do not exist."""
 
     async def script(stage: Stage) -> None:
-        stage.image("2")
-        await stage.until_phase("Paused", "2")
+        await stage.update("2", "Paused")
         path = "/spec/subsets/1/labels/rollouts.dev~1revision"
         patch(stage, DESTINATION_RULE, RULE_NAME, [{"op": "replace", "path": path, "value": "nobody"}])
         await asyncio.sleep(1.0)
@@ -219,7 +205,7 @@ def test_a_host_that_another_rollout_has_is_left_to_it() -> None:
     other = {**rest[-1], "metadata": {**rest[-1]["metadata"], "name": "other"}}
 
     async def script(stage: Stage) -> None:
-        await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason") == "ServiceNotUsable")
+        await stage.until(lambda: stage.waits_for == "ServiceNotUsable")
         told.append(stage.status["waitingFor"]["message"])
         stage.delete()
 
@@ -239,7 +225,7 @@ def test_what_is_missing_is_told_and_waited_for(missing: str) -> None:
     there = {"rule": (host, route), "host": (route, rule), "subset": (host, route, broken)}[missing]
 
     async def script(stage: Stage) -> None:
-        await stage.until(lambda: (stage.status.get("waitingFor") or {}).get("reason", "").startswith("Service"))
+        await stage.until(lambda: stage.waits_for.startswith("Service"))
         told.append(stage.status["waitingFor"]["message"])
         for manifest in (host, rule):
             stage.cluster.apply(manifest)

@@ -121,8 +121,7 @@ def broken(resource: str, change: Change, *, aborted: bool) -> set[str]:
         stage.image("2")
         if aborted:
             await stage.until_phase("Paused", "2")
-            stage.annotate("abort", "true")
-            await stage.until_phase("Aborted", "2")
+            await stage.order("abort", "true", "Aborted", "2")
         await stage.until(lambda: bool(stage.witness.violations))
 
     def is_on() -> bool:

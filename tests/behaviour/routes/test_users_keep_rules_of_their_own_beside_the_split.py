@@ -15,7 +15,7 @@ from rollouts.objects import Manifest
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.network.route_table import WebRequest
 from tests.behaviour.routed import QUARTER, Users, assert_good, at_a_quarter, http_route, play_routed, world
-from tests.behaviour.stage import KEY, Stage
+from tests.behaviour.stage import Stage
 
 TESTER = {"name": "x-tester", "value": "1"}
 TESTERS = WebRequest(headers=(("x-tester", "1"),))
@@ -43,8 +43,7 @@ AT_REST = ("canary alone", "stable alone")
 
 
 def _kept(stage: Stage, kind: str) -> bool:
-    route = stage.cluster.get(HTTP_ROUTE, KEY.namespace, KEY.name)
-    assert route is not None
+    route = stage.find(HTTP_ROUTE)
     wanted = RULES[kind]
     return any(each.get("matches") == _with_defaults(wanted) for each in route["spec"]["rules"])
 
@@ -73,8 +72,7 @@ def test_an_update_beside_a_rule_of_the_users(kind: str, ends: str) -> None:
         await at_a_quarter(stage)
         assert stage.status["traffic"]["verifiedBy"] == "Config"
         if ends == "aborted":
-            stage.annotate("abort", "true")
-            await stage.until_phase("Aborted", "2")
+            await stage.order("abort", "true", "Aborted", "2")
             await asyncio.sleep(30)
             stage.image("1")
         await stage.until_phase("Healthy", "1" if ends == "aborted" else "2")

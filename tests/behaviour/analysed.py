@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, Manifest
+from rollouts.objects import ANALYSIS_RUN, Manifest
 from rollouts.sim.network.applications import WELL, Behaviour
 from rollouts.sim.network.traffic import ClientTraffic
+from tests import build
 from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, HALF, blue_green, canary, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
 
@@ -37,12 +38,8 @@ def endless(**rules: Any) -> Manifest:
 
 def template(*metrics: Manifest) -> Manifest:
     """An AnalysisTemplate of one argument, the revision."""
-    return {
-        "apiVersion": ANALYSIS_TEMPLATE.api_version,
-        "kind": ANALYSIS_TEMPLATE.kind,
-        "metadata": {"name": TEMPLATE_NAME, "namespace": KEY.namespace},
-        "spec": {"args": [{"name": "revision"}], "metrics": list(metrics) or [metric()]},
-    }
+    args = [{"name": "revision"}]
+    return build.analysis_template(*(metrics or (metric(),)), name=TEMPLATE_NAME, namespace=KEY.namespace, args=args)
 
 
 def analysis(**fields: Any) -> Manifest:
@@ -136,12 +133,8 @@ class Analysed:
                 each.stop()
             stage.prometheus.stop()
 
-        manifests = (
-            *(service("web"), *ACTIVE_AND_PREVIEW),
-            template(*self.metrics),
-            rollout(self.strategy, **self.spec),
-        )
-        return play(manifests, script, **{"prometheus": {}, **options})
+        there = (service("web"), *ACTIVE_AND_PREVIEW, template(*self.metrics))
+        return play((*there, rollout(self.strategy, **self.spec)), script, **{"prometheus": {}, **options})
 
 
 def spoilt(image: str = "web:2") -> Callable[[Stage], None]:
@@ -186,30 +179,24 @@ async def _goes_back_and_forward(stage: Stage) -> None:
 
 
 QUICK_BLUE_GREEN = {"autoPromotionSeconds": 1, "abortScaleDownDelaySeconds": 2}
+IN_STEP = canary(HALF, {"analysis": analysis()})
+BESIDE = canary(HALF, pause(12), analysis=analysis())
+GATES = {
+    "step": IN_STEP,
+    "background": BESIDE,
+    "pre-promotion": blue_green(prePromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
+    "post-promotion": blue_green(postPromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
+}
+GOOD, FAILED = ("Successful",), ("Failed",)
 ANALYSED = {
-    "canary good": Analysed(
-        canary(HALF, {"analysis": analysis()}), _updated("Healthy", "2"), ("web",), ("Successful",)
-    ),
-    "canary bad": Analysed(
-        canary(HALF, {"analysis": analysis()}),
-        _updated("Aborted", "1", bad=True),
-        ("web",),
-        ("Failed",),
-        phase="Aborted",
-        tag="1",
-    ),
-    "background good": Analysed(
-        canary(HALF, pause(12), analysis=analysis()),
-        _updated("Healthy", "2"),
-        ("web",),
-        ("Successful",),
-        metrics=(endless(),),
-    ),
+    "canary good": Analysed(IN_STEP, _updated("Healthy", "2"), ("web",), GOOD),
+    "canary bad": Analysed(IN_STEP, _updated("Aborted", "1", bad=True), ("web",), FAILED, phase="Aborted", tag="1"),
+    "background good": Analysed(BESIDE, _updated("Healthy", "2"), ("web",), GOOD, metrics=(endless(),)),
     "background that fails late": Analysed(
         canary(HALF, pause(12), {"setWeight": 100}, pause(60), analysis=analysis()),
         _fails_late,
         ("web",),
-        ("Failed",),
+        FAILED,
         metrics=(endless(),),
         phase="Aborted",
         tag="1",
@@ -225,15 +212,10 @@ ANALYSED = {
         blue_green(prePromotionAnalysis=analysis(), postPromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
         _updated("Healthy", "2"),
         ("active", "preview"),
-        ("Successful", "Successful"),
+        (*GOOD, *GOOD),
     ),
     "blue-green bad after the promotion": Analysed(
-        blue_green(postPromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
-        _updated("Aborted", "1", bad=True),
-        ("active",),
-        ("Failed",),
-        phase="Aborted",
-        tag="1",
+        GATES["post-promotion"], _updated("Aborted", "1", bad=True), ("active",), FAILED, phase="Aborted", tag="1"
     ),
 }
 

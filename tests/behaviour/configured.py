@@ -10,6 +10,7 @@ from rollouts.manifests.ownership import CONFIG_COPY, REVISION
 from rollouts.objects import CONFIG_MAP, POD, REPLICA_SET, ROLLOUT, Manifest
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.storage.history import Stored
+from tests import build
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
 from tests.behaviour.stage import KEY, Script, Stage
 
@@ -19,8 +20,7 @@ LOOKS_EACH_S = 0.2
 
 def config_map(value: str, name: str = CONF) -> Manifest:
     """The ConfigMap with a value."""
-    metadata = {"name": name, "namespace": KEY.namespace}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": value}}
+    return build.config_map(name, KEY.namespace, data={"key": value})
 
 
 def configured(*, name: str = KEY.name, optional: bool = False, **spec: Any) -> Manifest:
@@ -64,19 +64,12 @@ def crash_a_pod(stage: Stage, *, app: str = "web") -> None:
     stage.cluster.kubelets.crash(ready_pods(stage, app)[0].key)
 
 
-def take_owners_away(stage: Stage, name: str) -> None:
-    """Somebody takes every owner off one of our copies."""
-    stage.merge(CONFIG_MAP, name, {"metadata": {"ownerReferences": None}})
-
-
 def copies_missing(stage: Stage) -> str:
     """What the Rollout says about copies that are gone; "" for nothing."""
-    conditions = stage.status.get("conditions") or ()
-    return next((each["message"] for each in conditions if each["type"] == "ConfigCopyMissing"), "")
+    return str(stage.condition("ConfigCopyMissing").get("message", ""))
 
 
 def status_of(stage: Stage, name: str) -> Manifest:
-    """The status of a Rollout."""
     return (stage.cluster.get(ROLLOUT, KEY.namespace, name) or {}).get("status") or {}
 
 
@@ -94,6 +87,19 @@ async def until_new(stage: Stage, phase: str, *, before: str, name: str = KEY.na
 async def healthy(stage: Stage, name: str = KEY.name) -> str:
     """Waits until the first revision is rolled out; its name."""
     return await until_new(stage, "Healthy", before="", name=name)
+
+
+async def at_gate(stage: Stage) -> tuple[str, str]:
+    """The content `v1` serves, a revision of `v2` stands at its gate; both revisions."""
+    before = await healthy(stage)
+    write(stage, "v2")
+    return before, await until_new(stage, "Paused", before=before)
+
+
+async def until_back(stage: Stage, revision: str, value: str = "v1") -> None:
+    """Waits until that revision is Healthy again, and all pods answer with the value."""
+    await stage.until(lambda: stage.status.get("phase") == "Healthy" and stage.status["currentRevision"] == revision)
+    await until_all_answer(stage, value)
 
 
 # --- what pods answer with
@@ -142,7 +148,6 @@ class Answers:
     first: dict[str, set[str]]
 
     def look(self, stage: Stage) -> None:
-        """Notes every pod that answers with two values, or with another one than before."""
         for pod in ready_pods(stage, None):
             uid, reads = pod.metadata["uid"], _reads(stage, pod)
             before = self.first.setdefault(uid, reads)
@@ -182,9 +187,7 @@ def _is_copy(manifest: Manifest) -> bool:
 
 async def edited(stage: Stage) -> None:
     """The canary answers with the new value, the stable pods with the old one, until somebody promotes it."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    new = await until_new(stage, "Paused", before=before)
+    before, new = await at_gate(stage)
     assert values(stage) == {before: {"v1"}, new: {"v2"}}
     stage.annotate("promote", "true")
     await stage.until(lambda: stage.status.get("phase") == "Healthy")
@@ -193,32 +196,24 @@ async def edited(stage: Stage) -> None:
 
 async def aborted(stage: Stage) -> None:
     """Everybody answers with the old value again; the source goes back to it, too."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    await until_new(stage, "Paused", before=before)
+    before, _ = await at_gate(stage)
     stage.annotate("abort", "true")
     await stage.until(lambda: stage.status.get("phase") == "Aborted")
     await until_all_answer(stage, "v1")
     write(stage, "v1")
-    await stage.until(lambda: stage.status.get("phase") == "Healthy" and stage.status["currentRevision"] == before)
-    await until_all_answer(stage, "v1")
+    await until_back(stage, before)
 
 
 async def reverted(stage: Stage) -> None:
     """The former content comes back while the canary stands at its gate: the revision that has it does, too."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    await until_new(stage, "Paused", before=before)
+    before, _ = await at_gate(stage)
     write(stage, "v1")
-    await stage.until(lambda: stage.status.get("phase") == "Healthy" and stage.status["currentRevision"] == before)
-    await until_all_answer(stage, "v1")
+    await until_back(stage, before)
 
 
 async def rolled_back(stage: Stage) -> None:
     """The new content is promoted; a rollback brings the old one back, though the source stays as it is."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    new = await until_new(stage, "Paused", before=before)
+    before, new = await at_gate(stage)
     stage.annotate("promote", f"{new}@full")
     await until_all_answer(stage, "v2")
     await stage.until(lambda: stage.status.get("phase") == "Healthy")
@@ -232,9 +227,7 @@ async def rolled_back(stage: Stage) -> None:
 
 async def superseded(stage: Stage) -> None:
     """A third content comes while the canary of the second stands at its gate; an image comes with a fourth."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    second = await until_new(stage, "Paused", before=before)
+    _, second = await at_gate(stage)
     write(stage, "v3")
     third = await until_new(stage, "Paused", before=second)
     write(stage, "v4")
@@ -261,9 +254,7 @@ async def deleted_and_recreated(stage: Stage) -> None:
 
 async def copies_deleted(stage: Stage) -> None:
     """Somebody deletes each copy: the stable one's can be made again with the content that the source has again."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    new = await until_new(stage, "Paused", before=before)
+    _, new = await at_gate(stage)
     for name in copies(stage):
         stage.remove(CONFIG_MAP, name)
     await stage.until(lambda: [*copies(stage).values()] == ["v2"])
@@ -277,16 +268,14 @@ async def copies_deleted(stage: Stage) -> None:
 
 async def retained_and_not(stage: Stage) -> None:
     """`retain` is set while there are two copies, and taken away; then somebody takes their owner away."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    await until_new(stage, "Paused", before=before)
+    await at_gate(stage)
     assert owners_of_copies(stage) == [[KEY.name]] * 2
     stage.edit({"spec": {"configVersioning": {"retain": True}}})
     await stage.until(lambda: owners_of_copies(stage) == [[]] * 2)
     stage.edit({"spec": {"configVersioning": {"retain": False}}})
     await stage.until(lambda: owners_of_copies(stage) == [[KEY.name]] * 2)
     for name in copies(stage):
-        take_owners_away(stage, name)
+        stage.merge(CONFIG_MAP, name, {"metadata": {"ownerReferences": None}})
     await stage.until(lambda: owners_of_copies(stage) == [[KEY.name]] * 2)
     stage.annotate("promote", "true")
     await until_all_answer(stage, "v2")
@@ -295,25 +284,13 @@ async def retained_and_not(stage: Stage) -> None:
 
 async def deleted(stage: Stage) -> None:
     """The Rollout is deleted in the middle of an update; its copies go with it."""
-    before = await healthy(stage)
-    write(stage, "v2")
-    await until_new(stage, "Paused", before=before)
+    await at_gate(stage)
     stage.delete()
     await stage.until(lambda: not stage.cluster.list(POD, KEY.namespace) and not copies(stage))
 
 
+_LATER = (deleted_and_recreated, copies_deleted, retained_and_not, deleted)
 CONFIGURED: dict[str, Script] = {
-    each.__name__: each
-    for each in (
-        edited,
-        aborted,
-        reverted,
-        rolled_back,
-        superseded,
-        deleted_and_recreated,
-        copies_deleted,
-        retained_and_not,
-        deleted,
-    )
+    each.__name__: each for each in (edited, aborted, reverted, rolled_back, superseded, *_LATER)
 }
 MANIFESTS = (config_map("v1"), configured())

@@ -111,18 +111,15 @@ class Play:
 
     @property
     def spec(self) -> Manifest:
-        """The Rollout's."""
-        spec: Manifest = self._rollout()["spec"]
+        spec: Manifest = self.stage.find(ROLLOUT)["spec"]
         return spec
 
     def pods(self) -> list[Manifest]:
         """Those that are not on their way out."""
-        return [
-            each for each in self.stage.cluster.list(POD, KEY.namespace) if "deletionTimestamp" not in each["metadata"]
-        ]
+        found = self.stage.cluster.list(POD, KEY.namespace)
+        return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
     def scale(self, replicas: int) -> None:
-        """Sets `replicas`."""
         self.stage.edit({"spec": {"replicas": replicas}})
 
     @contextmanager
@@ -136,11 +133,6 @@ class Play:
         finally:
             for each in unlisten:
                 each()
-
-    def _rollout(self) -> Manifest:
-        found = self.stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-        assert found is not None
-        return found
 
     def _edited(self, write: CommittedWrite) -> None:
         for each in (write.new.manifest.get("status") or {}).get("commands") or ():
@@ -168,7 +160,7 @@ class Play:
 
     async def command(self, verb: str) -> None:
         """Gives a command by `true`, and waits for its record; not while the one before is not taken off."""
-        if f"{PREFIX}{verb}" in (self._rollout()["metadata"].get("annotations") or {}):
+        if f"{PREFIX}{verb}" in (self.stage.find(ROLLOUT)["metadata"].get("annotations") or {}):
             return
         given_s = math.floor(self.stage.cluster.clock.now_s())
         self.stage.annotate(verb, "true")
@@ -211,7 +203,6 @@ class Play:
 
 
 def _person(verb: str) -> Move:
-    """Somebody gives a command."""
     return lambda play, _rng: play.command(verb)
 
 
@@ -228,15 +219,12 @@ def _pinned(play: Play, rng: random.Random) -> None:
     if "blueGreen" in strategy:
         play.stage.edit({"spec": {"strategy": {"blueGreen": {"previewReplicaCount": pods}}}})
     elif play.world.pinned:
-        steps = [
-            {"setCanaryScale": {"replicas": pods}} if "setCanaryScale" in one else one
-            for one in strategy["canary"]["steps"]
-        ]
+        pinned, before = {"setCanaryScale": {"replicas": pods}}, strategy["canary"]["steps"]
+        steps = [pinned if "setCanaryScale" in one else one for one in before]
         play.stage.edit({"spec": {"strategy": {"canary": {"steps": steps}}}})
 
 
 def _template(play: Play, rng: random.Random) -> None:
-    """The template of an analysis goes, or comes back."""
     stage = play.stage
     if "analysis" not in repr(play.spec["strategy"]):
         return
@@ -253,7 +241,6 @@ def _route(play: Play, rng: random.Random) -> None:
 
 
 def _service(play: Play, rng: random.Random) -> None:
-    """A Service goes, or comes back."""
     services = [each for each in play.world.manifests if each["kind"] == SERVICE.kind]
     if not services:
         return
@@ -266,7 +253,6 @@ def _service(play: Play, rng: random.Random) -> None:
 
 
 def _crash(play: Play, rng: random.Random) -> None:
-    """A pod is deleted."""
     if pods := play.pods():
         name = rng.choice(pods)["metadata"]["name"]
         play.stage.cluster.api.answer(Request("DELETE", POD.path(KEY.namespace, name)))
@@ -278,12 +264,8 @@ MOVES: dict[str, Move] = {
     "scale to 0 and back": _off_and_on,
     "image": lambda play, rng: play.stage.image(rng.choice("123")),
     "other sizes for the new revision": _pinned,
-    "promote": _person("promote"),
+    **{verb: _person(verb) for verb in ("promote", "abort", "retry", "rollback", "restart")},
     "promote again": _person("promote"),
-    "abort": _person("abort"),
-    "retry": _person("retry"),
-    "rollback": _person("rollback"),
-    "restart": _person("restart"),
     "paused, or not": lambda play, rng: play.stage.edit({"spec": {"paused": rng.random() < 0.4}}),
     "a template goes, or comes back": _template,
     "a Service goes, or comes back": _service,

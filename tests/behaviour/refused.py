@@ -14,11 +14,13 @@ from rollouts.ports import ApiServer, Request, Response, WatchStream
 from rollouts.sim.apiserver.watches import RefusedWatch
 from rollouts.sim.storage.refusals import Refused as Refusal
 from rollouts.traffic.nginx.settings import INGRESS_KINDS
+from tests import build
 from tests.behaviour.configured import CONF
 from tests.behaviour.routed import routed
 from tests.behaviour.routes.subsets import crd
 from tests.behaviour.scenarios import canary, rollout
-from tests.behaviour.stage import KEY, Stage
+from tests.behaviour.stage import KEY, Between, Stage
+from tests.cluster.stand_ins import PassesOn
 
 FORBIDDEN = 403
 (INGRESS,) = INGRESS_KINDS
@@ -40,7 +42,7 @@ class Refused(Struct, frozen=True):
     said: str = "no right to do that"
 
 
-class Refusing:
+class Refusing(PassesOn):
     """An API server that refuses some requests.
 
     Args:
@@ -49,7 +51,7 @@ class Refusing:
     """
 
     def __init__(self, api: ApiServer) -> None:
-        self._api = api
+        super().__init__(api)
         self.refused: set[Refused] = set()
         self.refused_at_s: list[float] = []
 
@@ -58,18 +60,16 @@ class Refusing:
         self.refused = set()
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """Carries out the request, or refuses it."""
         if (said := self._refusal(request)) is not None:
             self.refused_at_s.append(asyncio.get_running_loop().time())
             await asyncio.sleep(0.001)
             return Response(said.code, msgspec.json.encode(said.status()))
-        return await self._api.request(request, deadline_s=deadline_s)
+        return await super().request(request, deadline_s=deadline_s)
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """A watch, or the refusal of one."""
         if (said := self._refusal(request)) is not None:
             return RefusedWatch(said)
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+        return await super().open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
 
     def _refusal(self, request: Request) -> Refusal | None:
         for each in self.refused:
@@ -78,42 +78,45 @@ class Refusing:
                 return Refusal(each.status, reason, each.said, {"kind": each.plural})
         return None
 
-    async def aclose(self) -> None:
-        """Leaves the server open."""
+
+def noted(servers: list[Refusing]) -> Between:
+    """Puts such a server before the cluster's, and into the list."""
+
+    def between(api: ApiServer) -> ApiServer:
+        servers.append(Refusing(api))
+        return servers[-1]
+
+    return between
 
 
 def configured_route(*steps: Manifest, **options: Any) -> Manifest:
     """A Rollout with a route whose pods read a ConfigMap."""
-    manifest = routed(*steps, **options)
-    container = manifest["spec"]["template"]["spec"]["containers"][0]
-    container["env"] = [{"name": "VALUE", "valueFrom": {"configMapKeyRef": {"name": CONF, "key": "key"}}}]
-    return manifest
+    return _reading({"configMapKeyRef": {"name": CONF, "key": "key"}}, routed(*steps, **options))
+
+
+def _reading(source: Manifest, rollout: Manifest) -> Manifest:
+    container = rollout["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "VALUE", "valueFrom": source}]
+    return rollout
 
 
 def secret(value: str) -> Manifest:
     """A Secret with a value."""
-    metadata = {"name": "cred", "namespace": KEY.namespace}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "stringData": {"key": value}}
+    return build.secret("cred", KEY.namespace, type="Opaque", stringData={"key": value})
 
 
 def with_secret(*steps: Manifest, **options: Any) -> Manifest:
     """A Rollout with a route whose pods read that Secret."""
-    manifest = routed(*steps, configVersioning={"secrets": True}, **options)
-    container = manifest["spec"]["template"]["spec"]["containers"][0]
-    container["env"] = [{"name": "VALUE", "valueFrom": {"secretKeyRef": {"name": "cred", "key": "key"}}}]
-    return manifest
+    made = routed(*steps, configVersioning={"secrets": True}, **options)
+    return _reading({"secretKeyRef": {"name": "cred", "key": "key"}}, made)
 
 
 def ingress() -> Manifest:
     """The user's Ingress; the controller makes another one beside it."""
     backend = {"service": {"name": "stable", "port": {"number": 80}}}
     paths = [{"path": "/", "pathType": "Prefix", "backend": backend}]
-    return {
-        "apiVersion": INGRESS.api_version,
-        "kind": INGRESS.kind,
-        "metadata": {"name": KEY.name, "namespace": KEY.namespace},
-        "spec": {"ingressClassName": "nginx", "rules": [{"host": "web.example", "http": {"paths": paths}}]},
-    }
+    rules = [{"host": "web.example", "http": {"paths": paths}}]
+    return build.manifest(INGRESS, KEY.name, KEY.namespace, spec={"ingressClassName": "nginx", "rules": rules})
 
 
 def ingressed(*steps: Manifest, replicas: int) -> Manifest:

@@ -17,6 +17,7 @@ from rollouts.sim.network.gateway import ENVOY, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.network.route_table import PLAIN, WebRequest
+from tests import build
 from tests.behaviour.scenarios import STABLE_AND_CANARY, canary, rollout
 from tests.behaviour.stage import GATEWAY_NAME, KEY, Behind, Run, Stage, play
 
@@ -53,13 +54,9 @@ _AT_A_QUARTER = 2
 def http_route(*, stable: int = 100, canary: int = 0, more: tuple[Manifest, ...] = (), **backends: int) -> Manifest:
     """The users' route: one rule between the two Services, maybe with other backends, and other rules before it."""
     weights = {"stable": stable, "canary": canary, **backends}
-    split = {"backendRefs": [{"name": name, "port": 80, "weight": weight} for name, weight in weights.items()]}
-    return {
-        "apiVersion": HTTP_ROUTE.api_version,
-        "kind": HTTP_ROUTE.kind,
-        "metadata": {"name": KEY.name, "namespace": KEY.namespace},
-        "spec": {"parentRefs": [{"name": GATEWAY_NAME}], "rules": [*more, split]},
-    }
+    split = build.http_rule(*(build.backend(name, weight) for name, weight in weights.items()))
+    spec = {"parentRefs": [{"name": GATEWAY_NAME}], "rules": [*more, split]}
+    return build.manifest(HTTP_ROUTE, KEY.name, KEY.namespace, spec=spec)
 
 
 def routed(*steps: Manifest, replicas: int = 4, strategy: Manifest | None = None, **spec: Any) -> Manifest:
@@ -68,9 +65,8 @@ def routed(*steps: Manifest, replicas: int = 4, strategy: Manifest | None = None
         "gatewayAPI": {"httpRoutes": [{"name": KEY.name}]},
         "managedRoutes": [{"name": "beta"}, {"name": "copies"}],
     }
-    options = strategy or {}
-    if not options.get("dynamicStableScale"):
-        options = {"scaleDownDelaySeconds": 2, **options}
+    delay = {} if (strategy or {}).get("dynamicStableScale") else {"scaleDownDelaySeconds": 2}
+    options = {**delay, **(strategy or {})}
     return rollout(canary(*steps, services=True, trafficRouting=routing, **options), replicas=replicas, **spec)
 
 
@@ -98,36 +94,30 @@ class Users:
 
     @property
     def lost(self) -> int:
-        """Requests that nobody answered."""
         return self.plain.tally.lost.total() + self.beta.tally.lost.total()
 
     @property
     def sent(self) -> int:
-        """All requests."""
         return self.plain.tally.sent.total() + self.beta.tally.sent.total()
 
     @property
     def causes(self) -> dict[int, int]:
-        """Why."""
         return dict(self.plain.causes + self.beta.causes)
 
     def stop(self) -> None:
-        """They leave."""
         self.plain.stop()
         self.beta.stop()
 
     async def measure(self, stage: Stage, name: str, tag: str, *, for_s: float) -> None:
         """Counts for a while which part of the requests reaches an image."""
         revision = revision_of(stage, tag)
-        before = [(each.tally.sent[revision], each.tally.sent.total()) for each in (self.plain, self.beta)]
+        before = [each.tally.sent.copy() for each in (self.plain, self.beta)]
         copied = self.plain.copies[revision]
         await asyncio.sleep(for_s)
-        after = [(each.tally.sent[revision], each.tally.sent.total()) for each in (self.plain, self.beta)]
-        shares = [(now[0] - was[0]) / (now[1] - was[1]) for was, now in zip(before, after, strict=True)]
-        self.shares[name], self.beta_shares[name] = shares
-        self.all_shares[name] = sum(now[0] - was[0] for was, now in zip(before, after, strict=True)) / sum(
-            now[1] - was[1] for was, now in zip(before, after, strict=True)
-        )
+        sent = [each.tally.sent - was for each, was in zip((self.plain, self.beta), before, strict=True)]
+        counted = [(each[revision], each.total()) for each in sent]
+        self.shares[name], self.beta_shares[name] = (came / of for came, of in counted)
+        self.all_shares[name] = sum(came for came, _ in counted) / sum(sent for _, sent in counted)
         self.copies[name] = self.plain.copies[revision] - copied
 
 
@@ -136,8 +126,6 @@ RoutedScript: TypeAlias = Callable[[Stage, Users], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run, and its users."""
-
     run: Run
     users: Users
 
@@ -180,12 +168,11 @@ async def at_a_quarter(stage: Stage) -> None:
     await stage.until(lambda: stage.status.get("currentStepIndex") == _AT_A_QUARTER)
 
 
-def assert_good(outcome: Outcome, *, lost: tuple[int, ...] = ()) -> None:
+def assert_good(outcome: Outcome, phase: str = "Healthy", *, lost: tuple[int, ...] = ()) -> None:
     """It went to its end within the rules; nothing was lost but by what somebody else did."""
-    assert outcome.run.violations == []
-    assert outcome.run.unexpected == []
+    outcome.run.assert_clean()
     assert set(outcome.users.causes) <= set(lost), outcome.users.causes
-    assert outcome.run.end["status"]["phase"] == "Healthy"
+    assert outcome.run.end["status"]["phase"] == phase, outcome.run.end["status"]
 
 
 def rules_broken(run: Run) -> set[str]:
@@ -231,24 +218,14 @@ def patch(stage: Stage, kind: Kind, name: str, operations: list[Manifest]) -> No
 
 def set_weights(stage: Stage, *, stable: int, canary: int) -> None:
     """Somebody edits the pair in the last rule by hand."""
-    manifest = stage.find(HTTP_ROUTE)
-    last = len(manifest["spec"]["rules"]) - 1
-    wanted = {"stable": stable, "canary": canary}
-    backends = manifest["spec"]["rules"][last]["backendRefs"]
-    patch(
-        stage,
-        HTTP_ROUTE,
-        KEY.name,
-        [
-            {
-                "op": "replace",
-                "path": f"/spec/rules/{last}/backendRefs/{index}/weight",
-                "value": wanted[each["name"]],
-            }
-            for index, each in enumerate(backends)
-            if each["name"] in wanted
-        ],
-    )
+    rules = stage.find(HTTP_ROUTE)["spec"]["rules"]
+    last, wanted = len(rules) - 1, {"stable": stable, "canary": canary}
+    operations = [
+        {"op": "replace", "path": f"/spec/rules/{last}/backendRefs/{index}/weight", "value": wanted[each["name"]]}
+        for index, each in enumerate(rules[last]["backendRefs"])
+        if each["name"] in wanted
+    ]
+    patch(stage, HTTP_ROUTE, KEY.name, operations)
 
 
 def apply_as_gitops(stage: Stage, manifest: Manifest) -> None:

@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from rollouts.manifests.ownership import ALLOW_FROM, BESIDE, MANAGED, MANAGED_BY, NAME, REVISION, ROUTER
-from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, Manifest
+from rollouts.objects import ENDPOINT_SLICE, POD, REPLICA_SET, ROLLOUT, Kind, Manifest
 from rollouts.traffic.codec import LEDGER
+from tests import build
 from tests.behaviour.routed import http_route
 from tests.behaviour.scenarios import canary, rollout, service
 from tests.behaviour.stage import KEY, Stage
@@ -25,20 +26,8 @@ def at_home(manifest: Manifest, **metadata: Any) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": MALLORY, **metadata}}
 
 
-def _uid(stage: Stage) -> str:
-    found = stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name)
-    return str(found["metadata"]["uid"]) if found else "unknown"
-
-
-def _owner(stage: Stage) -> Manifest:
-    return {
-        "apiVersion": ROLLOUT.api_version,
-        "kind": ROLLOUT.kind,
-        "name": KEY.name,
-        "uid": _uid(stage),
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+def _owner(of: Kind, name: str, uid: str) -> Manifest:
+    return {"apiVersion": of.api_version, "kind": of.kind, "name": name, "uid": uid, "controller": True}
 
 
 def _marks(managed_by: str, **more: str) -> Manifest:
@@ -46,33 +35,23 @@ def _marks(managed_by: str, **more: str) -> Manifest:
     return {"labels": {MANAGED: "true"}, "annotations": annotations}
 
 
-def _template(revision: str) -> Manifest:
-    labels = {"app": "web", NAME: KEY.name, REVISION: revision}
-    return {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "evil:1"}]}}
+EVIL = [{"name": "app", "image": "evil:1"}]
 
 
 def replica_sets(stage: Stage) -> tuple[Manifest, ...]:
     """One for every revision of the victim's, and one of a revision of his own, with the victim's uid as its owner."""
     theirs = [each["metadata"] for each in stage.cluster.list(REPLICA_SET, KEY.namespace)]
     named = {each["name"]: each["labels"][REVISION] for each in theirs} | {"web-evil": "evil"}
-    return tuple(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {
-                "name": name,
-                "namespace": MALLORY,
-                "labels": {"app": "web", NAME: KEY.name, REVISION: revision},
-                "ownerReferences": [_owner(stage)],
-            },
-            "spec": {
-                "replicas": 3,
-                "selector": {"matchLabels": {REVISION: revision}},
-                "template": _template(revision),
-            },
-        }
-        for name, revision in named.items()
-    )
+    victim = stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name) or {"metadata": {"uid": "unknown"}}
+    owner = {**_owner(ROLLOUT, KEY.name, victim["metadata"]["uid"]), "blockOwnerDeletion": True}
+
+    def of(name: str, revision: str) -> Manifest:
+        labels = {"app": "web", NAME: KEY.name, REVISION: revision}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": EVIL}}
+        selector, metadata = {"matchLabels": {REVISION: revision}}, {"labels": labels, "ownerReferences": [owner]}
+        return build.replica_set(name, MALLORY, replicas=3, metadata=metadata, selector=selector, template=template)
+
+    return tuple(of(name, revision) for name, revision in named.items())
 
 
 def marked_route(stage: Stage) -> tuple[Manifest, ...]:
@@ -102,55 +81,28 @@ def services(stage: Stage) -> tuple[Manifest, ...]:
 
 def endpoint_slices(stage: Stage) -> tuple[Manifest, ...]:
     """Slices of the victim's Services, with his pods in them."""
-    pods = [each["metadata"]["name"] for each in stage.cluster.list(POD, KEY.namespace)]
+    targets = [
+        {"kind": "Pod", "name": name, "namespace": KEY.namespace, "uid": f"uid-of-{name}"}
+        for name in (each["metadata"]["name"] for each in stage.cluster.list(POD, KEY.namespace))
+    ]
+    endpoints = [{"addresses": ["10.9.9.9"], "conditions": {"ready": True}, "targetRef": each} for each in targets]
+    shown: Manifest = {"addressType": "IPv4", "endpoints": endpoints, "ports": []}
+    marks = {name: {"kubernetes.io/service-name": name, MANAGED: "true"} for name in ("stable", "canary")}
     return tuple(
-        {
-            "apiVersion": ENDPOINT_SLICE.api_version,
-            "kind": ENDPOINT_SLICE.kind,
-            "metadata": {
-                "name": f"{name}-evil",
-                "namespace": MALLORY,
-                "labels": {"kubernetes.io/service-name": name, MANAGED: "true"},
-            },
-            "addressType": "IPv4",
-            "endpoints": [
-                {
-                    "addresses": ["10.9.9.9"],
-                    "conditions": {"ready": True},
-                    "targetRef": {"kind": "Pod", "name": pod, "namespace": KEY.namespace, "uid": f"uid-of-{pod}"},
-                }
-                for pod in pods
-            ],
-            "ports": [],
-        }
-        for name in ("stable", "canary")
+        build.manifest(ENDPOINT_SLICE, f"{name}-evil", MALLORY, metadata={"labels": labels}, **shown)
+        for name, labels in marks.items()
     )
 
 
 def pods(stage: Stage) -> tuple[Manifest, ...]:
     """Pods that the victim's ReplicaSets are said to own, and that no node will ever run."""
-    return tuple(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"{each['metadata']['name']}-evil1",
-                "namespace": MALLORY,
-                "labels": each["metadata"]["labels"],
-                "ownerReferences": [
-                    {
-                        "apiVersion": "apps/v1",
-                        "kind": "ReplicaSet",
-                        "name": each["metadata"]["name"],
-                        "uid": each["metadata"]["uid"],
-                        "controller": True,
-                    }
-                ],
-            },
-            "spec": {"containers": [{"name": "app", "image": "evil:1"}]},
-        }
-        for each in stage.cluster.list(REPLICA_SET, KEY.namespace)
-    )
+
+    def of(metadata: Manifest) -> Manifest:
+        owner = _owner(REPLICA_SET, metadata["name"], metadata["uid"])
+        said = {"labels": metadata["labels"], "ownerReferences": [owner]}
+        return build.manifest(POD, f"{metadata['name']}-evil1", MALLORY, metadata=said, spec={"containers": EVIL})
+
+    return tuple(of(each["metadata"]) for each in stage.cluster.list(REPLICA_SET, KEY.namespace))
 
 
 def _steering(routing: Manifest) -> tuple[Manifest, ...]:

@@ -14,8 +14,9 @@ import pytest
 from msgspec import Struct
 
 from rollouts.manifests.config_copy import config_key
-from rollouts.objects import CLUSTER_ANALYSIS_TEMPLATE, Manifest
+from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
 from rollouts.sim.network.gateway import ENVOY
+from tests import build
 from tests.behaviour.analysed import TEMPLATE_NAME, analysis, template
 from tests.behaviour.config_truth import HASH_KEY
 from tests.behaviour.configured import config_map
@@ -32,9 +33,46 @@ from tests.behaviour.scenarios import (
 )
 from tests.behaviour.stage import KEY, Behind, Stage, play
 
-ANALYSIS: Manifest = {"analysis": analysis()}
 IN_CANARY = "spec.strategy.canary"
 NAMED = f"templates[0]: names AnalysisTemplate/{TEMPLATE_NAME}, which does not exist: create it"
+
+
+def _made(*manifests: Manifest) -> Callable[[Stage], None]:
+    def comes(stage: Stage) -> None:
+        for each in manifests:
+            stage.cluster.apply(each)
+
+    return comes
+
+
+def _volume(source: Manifest) -> Manifest:
+    return {"template": {"spec": {"volumes": [{"name": "files", **source}]}}}
+
+
+def _judged(**fields: Any) -> Manifest:
+    """An analysis as the last step of a canary."""
+    return {"strategy": canary(HALF, MANUAL, {"analysis": analysis(**fields)})}
+
+
+def _with_services(**fields: Any) -> Manifest:
+    return {"strategy": canary(HALF, MANUAL, services=True, **fields)}
+
+
+def _green(**fields: Any) -> Manifest:
+    return {"strategy": blue_green(autoPromotionEnabled=False, **fields)}
+
+
+OF_CLUSTER = {**template(), "kind": CLUSTER_ANALYSIS_TEMPLATE.kind, "metadata": {"name": TEMPLATE_NAME}}
+OUTER = build.manifest(
+    ANALYSIS_TEMPLATE,
+    "outer",
+    KEY.namespace,
+    spec={"args": [{"name": "revision"}], "templates": [{"templateName": TEMPLATE_NAME}]},
+)
+TEAM = {"name": "team", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}}
+PLAIN, SERVICES = rollout(canary(HALF, MANUAL)), rollout(canary(HALF, MANUAL, services=True))
+GREEN = rollout(blue_green(autoPromotionEnabled=False))
+TWO_ROUTES = {"trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": KEY.name}, {"name": "other"}]}}}
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -49,131 +87,61 @@ class Row(Struct, frozen=True, kw_only=True):
     """
 
     there: tuple[Manifest, ...] = ()
-    before: Manifest
+    before: Manifest = PLAIN
     edit: Manifest
     reason: str = "AnalysisInvalid"
     told: str
-    comes: Callable[[Stage], Any]
+    comes: Callable[[Stage], Any] = _made(template())
 
 
-def _made(*manifests: Manifest) -> Callable[[Stage], None]:
-    def comes(stage: Stage) -> None:
-        for each in manifests:
-            stage.cluster.apply(each)
-
-    return comes
-
-
-def _labelled(stage: Stage) -> None:
-    stage.edit({"metadata": {"labels": {"team": "shop"}}})
-
-
-def _of_cluster() -> Manifest:
-    found = {**template(), "kind": CLUSTER_ANALYSIS_TEMPLATE.kind}
-    return {**found, "metadata": {"name": TEMPLATE_NAME}}
-
-
-def _outer() -> Manifest:
-    """A template that names another one."""
-    inner = [{"templateName": TEMPLATE_NAME}]
-    metadata = {"name": "outer", "namespace": KEY.namespace}
-    return {**template(), "metadata": metadata, "spec": {"args": [{"name": "revision"}], "templates": inner}}
-
-
-def _secret() -> Manifest:
-    metadata = {"name": "cred", "namespace": KEY.namespace}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": {"key": "eA=="}}
-
-
-def _volume(source: Manifest) -> Manifest:
-    return {"template": {"spec": {"volumes": [{"name": "files", **source}]}}}
-
-
-def _of_team() -> Manifest:
-    team = {"name": "team", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['team']"}}}
-    return analysis(args=[*analysis()["args"], team])
-
-
-PLAIN, SERVICES = canary(HALF, MANUAL), canary(HALF, MANUAL, services=True)
-GREEN = blue_green(autoPromotionEnabled=False)
-TWO_ROUTES = {"trafficRouting": {"gatewayAPI": {"httpRoutes": [{"name": KEY.name}, {"name": "other"}]}}}
 ROWS = {
-    "template of a later step": Row(
-        before=rollout(PLAIN),
-        edit={"strategy": canary(HALF, MANUAL, ANALYSIS)},
-        told=f"{IN_CANARY}.steps[2].analysis.{NAMED}",
-        comes=_made(template()),
-    ),
+    "template of a later step": Row(edit=_judged(), told=f"{IN_CANARY}.steps[2].analysis.{NAMED}"),
     "template of the background": Row(
-        before=rollout(PLAIN),
-        edit={"strategy": canary(HALF, MANUAL, analysis=analysis(startingStep=1))},
-        told=f"{IN_CANARY}.analysis.{NAMED}",
-        comes=_made(template()),
+        edit={"strategy": canary(HALF, MANUAL, analysis=analysis(startingStep=1))}, told=f"{IN_CANARY}.analysis.{NAMED}"
     ),
     "ClusterAnalysisTemplate": Row(
-        before=rollout(PLAIN),
-        edit={
-            "strategy": canary(
-                HALF,
-                MANUAL,
-                {"analysis": analysis(templates=[{"templateName": TEMPLATE_NAME, "clusterScope": True}])},
-            )
-        },
+        edit=_judged(templates=[{"templateName": TEMPLATE_NAME, "clusterScope": True}]),
         told=f"steps[2].analysis.templates[0]: names ClusterAnalysisTemplate/{TEMPLATE_NAME}, which does not exist",
-        comes=_made(_of_cluster()),
+        comes=_made(OF_CLUSTER),
     ),
     "template that a template names": Row(
-        there=(_outer(),),
-        before=rollout(PLAIN),
-        edit={"strategy": canary(HALF, MANUAL, {"analysis": analysis(templates=[{"templateName": "outer"}])})},
+        there=(OUTER,),
+        edit=_judged(templates=[{"templateName": "outer"}]),
         told=f"AnalysisTemplate/outer.spec.{NAMED}",
-        comes=_made(template()),
     ),
     "field of an argument": Row(
         there=(template(),),
-        before=rollout(PLAIN),
-        edit={"strategy": canary(HALF, MANUAL, {"analysis": _of_team()})},
+        edit=_judged(args=[*analysis()["args"], TEAM]),
         told="steps[2].analysis.args[1].valueFrom.fieldRef.fieldPath: the Rollout has no metadata.labels['team']",
-        comes=_labelled,
+        comes=lambda stage: stage.edit({"metadata": {"labels": {"team": "shop"}}}),
     ),
     "template before the promotion": Row(
         there=ACTIVE_AND_PREVIEW,
-        before=rollout(GREEN),
-        edit={"strategy": blue_green(autoPromotionEnabled=False, prePromotionAnalysis=analysis())},
+        before=GREEN,
+        edit=_green(prePromotionAnalysis=analysis()),
         told=f"spec.strategy.blueGreen.prePromotionAnalysis.{NAMED}",
-        comes=_made(template()),
     ),
     "template after the promotion": Row(
         there=ACTIVE_AND_PREVIEW,
-        before=rollout(GREEN),
-        edit={"strategy": blue_green(autoPromotionEnabled=False, postPromotionAnalysis=analysis())},
+        before=GREEN,
+        edit=_green(postPromotionAnalysis=analysis()),
         told=f"spec.strategy.blueGreen.postPromotionAnalysis.{NAMED}",
-        comes=_made(template()),
     ),
-    "canary Service": Row(
-        there=STABLE_AND_CANARY,
-        before=rollout(SERVICES),
-        edit={"strategy": canary(HALF, MANUAL, services=True, canaryService="other")},
-        reason="ServiceNotFound",
-        told=f"{IN_CANARY}.canaryService: Service other does not exist: create it",
-        comes=_made(service("other")),
-    ),
-    "stable Service": Row(
-        there=STABLE_AND_CANARY,
-        before=rollout(SERVICES),
-        edit={"strategy": canary(HALF, MANUAL, services=True, stableService="other")},
-        reason="ServiceNotFound",
-        told=f"{IN_CANARY}.stableService: Service other does not exist: create it",
-        comes=_made(service("other")),
-    ),
-    "preview Service": Row(
-        there=ACTIVE_AND_PREVIEW,
-        before=rollout(GREEN),
-        edit={"strategy": blue_green(autoPromotionEnabled=False, previewService="other")},
-        reason="ServiceNotFound",
-        told="spec.strategy.blueGreen.previewService: Service other does not exist: create it",
-        comes=_made(service("other")),
-    ),
+    **{
+        f"{role} Service": Row(
+            there=there,
+            before=before,
+            edit=strategy(**{f"{role}Service": "other"}),
+            reason="ServiceNotFound",
+            told=f"{path}.{role}Service: Service other does not exist: create it",
+            comes=_made(service("other")),
+        )
+        for role, there, before, strategy, path in (
+            ("canary", STABLE_AND_CANARY, SERVICES, _with_services, IN_CANARY),
+            ("stable", STABLE_AND_CANARY, SERVICES, _with_services, IN_CANARY),
+            ("preview", ACTIVE_AND_PREVIEW, GREEN, _green, "spec.strategy.blueGreen"),
+        )
+    },
     "route": Row(
         there=(*STABLE_AND_CANARY, http_route()),
         before=routed(HALF, MANUAL),
@@ -183,7 +151,6 @@ ROWS = {
         comes=_made({**http_route(), "metadata": {"name": "other", "namespace": KEY.namespace}}),
     ),
     "ConfigMap": Row(
-        before=rollout(PLAIN),
         edit=_volume({"configMap": {"name": "conf"}}),
         reason="ConfigNotFound",
         told="ConfigMap conf does not exist: create it",
@@ -191,11 +158,11 @@ ROWS = {
     ),
     "Secret": Row(
         there=(config_key(KEY.namespace, HASH_KEY),),
-        before=rollout(PLAIN, configVersioning={"secrets": True}),
+        before=rollout(canary(HALF, MANUAL), configVersioning={"secrets": True}),
         edit=_volume({"secret": {"secretName": "cred"}}),
         reason="ConfigNotFound",
         told="Secret cred does not exist: create it",
-        comes=_made(_secret()),
+        comes=_made(build.secret("cred", KEY.namespace, type="Opaque", data={"key": "eA=="})),
     ),
 }
 
@@ -217,7 +184,7 @@ def test_no_pod_of_an_update_exists_until_it_is_there_and_then_the_update_begins
         stage.edit(_edited(row))
         await stage.until(lambda: stage.status.get("phase") == "Degraded", within_s=15)
         assert (stage.status["waitingFor"]["reason"], set(stage.sizes())) == (row.reason, {"1"})
-        stalled = next(each for each in stage.status["conditions"] if each["type"] == "Stalled")
+        stalled = stage.condition("Stalled")
         assert row.told in stage.status["waitingFor"]["message"]
         assert (stalled["reason"], row.told in stalled["message"]) == (row.reason, True)
         writes = len(stage.witness.arrivals)

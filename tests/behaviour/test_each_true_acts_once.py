@@ -137,9 +137,7 @@ def test_a_true_that_is_read_late_is_not_about_the_template_that_came_after_it(v
     async def then(stage: Stage) -> None:
         await stage.until_phase("Paused", "3")
         assert _gates_passed(stage) == 1
-        await stage.until(
-            lambda: not (stage.cluster.get(ROLLOUT, KEY.namespace, KEY.name) or {})["metadata"].get("annotations")
-        )
+        await stage.until(lambda: not stage.find(ROLLOUT)["metadata"].get("annotations"))
         record = _record(stage, verb)
         assert (record["outcome"], record["takenOff"]) == ("Refused", True)
         assert "has taken its place" in record["message"]
@@ -168,14 +166,9 @@ def test_who_gave_a_command_is_told_by_its_field_manager() -> None:
         stage.image("2")
         await stage.until(lambda: stage.status["phase"] == "Paused")
         revision = stage.status["currentRevision"]
-        annotations = {"metadata": {"annotations": {f"{PREFIX}promote": f"{revision}@1"}}}
+        body = msgspec.json.encode({"metadata": {"annotations": {f"{PREFIX}promote": f"{revision}@1"}}})
         path, query = ROLLOUT.path(KEY.namespace, KEY.name), {"fieldManager": "kubectl-annotate"}
-        assert (
-            stage.cluster.api.answer(
-                Request("PATCH", path, query, msgspec.json.encode(annotations), MERGE_PATCH)
-            ).status
-            == 200
-        )
+        assert stage.cluster.api.answer(Request("PATCH", path, query, body, MERGE_PATCH)).status == 200
         await stage.until(lambda: _gates_passed(stage) == 2)
         record = _record(stage, "promote")
         assert (record["by"], record["byKind"]) == ("kubectl-annotate", "FieldManager")

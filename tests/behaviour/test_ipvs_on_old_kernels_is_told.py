@@ -9,9 +9,10 @@ import asyncio
 
 import pytest
 
-from rollouts.objects import EVENT, Manifest
+from rollouts.objects import Manifest
 from rollouts.sim.network.proxies import ProxySettings
 from rollouts.sim.network.traffic import NEW, Connections
+from tests import build
 from tests.behaviour.faults.under_load import Watched, watched
 from tests.behaviour.scenarios import HALF, SHORT, canary, updated
 from tests.behaviour.stage import Stage
@@ -19,12 +20,11 @@ from tests.behaviour.stage import Stage
 OLD, SAFE = (5, 8), (5, 9)
 BUSY_PORTS = Connections(ports=20)
 SLEEP_S = 130.0  # more than pods sleep on old kernels
-KUBE_PROXY: Manifest = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
-    "data": {"config.conf": "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"},
-}
+KUBE_PROXY = build.config_map(
+    "kube-proxy",
+    "kube-system",
+    data={"config.conf": "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"},
+)
 
 
 def update(kernel: tuple[int, int], connections: Connections) -> tuple[Watched, list[Manifest], list[str]]:
@@ -33,10 +33,10 @@ def update(kernel: tuple[int, int], connections: Connections) -> tuple[Watched, 
     notes: list[str] = []
 
     async def script(stage: Stage) -> None:
-        conditions.extend(each for each in stage.status["conditions"] if each["type"] == "DrainUnsafe")
+        conditions.extend(filter(None, [stage.condition("DrainUnsafe")]))
         await updated(stage)
         await asyncio.sleep(SLEEP_S)
-        notes.extend(each["note"] for each in stage.cluster.list(EVENT) if each["reason"] == "DrainUnsafe")
+        notes.extend(stage.events("DrainUnsafe"))
 
     seen = watched(
         canary(HALF, SHORT),
@@ -48,7 +48,7 @@ def update(kernel: tuple[int, int], connections: Connections) -> tuple[Watched, 
         proxy=ProxySettings(mode="ipvs", kernel=kernel),
         connections=connections,
     )
-    assert (seen.run.violations, seen.run.unexpected) == ([], [])
+    seen.run.assert_clean()
     return seen, conditions, notes
 
 

@@ -18,10 +18,11 @@ import pytest
 from rollouts.api.schema import crd_manifests
 from rollouts.bounded.here import Here
 from rollouts.controller.wiring import run_controller
-from rollouts.objects import ANALYSIS_TEMPLATE, CONFIG_MAP, ROLLOUT, Kind, Manifest
+from rollouts.objects import CONFIG_MAP, ROLLOUT, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
+from tests import build
 from tests.behaviour.configured import config_map, configured
 from tests.behaviour.kept import kept
 from tests.behaviour.scenarios import HALF, SHORT, canary
@@ -31,12 +32,8 @@ ROLLOUTS = 200 if os.environ.get("ROLLOUTS_DEEP") == "1" else 3
 HOUR_S = 3_600.0
 FULL_AFTER_HOURS = 14  # histories, of pods and of updates
 HOURS = 24
-TEMPLATE: Manifest = {
-    "apiVersion": ANALYSIS_TEMPLATE.api_version,
-    "kind": ANALYSIS_TEMPLATE.kind,
-    "metadata": {"name": "pods", "namespace": KEY.namespace},
-    "spec": {"metrics": [{"name": "pods", "interval": "5s", "count": 2, "provider": {"kubernetes": {}}}]},
-}
+PODS = {"name": "pods", "interval": "5s", "count": 2, "provider": {"kubernetes": {}}}
+TEMPLATE = build.analysis_template(PODS, name="pods", namespace=KEY.namespace)
 
 
 def watched(name: str) -> Manifest:

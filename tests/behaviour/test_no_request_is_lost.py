@@ -5,48 +5,36 @@ Constant traffic through the Services, while EndpointSlices are written 0.3 s la
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from rollouts.objects import Manifest
-from rollouts.sim.network.traffic import ClientTraffic
+from tests.behaviour.faults.under_load import RATE_PER_S, SETTLING_S, SLICE_LAG_S, Watched, watched
 from tests.behaviour.scenarios import (
-    ACTIVE_AND_PREVIEW,
     HALF,
     MANUAL,
     SHORT,
-    STABLE_AND_CANARY,
     aborted_and_retried,
     aborted_and_taken_back,
     blue_green,
     canary,
-    rollout,
     scaled,
-    service,
     superseded,
     updated,
 )
-from tests.behaviour.stage import Script, Stage, play
+from tests.behaviour.stage import Script
 
-SLICE_LAG_S = 0.3
 LATE_S = 40.0
 """Slices of a control plane that is busy or restarts."""
 
 GRACEFUL_S = 5  # preStop sleep, well above slice lag and proxy lag together
-RATE_PER_S = 40.0
-SETTLING_S = 20.0
 
 
 @dataclass(frozen=True)
 class Update:
-    """An update under traffic.
-
-    Args:
-        services: which users call.
-    """
+    """An update under traffic; users call its services."""
 
     strategy: Manifest
     services: tuple[str, ...]
@@ -75,44 +63,21 @@ ALONE = {
 """Updates in which pods lose all of their traffic by a switch before any of them goes."""
 
 
-def sent_and_lost(
-    update: Update, *, seed: int, duration_s: float = 0.02, slice_lag_s: float = SLICE_LAG_S, **spec: Any
-) -> tuple[int, int]:
-    """Requests of the users from the first revision's readiness to after the end of the update."""
-    clients: list[ClientTraffic] = []
-
-    async def script(stage: Stage) -> None:
-        await stage.until_phase("Healthy", "1")
-        await asyncio.sleep(2.0)
-        clients.extend(
-            stage.cluster.clients(namespace="default", service=name, rate_per_s=RATE_PER_S, duration_s=duration_s)
-            for name in update.services
-        )
-        await update.script(stage)
-        await asyncio.sleep(SETTLING_S)
-        for each in clients:
-            each.stop()
-
-    manifests = (
-        service("web"),
-        *STABLE_AND_CANARY,
-        *ACTIVE_AND_PREVIEW,
-        rollout(update.strategy, replicas=2, **spec),
-    )
-    run = play(manifests, script, seed=seed, slice_lag_s=slice_lag_s)
-
-    assert run.violations == []
-    return sum(each.tally.sent.total() for each in clients), sum(each.tally.lost.total() for each in clients)
+def played(update: Update, *, seed: int = 1, **options: Any) -> Watched:
+    """The update under requests of the users, within the rules."""
+    seen = watched(update.strategy, update.script, *update.services, replicas=2, seed=seed, **options)
+    assert seen.run.violations == []
+    return seen
 
 
 @pytest.mark.parametrize("seed", (1, 2))
 @pytest.mark.parametrize("name", UPDATES)
 def test_no_request_is_lost_by_our_doing(name: str, seed: int) -> None:
     """The first of the three promises of this project, with an app that stops at once and a manifest that says nothing."""
-    sent, lost = sent_and_lost(UPDATES[name], seed=seed)
+    seen = played(UPDATES[name], seed=seed)
 
-    assert sent > RATE_PER_S * SETTLING_S
-    assert lost == 0
+    assert seen.sent > RATE_PER_S * SETTLING_S
+    assert seen.lost == 0
 
 
 @pytest.mark.parametrize(
@@ -120,17 +85,13 @@ def test_no_request_is_lost_by_our_doing(name: str, seed: int) -> None:
 )
 def test_pods_that_stop_at_once_do_lose_requests(name: str) -> None:
     """The proof that the tests above can see a loss: the same updates with `drain.mode: Off`, pods gone before proxies know."""
-    _, lost = sent_and_lost(UPDATES[name], seed=1, drain={"mode": "Off"})
-
-    assert lost > 0
+    assert played(UPDATES[name], drain={"mode": "Off"}).lost > 0
 
 
 @pytest.mark.parametrize("name", ("canary", "canary with services", "blue-green"))
 def test_a_sleep_of_the_users_own_is_as_good(name: str) -> None:
     """Who has written a preStop loses nothing by our leaving it alone."""
-    _, lost = sent_and_lost(UPDATES[name], seed=1, pre_stop_s=GRACEFUL_S)
-
-    assert lost == 0
+    assert played(UPDATES[name], pre_stop_s=GRACEFUL_S).lost == 0
 
 
 @pytest.mark.parametrize("slice_lag_s", [SLICE_LAG_S, LATE_S])
@@ -143,6 +104,6 @@ def test_slow_requests_end_before_their_pods_do(name: str, drain: Manifest, slic
     wait begins when the slices show the old pods no more, so slices that are later than the whole wait change nothing.
     """
     slow = {"preStop": "Off", "maxRequestSeconds": 10, **drain}
-    _, lost = sent_and_lost(ALONE[name], seed=1, duration_s=10.0, slice_lag_s=slice_lag_s, drain=slow)
+    seen = played(ALONE[name], duration_s=10.0, slice_lag_s=slice_lag_s, drain=slow)
 
-    assert (lost == 0) == kept
+    assert (seen.lost == 0) == kept

@@ -12,6 +12,8 @@ import random
 
 import pytest
 
+from rollouts.objects import POD
+from tests import build
 from tests.behaviour.moves import MOVES, WORLDS, Play, played_at_random
 from tests.behaviour.stage import KEY, Stage, play
 
@@ -53,11 +55,8 @@ def test_planted_mistakes_are_seen() -> None:
         with acts.watched():
             acts.scale(0)
             await stage.until_quiet()
-            metadata = {"name": "stray", "namespace": KEY.namespace, "labels": labels}
-            containers = [{"name": "app", "image": "web:1"}]
-            stage.cluster.apply(
-                {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
-            )
+            spec = {"containers": [{"name": "app", "image": "web:1"}]}
+            stage.cluster.apply(build.manifest(POD, "stray", KEY.namespace, metadata={"labels": labels}, spec=spec))
             acts.at_rest()
         wrong.extend(acts.wrong)
 

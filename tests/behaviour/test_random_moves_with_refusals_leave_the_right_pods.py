@@ -12,10 +12,9 @@ from collections import Counter
 
 import pytest
 
-from rollouts.ports import ApiServer
 from rollouts.sim.storage.history import CommittedWrite
 from tests.behaviour.moves import LATE_S, MOVES, STEPS, WORLDS, Move, Play, World, played_at_random
-from tests.behaviour.refused import INGRESS_CRD, Refused, Refusing, ingress, ingressed
+from tests.behaviour.refused import INGRESS_CRD, Refused, Refusing, ingress, ingressed, noted
 from tests.behaviour.scenarios import STABLE_AND_CANARY
 from tests.behaviour.stage import Stage, play
 from tests.behaviour.test_random_moves_leave_the_right_pods import IN_A_SEQUENCE, SEQUENCES
@@ -82,10 +81,6 @@ def test_random_moves_with_refusals_leave_the_right_pods(world: str, seed: int) 
     wrong: list[str] = []
     done: list[str] = []
 
-    def between(api: ApiServer) -> ApiServer:
-        servers.append(Refusing(api))
-        return servers[-1]
-
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
         acts = RefusedPlay(stage, of, servers[-1])
@@ -94,7 +89,7 @@ def test_random_moves_with_refusals_leave_the_right_pods(world: str, seed: int) 
         )
         wrong.extend(acts.wrong)
 
-    run = play(of.manifests, script, seed=seed, grace_s=5.0, behind=of.behind, between=between, **of.options)
+    run = play(of.manifests, script, seed=seed, grace_s=5.0, behind=of.behind, between=noted(servers), **of.options)
 
     minutes = Counter(int(at_s // 60) for at_s in servers[-1].refused_at_s)
     wrong += [

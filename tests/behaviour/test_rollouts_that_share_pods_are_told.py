@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT
 from tests.behaviour.configured import status_of
 from tests.behaviour.scenarios import HALF, canary, rollout
 from tests.behaviour.stage import KEY, Stage, play
@@ -15,7 +15,7 @@ def _told(stage: Stage, name: str) -> str:
 
 def test_both_of_two_rollouts_with_one_selector_say_so_until_one_of_them_goes() -> None:
     """Both were Ready, and a Service or an autoscaler took the pods of both for one."""
-    other: Manifest = rollout(canary(HALF))
+    other = rollout(canary(HALF))
     other["metadata"]["name"] = "other"
 
     async def script(stage: Stage) -> None:

@@ -18,14 +18,14 @@ from rollouts.sim.faults import CrashAfter, CrashBefore, Fault, FaultTape
 from rollouts.sim.network.gateway import ENVOY
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import http_route, weight, world
-from tests.behaviour.routes.test_a_declared_provider_steers_a_canary import PROVIDER
+from tests.behaviour.routes.test_a_declared_provider_steers_a_canary import declared
 from tests.behaviour.scenarios import MANUAL, STABLE_AND_CANARY, canary, rollout
 from tests.behaviour.stage import GATEWAY_NAME, KEY, Behind, Run, Stage, play
 from tests.behaviour.tenants import ATTACKS, MALLORY, Attack, rollout_of_their_route, strike
 
 STEPS = (weight(25), MANUAL, weight(100))
 ATTACKER = pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
-DECLARED: Manifest = {**PROVIDER, "spec": {**PROVIDER["spec"], "service": {"path": "name"}}}
+DECLARED = declared(service={"path": "name"})
 
 
 def _update(stage_attack: Attack | None) -> Run:
@@ -70,7 +70,6 @@ def test_an_update_ends_as_without_the_attacker(attack: Attack) -> None:
 
 
 def _elsewhere(stage: Stage) -> Manifest:
-    """Status of the attacker's Rollout."""
     return (stage.cluster.get(ROLLOUT, MALLORY, KEY.name) or {}).get("status") or {}
 
 

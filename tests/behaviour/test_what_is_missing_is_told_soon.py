@@ -10,15 +10,15 @@ from rollouts.cli.commands.status import verdict_of
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.objects import ROLLOUT, Manifest
+from tests import build
 from tests.behaviour.scenarios import HALF, blue_green, canary, rollout, service
-from tests.behaviour.stage import Stage, play
+from tests.behaviour.stage import KEY, Stage, play
 
-OTHER_PODS: Manifest = {**service("active"), "spec": {"selector": {"app": "till"}, "ports": [{"port": 80}]}}
+OTHER_PODS = build.service("active", KEY.namespace, app="till")
 
 
 def _verdict(stage: Stage) -> Exit:
-    found = stage.find(ROLLOUT)
-    return verdict_of(view_of(RolloutObjects(rollout=found)))
+    return verdict_of(view_of(RolloutObjects(rollout=stage.find(ROLLOUT))))
 
 
 def _conditions(stage: Stage) -> dict[str, tuple[str, str]]:

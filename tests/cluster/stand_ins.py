@@ -1,8 +1,8 @@
-"""An API server with nothing behind it."""
+"""API servers with nothing behind them, and one that passes everything on."""
 
 from __future__ import annotations
 
-from rollouts.ports import Request, Response, WatchStream
+from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 
 class NoServer:
@@ -16,6 +16,22 @@ class NoServer:
 
     async def aclose(self) -> None:
         """Holds nothing."""
+
+
+class PassesOn:
+    """An `ApiServer` that stands before another one; tests override what they change on the way."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self.api = api
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        return await self.api.request(request, deadline_s=deadline_s)
+
+    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
+        return await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+
+    async def aclose(self) -> None:
+        """The server behind it is closed by whom it belongs to."""
 
 
 class Answers(NoServer):

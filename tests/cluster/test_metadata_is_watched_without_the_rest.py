@@ -21,7 +21,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import FaultyWatches, WatchFaults
 from tests import build
 from tests.cluster.reflecting import Seen, reflecting
-from tests.cluster.stand_ins import NoServer
+from tests.cluster.stand_ins import NoServer, PassesOn
 
 pytestmark = pytest.mark.virtual_time(limit_s=600)
 
@@ -29,27 +29,24 @@ SECRETIVE = "nobody-should-read-this"
 LABEL = "rollouts.dev/name"
 
 
-class Listener:
-    """An API server that lets everything through, and keeps what it was asked for and what it answered."""
+class Listener(PassesOn):
+    """Keeps what it was asked for and what it answered."""
 
     def __init__(self, api: ApiServer) -> None:
-        self.api = api
+        super().__init__(api)
         self.asked: list[tuple[str, str]] = []
         self.said: list[bytes] = []
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         self.asked.append(("list", request.accept))
-        answer = await self.api.request(request, deadline_s=deadline_s)
+        answer = await super().request(request, deadline_s=deadline_s)
         self.said.append(answer.body)
         return answer
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
         self.asked.append(("watch", request.accept))
-        stream = await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+        stream = await super().open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
         return Overheard(stream, self.said)
-
-    async def aclose(self) -> None:
-        """The cluster closes its own."""
 
 
 class Overheard:

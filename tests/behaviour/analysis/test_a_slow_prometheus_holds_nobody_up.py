@@ -9,8 +9,9 @@ import pytest
 from rollouts.objects import ANALYSIS_RUN, Manifest
 from rollouts.ports import Request
 from rollouts.sim.network.prometheus.faults import Hangs
-from tests.behaviour.analysed import QUICK_BLUE_GREEN, Analysed, analysis, endless, metric, runs, template
-from tests.behaviour.scenarios import HALF, MANUAL, blue_green, canary
+from tests import build
+from tests.behaviour.analysed import GATES, Analysed, analysis, endless, metric, runs, template
+from tests.behaviour.scenarios import HALF, MANUAL, canary
 from tests.behaviour.stage import KEY, Stage
 
 HOUR_S = 3_000.0
@@ -21,12 +22,7 @@ TEAMS = (KEY.namespace, "team-a")
 """Namespaces; one alone may not have all measurements."""
 EDITS = 40
 PATIENT = {"query": "up", "timeout": 300}
-STRATEGIES = {
-    "step": canary(HALF, {"analysis": analysis()}),
-    "background": canary(HALF, MANUAL, analysis=analysis()),
-    "pre-promotion": blue_green(prePromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
-    "post-promotion": blue_green(postPromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
-}
+STRATEGIES = {**GATES, "background": canary(HALF, MANUAL, analysis=analysis())}
 
 
 @pytest.mark.parametrize("edited", (False, True))
@@ -75,12 +71,8 @@ def test_an_update_whose_prometheus_hangs_is_aborted_at_once(name: str) -> None:
 
 def by_hand(number: int) -> Manifest:
     """A run that belongs to no Rollout, and asks what nobody answers."""
-    return {
-        "apiVersion": ANALYSIS_RUN.api_version,
-        "kind": ANALYSIS_RUN.kind,
-        "metadata": {"name": f"by-hand-{number}", "namespace": TEAMS[number % len(TEAMS)]},
-        "spec": {"metrics": [metric(initialDelay="0s", provider={"prometheus": PATIENT})]},
-    }
+    measured = {"metrics": [metric(initialDelay="0s", provider={"prometheus": PATIENT})]}
+    return build.manifest(ANALYSIS_RUN, f"by-hand-{number}", TEAMS[number % len(TEAMS)], spec=measured)
 
 
 def delays_s(hanging: int) -> list[float]:
@@ -97,8 +89,8 @@ def delays_s(hanging: int) -> list[float]:
         now_s = asyncio.get_running_loop().time
         for number in range(EDITS):
             at_s = now_s()
-            stage.edit({"spec": {"replicas": 2 + number % 2}})
             size = 2 + number % 2
+            stage.edit({"spec": {"replicas": size}})
             await stage.until(lambda: stage.sizes()["1"] == size)  # noqa: B023 - awaited at once
             found.append(now_s() - at_s)
             await asyncio.sleep(2.5)
@@ -107,8 +99,7 @@ def delays_s(hanging: int) -> list[float]:
             path = ANALYSIS_RUN.path(each["metadata"]["namespace"], each["metadata"]["name"])
             assert stage.cluster.api.answer(Request("DELETE", path)).status == 200
 
-    run = Analysed(canary(HALF), script, ("web",), ()).play()
-    run.assert_clean()
+    Analysed(canary(HALF), script, ("web",), ()).play().assert_clean()
     return sorted(found)
 
 

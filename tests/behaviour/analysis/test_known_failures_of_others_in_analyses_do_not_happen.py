@@ -13,32 +13,15 @@ import pytest
 
 from rollouts.manifests.ownership import ANALYSIS, ATTEMPT, NAME, REVISION
 from rollouts.objects import ANALYSIS_RUN, Manifest
-from rollouts.ports import ApiServer, Request, Response, WatchStream
+from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.applications import WELL
 from rollouts.sim.network.prometheus.faults import Empty, Unreachable
-from tests.behaviour.analysed import (
-    QUICK_BLUE_GREEN,
-    Analysed,
-    analysis,
-    endless,
-    metric,
-    pause,
-    phases,
-    runs,
-    spoilt,
-)
-from tests.behaviour.scenarios import HALF, blue_green, canary
+from tests.behaviour.analysed import BESIDE, GATES, Analysed, endless, metric, phases, runs, spoilt
 from tests.behaviour.stage import KEY, Run, Script, Stage
+from tests.cluster.stand_ins import PassesOn
 
-STEP = canary(HALF, {"analysis": analysis()})
-BESIDE = canary(HALF, pause(12), analysis=analysis())
-GATES = {
-    "step": STEP,
-    "background": BESIDE,
-    "pre-promotion": blue_green(prePromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
-    "post-promotion": blue_green(postPromotionAnalysis=analysis(), **QUICK_BLUE_GREEN),
-}
+STEP = GATES["step"]
 HELD = "AnalysisInconclusive"
 
 
@@ -49,11 +32,6 @@ def played(strategy: Manifest, script: Script, *metrics: Manifest, services: tup
     return run
 
 
-def waits_for(stage: Stage) -> str:
-    """The reason for which the Rollout stands still."""
-    return str(stage.waits_for)
-
-
 @pytest.mark.parametrize("condition", ("result[0] >= 0.95", "result.all(x, x >= 0.95)"))
 def test_an_empty_answer_neither_aborts_nor_promotes(condition: str) -> None:
     """P6, argo-rollouts issue 1466: an index into an empty vector was an error and aborted the update; `all` promoted it."""
@@ -61,7 +39,7 @@ def test_an_empty_answer_neither_aborts_nor_promotes(condition: str) -> None:
     async def script(stage: Stage) -> None:
         stage.prometheus.faults.begin(Empty())
         stage.image("2")
-        await stage.until(lambda: waits_for(stage) == HELD)
+        await stage.until(lambda: stage.waits_for == HELD)
         await asyncio.sleep(600.0)
         assert (stage.status["phase"], stage.sizes()) == ("Paused", {"1": 1, "2": 1})
 
@@ -86,7 +64,7 @@ def test_a_promotion_past_an_inconclusive_verdict_goes_on(gate: str) -> None:
     async def script(stage: Stage) -> None:
         stage.prometheus.faults.begin(Empty())
         stage.image("2")
-        await stage.until(lambda: waits_for(stage) == HELD)
+        await stage.until(lambda: stage.waits_for == HELD)
         stage.prometheus.faults.end()
         await stage.order("promote", "true", "Healthy", "2")
         assert phases(stage)[0] == "Inconclusive"
@@ -156,7 +134,7 @@ def test_a_run_without_a_single_answer_ends_no_update() -> None:
     async def script(stage: Stage) -> None:
         stage.prometheus.faults.begin(Unreachable())
         stage.image("2")
-        await stage.until(lambda: waits_for(stage) == "AnalysisRunning")
+        await stage.until(lambda: stage.waits_for == "AnalysisRunning")
         await asyncio.sleep(600.0)
         assert (stage.status["phase"], phases(stage)) == ("Progressing", ["Running"])
         assert stage.available("1") > 0
@@ -166,29 +144,17 @@ def test_a_run_without_a_single_answer_ends_no_update() -> None:
     played(BESIDE, script, endless(consecutiveErrorLimit=1_000))
 
 
-class TakesNames:
-    """An `ApiServer` that lets somebody else make a run of each name right before the controller does.
-
-    Args:
-        made: called with what the controller sends; makes the other run.
-    """
+class TakesNames(PassesOn):
+    """Lets somebody else make a run of each name right before the controller does: `made` gets what the controller sends."""
 
     def __init__(self, api: ApiServer, made: Callable[[Manifest], None]) -> None:
-        self._api = api
+        super().__init__(api)
         self._made = made
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """See `ports.ApiServer`."""
         if request.method == "POST" and "/analysisruns" in request.path:
             self._made(msgspec.json.decode(request.body))
-        return await self._api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """See `ports.ApiServer`."""
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """See `ports.ApiServer`."""
+        return await super().request(request, deadline_s=deadline_s)
 
 
 def succeeded(cluster: SimulatedCluster, manifest: Manifest, *, name: str = "") -> None:
@@ -200,14 +166,13 @@ def succeeded(cluster: SimulatedCluster, manifest: Manifest, *, name: str = "") 
     cluster.apply(run)
     status = {"phase": "Successful", "startedAt": "2026-01-01T00:00:00Z", "completedAt": "2026-01-01T00:00:00Z"}
     path = ANALYSIS_RUN.path(KEY.namespace, run["metadata"]["name"], "status")
-    body = msgspec.json.encode({"status": status})
-    answer = cluster.api.answer(Request("PATCH", path, {}, body, "application/merge-patch+json"))
+    answer = cluster.api.answer(Request("PATCH", path, {}, msgspec.json.encode({"status": status}), MERGE_PATCH))
     assert answer.status == 200, answer.body
 
 
 def stands_still(stage: Stage) -> str:
     """What the Rollout says to people who ask why nothing goes on; "" while it goes on by itself."""
-    (ready,) = (each for each in stage.status["conditions"] if each["type"] == "Ready")
+    ready = stage.condition("Ready")
     return str(ready["message"]) if ready["reason"] in ("NameTaken", "AnalysisInvalid") else ""
 
 

@@ -17,6 +17,7 @@ from rollouts.manifests.ownership import CONFIG_SOURCE, CONTENT
 from rollouts.objects import CONFIG_MAP, Manifest
 from tests.behaviour.configured import (
     CONF,
+    at_gate,
     config_map,
     configured,
     copies,
@@ -43,20 +44,14 @@ def _forge(stage: Stage, name: str, **fields: Any) -> None:
     copy = stage.find(CONFIG_MAP, name)
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences")
     stage.remove(CONFIG_MAP, name)
-    made: Manifest = {
-        **copy,
-        "metadata": {part: copy["metadata"][part] for part in kept},
-        "data": {"key": EVIL},
-        **fields,
-    }
+    metadata = {part: copy["metadata"][part] for part in kept}
+    made: Manifest = {**copy, "metadata": metadata, "data": {"key": EVIL}, **fields}
     stage.cluster.apply({name: part for name, part in made.items() if part is not None})
 
 
 async def _two_revisions(stage: Stage) -> tuple[str, str]:
     """The first one is kept without pods."""
-    first = await healthy(stage)
-    write(stage, "v2")
-    second = await until_new(stage, "Paused", before=first)
+    first, second = await at_gate(stage)
     stage.annotate("promote", "true")
     await stage.until(lambda: stage.status.get("phase") == "Healthy")
     await until_all_answer(stage, "v2")
@@ -64,9 +59,9 @@ async def _two_revisions(stage: Stage) -> tuple[str, str]:
     return first, second
 
 
-def _waits(stage: Stage, reason: str) -> str:
-    waiting = stage.status.get("waitingFor") or {}
-    return str(waiting.get("message", "")) if waiting.get("reason") == reason else ""
+def _told(stage: Stage) -> str:
+    """What is said of a forged copy while the Rollout waits for it; "" for nothing."""
+    return str(stage.status["waitingFor"]["message"]) if stage.waits_for == "ConfigCopyNotUsable" else ""
 
 
 @pytest.mark.parametrize(
@@ -83,10 +78,10 @@ def test_a_rollback_to_a_revision_with_a_forged_copy_waits_and_says_so(forged: M
         _forge(stage, name, **forged)
         await asyncio.sleep(10.0)
         stage.annotate("rollback", first)
-        await stage.until(lambda: bool(_waits(stage, "ConfigCopyNotUsable")))
+        await stage.until(lambda: bool(_told(stage)))
         await asyncio.sleep(60.0)
-        assert f"ConfigMap {name} is not the copy that the controller made" in _waits(stage, "ConfigCopyNotUsable")
-        assert f"revision {first}" in _waits(stage, "ConfigCopyNotUsable")
+        assert f"ConfigMap {name} is not the copy that the controller made" in _told(stage)
+        assert f"revision {first}" in _told(stage)
         assert values(stage) == {second: {"v2"}}
 
         stage.remove(CONFIG_MAP, name)
@@ -124,15 +119,14 @@ def test_a_copy_that_was_there_before_the_controller_made_it_is_read_before_a_re
 
     async def script(stage: Stage) -> None:
         first = await healthy(stage)
-        made = stage.cluster.get(CONFIG_MAP, KEY.namespace, _copy_of(stage, "v1"))
-        assert made is not None
+        made = stage.find(CONFIG_MAP, _copy_of(stage, "v1"))
         content = content_hash({"key": "v2"}, None)
         name = copy_name(ConfigKind.CONFIG_MAP, rollout=KEY.name, source=CONF, content=content)
         kept = {part: made["metadata"][part] for part in ("namespace", "labels", "ownerReferences")}
         metadata = {**kept, "name": name, "annotations": {CONFIG_SOURCE: CONF, CONTENT: content}}
         stage.cluster.apply({**made, "metadata": metadata, "data": {"key": EVIL}})
         write(stage, "v2")
-        await stage.until(lambda: bool(_waits(stage, "ConfigCopyNotUsable")))
+        await stage.until(lambda: bool(_told(stage)))
         await asyncio.sleep(30.0)
         assert values(stage) == {first: {"v1"}}
 

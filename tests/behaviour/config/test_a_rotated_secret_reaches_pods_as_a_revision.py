@@ -13,9 +13,19 @@ from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import SECRET, Manifest
 from rollouts.sim.faults import DropReply, DropRequest, Fault, FaultTape, Unavailable
+from tests import build
 from tests.behaviour.branches import CRASHES, assert_ends_as_without, distinct, places
 from tests.behaviour.config_truth import HASH_KEY
-from tests.behaviour.configured import copies, copies_missing, healthy, until_all_answer, until_new, values, watched
+from tests.behaviour.configured import (
+    copies,
+    copies_missing,
+    healthy,
+    until_all_answer,
+    until_back,
+    until_new,
+    values,
+    watched,
+)
 from tests.behaviour.scenarios import HALF, MANUAL, canary, rollout
 from tests.behaviour.stage import AT_ONCE_S, KEY, Run, Script, Stage, play
 
@@ -45,11 +55,6 @@ def _reading() -> Manifest:
     return manifest
 
 
-def _secret(value: str) -> Manifest:
-    metadata = {"name": CRED, "namespace": KEY.namespace}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", **_data(value)}
-
-
 def _rotate(stage: Stage, value: str) -> None:
     stage.merge(SECRET, CRED, _data(value))
 
@@ -61,16 +66,14 @@ async def _rotated(stage: Stage) -> None:
     second = await until_new(stage, "Paused", before=first)
     assert values(stage) == {first: {"v1"}, second: {"v2"}}
     stage.annotate("promote", f"{second}@full")
-    await stage.until(lambda: stage.status.get("phase") == "Healthy")
-    await until_all_answer(stage, "v2")
+    await until_back(stage, second, "v2")
     _rotate(stage, "v3")
     third = await until_new(stage, "Paused", before=second)
     stage.annotate("abort", third)
     await stage.until(lambda: stage.status.get("phase") == "Aborted")
     await until_all_answer(stage, "v2")
     _rotate(stage, "v2")
-    await stage.until(lambda: stage.status.get("phase") == "Healthy" and stage.status["currentRevision"] == second)
-    await until_all_answer(stage, "v2")
+    await until_back(stage, second, "v2")
     assert not copies(stage)
     _nothing_is_left_over(stage)
 
@@ -102,25 +105,20 @@ async def _copy_lost_for_good(stage: Stage) -> None:
 
 
 def _copies(stage: Stage) -> set[str]:
-    return {
-        each["metadata"]["name"]
-        for each in stage.cluster.list(SECRET, KEY.namespace)
-        if each["metadata"]["name"] not in (CRED, CONFIG_KEY_NAME)
-    }
+    return {each["metadata"]["name"] for each in stage.cluster.list(SECRET, KEY.namespace)} - {CRED, CONFIG_KEY_NAME}
 
 
 def _nothing_is_left_over(stage: Stage) -> None:
     """Each copy has its ReplicaSet, and each ReplicaSet its copy."""
-    found = {each["metadata"]["name"]: each for each in stage.cluster.list(SECRET, KEY.namespace)}
-    made = {
-        name: each["metadata"]["ownerReferences"][0]["name"]
-        for name, each in found.items()
-        if name not in (CRED, CONFIG_KEY_NAME)
-    }
-    assert sorted(made.values()) == sorted(stage.end_state()["replicaSets"])
+    owners = [stage.find(SECRET, name)["metadata"]["ownerReferences"][0]["name"] for name in _copies(stage)]
+    assert sorted(owners) == sorted(stage.end_state()["replicaSets"])
 
 
-MANIFESTS = (config_key(KEY.namespace, HASH_KEY), _secret("v1"), _reading())
+MANIFESTS = (
+    config_key(KEY.namespace, HASH_KEY),
+    build.secret(CRED, KEY.namespace, type="Opaque", **_data("v1")),
+    _reading(),
+)
 
 
 def _without_names(run: Run) -> dict[str, Any]:

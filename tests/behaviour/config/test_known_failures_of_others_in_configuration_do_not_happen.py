@@ -11,7 +11,7 @@ import asyncio
 import msgspec
 
 from rollouts.objects import CONFIG_MAP, ROLLOUT
-from rollouts.ports import ApiServer, Request, Response, WatchStream
+from rollouts.ports import ApiServer, Request, Response
 from tests.behaviour.configured import (
     CONF,
     config_map,
@@ -29,30 +29,23 @@ from tests.behaviour.configured import (
     write,
 )
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
+from tests.cluster.stand_ins import PassesOn
 
 OTHER = "other"
 OFF = {"mode": "Off"}
 
 
-class FailingReads:
-    """An API server that cannot read `conf` while it is told so; lists and watches go on."""
+class FailingReads(PassesOn):
+    """Cannot read `conf` while it is told so; lists and watches go on."""
 
-    def __init__(self, inner: ApiServer, failing: list[bool]) -> None:
-        self._inner = inner
+    def __init__(self, api: ApiServer, failing: list[bool]) -> None:
+        super().__init__(api)
         self._failing = failing
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """Fails for that one object."""
         if self._failing and (request.method, request.path) == ("GET", CONFIG_MAP.path(KEY.namespace, CONF)):
             return Response(500, msgspec.json.encode({"kind": "Status", "message": "etcdserver: leader changed"}))
-        return await self._inner.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """The cluster's own."""
-        return await self._inner.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
+        return await super().request(request, deadline_s=deadline_s)
 
 
 def _pods_say(run: Run) -> list[str]:
@@ -88,9 +81,8 @@ def _unreadable(failing: list[bool], *, gone: bool = False) -> Script:
 
 def _played_with_failing_reads(*, gone: bool = False) -> Run:
     failing: list[bool] = []
-    manifests = (config_map("v1"), configured(optional=True))
-    script = _unreadable(failing, gone=gone)
-    return play(manifests, script, between=lambda api: FailingReads(api, failing))
+    there, script = (config_map("v1"), configured(optional=True)), _unreadable(failing, gone=gone)
+    return play(there, script, between=lambda api: FailingReads(api, failing))
 
 
 def test_an_error_of_a_read_starts_nothing() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -16,7 +17,6 @@ from rollouts.core.model.frozen import replace
 from rollouts.manifests.config_copy import config_key
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ANALYSIS_TEMPLATE, POD, Manifest
-from rollouts.ports import ApiServer
 from rollouts.settings import MetricSettings
 from rollouts.sim.network.gateway import ENVOY
 from tests.behaviour.analysed import analysis, metric, template
@@ -30,6 +30,7 @@ from tests.behaviour.refused import (
     ingress,
     ingress_share,
     ingressed,
+    noted,
     secret,
     with_secret,
 )
@@ -55,14 +56,6 @@ def _promoted(stage: Stage) -> None:
     stage.annotate("promote", f"{stage.status['currentRevision']}@{STANDS_AT}")
 
 
-def _superseded(stage: Stage) -> None:
-    stage.image("3")
-
-
-def _taken_back(stage: Stage) -> None:
-    stage.image("1")
-
-
 def _all_taken_back(stage: Stage) -> None:
     """The image, and what its pods read."""
     for each in (config_map("v1"), secret("v1")):
@@ -81,14 +74,6 @@ def _with_analysis(*templates: Manifest) -> Callable[[Stage], None]:
         stage.image("3")
 
     return meets
-
-
-def _template_mended(stage: Stage) -> None:
-    stage.cluster.apply(template())
-
-
-def _rotated(stage: Stage) -> None:
-    stage.cluster.apply(secret("v2"))
 
 
 def _routed_by(**routing: Manifest | None) -> Callable[[Stage], None]:
@@ -115,46 +100,46 @@ class Part(Struct, frozen=True, kw_only=True):
 
     refuses: Refused | None = None
     there: tuple[Manifest, ...] = world(*STEPS, replicas=REPLICAS)
-    meets: Callable[[Stage], None] = _promoted
-    mends: Callable[[Stage], None] = lambda _: None
-    ends: Callable[[Stage], None] = _taken_back
+    meets: Callable[[Stage], object] = _promoted
+    mends: Callable[[Stage], object] = lambda _: None
+    ends: Callable[[Stage], object] = lambda stage: stage.image("1")
     condition: str = "Stalled"
     reason: str = "ApiForbidden"
     told: str = ""
     aborts: bool = True
 
 
-def _third_backend() -> tuple[Manifest, ...]:
-    """A rule whose total is fixed, because a third backend has a part of it: 5 can be shared by 20 %, and not by halves."""
-    return world(*STEPS, route=http_route(stable=5, canary=0, other=45), replicas=REPLICAS)
-
-
+SUPERSEDED: Callable[[Stage], None] = lambda stage: stage.image("3")  # noqa: E731
+THIRD_BACKEND = http_route(stable=5, canary=0, other=45)
+"""A rule whose total is fixed, because a third backend has a part of it: 5 can be shared by 20 %, and not by halves."""
+READS_CONFIG_MAP = (config_map("v1"), *OF_A_ROUTE, configured_route(*STEPS, replicas=REPLICAS))
+READS_SECRET = (HASHED, secret("v1"), *OF_A_ROUTE, with_secret(*STEPS, replicas=REPLICAS))
 PARTS = {
     "a split that the route has no numbers for": Part(
-        there=_third_backend(), condition="RouteRefused", reason="RouteNotUsable"
+        there=world(*STEPS, route=THIRD_BACKEND, replicas=REPLICAS), condition="RouteRefused", reason="RouteNotUsable"
     ),
     "the right to change routes": Part(refuses=Refused("httproutes"), condition="RouteRefused", aborts=False),
     "a route, by an admission policy": Part(
         refuses=Refused("httproutes", status=422), condition="RouteRefused", reason="ApiRefused", aborts=False
     ),
     "the right to change ReplicaSets": Part(refuses=Refused("replicasets"), aborts=False),
-    "the right to change Services": Part(refuses=Refused("services"), meets=_superseded),
+    "the right to change Services": Part(refuses=Refused("services"), meets=SUPERSEDED),
     "a new ReplicaSet, by a quota": Part(
-        refuses=Refused("replicasets", method="POST", said=QUOTA), meets=_superseded, told=QUOTA
+        refuses=Refused("replicasets", method="POST", said=QUOTA), meets=SUPERSEDED, told=QUOTA
     ),
     "a new ReplicaSet, by a webhook": Part(
-        refuses=Refused("replicasets", method="POST", said=WEBHOOK), meets=_superseded, told=WEBHOOK
+        refuses=Refused("replicasets", method="POST", said=WEBHOOK), meets=SUPERSEDED, told=WEBHOOK
     ),
     "the right to delete the canary Ingress": Part(
         refuses=Refused("ingresses", method="DELETE"),
         there=(*STABLE_AND_CANARY, ingress(), ingressed(*STEPS, replicas=REPLICAS)),
-        meets=_superseded,
+        meets=SUPERSEDED,
         condition="RouteRefused",
         aborts=False,
     ),
     "the right to read a ConfigMap": Part(
         refuses=Refused("configmaps", method="GET"),
-        there=(config_map("v1"), *OF_A_ROUTE, configured_route(*STEPS, replicas=REPLICAS)),
+        there=READS_CONFIG_MAP,
         meets=lambda stage: write(stage, "v2"),
         ends=_all_taken_back,
         condition="ConfigUnusable",
@@ -163,7 +148,7 @@ PARTS = {
     ),
     "the copy of a ConfigMap, by a quota": Part(
         refuses=Refused("configmaps", method="POST", said=QUOTA),
-        there=(config_map("v1"), *OF_A_ROUTE, configured_route(*STEPS, replicas=REPLICAS)),
+        there=READS_CONFIG_MAP,
         meets=lambda stage: write(stage, "v2"),
         ends=_all_taken_back,
         condition="RevisionRefused",
@@ -171,8 +156,8 @@ PARTS = {
     ),
     "the right to read a Secret": Part(
         refuses=Refused("secrets", method="GET"),
-        there=(HASHED, secret("v1"), *OF_A_ROUTE, with_secret(*STEPS, replicas=REPLICAS)),
-        meets=_rotated,
+        there=READS_SECRET,
+        meets=lambda stage: stage.cluster.apply(secret("v2")),
         ends=_all_taken_back,
         condition="ConfigUnusable",
         reason="ConfigForbidden",
@@ -180,8 +165,8 @@ PARTS = {
     ),
     "the copy of a Secret, by a quota": Part(
         refuses=Refused("secrets", method="POST", said=QUOTA),
-        there=(HASHED, secret("v1"), *OF_A_ROUTE, with_secret(*STEPS, replicas=REPLICAS)),
-        meets=_rotated,
+        there=READS_SECRET,
+        meets=lambda stage: stage.cluster.apply(secret("v2")),
         ends=_all_taken_back,
         told="the copy of Secret cred cannot be created: ",
     ),
@@ -193,7 +178,7 @@ PARTS = {
     ),
     "an AnalysisTemplate that means nothing": Part(
         meets=_with_analysis(template(metric(provider={"prometheus": {"query": "{{args.nobody}}"}}))),
-        mends=_template_mended,
+        mends=lambda stage: stage.cluster.apply(template()),
         reason="AnalysisInvalid",
         told="nobody",
     ),
@@ -245,9 +230,9 @@ def _share(stage: Stage, part: Part) -> object:
 
 def _tells(stage: Stage, part: Part) -> bool:
     """Whether status says what is refused, in a condition and in its wait."""
-    found = {each["type"]: each for each in stage.status["conditions"] if each["status"] == "True"}
-    one = found.get(part.condition, {"reason": "", "message": ""})
-    return one["reason"] == part.reason and part.told in one["message"] and bool(stage.status.get("waitingFor"))
+    one = stage.condition(part.condition)
+    told = one.get("status") == "True" and one["reason"] == part.reason and part.told in one["message"]
+    return told and bool(stage.status.get("waitingFor"))
 
 
 async def _answered(stage: Stage, verb: str, value: str) -> None:
@@ -266,16 +251,11 @@ def test_counts_commands_and_an_abort_go_on(what: str) -> None:
     part = PARTS[what]
     servers: list[Refusing] = []
 
-    def between(api: ApiServer) -> ApiServer:
-        servers.append(Refusing(api))
-        return servers[-1]
-
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
         stage.image("2")
-        await stage.until(
-            lambda: stage.status.get("currentStepIndex") == STANDS_AT and stage.status["phase"] == "Paused"
-        )
+        at = (STANDS_AT, "Paused")
+        await stage.until(lambda: (stage.status.get("currentStepIndex"), stage.status["phase"]) == at)
         servers[-1].refused = {part.refuses} if part.refuses is not None else set()
         part.meets(stage)
         await stage.until(lambda: _tells(stage, part))
@@ -304,8 +284,7 @@ def test_counts_commands_and_an_abort_go_on(what: str) -> None:
         part.ends(stage)
         await stage.until_phase("Healthy", "1")
 
-    run = play(
-        part.there, script, between=between, behind=Behind(settings=ENVOY), more_crds=(INGRESS_CRD,), settings=JOBS
-    )
+    options: dict[str, Any] = {"between": noted(servers), "behind": Behind(settings=ENVOY), "more_crds": (INGRESS_CRD,)}
+    run = play(part.there, script, settings=JOBS, **options)
 
     assert not run.violations, run.violations

@@ -14,14 +14,7 @@ import pytest
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import POD, SERVICE, Manifest
 from tests.behaviour.faults.under_load import RATE_PER_S, Watched, is_ending, watched
-from tests.behaviour.scenarios import (
-    HALF,
-    MANUAL,
-    SHORT,
-    blue_green,
-    canary,
-    updated,
-)
+from tests.behaviour.scenarios import HALF, MANUAL, SHORT, at_gate, blue_green, canary, updated
 from tests.behaviour.stage import Script, Stage
 
 DYNAMIC = {"trafficRouting": {}, "dynamicStableScale": True}
@@ -45,8 +38,7 @@ async def canary_misses_pods(stage: Stage) -> None:
     while stage.sizes().get("1"):
         pods = [each for each in stage.cluster.list(POD) if _tag(each) == "2" and not is_ending(each)]
         if pods:
-            name = pods[0]["metadata"]["name"]
-            stage.remove(POD, name)
+            stage.remove(POD, pods[0]["metadata"]["name"])
         await asyncio.sleep(2.0)
 
 
@@ -88,11 +80,9 @@ def test_stable_keeps_its_pods_while_the_canary_misses_some() -> None:
 
 def test_a_stable_side_that_shrinks_before_the_switch_is_seen() -> None:
     """The same update with that mistake planted: the Service's clients find nobody."""
-    seen = watched(
-        ROUTED, updated, "stable", alongside=stable_without_pods_from(lambda stage: stage.available("2") > 0)
-    )
+    mistaken = stable_without_pods_from(lambda stage: stage.available("2") > 0)
 
-    assert seen.lost > RATE_PER_S
+    assert watched(ROUTED, updated, "stable", alongside=mistaken).lost > RATE_PER_S
 
 
 def test_the_selector_is_switched_before_the_old_pods_are_gone() -> None:
@@ -109,17 +99,14 @@ def test_the_selector_is_switched_before_the_old_pods_are_gone() -> None:
 
 def test_a_selector_that_is_switched_too_late_is_seen() -> None:
     """The same update, and somebody takes the last old pods when all new ones are there but the Service has not moved."""
-    seen = watched(
-        DYNAMIC_STABLE, updated, "stable", alongside=stable_without_pods_from(lambda stage: stage.available("2") == 4)
-    )
+    mistaken = stable_without_pods_from(lambda stage: stage.available("2") == 4)
 
-    assert seen.lost > RATE_PER_S
+    assert watched(DYNAMIC_STABLE, updated, "stable", alongside=mistaken).lost > RATE_PER_S
 
 
 async def aborted(stage: Stage) -> None:
     """Image 2 is aborted at its gate, and nothing follows for longer than the canary's pods are kept."""
-    await stage.until_phase("Healthy", "1")
-    await stage.update("2", "Paused")
+    await at_gate(stage)
     await stage.order("abort", "true", "Aborted", "2")
     await stage.until(lambda: stage.sizes().get("2") == 0)
 
@@ -134,8 +121,7 @@ async def stale_writer(stage: Stage) -> None:
 
 
 def _selects(stage: Stage, name: str) -> str:
-    service = stage.find(SERVICE, name)
-    return str(service["spec"]["selector"].get(REVISION, ""))
+    return str(stage.find(SERVICE, name)["spec"]["selector"].get(REVISION, ""))
 
 
 ABORTED = canary(HALF, MANUAL, services=True, trafficRouting={}, abortScaleDownDelaySeconds=30)
@@ -165,8 +151,11 @@ SOCKETS = {
 }
 
 
+AUTO_AND_OFF = pytest.mark.parametrize(("drain", "kept"), [({}, True), (OFF, False)], ids=["Auto", "Off"])
+
+
 @pytest.mark.parametrize("name", SOCKETS)
-@pytest.mark.parametrize(("drain", "kept"), [({}, True), (OFF, False)], ids=["Auto", "Off"])
+@AUTO_AND_OFF
 def test_open_websockets_end_by_themselves_at_a_promotion(name: str, drain: Manifest, *, kept: bool) -> None:
     """P8, argo-rollouts issue 3761: they were cut when the Service moved on. Here old pods outlast them."""
     strategy, service = SOCKETS[name]
@@ -177,7 +166,7 @@ def test_open_websockets_end_by_themselves_at_a_promotion(name: str, drain: Mani
     assert (seen.lost == 0) == kept, f"{seen.lost} of {seen.sent} were cut"
 
 
-@pytest.mark.parametrize(("drain", "kept"), [({}, True), (OFF, False)], ids=["Auto", "Off"])
+@AUTO_AND_OFF
 def test_stable_pods_that_a_step_takes_are_called_no_more_when_they_end(drain: Manifest, *, kept: bool) -> None:
     """P20, argo-rollouts issue 4926: dynamicStableScale took pods at each step at once, while proxies still sent them some."""
     seen = watched(canary(HALF, SHORT, services=True, **DYNAMIC), updated, "stable", drain=drain)
@@ -186,7 +175,7 @@ def test_stable_pods_that_a_step_takes_are_called_no_more_when_they_end(drain: M
     assert (seen.lost == 0) == kept, f"{seen.lost} of {seen.sent} were lost"
 
 
-@pytest.mark.parametrize(("drain", "kept"), [({}, True), (OFF, False)], ids=["Auto", "Off"])
+@AUTO_AND_OFF
 def test_the_last_stable_pods_wait_for_what_is_in_flight(drain: Manifest, *, kept: bool) -> None:
     """P20 at the end of the update: the stable Service has moved, and `scaleDownDelaySeconds` may not be given there."""
     request_s = 10.0

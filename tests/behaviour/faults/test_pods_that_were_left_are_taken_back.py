@@ -13,8 +13,17 @@ import msgspec
 import pytest
 
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL
-from rollouts.objects import EVENT, POD, REPLICA_SET, ROLLOUT, Manifest
-from tests.behaviour.scenarios import ACTIVE_AND_PREVIEW, HALF, MANUAL, STABLE_AND_CANARY, blue_green, canary, rollout
+from rollouts.objects import POD, REPLICA_SET, ROLLOUT, Manifest
+from tests.behaviour.scenarios import (
+    ACTIVE_AND_PREVIEW,
+    HALF,
+    MANUAL,
+    STABLE_AND_CANARY,
+    at_gate,
+    blue_green,
+    canary,
+    rollout,
+)
 from tests.behaviour.stage import KEY, Stage, play
 
 STRATEGIES = pytest.mark.parametrize(
@@ -30,13 +39,8 @@ def _uids(stage: Stage) -> set[str]:
 
 
 def _owners(stage: Stage) -> set[str]:
-    sets = stage.cluster.list(REPLICA_SET)
-    return {
-        owner["uid"]
-        for each in sets
-        for owner in each["metadata"].get("ownerReferences") or ()
-        if owner.get("controller")
-    }
+    owners = (each["metadata"].get("ownerReferences") or () for each in stage.cluster.list(REPLICA_SET))
+    return {each["uid"] for found in owners for each in found if each.get("controller")}
 
 
 @STRATEGIES
@@ -68,8 +72,7 @@ def test_an_update_that_was_under_way_begins_again_from_the_revision_that_serves
     """Both ReplicaSets come back; the one that serves stays the stable one."""
 
     async def script(stage: Stage) -> None:
-        await stage.until_phase("Healthy", "1")
-        await stage.update("2", "Paused")
+        await at_gate(stage)
         stable = stage.status["stableRevision"]
         stage.cluster.apply(await stage.delete_and_orphan())
         await stage.until_phase("Paused", "2")
@@ -106,17 +109,14 @@ def test_a_strangers_replica_set_under_our_label_is_left_alone_and_told(change: 
             part["rollouts.dev/revision"] = "zzzzzzzzzz"
         change(stranger)
         stage.cluster.apply(stranger)
-        name = stranger["metadata"]["name"]
-        told = "ReplicaSetNotAdopted"
-        await stage.until(lambda: any(each["type"] == told for each in stage.status["conditions"]), within_s=10)
-        (condition,) = (each for each in stage.status["conditions"] if each["type"] == told)
-        assert name in condition["message"]
+        name, told = stranger["metadata"]["name"], "ReplicaSetNotAdopted"
+        await stage.until(lambda: bool(stage.condition(told)), within_s=10)
+        assert name in stage.condition(told)["message"]
         await asyncio.sleep(30)
-        found = stage.find(REPLICA_SET, name)
-        assert (found["metadata"].get("ownerReferences"), stage.status["phase"]) == (None, "Healthy")
-        assert [each["reason"] for each in stage.cluster.list(EVENT)].count("NotAdopted") == 1
+        assert "ownerReferences" not in stage.find(REPLICA_SET, name)["metadata"]
+        assert (stage.status["phase"], len(stage.events("NotAdopted"))) == ("Healthy", 1)
         stage.merge(REPLICA_SET, name, {"metadata": {"labels": {"rollouts.dev/name": None}}})
-        await stage.until(lambda: not any(each["type"] == told for each in stage.status["conditions"]), within_s=10)
+        await stage.until(lambda: not stage.condition(told), within_s=10)
         stage.remove(REPLICA_SET, name)
 
     play((rollout(canary()),), script).assert_clean()

@@ -10,38 +10,31 @@ import asyncio
 import pytest
 
 from rollouts.controller.wiring import EXIT_LEASE_LOST
-from rollouts.ports import ApiServer, Clock, Request, Response, WatchStream
+from rollouts.ports import ApiServer, Clock, Request, Response
 from rollouts.settings import Settings
 from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.faults import is_rollout_write
-from tests.behaviour.scenarios import HALF, SCENARIOS, canary, rollout
-from tests.behaviour.stage import Stage, crds, play
+from tests.behaviour.scenarios import HALF, SCENARIOS, canary, played, rollout
+from tests.behaviour.stage import Stage, crds
+from tests.cluster.stand_ins import PassesOn
 
 LEASE_S = 10.0
 TAKEOVER_S = 22.0  # 15 s, the standby's 2 s between looks with jitter, and the look itself
 OLD, NEW = (Settings(leader_elect=True, identity=name) for name in ("old", "new"))
 
 
-class HungLease:
-    """An `ApiServer` that leaves requests about the Lease unanswered from `since_s` on; all others go through."""
+class HungLease(PassesOn):
+    """Leaves requests about the Lease unanswered from `since_s` on."""
 
     def __init__(self, api: ApiServer, *, since_s: float) -> None:
-        self._api = api
+        super().__init__(api)
         self._since_s = since_s
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """Carries it out, or hangs until its caller gives up."""
         if "/leases" in request.path and asyncio.get_running_loop().time() >= self._since_s:
             await asyncio.Event().wait()
-        return await self._api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """A watch."""
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """Nothing of its own is open."""
+        return await super().request(request, deadline_s=deadline_s)
 
 
 class JumpingClock:
@@ -52,41 +45,31 @@ class JumpingClock:
         self.ahead_s = 0.0
 
     def now_s(self) -> float:
-        """Wall clock."""
         return self._clock.now_s() + self.ahead_s
 
     def monotonic_s(self) -> float:
-        """Monotonic clock."""
         return self._clock.monotonic_s() + self.ahead_s
 
 
-class StallAfter:
-    """An `ApiServer` that sets the clock forward as the answer to write `number` arrives."""
+class StallAfter(PassesOn):
+    """Sets the clock forward as the answer to write `number` arrives."""
 
     def __init__(self, api: ApiServer, clock: JumpingClock, *, number: int, stall_s: float) -> None:
-        self._api = api
+        super().__init__(api)
         self._clock = clock
         self._left = number
         self._stall_s = stall_s
         self.writes_after = 0
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """Carries it out; the process then wakes up later than it thinks."""
         if self._clock.ahead_s and request.method != "GET" and "/leases" not in request.path:
             self.writes_after += 1
-        response = await self._api.request(request, deadline_s=deadline_s)
+        response = await super().request(request, deadline_s=deadline_s)
         if is_rollout_write(request):
             if self._left == 0:
                 self._clock.ahead_s = self._stall_s
             self._left -= 1
         return response
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """A watch."""
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """Nothing of its own is open."""
 
 
 async def work_for_ever(stage: Stage) -> None:
@@ -130,12 +113,12 @@ def test_a_leader_whose_renewals_hang_stops_within_its_lease(hung_from_s: float)
     run_virtual(main(), limit_s=600)
 
 
-SCENARIO = SCENARIOS["canary-with-services-by-time"]
+SCENARIO = "canary-with-services-by-time"
 
 
 def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_after() -> None:
     """SIGSTOP, a frozen machine, a blocked loop: it wakes up in the middle of a pass, and its next write is held back."""
-    for place in range(play(SCENARIO.manifests, SCENARIO.script).faultable):
+    for place in range(played(SCENARIO).faultable):
         stopped_after(place)
 
 
@@ -150,9 +133,10 @@ def stopped_after(place: int) -> None:
             old = asyncio.create_task(stage.control(stalled, seed=1, settings=OLD, clock=clock))
             await asyncio.sleep(0.5)
             new = asyncio.create_task(stage.control(stage.witness.door("new"), seed=2, settings=NEW))
-            for manifest in SCENARIO.manifests:
+            scenario = SCENARIOS[SCENARIO]
+            for manifest in scenario.manifests:
                 cluster.apply(manifest)
-            await SCENARIO.script(stage)
+            await scenario.script(stage)
             assert stalled.writes_after == 0, place
             await stage.until_quiet()
             assert await old == EXIT_LEASE_LOST
@@ -161,6 +145,6 @@ def stopped_after(place: int) -> None:
 
             assert stage.witness.violations == []
             end = stage.end_state()
-            assert {tag: size for tag, size, *_ in end["replicaSets"].values()} == SCENARIO.sizes
+            assert {tag: size for tag, size, *_ in end["replicaSets"].values()} == scenario.sizes
 
     run_virtual(main(), limit_s=600)

@@ -36,12 +36,10 @@ class Watched:
 
     @property
     def run(self) -> Run:
-        """The run, when it is over."""
         return self.runs[0]
 
     @property
     def sent(self) -> int:
-        """Requests of all clients."""
         return sum(each.tally.sent.total() for each in self.clients)
 
     @property
@@ -50,7 +48,6 @@ class Watched:
         return sum(each.tally.lost.total() for each in self.clients)
 
     def follow(self, change: CommittedWrite) -> None:
-        """Notes one change of one object."""
         now_s, old, new = asyncio.get_running_loop().time(), change.old, change.new
         if change.kind == SERVICE:
             named = self.selected.setdefault(new.metadata["name"], [])
@@ -67,7 +64,6 @@ class Watched:
 
 
 def is_ending(pod: Manifest) -> bool:
-    """Whether somebody has deleted the pod."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
@@ -78,6 +74,7 @@ def watched(
     replicas: int = 4,
     alongside: Script | None = None,
     drain: Manifest | None = None,
+    pre_stop_s: int = 0,
     there: tuple[Manifest, ...] = (),
     kernel: str = "6.1.0",
     rate_per_s: float = RATE_PER_S,
@@ -91,6 +88,7 @@ def watched(
     Args:
         alongside: what somebody else does meanwhile.
         there: what else is in the cluster from the beginning.
+        pre_stop_s: of the user's own sleep.
         kernel: of the nodes.
         duration_s: of one request.
         clients: other options of `ClientTraffic`.
@@ -111,13 +109,8 @@ def watched(
             each.stop()
         await asyncio.sleep(duration_s)
 
-    manifests = (
-        *there,
-        service("web"),
-        *STABLE_AND_CANARY,
-        *ACTIVE_AND_PREVIEW,
-        rollout(strategy, replicas=replicas, drain=drain or {}),
-    )
+    app = rollout(strategy, replicas=replicas, drain=drain or {}, pre_stop_s=pre_stop_s)
+    manifests = (*there, service("web"), *STABLE_AND_CANARY, *ACTIVE_AND_PREVIEW, app)
     run = play(manifests, with_clients, seed=seed, alongside=alongside, slice_lag_s=slice_lag_s, kernel=kernel)
     seen.runs.append(run)
     return seen

@@ -10,12 +10,13 @@ from typing import Any
 
 from rollouts.manifests.ownership import REVISION
 from rollouts.objects import ENDPOINT_SLICE, POD, ROLLOUT, Kind, Manifest
-from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import CommittedWrite
+from tests import build
 from tests.behaviour.route_truth import DESTINATION_RULE, VIRTUAL_SERVICE
 from tests.behaviour.scenarios import canary, rollout, service
 from tests.behaviour.stage import KEY, Run, Script, Stage, play
 
+CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
 RULE_NAME = "web-subsets"
 LAG_S = 14.0
 """How long a proxy may still do what an object said before; the controller waits 15 s for those of Istio."""
@@ -26,12 +27,8 @@ def crd(kind: Kind) -> Manifest:
     schema = {"type": "object", "properties": {"spec": free, "status": free}}
     version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"kind": kind.kind, "listKind": f"{kind.kind}List", "plural": kind.plural, "singular": kind.kind.lower()}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{kind.group}"},
-        "spec": {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]},
-    }
+    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]}
+    return build.manifest(CRD, f"{kind.plural}.{kind.group}", spec=spec)
 
 
 CRDS = (crd(VIRTUAL_SERVICE), crd(DESTINATION_RULE))
@@ -43,23 +40,15 @@ def virtual_service() -> Manifest:
         {"destination": {"host": KEY.name, "subset": name}, "weight": weight}
         for name, weight in (("stable", 100), ("canary", 0))
     ]
-    return {
-        "apiVersion": VIRTUAL_SERVICE.api_version,
-        "kind": VIRTUAL_SERVICE.kind,
-        "metadata": {"name": KEY.name, "namespace": KEY.namespace},
-        "spec": {"hosts": [KEY.name], "http": [{"route": route}]},
-    }
+    spec = {"hosts": [KEY.name], "http": [{"route": route}]}
+    return build.manifest(VIRTUAL_SERVICE, KEY.name, KEY.namespace, spec=spec)
 
 
 def destination_rule() -> Manifest:
     """Two subsets, one without labels of its user's, and one of somebody else's."""
     subsets = [{"name": "stable", "labels": {"app": "web"}}, {"name": "canary"}, {"name": "all", "labels": {}}]
-    return {
-        "apiVersion": DESTINATION_RULE.api_version,
-        "kind": DESTINATION_RULE.kind,
-        "metadata": {"name": RULE_NAME, "namespace": KEY.namespace},
-        "spec": {"host": f"{KEY.name}.{KEY.namespace}.svc.cluster.local", "subsets": subsets},
-    }
+    spec = {"host": f"{KEY.name}.{KEY.namespace}.svc.cluster.local", "subsets": subsets}
+    return build.manifest(DESTINATION_RULE, RULE_NAME, KEY.namespace, spec=spec)
 
 
 def routed(*steps: Manifest, replicas: int = 4, **options: Any) -> Manifest:
@@ -67,8 +56,8 @@ def routed(*steps: Manifest, replicas: int = 4, **options: Any) -> Manifest:
     subsets = {"name": RULE_NAME, "stableSubsetName": "stable", "canarySubsetName": "canary"}
     routing = {"istio": {"virtualService": {"name": KEY.name}, "destinationRule": subsets}}
     delay = {} if options.get("dynamicStableScale") else {"scaleDownDelaySeconds": 2}
-    strategy = {**delay, "abortScaleDownDelaySeconds": 2, **options}
-    return rollout(canary(*steps, trafficRouting=routing, **strategy), replicas=replicas)
+    strategy = canary(*steps, trafficRouting=routing, **{**delay, "abortScaleDownDelaySeconds": 2, **options})
+    return rollout(strategy, replicas=replicas)
 
 
 def world(*steps: Manifest, **options: Any) -> tuple[Manifest, ...]:
@@ -82,7 +71,7 @@ def play_subsets(manifests: tuple[Manifest, ...], script: Script, **options: Any
 
     async def watched(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
-        came.append(Mesh(stage.cluster))
+        came.append(Mesh(stage))
         await script(stage)
 
     run = play(manifests, watched, more_crds=CRDS, **options)
@@ -99,15 +88,15 @@ class Mesh:
         shares: of the canary subset, as they were written, one after the other.
     """
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, stage: Stage) -> None:
+        self._cluster = cluster = stage.cluster
         self._said: dict[Kind, deque[tuple[float, Manifest]]] = {}
         self.lost: list[str] = []
         self.short: list[str] = []
         self.changed: list[str] = []
         self.shares: list[Fraction] = []
         for kind, name in ((VIRTUAL_SERVICE, KEY.name), (DESTINATION_RULE, RULE_NAME)):
-            self._said[kind] = deque([(self._now_s(), self._object(kind, name))])
+            self._said[kind] = deque([(self._now_s(), stage.find(kind, name))])
             cluster.api.history.listen(kind, self._follow)
         cluster.api.history.listen(ENDPOINT_SLICE, lambda _: self._look())
 
@@ -161,13 +150,7 @@ class Mesh:
 
     @property
     def wrong(self) -> list[str]:
-        """All of it."""
         return [*self.lost, *self.short, *self.changed]
-
-    def _object(self, kind: Kind, name: str) -> Manifest:
-        found = self._cluster.get(kind, KEY.namespace, name)
-        assert found is not None
-        return found
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

@@ -10,6 +10,8 @@ import pytest
 from rollouts.core.model.frozen import replace
 from rollouts.objects import TRAFFIC_PROVIDER, Manifest
 from rollouts.sim.faults import CrashAfter, FaultTape
+from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from tests import build
 from tests.behaviour.branches import assert_ends_as_without
 from tests.behaviour.routed import (
     BETA_ROUTE,
@@ -17,6 +19,7 @@ from tests.behaviour.routed import (
     NO_BETA_ROUTE,
     STAY,
     Users,
+    assert_good,
     http_route,
     play_routed,
     stored_weights,
@@ -30,33 +33,27 @@ PATH = f"spec.strategy.canary.trafficRouting.plugins[{NAME}]"
 
 
 def _tested(stable: int, canary_weight: int) -> Manifest:
-    backends = [
-        {"name": "stable", "port": 80, "weight": stable},
-        {"name": "canary", "port": 80, "weight": canary_weight},
-    ]
-    return {"spec": {"parentRefs": [{"name": "public"}], "rules": [{"backendRefs": backends}]}}
+    split = build.http_rule(build.backend("stable", stable), build.backend("canary", canary_weight))
+    return {"spec": {"parentRefs": [{"name": "public"}], "rules": [split]}}
 
 
-PROVIDER: Manifest = {
-    "apiVersion": TRAFFIC_PROVIDER.api_version,
-    "kind": TRAFFIC_PROVIDER.kind,
-    "metadata": {"name": NAME},
-    "spec": {
-        "match": {
-            "group": "gateway.networking.k8s.io",
-            "kind": "HTTPRoute",
-            "plural": "httproutes",
-            "versions": ["v1"],
-        },
-        "backends": "spec.rules[].backendRefs[]",
-        "service": {"cel": "item.name"},
-        "accepted": {
-            "cel": "object.status.parents.all(p, p.conditions.exists(c, c.type == 'Accepted' && c.status == 'True'))"
-        },
-        "settleSeconds": 2,
-        "tests": [{"object": _tested(100, 0), "canaryPercent": 10, "result": _tested(90, 10)}],
-    },
+ACCEPTED = "object.status.parents.all(p, p.conditions.exists(c, c.type == 'Accepted' && c.status == 'True'))"
+DECLARATION: Manifest = {
+    "match": {"group": HTTP_ROUTE.group, "kind": HTTP_ROUTE.kind, "plural": HTTP_ROUTE.plural, "versions": ["v1"]},
+    "backends": "spec.rules[].backendRefs[]",
+    "service": {"cel": "item.name"},
+    "accepted": {"cel": ACCEPTED},
+    "settleSeconds": 2,
+    "tests": [{"object": _tested(100, 0), "canaryPercent": 10, "result": _tested(90, 10)}],
 }
+
+
+def declared(**fields: Any) -> Manifest:
+    """The TrafficProvider, with other fields in its spec."""
+    return build.manifest(TRAFFIC_PROVIDER, NAME, spec={**DECLARATION, **fields})
+
+
+PROVIDER = declared()
 WEIGHTS = tuple(step for step in LADDER if "setWeight" in step or step == STAY)
 
 
@@ -76,8 +73,7 @@ def provider_condition(stage: Stage, kind: str = "Ready") -> Manifest:
 
 def invalid(stage: Stage) -> str:
     """What the Rollout is told to be wrong with its spec; "" for nothing."""
-    conditions = stage.status.get("conditions") or ()
-    return next((str(each["message"]) for each in conditions if each["type"] == "InvalidSpec"), "")
+    return str(stage.condition("InvalidSpec").get("message", ""))
 
 
 def edit(stage: Stage, spec: dict[str, Any]) -> None:
@@ -109,37 +105,22 @@ def test_a_canary_goes_through_a_declared_router_and_loses_nothing() -> None:
 
     done = play_routed(world(*WEIGHTS), script)
 
-    assert (done.users.lost, done.users.causes) == (0, {})
+    assert_good(done)
     assert abs(done.users.shares["at 25"] - 0.25) < 0.03
-    assert done.run.violations == []
-    assert done.run.unexpected == []
     ((spec, *_),) = done.run.end["routes"].values()
     assert [each["weight"] for each in spec["rules"][-1]["backendRefs"]] == [100, 0]
 
 
 def test_a_declared_router_goes_by_headers_too() -> None:
     """Beta users have the new revision alone while the others are led to it step by step, and the rule is gone in the end."""
-    path = {"type": "PathPrefix", "value": "/"}
-    template = {
-        "matches": {
-            "cel": "[{'path': {'type': 'PathPrefix', 'value': '/'}, "
-            "'headers': headers.map(h, {'type': 'Exact', 'name': h.name, 'value': h.value})}]"
-        }
-    }
-    copy = {
-        "matches": [{"path": path, "headers": [{"type": "Exact", "name": "x-beta", "value": "1"}]}],
-        "backendRefs": [{"name": "canary", "port": 80, "weight": 1}],
-    }
+    asked = "headers.map(h, {'type': 'Exact', 'name': h.name, 'value': h.value})"
+    template = {"matches": {"cel": f"[{{'path': {{'type': 'PathPrefix', 'value': '/'}}, 'headers': {asked}}}]"}}
+    copy = build.http_rule(build.backend("canary", 1), path="/")
+    copy["matches"][0]["headers"] = [{"type": "Exact", "name": "x-beta", "value": "1"}]
     result = _tested(90, 10)
     result["spec"]["rules"].append(copy)
-    test = {
-        "object": _tested(100, 0),
-        "canaryPercent": 10,
-        "headers": [{"name": "x-beta", "exact": "1"}],
-        "result": result,
-    }
-    header = {"insert": "last", "template": template}
-    provider = {**PROVIDER, "spec": {**PROVIDER["spec"], "header": header, "tests": [test]}}
+    test = {**DECLARATION["tests"][0], "headers": [{"name": "x-beta", "exact": "1"}], "result": result}
+    provider = declared(header={"insert": "last", "template": template}, tests=[test])
 
     async def script(stage: Stage, users: Users) -> None:
         assert provider_condition(stage)["reason"] == "Tried"
@@ -151,11 +132,9 @@ def test_a_declared_router_goes_by_headers_too() -> None:
     steps = (BETA_ROUTE, weight(10), STAY, NO_BETA_ROUTE, weight(50), STAY)
     done = play_routed(world(*steps, provider=provider, managedRoutes=[{"name": "beta"}]), script)
 
-    assert (done.users.lost, done.users.causes) == (0, {})
+    assert_good(done)
     assert done.users.beta_shares["at 10"] == 1
     assert abs(done.users.shares["at 10"] - 0.1) < 0.03
-    assert done.run.violations == []
-    assert done.run.unexpected == []
     ((spec, *_),) = done.run.end["routes"].values()
     assert len(spec["rules"]) == 1
 

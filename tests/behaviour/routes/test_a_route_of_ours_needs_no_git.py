@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollouts.manifests.ownership import MANAGED_BY
-from rollouts.objects import EVENT, ROLLOUT, Manifest
+from rollouts.objects import ROLLOUT, Manifest
 from rollouts.sim.network.gateway import ENVOY
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from tests.behaviour.routed import (
@@ -47,21 +47,11 @@ def world(*steps: Manifest, own: Manifest | None = None, **strategy: Any) -> tup
     return (*STABLE_AND_CANARY, made)
 
 
-def route(stage: Stage) -> Manifest:
-    """As it is stored."""
-    return stage.find(HTTP_ROUTE)
-
-
-def told(stage: Stage, reason: str) -> list[str]:
-    """What the Events of a reason say."""
-    return [each["note"] for each in stage.cluster.list(EVENT, KEY.namespace) if each["reason"] == reason]
-
-
 def test_a_whole_canary_goes_through_it() -> None:
     """Made before the first revision serves; 1 to 100 %, a way in by header and copies, as through a user's route."""
 
     async def script(stage: Stage, users: Users) -> None:
-        made = route(stage)["metadata"]
+        made = stage.find(HTTP_ROUTE)["metadata"]
         (owner,) = made["ownerReferences"]
         assert (owner["kind"], owner["name"], owner["controller"]) == ("Rollout", KEY.name, True)
         assert made["annotations"][MANAGED_BY] == KEY.name
@@ -103,13 +93,13 @@ def test_a_new_manifest_changes_it_and_the_share_stays() -> None:
         changed["spec"]["rules"][0]["timeouts"] = {"request": "10s"}
         routing = "/spec/strategy/canary/trafficRouting"
         patch(stage, ROLLOUT, KEY.name, [{"op": "replace", "path": f"{routing}/own/0", "value": changed}])
-        await stage.until(lambda: "timeouts" in route(stage)["spec"]["rules"][0])
-        labels = route(stage)["metadata"]["labels"]
+        await stage.until(lambda: "timeouts" in stage.find(HTTP_ROUTE)["spec"]["rules"][0])
+        labels = stage.find(HTTP_ROUTE)["metadata"]["labels"]
         assert (labels.get("team"), labels.get("theirs"), labels.get("tier")) == ("shop", "yes", None)
         assert stored_weights(stage) == (75, 25)
         await stage.until(lambda: bool((stage.status.get("traffic") or {}).get("verifiedBy")))
         await users.measure(stage, "changed", "2", for_s=STAY_S)
-        assert any("changed manifest" in text for text in told(stage, "RouteMade"))
+        assert any("changed manifest" in text for text in stage.events("RouteMade"))
         await stage.until_phase("Healthy", "2")
 
     outcome = play_routed(world(*QUARTER, own=manifest(labels={"tier": "web"})), script, grace_s=GRACE_S)
@@ -125,8 +115,8 @@ def test_one_that_was_managed_as_the_users_becomes_ours_without_a_gap() -> None:
     async def script(stage: Stage, users: Users) -> None:
         routing = "/spec/strategy/canary/trafficRouting"
         patch(stage, ROLLOUT, KEY.name, [{"op": "add", "path": f"{routing}/own", "value": [manifest()]}])
-        await stage.until(lambda: "ownerReferences" in route(stage)["metadata"])
-        assert route(stage)["metadata"]["ownerReferences"][0]["name"] == KEY.name
+        await stage.until(lambda: "ownerReferences" in stage.find(HTTP_ROUTE)["metadata"])
+        assert stage.find(HTTP_ROUTE)["metadata"]["ownerReferences"][0]["name"] == KEY.name
         await stage.update("2", "Healthy")
 
     outcome = play_routed((*STABLE_AND_CANARY, http_route(), routed(*LADDER)), script)
@@ -142,7 +132,7 @@ def test_one_that_somebody_else_made_is_left_alone() -> None:
         await stage.until(lambda: stage.waits_for == "RouteNotUsable")
         message = stage.status["waitingFor"]["message"]
         assert "no Rollout created it; delete it, or remove it from trafficRouting.own" in message
-        assert route(stage)["metadata"].get("annotations") is None
+        assert stage.find(HTTP_ROUTE)["metadata"].get("annotations") is None
 
     run = play((http_route(), *world(*QUARTER)), script, behind=Behind(settings=ENVOY))
 

@@ -24,12 +24,6 @@ def older_routes() -> Manifest:
     return crd
 
 
-def stalled(stage: Stage) -> str:
-    """Why the Rollout stands still; "" while it does not."""
-    found = (each for each in stage.status.get("conditions") or () if each["type"] == "Stalled")
-    return next((each["message"] for each in found if each["status"] == "True"), "")
-
-
 def test_a_mirror_of_a_part_is_never_written_as_a_mirror_of_all() -> None:
     """The step that copies stops and says which field is unknown and what to do; an abort takes the canary's requests away."""
     said: list[str] = []
@@ -39,8 +33,8 @@ def test_a_mirror_of_a_part_is_never_written_as_a_mirror_of_all() -> None:
         users_of.append(users)
         stage.cluster.apply(older_routes())
         stage.image("2")
-        await stage.until(lambda: bool(stalled(stage)))
-        said.append(stalled(stage))
+        await stage.until(lambda: stage.condition("Stalled").get("status") == "True")
+        said.append(stage.condition("Stalled")["message"])
         await users.measure(stage, "stands still", "2", for_s=10.0)
         await stage.order("abort", "true", "Aborted", "2")
         await asyncio.sleep(5.0)

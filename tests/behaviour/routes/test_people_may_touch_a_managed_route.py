@@ -11,11 +11,12 @@ import asyncio
 import pytest
 
 from rollouts.manifests.ownership import REVISION
-from rollouts.objects import EVENT, REPLICA_SET, SERVICE, Manifest
+from rollouts.objects import EVENT, SERVICE, Manifest
 from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.storage.history import CommittedWrite
+from tests import build
 from tests.behaviour.routed import (
     GRACE_S,
     LADDER,
@@ -48,7 +49,10 @@ def events(stage: Stage, reason: str) -> int:
     return sum((each.get("series") or {}).get("count", 1) for each in found)
 
 
-@pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
+GATEWAYS = pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
+
+
+@GATEWAYS
 def test_weights_that_somebody_edits_are_set_again_and_told(settings: GatewaySettings) -> None:
     """F47: 50:50 by hand, during a step that says 25 %: back within a second, as an Event says, and the share holds."""
 
@@ -75,32 +79,24 @@ def test_an_edit_while_nothing_goes_on_is_set_back_too() -> None:
         await stage.until(lambda: stored_share(stage) == 0, within_s=1.0)
         await users.measure(stage, "idle", "1", for_s=3.0)
 
-    outcome = play_routed(world(*QUARTER), script, grace_s=GRACE_S)
-
-    assert_good(outcome)
+    assert_good(play_routed(world(*QUARTER), script, grace_s=GRACE_S))
 
 
 def test_what_people_add_to_the_route_stays() -> None:
     """F47: a rule, a header of a match, a timeout, a third backend with a tenth of the requests: theirs, before and after."""
-    maintenance = {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/old"}}],
-        "backendRefs": [{"name": "archive", "port": 80, "weight": 1}],
-    }
+    maintenance = build.http_rule(build.backend("archive", 1), path="/old")
 
     async def script(stage: Stage, users: Users) -> None:
         await at_a_quarter(stage)
-        route = stage.find(HTTP_ROUTE)
-        shared = next(index for index, rule in enumerate(route["spec"]["rules"]) if len(rule["backendRefs"]) > 1)
-        patch(
-            stage,
-            HTTP_ROUTE,
-            KEY.name,
-            [
-                {"op": "add", "path": f"/spec/rules/{shared}/timeouts", "value": {"request": "10s"}},
-                {"op": "add", "path": "/spec/rules/0", "value": maintenance},
-                {"op": "add", "path": "/metadata/annotations/team.io~1note", "value": "ours"},
-            ],
-        )
+        rules = stage.find(HTTP_ROUTE)["spec"]["rules"]
+        shared = next(index for index, rule in enumerate(rules) if len(rule["backendRefs"]) > 1)
+        theirs_now = {
+            f"/spec/rules/{shared}/timeouts": {"request": "10s"},
+            "/spec/rules/0": maintenance,
+            "/metadata/annotations/team.io~1note": "ours",
+        }
+        operations = [{"op": "add", "path": path, "value": value} for path, value in theirs_now.items()]
+        patch(stage, HTTP_ROUTE, KEY.name, operations)
         await users.measure(stage, "edited", "2", for_s=STAY_S)
         await stage.until_phase("Healthy", "2")
         end = stage.find(HTTP_ROUTE)
@@ -110,9 +106,7 @@ def test_what_people_add_to_the_route_stays() -> None:
         assert split["timeouts"] == {"request": "10s"}
         assert users.shares["edited"] == pytest.approx(0.25, abs=0.02)
 
-    outcome = play_routed(world(*QUARTER), script, grace_s=GRACE_S)
-
-    assert_good(outcome)
+    assert_good(play_routed(world(*QUARTER), script, grace_s=GRACE_S))
 
 
 def test_a_third_backend_keeps_its_part() -> None:
@@ -126,8 +120,7 @@ def test_a_third_backend_keeps_its_part() -> None:
         await stage.until_phase("Healthy", "2")
 
     route = http_route(stable=900, canary=0, other=100)
-    others = service("other")
-    others["spec"]["selector"] = {"app": "other"}
+    others = build.service("other", KEY.namespace)
     outcome = play_routed((others, *world(weight(50), STAY, weight(100), route=route)), script)
 
     assert_good(outcome, lost=(NO_ENDPOINT,))
@@ -195,7 +188,7 @@ def test_a_route_made_again_by_hand_finds_the_pods_that_it_sends_requests_to() -
     assert kept == [1, 0]
 
 
-@pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
+@GATEWAYS
 def test_gitops_that_reverts_every_three_seconds_does_not_stop_it(settings: GatewaySettings) -> None:
     """F49: 100:0 comes back by force every 3 s, all the way. The update gets to its end, and no write answers to nothing."""
     reverts: list[float] = []
@@ -226,9 +219,7 @@ def test_a_service_that_is_deleted_is_waited_for(name: str) -> None:
         stage.cluster.apply(service(name))
         await stage.until_phase("Healthy", "2")
 
-    outcome = play_routed(world(*QUARTER), script, grace_s=GRACE_S)
-
-    assert_good(outcome, lost=(NO_SERVICE, NO_ENDPOINT))
+    assert_good(play_routed(world(*QUARTER), script, grace_s=GRACE_S), lost=(NO_SERVICE, NO_ENDPOINT))
 
 
 @pytest.mark.parametrize("name", ["canary", "stable"])
@@ -259,32 +250,24 @@ def test_a_selector_that_gitops_reverts_is_set_again(name: str) -> None:
 
 def test_the_steps_of_an_update_leave_the_users_route_as_it_was() -> None:
     """When all is done the route says what the user wrote, byte for byte, but for our label and what names us."""
-    before: list[Manifest] = []
     after: list[Manifest] = []
+    marks: list[list[Manifest]] = []
 
     async def script(stage: Stage, users: Users) -> None:
         await stage.update("2", "Healthy")
-        route = stage.find(HTTP_ROUTE)
-        after.append(route["spec"])
+        after.append(stage.find(HTTP_ROUTE)["spec"])
         stage.delete()
         await stage.until(lambda: not stage.sizes())
         await asyncio.sleep(5.0)
-        route = stage.find(HTTP_ROUTE)
-        before.append({field: route["metadata"].get(field) or {} for field in ("labels", "annotations")})
+        metadata = stage.find(HTTP_ROUTE)["metadata"]
+        marks.append([metadata.get("labels") or {}, metadata.get("annotations") or {}])
 
     outcome = play_routed(world(*LADDER, route=http_route(stable=3, canary=0)), script)
 
     assert outcome.run.violations == []
-    assert after[0]["rules"] == [
-        {
-            "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
-            "backendRefs": [
-                {"name": name, "port": 80, "weight": share, "group": "", "kind": "Service"}
-                for name, share in (("stable", 3), ("canary", 0))
-            ],
-        }
-    ]
-    assert before == [{"labels": {}, "annotations": {}}], "a Rollout that is gone leaves no mark"
+    stored = (build.backend(name, share, group="", kind="Service") for name, share in (("stable", 3), ("canary", 0)))
+    assert after[0]["rules"] == [build.http_rule(*stored, path="/")]
+    assert marks == [[{}, {}]], "a Rollout that is gone leaves no mark"
 
 
 @pytest.mark.parametrize("narrow", [False, True])
@@ -294,13 +277,9 @@ def test_a_route_that_is_in_use_is_taken_over_without_a_loss(*, narrow: bool) ->
     Also where the canary Service selects the Rollout's pods only (`narrow`).
     """
     labels = {"app": "web", REVISION: "before"}
-    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "web:0"}]}}
-    old: Manifest = {
-        "apiVersion": REPLICA_SET.api_version,
-        "kind": REPLICA_SET.kind,
-        "metadata": {"name": "old", "namespace": KEY.namespace, "labels": labels, "annotations": {"a": "b"}},
-        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": pod},
-    }
+    pods = build.pod_template("web", image="web:0", metadata={"labels": labels})
+    marks, selector = {"labels": labels, "annotations": {"a": "b"}}, {"matchLabels": labels}
+    old = build.replica_set("old", KEY.namespace, replicas=2, metadata=marks, selector=selector, template=pods)
     services = [service("stable"), service("canary")]
     new = routed(weight(50), STAY)
     if narrow:

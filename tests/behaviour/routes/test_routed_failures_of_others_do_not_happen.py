@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import groupby
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ from rollouts.sim.network.gateway import ENVOY, TRAEFIK, GatewaySettings
 from rollouts.sim.storage.history import CommittedWrite
 from tests.behaviour.routed import (
     STAY,
-    Outcome,
     Users,
+    assert_good,
     play_routed,
     revision_of,
     rules_broken,
@@ -37,14 +38,6 @@ from tests.behaviour.stage import KEY, Stage
 
 GATEWAYS = pytest.mark.parametrize("settings", [ENVOY, TRAEFIK], ids=["quick", "two seconds late"])
 DYNAMIC: Manifest = {"dynamicStableScale": True}
-
-
-def assert_good(outcome: Outcome, phase: str = "Healthy") -> None:
-    """To its end, within the rules, without a loss."""
-    assert outcome.run.violations == []
-    assert outcome.run.unexpected == []
-    assert outcome.users.causes == {}
-    assert outcome.run.end["status"]["phase"] == phase
 
 
 STALE = {
@@ -65,74 +58,49 @@ def test_an_old_view_never_wedges_an_update(trouble: str, seed: int) -> None:
         await stage.until(lambda: stage.status.get("weight") == 25)
         await stage.update("3", "Healthy")
 
-    outcome = play_routed(
-        world(weight(25), STAY, weight(100)),
-        script,
-        seed=seed,
-        between=lambda api: FaultyWatches(api, STALE[trouble], rng),
-        grace_s=45.0,
-    )
-
-    assert_good(outcome)
-
-
-@dataclass
-class Selected:
-    """Which revisions a Service was told to select, one after the other."""
-
-    revisions: list[str] = field(default_factory=list)
-
-    def follow(self, stage: Stage, name: str) -> None:
-        """From now on."""
-
-        def note(change: CommittedWrite) -> None:
-            revision = (change.new.manifest["spec"].get("selector") or {}).get(REVISION, "")
-            if change.new.key == (KEY.namespace, name) and self.revisions[-1:] != [revision]:
-                self.revisions.append(revision)
-
-        stage.cluster.api.history.listen(SERVICE, note)
+    steps = (weight(25), STAY, weight(100))
+    late: dict[str, Any] = {"between": lambda api: FaultyWatches(api, STALE[trouble], rng), "grace_s": 45.0}
+    assert_good(play_routed(world(*steps), script, seed=seed, **late))
 
 
 @GATEWAYS
 def test_the_canary_service_does_not_flap_after_an_abort(settings: GatewaySettings) -> None:
     """P5, argo-rollouts issues 3078, 4442, 4973: its selector went to and fro. Here it changes once, when nothing comes to it."""
-    selected = Selected()
+    selected: list[str] = []
     came: list[bool] = []
 
     async def script(stage: Stage, users: Users) -> None:
         await stage.update("2", "Paused")
-        selected.follow(stage, "canary")
         bad = revision_of(stage, "2")
-        stage.cluster.api.history.listen(
-            SERVICE, lambda change: came.append(stage.plane.reached(bad)) if change.new.key[1] == "canary" else None
-        )
+
+        def note(change: CommittedWrite) -> None:
+            if change.new.key == (KEY.namespace, "canary"):
+                came.append(stage.plane.reached(bad))
+                selected.append((change.new.manifest["spec"].get("selector") or {}).get(REVISION, ""))
+
+        stage.cluster.api.history.listen(SERVICE, note)
         await stage.order("abort", "true", "Aborted", "2")
         await asyncio.sleep(60.0)
 
-    outcome = play_routed(
-        world(weight(50), MANUAL, strategy={"abortScaleDownDelaySeconds": 1}), script, settings=settings
-    )
+    manifests = world(weight(50), MANUAL, strategy={"abortScaleDownDelaySeconds": 1})
+    outcome = play_routed(manifests, script, settings=settings)
 
     assert_good(outcome, "Aborted")
-    assert len(selected.revisions) <= 1
+    assert len([each for each, _ in groupby(selected)]) <= 1
     assert not any(came), "it changed while requests came to it"
 
 
 def lose_readiness(stage: Stage, tag: str, *, keep: int) -> None:
     """All pods of an image but `keep` stop being ready, as after a bad deployment of what they depend on."""
-    world_ = stage.cluster.world
-    resource = world_.resource(POD)
-    revision = revision_of(stage, tag)
+    world_, revision = stage.cluster.world, revision_of(stage, tag)
     pods = [each for each in world_.history.select(POD, KEY.namespace) if each.labels.get(REVISION) == revision]
-    for pod in list(pods)[keep:]:
+    for pod in pods[keep:]:
         conditions = [
             {**each, "status": "False"} if each["type"] in ("Ready", "ContainersReady") else each
             for each in pod.manifest["status"]["conditions"]
         ]
-        status = {**pod.manifest["status"], "conditions": conditions}
-        world_.verbs.update(
-            resource, pod, {**pod.manifest, "status": status}, WriteOptions(manager="kubelet"), "status"
-        )
+        unready = {**pod.manifest, "status": {**pod.manifest["status"], "conditions": conditions}}
+        world_.verbs.update(world_.resource(POD), pod, unready, WriteOptions(manager="kubelet"), "status")
 
 
 @GATEWAYS
@@ -152,9 +120,7 @@ def test_what_fails_just_before_its_promotion_takes_nothing_with_it(settings: Ga
         await stage.order("abort", stage.status["currentRevision"], "Aborted", "2")
         await stage.until(lambda: stored_share(stage) == 0)
 
-    outcome = play_routed(world(weight(50), MANUAL), script, settings=settings)
-
-    assert_good(outcome, "Aborted")
+    assert_good(play_routed(world(weight(50), MANUAL), script, settings=settings), "Aborted")
 
 
 @GATEWAYS
@@ -163,7 +129,7 @@ def test_a_second_update_in_the_middle_brings_traffic_back_as_stable_has_pods(se
 
     At 75 % there is one stable pod of four. Its share grows with its pods, never before them, and the superseded pods go last.
     """
-    grown: list[tuple[float, int, int]] = []
+    shares: list[Fraction] = []
 
     async def script(stage: Stage, users: Users) -> None:
         await stage.update("2", "Paused")
@@ -172,14 +138,13 @@ def test_a_second_update_in_the_middle_brings_traffic_back_as_stable_has_pods(se
         before = len(stage.plane.weights)
         stage.image("3")
         await stage.until(lambda: stored_share(stage) == 0)
-        grown.extend(stage.plane.weights[before:])
+        shares.extend(Fraction(canary, stable + canary) for _, stable, canary in stage.plane.weights[before:])
         await stage.until_phase("Paused", "3")
         await stage.order("promote", "true", "Healthy", "3")
 
     outcome = play_routed(world(weight(75), MANUAL, strategy=DYNAMIC), script, settings=settings)
 
     assert_good(outcome)
-    shares = [Fraction(canary, stable + canary) for _, stable, canary in grown]
     assert shares == sorted(shares, reverse=True)
     assert len(set(shares)) > 1, "all at once"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rollouts.objects import EVENT, SERVICE, Manifest
+from rollouts.objects import SERVICE, Manifest
 from tests.behaviour.scenarios import HALF, STABLE_AND_CANARY, canary, rollout, service, updated
 from tests.behaviour.stage import Stage, play
 
@@ -18,16 +18,6 @@ def with_fields(name: str, **fields: Any) -> Manifest:
     """A Service of the Rollout's pods with more in its spec."""
     made = service(name)
     return {**made, "spec": {**made["spec"], **fields}}
-
-
-def condition(stage: Stage) -> Manifest | None:
-    """The condition, if it is there."""
-    return next((each for each in stage.status.get("conditions") or () if each["type"] == CONDITION), None)
-
-
-def events(stage: Stage) -> list[str]:
-    """Notes of the Events that told of it."""
-    return [each["note"] for each in stage.cluster.list(EVENT) if each["reason"] == CONDITION]
 
 
 def writes_of_two_revisions(*services: Manifest) -> tuple[Counter[str], Counter[str]]:
@@ -46,25 +36,24 @@ def writes_of_two_revisions(*services: Manifest) -> tuple[Counter[str], Counter[
 
 def test_the_condition_comes_with_the_field_and_goes_with_it() -> None:
     """The watch of managed Services brings the change: nobody has to touch the Rollout for it."""
-    seen: list[Manifest | None] = []
+    seen: list[Manifest] = []
     told: list[str] = []
 
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
-        seen.append(condition(stage))
+        seen.append(stage.condition(CONDITION))
         stage.merge(SERVICE, "stable", {"spec": STICKY})
-        await stage.until(lambda: condition(stage) is not None)
-        seen.append(condition(stage))
+        await stage.until(lambda: bool(stage.condition(CONDITION)))
+        seen.append(stage.condition(CONDITION))
         stage.merge(SERVICE, "stable", {"spec": PLAIN})
-        await stage.until(lambda: condition(stage) is None)
+        await stage.until(lambda: not stage.condition(CONDITION))
         await stage.until_quiet()
-        told.extend(events(stage))
+        told.extend(stage.events(CONDITION))
 
     run = play((*STABLE_AND_CANARY, rollout(canary(HALF, services=True))), script)
 
     before, found = seen
-    assert (run.violations, run.unexpected, before) == ([], [], None)
-    assert found is not None
+    assert (run.violations, run.unexpected, before) == ([], [], {})
     assert (found["status"], found["reason"]) == ("True", CONDITION)
     assert found["message"].startswith("Service stable: spec.sessionAffinity: a client stays with its pod for 600 s")
     assert told == [found["message"]]
@@ -74,7 +63,7 @@ def test_it_is_told_before_the_service_is_taken_over() -> None:
     """The first look at a Service is a GET: what is wrong with it must not wait for the watch."""
 
     async def script(stage: Stage) -> None:
-        await stage.until(lambda: condition(stage) is not None)
+        await stage.until(lambda: bool(stage.condition(CONDITION)))
         managed = stage.find(SERVICE, "stable")
         assert "rollouts.dev/managed" not in (managed["metadata"].get("labels") or {})
         await stage.until_phase("Healthy", "1")

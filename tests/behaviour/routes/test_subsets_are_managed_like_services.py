@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.manifests.ownership import REVISION
+from rollouts.manifests.ownership import MANAGED, REVISION
 from rollouts.objects import SERVICE, Kind, Manifest
 from rollouts.sim.faults import DropReply, Fault, FaultTape
 from tests.behaviour.branches import CRASHES, assert_ends_as_without, places
@@ -29,8 +29,8 @@ FAULTS: tuple[Fault, ...] = (*CRASHES, DropReply())
 
 def revisions(stage: Stage) -> dict[str, str]:
     """The revision that each subset's labels name."""
-    rule = stage.find(DESTINATION_RULE, RULE_NAME)
-    return {each["name"]: (each.get("labels") or {}).get(REVISION, "") for each in rule["spec"]["subsets"]}
+    subsets = stage.find(DESTINATION_RULE, RULE_NAME)["spec"]["subsets"]
+    return {each["name"]: (each.get("labels") or {}).get(REVISION, "") for each in subsets}
 
 
 async def updated(stage: Stage) -> None:
@@ -63,9 +63,17 @@ def test_an_update_goes_through_its_weights_and_ends_on_the_stable_subset() -> N
     assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
 
 
-def test_the_stable_subset_changes_only_when_all_is_on_the_canarys() -> None:
-    """Also where no step asks for 100 %: the end of the steps does, and is waited for."""
-    run, mesh = play_subsets(world(weight(50), STAY), updated)
+@pytest.mark.parametrize(
+    ("steps", "dynamic"),
+    [((weight(50), STAY), False), ((weight(50), STAY, weight(100), STAY), True)],
+    ids=["no step asks for 100 %", "dynamicStableScale"],
+)
+def test_the_stable_subset_changes_when_all_is_on_the_canarys_and_then_all_comes_back(
+    steps: tuple[Manifest, ...], *, dynamic: bool
+) -> None:
+    """The end of the steps asks for 100 % too, and is waited for. All comes back when no proxy finds the old revision behind the
+    stable subset: one with the new route and the old rule would bring everything to the last old pod."""
+    run, mesh = play_subsets(world(*steps, dynamicStableScale=dynamic), updated)
 
     assert mesh.shares == [Fraction(1, 2), Fraction(1), Fraction(0)]
     assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
@@ -100,15 +108,6 @@ def test_a_third_revision_in_the_middle_gets_nothing_that_was_meant_for_the_seco
     assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
 
 
-def test_all_comes_back_when_no_proxy_finds_the_old_revision_behind_the_stable_subset() -> None:
-    """`dynamicStableScale`: one with the new route and the old rule would bring everything to the last old pod."""
-    steps = (weight(50), STAY, weight(100), STAY)
-    run, mesh = play_subsets(world(*steps, dynamicStableScale=True), updated)
-
-    assert mesh.shares == [Fraction(1, 2), Fraction(1), Fraction(0)]
-    assert (mesh.wrong, run.violations, run.unexpected) == ([], [], [])
-
-
 @pytest.mark.parametrize("at_rest", [False, True])
 def test_a_deleted_rollout_leaves_the_meshs_objects_as_their_users_wrote_them(at_rest: bool) -> None:
     """Also the subset that had no labels, and the Service that is the host."""
@@ -120,8 +119,7 @@ def test_a_deleted_rollout_leaves_the_meshs_objects_as_their_users_wrote_them(at
         stage.delete()
         await asyncio.sleep(30.0)
         for kind, name in ((VIRTUAL_SERVICE, KEY.name), (DESTINATION_RULE, RULE_NAME), (SERVICE, KEY.name)):
-            found = stage.find(kind, name)
-            left.append(found)
+            left.append(stage.find(kind, name))
 
     run, _ = play_subsets(world(weight(50), STAY if at_rest else MANUAL), script)
 
@@ -156,18 +154,12 @@ def test_a_label_of_ours_that_somebody_takes_off_is_put_on_again(kind: Kind, nam
     async def script(stage: Stage) -> None:
         await stage.update("2", "Paused")
         patch(stage, kind, name, [{"op": "remove", "path": MARK}])
-        await stage.until(lambda: is_marked(stage, kind, name))
+        await stage.until(lambda: MANAGED in (stage.find(kind, name)["metadata"].get("labels") or {}))
         await stage.order("promote", f"{stage.status['currentRevision']}@full", "Healthy", "2")
 
     run, mesh = play_subsets(world(weight(50), MANUAL), script, grace_s=4.0)
 
     assert (mesh.wrong, run.unexpected) == ([], [])
-
-
-def is_marked(stage: Stage, kind: Kind, name: str) -> bool:
-    """It has the label that we watch by."""
-    found = stage.cluster.get(kind, KEY.namespace, name)
-    return found is not None and "rollouts.dev/managed" in (found["metadata"].get("labels") or {})
 
 
 def test_a_host_that_selects_one_revision_is_made_to_select_both() -> None:

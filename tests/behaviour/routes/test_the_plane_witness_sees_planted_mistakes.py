@@ -7,55 +7,43 @@ breaks must be told by its number. Without a change nothing is told.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.ports import ApiServer, Request, Response, WatchStream
+from rollouts.ports import ApiServer, Request, Response
 from tests.behaviour.plane_witness import is_aborted
 from tests.behaviour.routed import BETA_ROUTE, Users, play_routed, rules_broken, weight, world
 from tests.behaviour.scenarios import MANUAL
 from tests.behaviour.stage import Stage
+from tests.cluster.stand_ins import PassesOn
 
 Change: TypeAlias = Callable[[Any], Any]
 """Of a request's body; None for one that stays as it is."""
 
 
-@dataclass
-class Mutant:
-    """An API server to which one request goes otherwise than it was meant.
+class Mutant(PassesOn):
+    """An API server to which one request goes otherwise than it was meant: the first one that can be changed.
 
     Args:
         resource: plural of what is patched.
         is_on: it waits for this.
-        done: it has struck.
     """
 
-    api: ApiServer
-    resource: str
-    change: Change
-    is_on: Callable[[], bool]
-    done: bool = False
+    def __init__(self, api: ApiServer, resource: str, change: Change, is_on: Callable[[], bool]) -> None:
+        super().__init__(api)
+        self.resource, self.change, self.is_on = resource, change, is_on
+        self.done = False
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """Changes the first one that can be."""
         if not self.done and request.method == "PATCH" and f"/{self.resource}/" in request.path and self.is_on():
             body = self.change(msgspec.json.decode(request.body))
             if body is not None:
                 self.done = True
                 request = replace(request, body=msgspec.json.encode(body))
-        return await self.api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """As it is."""
-        return await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """As it is."""
-        await self.api.aclose()
+        return await super().request(request, deadline_s=deadline_s)
 
 
 def weights(stable: int, canary: int) -> Change:
@@ -73,9 +61,9 @@ def weights(stable: int, canary: int) -> Change:
     return change
 
 
-def also(*more: Any) -> Change:
+def added(path: str, value: Any) -> Change:
     """Something besides."""
-    return lambda operations: [*operations, *more]
+    return lambda operations: [*operations, {"op": "add", "path": path, "value": value}]
 
 
 def header_rules_stay(operations: Any) -> Any:
@@ -93,21 +81,9 @@ MISTAKES: dict[str, tuple[str, str, Change]] = {
     "all of the traffic to one pod": ("S1", "httproutes", weights(0, 100)),
     "pods go while requests come": ("S2", "replicasets", no_pods),
     "nobody is served": ("S6", "httproutes", weights(0, 0)),
-    "another field of the route": (
-        "S20",
-        "httproutes",
-        also({"op": "add", "path": "/spec/hostnames", "value": ["x.io"]}),
-    ),
-    "another's annotation": (
-        "S6",
-        "httproutes",
-        also({"op": "add", "path": "/metadata/annotations/x.io~1a", "value": "1"}),
-    ),
-    "another's rule": (
-        "S6",
-        "httproutes",
-        also({"op": "add", "path": "/spec/rules/0", "value": {"backendRefs": [{"name": "other", "port": 80}]}}),
-    ),
+    "another field of the route": ("S20", "httproutes", added("/spec/hostnames", ["x.io"])),
+    "another's annotation": ("S6", "httproutes", added("/metadata/annotations/x.io~1a", "1")),
+    "another's rule": ("S6", "httproutes", added("/spec/rules/0", {"backendRefs": [{"name": "other", "port": 80}]})),
 }
 AFTER_AN_ABORT: dict[str, Change] = {"a share": weights(60, 40), "a header route": header_rules_stay}
 

@@ -14,6 +14,7 @@ import pytest
 from rollouts.objects import Manifest
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.network.route_table import WebRequest
+from tests import build
 from tests.behaviour.routed import QUARTER, Users, assert_good, at_a_quarter, http_route, play_routed, world
 from tests.behaviour.stage import Stage
 
@@ -23,29 +24,20 @@ REDIRECT = {"type": "RequestRedirect", "requestRedirect": {"hostname": "new.exam
 MIRROR = {"type": "RequestMirror", "requestMirror": {"backendRef": {"name": "canary", "port": 80}}}
 
 
-def _to(name: str) -> list[Manifest]:
-    return [{"name": name, "port": 80}]
-
-
 RULES: Mapping[str, Manifest] = {
-    "canary alone": {"matches": [{"headers": [TESTER]}], "backendRefs": _to("canary")},
-    "stable alone": {"matches": [{"headers": [TESTER]}], "backendRefs": _to("stable")},
+    "canary alone": build.http_rule(build.backend("canary"), matches=[{"headers": [TESTER]}]),
+    "stable alone": build.http_rule(build.backend("stable"), matches=[{"headers": [TESTER]}]),
     "redirect": {"matches": [{"path": {"type": "PathPrefix", "value": "/old"}}], "filters": [REDIRECT]},
-    "another Service": {"matches": [{"path": {"type": "PathPrefix", "value": "/other"}}], "backendRefs": _to("other")},
-    "a mirror": {
-        "matches": [{"path": {"type": "PathPrefix", "value": "/copied"}}],
-        "filters": [MIRROR],
-        "backendRefs": _to("stable"),
-    },
+    "another Service": build.http_rule(build.backend("other"), path="/other"),
+    "a mirror": build.http_rule(build.backend("stable"), path="/copied", filters=[MIRROR]),
 }
 AT_REST = ("canary alone", "stable alone")
 """Kinds whose requests reach pods of the Rollout."""
 
 
 def _kept(stage: Stage, kind: str) -> bool:
-    route = stage.find(HTTP_ROUTE)
-    wanted = RULES[kind]
-    return any(each.get("matches") == _with_defaults(wanted) for each in route["spec"]["rules"])
+    wanted = _with_defaults(RULES[kind])
+    return any(each.get("matches") == wanted for each in stage.find(HTTP_ROUTE)["spec"]["rules"])
 
 
 def _with_defaults(rule: Manifest) -> list[Manifest]:

@@ -97,6 +97,10 @@ GOOD: dict[str, Spec] = {
 _NO_LABEL = (".metric.selector.matchLabels[?]", "is not a label key")
 _KINDLESS = (".describedObject.kind", "is required")
 _NAMELESS = (".describedObject.name", "is required")
+_TOO_OLD = (".maxAgeSeconds", "must be from 1 to 600")
+_NO_KIND = (".describedObject.kind", "must be a kind such as Ingress")
+_NO_VERSION = (".describedObject.apiVersion", "must be an API version")
+_POD = {"kind": "Pod", "name": "b"}
 _SECRET = {"name": "s", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 
 
@@ -110,37 +114,33 @@ _OF_CLUSTER = tuple(
         ("containerResource", {"resource": "cpu"}, ".container", "is required"),
         ("containerResource", {"container": "app"}, ".resource", "is required: cpu or memory"),
         ("containerResource", {"container": "app", "resource": "gpu"}, ".resource", "must be cpu or memory"),
-        (
-            *("containerResource", {"container": "app", "resource": "cpu", "maxAgeSeconds": 601}),
-            *(".maxAgeSeconds", "must be from 1 to 600"),
-        ),
+        ("containerResource", {"container": "app", "resource": "cpu", "maxAgeSeconds": 601}, *_TOO_OLD),
         ("customMetric", {}, ".metric.name", "is required"),
         ("customMetric", {"metric": {"name": "../../../nodes"}}, ".metric.name", "one segment of a path"),
         ("customMetric", {"metric": {"name": "a", "selector": {"matchLabels": {"?": "b"}}}}, *_NO_LABEL),
         ("customMetric", {"metric": {"name": "a"}, "describedObject": {"name": "b"}}, *_KINDLESS),
         ("customMetric", {"metric": {"name": "a"}, "describedObject": {"kind": "Pod"}}, *_NAMELESS),
-        (
-            *("customMetric", {"metric": {"name": "a"}, "describedObject": {"kind": "../x", "name": "b"}}),
-            *(".describedObject.kind", "must be a kind such as Ingress"),
-        ),
+        ("customMetric", {"metric": {"name": "a"}, "describedObject": {"kind": "../x", "name": "b"}}, *_NO_KIND),
         (
             "customMetric",
-            {"metric": {"name": "a"}, "describedObject": {"kind": "Pod", "name": "b", "apiVersion": "v1/../.."}},
-            *(".describedObject.apiVersion", "must be an API version"),
+            {"metric": {"name": "a"}, "describedObject": {**_POD, "apiVersion": "v1/../.."}},
+            *_NO_VERSION,
         ),
         ("externalMetric", {"metric": {"name": ".."}}, ".metric.name", "one segment of a path"),
-        ("externalMetric", {"metric": {"name": "a"}, "maxAgeSeconds": 0}, ".maxAgeSeconds", "must be from 1 to 600"),
+        ("externalMetric", {"metric": {"name": "a"}, "maxAgeSeconds": 0}, *_TOO_OLD),
     )
 )
 
+_NOT_CARRIED_OUT = (
+    *("kayenta", "datadog", "wavefront", "newRelic", "cloudWatch", "graphite", "influxdb", "skywalking", "plugin"),
+)
 _METRIC = "spec.metrics[0]"
 _PROMETHEUS = f"{_METRIC}.provider.prometheus"
 _WEB = f"{_METRIC}.provider.web"
 BAD: tuple[Bad, ...] = (
     *_OF_CLUSTER,
     *BAD_COMPARISONS,
-    Bad("arm outside of a comparison", prometheus(query='up{hash="{{arm}}"}'),
-        f"{_PROMETHEUS}.query", "which is no argument"),
+    Bad("arm outside of a comparison", prometheus(query='up{hash="{{arm}}"}'), f"{_PROMETHEUS}.query", "which is no argument"),
     Bad("nothing to measure", {}, "spec.metrics", "is required"),
     Bad("unknown field of a template", {**TEMPLATE, "color": "red"}, "spec.color", "unknown field"),
     Bad("metric without a name", metric(name=GONE), f"{_METRIC}.name", "is required"),
@@ -164,24 +164,15 @@ BAD: tuple[Bad, ...] = (
     Bad("failureLimit below -1", metric(failureLimit=-2), f"{_METRIC}.failureLimit", "-1"),
     Bad("both limits off", metric(failureLimit=-1), f"{_METRIC}.failureLimit", "is off"),
     Bad("inconclusiveLimit below 0", metric(inconclusiveLimit=-1), f"{_METRIC}.inconclusiveLimit", "0 or more"),
-    Bad("consecutiveErrorLimit below 0", metric(consecutiveErrorLimit=-1), f"{_METRIC}.consecutiveErrorLimit",
-        "0 or more"),
+    Bad("consecutiveErrorLimit below 0", metric(consecutiveErrorLimit=-1), f"{_METRIC}.consecutiveErrorLimit", "0 or more"),
     Bad("consecutiveSuccessLimit below 0", metric(consecutiveSuccessLimit=-1),
         f"{_METRIC}.consecutiveSuccessLimit", "0 or more"),
     Bad("samples below 0", metric(minSamples=-1), f"{_METRIC}.minSamples", "0 or more"),
     Bad("noData that makes a success", metric(noData="success"), f"{_METRIC}.noData", "must be"),
     Bad("condition of a book", metric(successCondition="x" * 1025), f"{_METRIC}.successCondition", "at most"),
     *(
-        Bad(
-            f"{name} is not carried out",
-            metric(provider={name: {}}),
-            f"{_METRIC}.provider.{name}",
-            "not supported",
-        )
-        for name in (
-            *("kayenta", "datadog", "wavefront", "newRelic", "cloudWatch"),
-            *("graphite", "influxdb", "skywalking", "plugin"),
-        )
+        Bad(f"{name} is not carried out", metric(provider={name: {}}), f"{_METRIC}.provider.{name}", "not supported")
+        for name in _NOT_CARRIED_OUT
     ),
     Bad("query left out", prometheus(query=""), f"{_PROMETHEUS}.query", "is required"),
     Bad("two servers", prometheus(address="http://a", metricProvider="b"), f"{_PROMETHEUS}.address", "one of them"),
@@ -206,8 +197,7 @@ BAD: tuple[Bad, ...] = (
         f"{_WEB}.authentication",
         "give one of them",
     ),
-    Bad("credentials without a client",
-        prometheus(authentication={"oauth2": {"tokenUrl": "https://x", "clientSecret": "y"}}),
+    Bad("credentials without a client", prometheus(authentication={"oauth2": {"tokenUrl": "https://x", "clientSecret": "y"}}),
         f"{_PROMETHEUS}.authentication.oauth2.clientId", "is required"),
     Bad("URL left out", {"metrics": [{"name": "w", "provider": {"web": {}}}]}, f"{_WEB}.url", "is req"),
     Bad("URL of a file", web(url="file:///etc/passwd"), f"{_WEB}.url", "http://"),
@@ -216,28 +206,23 @@ BAD: tuple[Bad, ...] = (
     Bad("body of a GET", web(body="x"), f"{_WEB}.body", "POST or PUT"),
     Bad("JSON of a GET", web(jsonBody={"a": 1}), f"{_WEB}.jsonBody", "POST or PUT"),
     Bad("two bodies", web(method="PUT", body="x", jsonBody={}), f"{_WEB}.body", "one of them"),
-    Bad("header of two lines", web(headers=[{"key": "A", "value": "b\r\nC: d"}]),
-        f"{_WEB}.headers[0].value", "one line"),
+    Bad("header of two lines", web(headers=[{"key": "A", "value": "b\r\nC: d"}]), f"{_WEB}.headers[0].value", "one line"),
     Bad("header without a name", web(headers=[{"value": "b"}]), f"{_WEB}.headers[0].key", "is required"),
     Bad("header without a value", web(headers=[{"key": "A"}]), f"{_WEB}.headers[0].value", "is required"),
     Bad("Job of nothing", metric(provider={"job": {}}), f"{_METRIC}.provider.job.spec", "is required"),
     Bad("more than all pods", metric(provider={"kubernetes": {"minReadyPercent": 101}}),
         f"{_METRIC}.provider.kubernetes.minReadyPercent", "from 0 to 100"),
     Bad("argument without a name", {**TEMPLATE, "args": [{"value": "x"}]}, "spec.args[0].name", "is required"),
-    Bad("two arguments of one name", {**TEMPLATE, "args": [{"name": "a"}] * 2}, "spec.args[1].name",
-        "another argument"),
-    Bad("argument with a value and a secret", {**TEMPLATE, "args": [{**_SECRET, "value": "x"}]}, "spec.args[0]",
-        "it has both"),
-    Bad("argument from nowhere", {**TEMPLATE, "args": [{"name": "a", "valueFrom": {}}]}, "spec.args[0].valueFrom",
-        "one of"),
+    Bad("two arguments of one name", {**TEMPLATE, "args": [{"name": "a"}] * 2}, "spec.args[1].name", "another argument"),
+    Bad("argument with a value and a secret", {**TEMPLATE, "args": [{**_SECRET, "value": "x"}]}, "spec.args[0]", "it has both"),
+    Bad("argument from nowhere", {**TEMPLATE, "args": [{"name": "a", "valueFrom": {}}]}, "spec.args[0].valueFrom", "one of"),
     Bad("field without a path", {**TEMPLATE, "args": [{"name": "a", "valueFrom": {"fieldRef": {}}}]},
         "spec.args[0].valueFrom.fieldRef.fieldPath", "is required"),
     Bad("secret without a key", {**TEMPLATE, "args": [{"name": "a", "valueFrom": {"secretKeyRef": {"name": "s"}}}]},
         "spec.args[0].valueFrom.secretKeyRef.key", "is required"),
     Bad("argument that is a template", {**TEMPLATE, "args": [{"name": "a", "value": "{{args.b}}"}]},
         "spec.args[0].value", "must not have {{"),
-    Bad("argument that is a list", {**TEMPLATE, "args": [{"name": "a", "value": []}]}, "spec.args[0].value",
-        "a string"),
+    Bad("argument that is a list", {**TEMPLATE, "args": [{"name": "a", "value": []}]}, "spec.args[0].value", "a string"),
     Bad("dry run without a name", {**TEMPLATE, "dryRun": [{}]}, "spec.dryRun[0].metricName", "is required"),
     Bad("two rules of one name", {**TEMPLATE, "dryRun": [{"metricName": "errors"}] * 2}, "spec.dryRun[1].metricName",
         "another rule"),
@@ -252,12 +237,10 @@ BAD: tuple[Bad, ...] = (
     Bad("reference without a name", {"templates": [{}]}, "spec.templates[0].templateName", "is required"),
     Bad("place that does not end", metric(successCondition="{{args.x"), f"{_METRIC}.successCondition", "}}"),
     Bad("place of something else", metric(name="{{ .Values.x }}"), f"{_METRIC}.name", "no argument"),
-    Bad("secret in a query", _secret_in(provider__prometheus__query='a{b="{{args.s}}"}'),
-        f"{_PROMETHEUS}.query", "a secret"),
+    Bad("secret in a query", _secret_in(provider__prometheus__query='a{b="{{args.s}}"}'), f"{_PROMETHEUS}.query", "a secret"),
     Bad("secret in an address", _secret_in(provider__prometheus__address="http://{{args.s}}"),
         f"{_PROMETHEUS}.address", "a secret"),
-    Bad("secret in a condition", _secret_in(successCondition="'{{args.s}}' == ''"), f"{_METRIC}.successCondition",
-        "a secret"),
+    Bad("secret in a condition", _secret_in(successCondition="'{{args.s}}' == ''"), f"{_METRIC}.successCondition", "a secret"),
     Bad("secret in a name", _secret_in(name="{{args.s}}"), f"{_METRIC}.name", "a secret"),
     Bad("secret in a Job", _secret_in(provider={"job": {"spec": {"env": "{{args.s}}"}}}),
         f"{_METRIC}.provider.job.spec.env", "a secret"),

@@ -117,21 +117,8 @@ FEATURES: tuple[Example, ...] = (
     of_template(f"{_PAGE}: one measurement, a number for a default", WITH_PORT,
         "a default that is a number (`value: 9090`)"),
     of_template(f"{_PAGE}: several measurements", template(rate(interval="60s", count=5))),
-    of_rollout(
-        f"{_PAGE}: of the cluster, in a step",
-        canary(
-            steps=[
-                {"setWeight": 20},
-                PAUSE,
-                {
-                    "analysis": {
-                        "templates": [{"templateName": "success-rate", "clusterScope": True}],
-                        "args": [SERVICE],
-                    }
-                },
-            ]
-        ),
-    ),
+    of_rollout(f"{_PAGE}: of the cluster, in a step", canary(steps=[{"setWeight": 20}, PAUSE,
+        {"analysis": {**analysis(), "templates": [{"templateName": "success-rate", "clusterScope": True}]}}])),
     example("ClusterAnalysisTemplate", f"{_PAGE}: of the cluster", WITH_PORT),
     of_rollout(f"{_PAGE}: several templates", canary(analysis=analysis("success-rate", "error-rate"))),
     of_template(f"{_PAGE}: the second of them", template(ERROR_RATE)),
@@ -139,52 +126,22 @@ FEATURES: tuple[Example, ...] = (
     of_template(f"{_PAGE}: metrics and another template",
         template(rate(**RATES), templates=[{"templateName": "error-rate", "clusterScope": False}]),
         "templates that name each other in a circle"),
-    of_template(
-        f"{_PAGE}: other templates alone",
-        {
-            "args": TAKES_SERVICE,
-            "templates": [
-                {"templateName": "success-rate", "clusterScope": False},
-                {"templateName": "error-rate", "clusterScope": False},
-            ],
-        },
-        "two defaults of an argument, of which one is a Secret",
-    ),
-    of_template(
-        f"{_PAGE}: arguments of a template",
-        template(
-            web("result == 'true'", "{$.results.ok}", url="{{ args.api-url }}?service={{ args.service-name }}"),
-            args=[
-                *TAKES_SERVICE,
-                {"name": "stable-hash"},
-                {"name": "latest-hash"},
-                {"name": "api-url", "value": "http://server.example/measure"},
-                TOKEN,
-            ],
-        ),
-        "an argument whose value has `{{` in it",
-    ),
-    of_rollout(
-        f"{_PAGE}: arguments of a Rollout",
-        canary(
-            analysis=analysis(
-                "args-example", args=[SERVICE, {"name": "api-url", "value": "http://other.example"}, *HASHES]
-            )
-        ),
-        "an argument of a Rollout in place of a template's Secret",
-    ),
+    of_template(f"{_PAGE}: other templates alone", {"args": TAKES_SERVICE, "templates": [
+        {"templateName": name, "clusterScope": False} for name in ("success-rate", "error-rate")]},
+        "two defaults of an argument, of which one is a Secret"),
+    of_template(f"{_PAGE}: arguments of a template",
+        template(web("result == 'true'", "{$.results.ok}", url="{{ args.api-url }}?service={{ args.service-name }}"),
+            args=[*TAKES_SERVICE, {"name": "stable-hash"}, {"name": "latest-hash"},
+                {"name": "api-url", "value": "http://server.example/measure"}, TOKEN]),
+        "an argument whose value has `{{` in it"),
+    of_rollout(f"{_PAGE}: arguments of a Rollout", canary(analysis=analysis(
+        "args-example", args=[SERVICE, {"name": "api-url", "value": "http://other.example"}, *HASHES])),
+        "an argument of a Rollout in place of a template's Secret"),
     *(
-        of_rollout(
-            f"{_PAGE}: an argument from {path}",
-            canary(analysis=analysis("args-example", args=[from_field("one", path)])),
-            *(("status",) if path.startswith("status") else ()),
-        )
-        for path in (
-            "metadata.labels['env']",
-            "metadata.labels['region']",
-            "status.alb.canaryTargetGroup.name",
-            "spec.template.metadata.labels.version",
-        )
+        of_rollout(f"{_PAGE}: an argument from {path}",
+            canary(analysis=analysis("args-example", args=[from_field("one", path)])), *differs)
+        for path, *differs in (("metadata.labels['env']",), ("metadata.labels['region']",),
+            ("status.alb.canaryTargetGroup.name", "status"), ("spec.template.metadata.labels.version",))
     ),
     *(
         of_rollout(f"{_PAGE}: {name}", blue_green(**{name: analysis("smoke-tests")}, scaleDownDelaySeconds=600))
@@ -205,26 +162,17 @@ FEATURES: tuple[Example, ...] = (
         for rule in ({"metricName": what, **more},)
     ),
     *(
-        of_rollout(
-            f"{_PAGE}: {name} in a Rollout",
-            canary(steps=[{"analysis": {"templates": [{"templateName": "random-fail"}], name: value}}]),
-        )
+        of_rollout(f"{_PAGE}: {name} in a Rollout",
+            canary(steps=[{"analysis": {"templates": [{"templateName": "random-fail"}], name: value}}]))
         for name, value in {
             "dryRun": [{"metricName": ".*"}],
             "measurementRetention": [{"metricName": ".*", "limit": 20}],
             "analysisRunMetadata": {"labels": {"my-label": "a"}, "annotations": {"my-annotation": "b"}},
         }.items()
     ),
-    example(
-        "AnalysisRun",
-        f"{_PAGE}: time to live",
-        {
-            "args": [SERVICE],
-            "metrics": [rate()],
-            "ttlStrategy": {"secondsAfterCompletion": 3600, "secondsAfterSuccess": 1800, "secondsAfterFailure": 1800},
-        },
-        "`completedAt` of a run whose spec is wrong",
-    ),
+    example("AnalysisRun", f"{_PAGE}: time to live", {"args": [SERVICE], "metrics": [rate()],
+        "ttlStrategy": {"secondsAfterCompletion": 3600, "secondsAfterSuccess": 1800, "secondsAfterFailure": 1800}},
+        "`completedAt` of a run whose spec is wrong"),
     of_template(f"{_PAGE}: no condition", template({"name": "my-query", "provider": prometheus()}),
         "a metric without one successful measurement, within its limits or ended early"),
     of_template(f"{_PAGE}: both conditions",
@@ -233,21 +181,12 @@ FEATURES: tuple[Example, ...] = (
     of_rollout(f"{_PAGE}: a later start",
         canary(analysis=analysis("success-rate", args=[], startingStep=2), steps=STEPS[:4]),
         "`startingStep` beyond the last step"),
-    of_template(
-        f"{_PAGE}: a Secret in a header",
-        template(
-            {"name": "webmetric", "provider": {"web": {"url": "http://server.example", "headers": [BEARER]}}},
-            args=[TOKEN],
-        ),
-        "a Secret in a query, a condition, a name or a Job",
-    ),
+    of_template(f"{_PAGE}: a Secret in a header", template(
+        {"name": "webmetric", "provider": {"web": {"url": "http://server.example", "headers": [BEARER]}}}, args=[TOKEN]),
+        "a Secret in a query, a condition, a name or a Job"),
     *(
-        example(
-            "AnalysisRun",
-            f"{_PAGE}: {' and '.join(conditions.values())}",
-            {"args": [SERVICE], "metrics": [{"name": "success-rate", "provider": prometheus(), **conditions}]},
-            NO_EVIDENCE,
-        )
+        example("AnalysisRun", f"{_PAGE}: {' and '.join(conditions.values())}",
+            {"args": [SERVICE], "metrics": [{"name": "success-rate", "provider": prometheus(), **conditions}]}, NO_EVIDENCE)
         for conditions in (
             {"successCondition": "isNaN(result) || result >= 0.95"},
             {"successCondition": "result >= 0.95", "failureCondition": "result < 0.95"},

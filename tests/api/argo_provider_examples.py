@@ -24,13 +24,17 @@ from tests.api.argo_examples import (
     template,
     web,
 )
-from tests.api.specs import CANARY, Spec, canary, changed
+from tests.api.specs import Spec, canary, changed
 
 JOBS = "metrics that are Jobs"
 OTHERS = "kayenta, datadog, wavefront, newRelic, cloudWatch, graphite, influxdb, skywalking, plugin"
 EXPERIMENTS = "`experiment` steps, and the kind Experiment"
 
 JSON: Spec = {"key": "Content-Type", "value": "application/json"}
+BODY: Spec = {"key1": "a", "key2": {"nestedObj": "b", "key3": "{{ args.service-name }}"}}
+WITH_TOKEN = [*TAKES_SERVICE, TOKEN]
+TENANT: Spec = {"key": "X-Scope-OrgID", "value": "tenant_a"}
+LOOKBACK: Spec = {"start": 'now() - duration("{{args.lookback-duration}}")', "end": "now()", "step": "1m"}
 OAUTH_SECRET: Spec = {"name": "oauthSecret", "valueFrom": {"secretKeyRef": {"name": "oauth", "key": "secret"}}}
 OAUTH: Spec = {
     "oauth2": {
@@ -69,108 +73,50 @@ PROVIDERS: tuple[Example, ...] = (
     *(
         of_template(f"analysis/web.md: {name}", spec, ADDRESS)
         for name, spec in {
-            "a GET": template(web(timeoutSeconds=20), args=[*TAKES_SERVICE, TOKEN]),
-            "an object": template(
-                web("result.ok && result.successPercent >= 0.90", "{$.data}"), args=[*TAKES_SERVICE, TOKEN]
-            ),
-            "a POST": template(web(method="POST", body="a text", headers=[BEARER, JSON]), args=[*TAKES_SERVICE, TOKEN]),
-            "a POST of JSON": template(
-                web(
-                    method="POST",
-                    jsonBody={"key1": "a", "key2": {"nestedObj": "b", "key3": "{{ args.service-name }}"}},
-                    headers=[BEARER, JSON],
-                ),
-                args=[*TAKES_SERVICE, TOKEN],
-            ),
-            "a certificate that is not checked": template(web(insecure=True), args=[*TAKES_SERVICE, TOKEN]),
-            "client credentials": template(
-                web(authentication=OAUTH, headers=[JSON]), args=[*TAKES_SERVICE, OAUTH_SECRET]
-            ),
+            "a GET": template(web(timeoutSeconds=20), args=WITH_TOKEN),
+            "an object": template(web("result.ok && result.successPercent >= 0.90", "{$.data}"), args=WITH_TOKEN),
+            "a POST": template(web(method="POST", body="a text", headers=[BEARER, JSON]), args=WITH_TOKEN),
+            "a POST of JSON": template(web(method="POST", jsonBody=BODY, headers=[BEARER, JSON]), args=WITH_TOKEN),
+            "a certificate that is not checked": template(web(insecure=True), args=WITH_TOKEN),
+            "client credentials": template(web(authentication=OAUTH, headers=[JSON]), args=[*TAKES_SERVICE, OAUTH_SECRET]),
         }.items()
     ),
     *(
         of_template(f"analysis/prometheus.md: {name}", spec, ADDRESS)
         for name, spec in {
-            "a header and a time": template(
-                rate(provider=prometheus(timeout=40, headers=[{"key": "X-Scope-OrgID", "value": "tenant_a"}]), **RATES)
-            ),
-            "client credentials": template(
-                rate(provider=prometheus(timeout=40, authentication=OAUTH), **RATES),
-                args=[*TAKES_SERVICE, OAUTH_SECRET],
-            ),
-            "a password": template(
-                rate(provider=prometheus(timeout=40, authentication=BASIC), **RATES),
-                args=[*TAKES_SERVICE, *BASIC_SECRETS],
-            ),
+            "a header and a time": template(rate(provider=prometheus(timeout=40, headers=[TENANT]), **RATES)),
+            "client credentials": template(rate(provider=prometheus(timeout=40, authentication=OAUTH), **RATES),
+                args=[*TAKES_SERVICE, OAUTH_SECRET]),
+            "a password": template(rate(provider=prometheus(timeout=40, authentication=BASIC), **RATES),
+                args=[*TAKES_SERVICE, *BASIC_SECRETS]),
             "a certificate that is not checked": template(rate(provider=prometheus(insecure=True))),
-            "a range": template(
-                rate(
-                    successCondition="all(result, # < 1000)",
-                    provider=prometheus(
-                        'http_latency_ms{service="{{args.service-name}}"}',
-                        rangeQuery={
-                            "start": 'now() - duration("{{args.lookback-duration}}")',
-                            "end": "now()",
-                            "step": "1m",
-                        },
-                    ),
-                    failureLimit=0,
-                ),
-                args=[*TAKES_SERVICE, {"name": "lookback-duration", "value": "5m"}],
-            ),
+            "a range": template(rate(successCondition="all(result, # < 1000)", failureLimit=0,
+                provider=prometheus('http_latency_ms{service="{{args.service-name}}"}', rangeQuery=LOOKBACK)),
+                args=[*TAKES_SERVICE, {"name": "lookback-duration", "value": "5m"}]),
         }.items()
     ),
     of_template("analysis/prometheus.md: Amazon",
         template(rate(provider=prometheus(authentication={"sigv4": {"region": "r", "profile": "p", "roleArn": "arn"}}))),
         "`authentication.sigv4`",
         refused={"spec.metrics[0].provider.prometheus.authentication.sigv4": "not supported"}),
-    of_template(
-        "analysis/job.md",
-        changed(
-            template(job("test", None, command=["test", "cart.shop.svc"]), args=[]),
-            metrics=[
-                {
-                    "name": "test",
-                    "provider": {
-                        "job": {
-                            **job("test", None)["provider"]["job"],
-                            "metadata": {"annotations": {"foo": "bar"}, "labels": {"foo": "bar"}},
-                        }
-                    },
-                }
-            ],
-        ),
-        JOBS,
-    ),
+    of_template("analysis/job.md", template(changed(job("test", None, command=["test", "cart.shop.svc"]),
+        provider__job__metadata={"annotations": {"foo": "bar"}, "labels": {"foo": "bar"}}), args=[]), JOBS),
     *(
-        of_template(
-            f"analysis/{name.lower()}.md: {condition}",
-            other(name, condition, **settings),
-            OTHERS,
-            refused={f"spec.metrics[0].provider.{name}": "not supported"},
-        )
+        of_template(f"analysis/{name.lower()}.md: {condition}", other(name, condition, **settings), OTHERS,
+            refused={f"spec.metrics[0].provider.{name}": "not supported"})
         for name, condition, settings in (
             ("datadog", "result <= 0.01", {"apiVersion": "v2", "interval": "5m", "query": "sum:errors{*}"}),
             ("datadog", "default(result, 0) < 10", {"apiVersion": "v1", "interval": "5m", "query": "sum:errors{*}"}),
-            (
-                "datadog",
-                "default(result, 0) < 5",
-                {"apiVersion": "v2", "aggregator": "sum", "queries": {"a": "x", "b": "y"}, "formula": "a / b"},
-            ),
+            ("datadog", "default(result, 0) < 5",
+                {"apiVersion": "v2", "aggregator": "sum", "queries": {"a": "x", "b": "y"}, "formula": "a / b"}),
             ("datadog", "result < 10", {"secretRef": {"name": "mine", "namespaced": True}, "query": "sum:errors{*}"}),
-            (
-                "cloudWatch",
-                "len(result[0].Values) >= 5 and all(result[0].Values, {# <= 0.01})",
-                {"interval": "30m", "metricDataQueries": [{"id": "rate", "expression": "errors / requests"}]},
-            ),
+            ("cloudWatch", "len(result[0].Values) >= 5 and all(result[0].Values, {# <= 0.01})",
+                {"interval": "30m", "metricDataQueries": [{"id": "rate", "expression": "errors / requests"}]}),
             ("graphite", "result[0] >= 90.000000", {"address": "http://graphite.example:9090", "query": "target=x"}),
             ("influxdb", "result[0] <= 0.01", {"profile": "mine", "query": 'from(bucket: "b")'}),
             ("newRelic", "result.successRate >= 0.95", {"profile": "mine", "query": "FROM Transaction", "timeout": 10}),
-            (
-                "skywalking",
-                "all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
-                {"interval": "3m", "address": "http://skywalking.example:12800", "query": "query queryData"},
-            ),
+            ("skywalking", "all(result.service_apdex.values.values, {asFloat(.value) >= 9900})",
+                {"interval": "3m", "address": "http://skywalking.example:12800", "query": "query queryData"}),
             ("wavefront", "result >= 0.95", {"address": "example.wavefront.com", "query": "ts(x)"}),
             ("kayenta", "", {**_KAYENTA, "interval": "3600", "count": 3, "thresholds": {"pass": 90, "marginal": 75}}),
         )
@@ -184,9 +130,7 @@ PROVIDERS: tuple[Example, ...] = (
                 "interval": "15s",
                 "failureCondition": "default(result, 0) > {{ args.restarts.max-restarts }}",
                 "failureLimit": 0,
-                "provider": {
-                    "datadog": {"apiVersion": "v2", "queries": {"q": "max:restarts{hash:{{args.canary-hash}}}"}}
-                },
+                "provider": {"datadog": {"apiVersion": "v2", "queries": {"q": "max:restarts{hash:{{args.canary-hash}}}"}}},
             },
             args=[
                 {"name": "canary-hash"},
@@ -208,63 +152,25 @@ EXAMPLES: tuple[Example, ...] = (
         template(job("random-fail", 2, command=["sh", "-c"], args=["exit $(($RANDOM%2))"]), args=[]), JOBS),
     example("ClusterAnalysisTemplate", "examples/cluster-analysis-templates.yaml",
         template(job("pass", 1, command=["sh", "-c"], args=["exit 0"]), args=[]), JOBS),
-    of_rollout(
-        "examples/rollout-analysis-step.yaml",
-        canary(
-            steps=[
-                {"setWeight": 25},
-                {
-                    "analysis": {
-                        "templates": [
-                            {"templateName": "random-fail"},
-                            {"templateName": "always-pass", "clusterScope": True},
-                        ]
-                    }
-                },
-            ]
-        ),
-    ),
+    of_rollout("examples/rollout-analysis-step.yaml", canary(steps=[{"setWeight": 25}, {"analysis": {"templates": [
+        {"templateName": "random-fail"}, {"templateName": "always-pass", "clusterScope": True}]}}])),
     of_rollout("examples/rollout-background-analysis.yaml",
         canary(analysis={"templates": [{"templateName": "random-fail"}]})),
-    of_template(
-        "examples/rollout-secret.yaml",
-        template(
-            {
-                "name": "webmetric",
-                "successCondition": "result == 'It worked!'",
-                "provider": {"web": {"url": "{{args.secret-url}}", "jsonPath": "{$.message}"}},
-            },
-            args=[{"name": "secret-url", "valueFrom": {"secretKeyRef": {"name": "s", "key": "secretUrl"}}}],
-        ),
-        ADDRESS,
-        "a Secret in a query, a condition, a name or a Job",
-    ),
+    of_template("examples/rollout-secret.yaml", template({"name": "webmetric", "successCondition": "result == 'It worked!'",
+            "provider": {"web": {"url": "{{args.secret-url}}", "jsonPath": "{$.message}"}}},
+            args=[{"name": "secret-url", "valueFrom": {"secretKeyRef": {"name": "s", "key": "secretUrl"}}}]),
+        ADDRESS, "a Secret in a query, a condition, a name or a Job"),
     of_rollout("examples/rollout-experiment-step.yaml, rollout-baseline-vs-canary.yaml",
         canary(steps=[{"setWeight": 25}, {"experiment": {"templates": _EXPERIMENT["templates"]}}]), EXPERIMENTS,
         refused={"spec.strategy.canary.steps[1].experiment": "planned"}),
     of_template("examples/traffic-management: load-test",
         template(job("pass", None, **_LOAD), args=[{"name": "namespace"}]), JOBS),
-    of_template(
-        "examples/appmesh: success-rate",
-        template(
-            rate(
-                provider=prometheus('sum(irate(rq_xx{cluster="{{args.envoy_cluster_name}}",class!~"5.*"}[5m]))'),
-                **RATES,
-            ),
-            args=[{"name": "envoy_cluster_name"}],
-        ),
-    ),
-    of_rollout(
-        "examples/appmesh: the Rollout",
-        changed(
-            CANARY,
-            strategy__canary__trafficRouting={"appMesh": {"virtualService": {"name": "v"}}},
-            strategy__canary__canaryService="c",
-            strategy__canary__stableService="s",
-        ),
-        "ambassador, appMesh, smi",
-        refused={"spec.strategy.canary.trafficRouting.appMesh": "not supported"},
-    ),
+    of_template("examples/appmesh: success-rate", template(
+        rate(provider=prometheus('sum(irate(rq_xx{cluster="{{args.envoy_cluster_name}}",class!~"5.*"}[5m]))'), **RATES),
+        args=[{"name": "envoy_cluster_name"}])),
+    of_rollout("examples/appmesh: the Rollout",
+        canary(stableService="s", canaryService="c", trafficRouting={"appMesh": {"virtualService": {"name": "v"}}}),
+        "ambassador, appMesh, smi", refused={"spec.strategy.canary.trafficRouting.appMesh": "not supported"}),
     of_rollout("examples/traffic-management/rollout-linkerd.yaml",
         canary(stableService="s", canaryService="c", trafficRouting={"smi": {"rootService": "r"}}, steps=[{"setWeight": 5}]),
         "ambassador, appMesh, smi", refused={"spec.strategy.canary.trafficRouting.smi": "not supported"}),

@@ -36,6 +36,28 @@ def changed(spec: Spec, **changes: Any) -> Spec:
     return result
 
 
+def spec(**changes: Any) -> Spec:
+    """The canary with those changes, as in `changed`."""
+    return changed(CANARY, **changes)
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The way to each value in it."""
+    found = [way] if way else []
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in entries:
+        found += places(item, (*way, key))
+    return found
+
+
+def put(spec: Any, way: tuple[Any, ...], value: Any) -> None:
+    """Sets the value at that place."""
+    *parents, last = way
+    for part in parents:
+        spec = spec[part]
+    spec[last] = value
+
+
 def canary(**fields: Any) -> Spec:
     """A canary with some fields of `spec.strategy.canary` set."""
     return changed(CANARY, **{f"strategy__canary__{name}": value for name, value in fields.items()})
@@ -88,7 +110,7 @@ _EXPRESSION = "spec.selector.matchExpressions[0]"
 
 
 def _selector(**expression: Any) -> Spec:
-    return changed(CANARY, selector={"matchExpressions": [expression]})
+    return spec(selector={"matchExpressions": [expression]})
 
 
 def _template(**fields: Any) -> Spec:
@@ -97,73 +119,59 @@ def _template(**fields: Any) -> Spec:
 
 BAD: tuple[Bad, ...] = (
     # the Rollout itself
-    Bad("replicas below 0", changed(CANARY, replicas=-1), "spec.replicas", "0 or more"),
-    Bad("replicas as text", changed(CANARY, replicas="3"), "spec.replicas", "an integer"),
-    Bad("replicas as a boolean", changed(CANARY, replicas=True), "spec.replicas", "an integer"),
-    Bad("replicas beyond int32", changed(CANARY, replicas=2**31), "spec.replicas", "2147483647 or less"),
-    late("unknown field", changed(CANARY, replica=3), "spec.replica", "unknown field"),
-    Bad("minReadySeconds below 0", changed(CANARY, minReadySeconds=-1), "spec.minReadySeconds", "0 or more"),
-    Bad("revisionHistoryLimit below 0", changed(CANARY, revisionHistoryLimit=-1), "spec.revisionHistoryLimit",
-        "0 or more"),
-    Bad("paused as text", changed(CANARY, paused="yes"), "spec.paused", "true or false"),
-    Bad("deadline equal to minReadySeconds", changed(CANARY, progressDeadlineSeconds=30, minReadySeconds=30),
+    Bad("replicas below 0", spec(replicas=-1), "spec.replicas", "0 or more"),
+    Bad("replicas as text", spec(replicas="3"), "spec.replicas", "an integer"),
+    Bad("replicas as a boolean", spec(replicas=True), "spec.replicas", "an integer"),
+    Bad("replicas beyond int32", spec(replicas=2**31), "spec.replicas", "2147483647 or less"),
+    late("unknown field", spec(replica=3), "spec.replica", "unknown field"),
+    Bad("minReadySeconds below 0", spec(minReadySeconds=-1), "spec.minReadySeconds", "0 or more"),
+    Bad("revisionHistoryLimit below 0", spec(revisionHistoryLimit=-1), "spec.revisionHistoryLimit", "0 or more"),
+    Bad("paused as text", spec(paused="yes"), "spec.paused", "true or false"),
+    Bad("deadline equal to minReadySeconds", spec(progressDeadlineSeconds=30, minReadySeconds=30),
         "spec.progressDeadlineSeconds", "more than minReadySeconds"),
-    Bad("default deadline below minReadySeconds", changed(CANARY, minReadySeconds=601), "spec.progressDeadlineSeconds",
-        "is 600"),
-    Bad("deadline of 0", changed(CANARY, progressDeadlineSeconds=0), "spec.progressDeadlineSeconds", "minReadySeconds"),
-    Bad("restartAt that is no time", changed(CANARY, restartAt="soon"), "spec.restartAt", "RFC 3339"),
-    Bad("restartAt on no day", changed(CANARY, restartAt="2026-02-30T00:00:00Z"), "spec.restartAt", "exists"),
-    Bad("rollback window below 0", changed(CANARY, rollbackWindow={"revisions": -1}), "spec.rollbackWindow.revisions",
-        "0"),
+    Bad("default deadline below minReadySeconds", spec(minReadySeconds=601), "spec.progressDeadlineSeconds", "is 600"),
+    Bad("deadline of 0", spec(progressDeadlineSeconds=0), "spec.progressDeadlineSeconds", "minReadySeconds"),
+    Bad("restartAt that is no time", spec(restartAt="soon"), "spec.restartAt", "RFC 3339"),
+    Bad("restartAt on no day", spec(restartAt="2026-02-30T00:00:00Z"), "spec.restartAt", "exists"),
+    Bad("rollback window below 0", spec(rollbackWindow={"revisions": -1}), "spec.rollbackWindow.revisions", "0"),
     # selector
-    Bad("no selector", changed(CANARY, selector=GONE), "spec.selector", "is required"),
-    late("empty selector", changed(CANARY, selector={}), "spec.selector", "every pod"),
-    late("selector with empty parts", changed(CANARY, selector={"matchLabels": {}, "matchExpressions": []}),
-        "spec.selector", "every pod"),
-    late("selector that does not match", changed(CANARY, selector={"matchLabels": {"app": "other"}}),
-        _LABELS, "do not match"),
-    late("expression that does not match", _selector(key="app", operator="NotIn", values=["cart"]),
-        _LABELS, "do not match"),
+    Bad("no selector", spec(selector=GONE), "spec.selector", "is required"),
+    late("empty selector", spec(selector={}), "spec.selector", "every pod"),
+    late("selector with empty parts", spec(selector={"matchLabels": {}, "matchExpressions": []}), "spec.selector", "every pod"),
+    late("selector that does not match", spec(selector={"matchLabels": {"app": "other"}}), _LABELS, "do not match"),
+    late("expression that does not match", _selector(key="app", operator="NotIn", values=["cart"]), _LABELS, "do not match"),
     late("label that must not exist", _selector(key="tier", operator="DoesNotExist"), _LABELS, "do not match"),
     Bad("unknown operator", _selector(key="app", operator="Is"), f"{_EXPRESSION}.operator", "'In'"),
     Bad("no operator", _selector(key="app"), f"{_EXPRESSION}.operator", "is required"),
     Bad("no key", _selector(operator="Exists"), f"{_EXPRESSION}.key", "is required"),
-    late("In without values", _selector(key="app", operator="In", values=[]), f"{_EXPRESSION}.values",
-        "is required for In"),
-    late("Exists with values", _selector(key="app", operator="Exists", values=["a"]),
-        f"{_EXPRESSION}.values", "must be empty"),
-    late("selector value that is no label", changed(CANARY, selector={"matchLabels": {"app": "a b"}}),
+    late("In without values", _selector(key="app", operator="In", values=[]), f"{_EXPRESSION}.values", "is required for In"),
+    late("Exists with values", _selector(key="app", operator="Exists", values=["a"]), f"{_EXPRESSION}.values", "must be empty"),
+    late("selector value that is no label", spec(selector={"matchLabels": {"app": "a b"}}),
         "spec.selector.matchLabels.app", "not a label value"),
     late("selector key that is no label", _selector(key="a b", operator="Exists"), f"{_EXPRESSION}.key", "not a label key"),
     late("expression value that is no label", _selector(key="app", operator="In", values=["a b"]),
         f"{_EXPRESSION}.values", "'a b' is not a label value"),
-    late("our own label in the selector", changed(CANARY, selector={"matchLabels": {"rollouts.dev/name": "a"}}),
+    late("our own label in the selector", spec(selector={"matchLabels": {"rollouts.dev/name": "a"}}),
         "spec.selector", "the controller sets it"),
     # template
-    Bad("no template", changed(CANARY, template=GONE), "spec.template", "is required"),
+    Bad("no template", spec(template=GONE), "spec.template", "is required"),
     Bad("template without a pod", _template(spec=GONE), _POD, "is required"),
     Bad("no containers", _template(spec={"containers": []}), f"{_POD}.containers", "at least one"),
     Bad("containers that are no list", _template(spec={"containers": {}}), f"{_POD}.containers", "at least one"),
-    Bad("container without name", _template(spec={"containers": [{"image": "a"}]}), f"{_POD}.containers[0].name",
-        "required"),
-    late("container without image", _template(spec={"containers": [{"name": "a"}]}), f"{_POD}.containers[0].image",
-        "required"),
+    Bad("container without name", _template(spec={"containers": [{"image": "a"}]}), f"{_POD}.containers[0].name", "required"),
+    late("container without image", _template(spec={"containers": [{"name": "a"}]}), f"{_POD}.containers[0].image", "required"),
     Bad("two containers of one name",
         _template(spec={"containers": [{"name": "a", "image": "a"}, {"name": "a", "image": "b"}]}),
         f"{_POD}.containers[1].name", "another container"),
-    late("restartPolicy of a job", changed(CANARY, template__spec__restartPolicy="Never"), f"{_POD}.restartPolicy",
-        "Always"),
-    late("deadline of a job", changed(CANARY, template__spec__activeDeadlineSeconds=5), f"{_POD}.activeDeadlineSeconds",
-        "for ever"),
-    Bad("label that is no text", changed(CANARY, template__metadata__labels={"app": "cart", "n": 1}),
-        f"{_LABELS}.n", "not a label value"),
-    late("our own label in the template",
-        changed(CANARY, template__metadata__labels={"app": "cart", "rollouts.dev/revision": "x"}),
+    late("restartPolicy of a job", spec(template__spec__restartPolicy="Never"), f"{_POD}.restartPolicy", "Always"),
+    late("deadline of a job", spec(template__spec__activeDeadlineSeconds=5), f"{_POD}.activeDeadlineSeconds", "for ever"),
+    Bad("label that is no text", spec(template__metadata__labels={"app": "cart", "n": 1}), f"{_LABELS}.n", "not a label value"),
+    late("our own label in the template", spec(template__metadata__labels={"app": "cart", "rollouts.dev/revision": "x"}),
         f"{_LABELS}[rollouts.dev/revision]", "the controller sets"),
     # strategy
-    Bad("no strategy", changed(CANARY, strategy=GONE), "spec.strategy", "neither"),
-    Bad("empty strategy", changed(CANARY, strategy={}), "spec.strategy", "neither"),
-    Bad("both strategies", changed(CANARY, strategy__blueGreen={"activeService": "a"}), "spec.strategy", "both"),
+    Bad("no strategy", spec(strategy=GONE), "spec.strategy", "neither"),
+    Bad("empty strategy", spec(strategy={}), "spec.strategy", "neither"),
+    Bad("both strategies", spec(strategy__blueGreen={"activeService": "a"}), "spec.strategy", "both"),
     # canary
     Bad("limits both 0", canary(maxSurge=0, maxUnavailable=0), f"{_CANARY}.maxSurge", "while maxUnavailable is 0"),
     Bad("limits both 0 in percent", canary(maxSurge="0%", maxUnavailable="0"), f"{_CANARY}.maxSurge",
@@ -172,8 +180,7 @@ BAD: tuple[Bad, ...] = (
     late("limit in words", canary(maxUnavailable="some"), f"{_CANARY}.maxUnavailable", "percentage"),
     Bad("limit as a boolean", canary(maxUnavailable=True), f"{_CANARY}.maxUnavailable", "percentage"),
     late("more than all unavailable", canary(maxUnavailable="101%"), f"{_CANARY}.maxUnavailable", "100%"),
-    Bad("one Service for both", canary(stableService="a", canaryService="a"), f"{_CANARY}.canaryService",
-        "stableService"),
+    Bad("one Service for both", canary(stableService="a", canaryService="a"), f"{_CANARY}.canaryService", "stableService"),
     late("pingPong with one Service for both",
         canary(pingPong={"pingService": "a", "pongService": "a"}, trafficRouting=_ROUTED),
         f"{_CANARY}.pingPong.pongService", "pingService"),
@@ -234,17 +241,13 @@ BAD: tuple[Bad, ...] = (
         "100 or less"),
     # blue-green
     Bad("no active Service", blue_green(activeService=GONE), f"{_BLUE_GREEN}.activeService", "is required"),
-    Bad("one Service for active and preview", blue_green(previewService="cart"), f"{_BLUE_GREEN}.previewService",
-        "active"),
-    Bad("autoPromotionSeconds below 0", blue_green(autoPromotionSeconds=-1), f"{_BLUE_GREEN}.autoPromotionSeconds",
-        "0"),
+    Bad("one Service for active and preview", blue_green(previewService="cart"), f"{_BLUE_GREEN}.previewService", "active"),
+    Bad("autoPromotionSeconds below 0", blue_green(autoPromotionSeconds=-1), f"{_BLUE_GREEN}.autoPromotionSeconds", "0"),
     late("preview with more than all unavailable", blue_green(maxUnavailable="101%"), f"{_BLUE_GREEN}.maxUnavailable", "100%"),
     Bad("preview of less than nothing", blue_green(previewReplicaCount=-1), f"{_BLUE_GREEN}.previewReplicaCount", "0"),
-    Bad("scaleDownDelaySeconds below 0", blue_green(scaleDownDelaySeconds=-1), f"{_BLUE_GREEN}.scaleDownDelaySeconds",
-        "0"),
-    Bad("history of two updates", changed(CANARY, history={"limit": 2}), "spec.history.limit", "must be 3 or more"),
-    late("more waiting revisions than history",
-        changed(blue_green(scaleDownDelayRevisionLimit=4), revisionHistoryLimit=3),
+    Bad("scaleDownDelaySeconds below 0", blue_green(scaleDownDelaySeconds=-1), f"{_BLUE_GREEN}.scaleDownDelaySeconds", "0"),
+    Bad("history of two updates", spec(history={"limit": 2}), "spec.history.limit", "must be 3 or more"),
+    late("more waiting revisions than history", changed(blue_green(scaleDownDelayRevisionLimit=4), revisionHistoryLimit=3),
         f"{_BLUE_GREEN}.scaleDownDelayRevisionLimit", "revisionHistoryLimit, 3"),
     late("more waiting revisions than the default history", blue_green(scaleDownDelayRevisionLimit=11),
         f"{_BLUE_GREEN}.scaleDownDelayRevisionLimit", "revisionHistoryLimit, 10"),
@@ -255,7 +258,7 @@ BAD: tuple[Bad, ...] = (
 
 
 PLANNED: tuple[tuple[Spec, str, str], ...] = (
-    (changed(CANARY, template=GONE, workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}),
+    (spec(template=GONE, workloadRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}),
         "spec.workloadRef", "0.6"),
     (step(experiment={"templates": [{"name": "a", "specRef": "canary"}], "duration": "5m"}), f"{_STEPS}[0].experiment",
         "0.6"),

@@ -15,7 +15,7 @@ from tests.api.autoscaling_specs import AUTOSCALING_BAD
 from tests.api.config_specs import CONFIG_BAD
 from tests.api.drain_specs import DRAIN_BAD
 from tests.api.routing_specs import ROUTING_BAD, routed
-from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed
+from tests.api.specs import BAD, BLUE_GREEN, CANARY, PLANNED, Bad, Spec, canary, changed, places, put
 
 EVERY_BAD = (*BAD, *ANALYSED_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD)
 
@@ -26,9 +26,7 @@ def _problems(spec: Any) -> tuple[SpecProblem, ...]:
     return refused.value.problems
 
 
-@pytest.mark.parametrize(
-    "bad", [*BAD, *ANALYSED_BAD, *AUTOSCALING_BAD, *CONFIG_BAD, *DRAIN_BAD, *ROUTING_BAD], ids=lambda bad: bad.name
-)
+@pytest.mark.parametrize("bad", EVERY_BAD, ids=lambda bad: bad.name)
 def test_a_broken_rule_is_named_with_its_path(bad: Bad) -> None:
     """A user mends what a message points at; a rule that nobody enforces is worse than none."""
     problems = _problems(bad.spec)
@@ -109,24 +107,13 @@ def test_no_value_anywhere_makes_the_parser_crash(value: Any) -> None:
         antiAffinity={"requiredDuringSchedulingIgnoredDuringExecution": {}},
         analysis={"templates": [{"templateName": "a"}], "args": [{"name": "a", "value": "b"}]},
     )
-    for path in _paths(full):
+    for way in places(full):
         spec = copy.deepcopy(full)
-        where: Any = spec
-        for part in path[:-1]:
-            where = where[part]
-        where[path[-1]] = value
+        put(spec, way, value)
         try:
             parse_spec(spec)
         except SpecInvalid as refused:
             assert refused.problems
-
-
-def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path] if path else []
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in entries:
-        found += _paths(item, (*path, key))
-    return found
 
 
 def test_the_spec_that_was_given_is_not_changed() -> None:
@@ -139,18 +126,17 @@ def test_the_spec_that_was_given_is_not_changed() -> None:
     assert spec == before
 
 
-def test_text_that_json_cannot_hold_is_a_problem_of_the_template() -> None:
-    """A lone surrogate (from a YAML file) cannot be written as UTF-8."""
-    spec = changed(CANARY, template__metadata__annotations={"note": "\ud800"})
-
-    assert [problem.path for problem in _problems(spec)] == ["spec.template"]
-
-
-def test_text_that_json_cannot_hold_is_a_problem_of_the_strategy() -> None:
-    """The settings of a plugin are read by its provider alone, which takes them for JSON."""
-    spec = routed(plugins={"mine": {"rules": ["\ud800"]}})
-
-    assert [problem.path for problem in _problems(spec)] == ["spec.strategy"]
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        (changed(CANARY, template__metadata__annotations={"note": "\ud800"}), "spec.template"),
+        (routed(plugins={"mine": {"rules": ["\ud800"]}}), "spec.strategy"),
+    ],
+    ids=["template", "settings of a plugin"],
+)
+def test_text_that_json_cannot_hold_is_a_problem_of_its_part(spec: Spec, path: str) -> None:
+    """A lone surrogate (from a YAML file) cannot be written as UTF-8; a plugin's settings are read by its provider alone."""
+    assert [problem.path for problem in _problems(spec)] == [path]
 
 
 def test_a_field_whose_name_is_no_text_is_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from rollouts.api.spec.analysis.run import parse_run, parse_template
 from rollouts.errors import SpecInvalid
 from tests.api.analysis_specs import GOOD
-from tests.api.specs import Spec
+from tests.api.specs import Spec, places, put
 
 AWKWARD = st.sampled_from(
     [
@@ -27,33 +26,13 @@ JSON = st.recursive(
 )
 
 
-def _places(value: Any, way: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """The way to each value in it."""
-    parts: list[tuple[str | int, Any]] = []
-    if isinstance(value, dict):
-        parts = list(value.items())
-    elif isinstance(value, list):
-        parts = list(enumerate(value))
-    return (
-        [way, *(place for key, part in parts for place in _places(part, (*way, key)))]
-        if way
-        else [place for key, part in parts for place in _places(part, (key,))]
-    )
-
-
 @st.composite
 def changed_specs(draw: st.DrawFn) -> Spec:
     """A good template with up to three values replaced."""
     spec = copy.deepcopy(GOOD[draw(st.sampled_from(sorted(GOOD)))])
     for _ in range(draw(st.integers(min_value=1, max_value=3))):
-        places = _places(spec)
-        if not places:
-            break
-        *way, last = draw(st.sampled_from(places))
-        where: Any = spec
-        for part in way:
-            where = where[part]
-        where[last] = draw(JSON)
+        if found := places(spec):
+            put(spec, draw(st.sampled_from(found)), draw(JSON))
     return spec
 
 

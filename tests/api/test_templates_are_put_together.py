@@ -60,6 +60,10 @@ def _names(run: Spec) -> list[str]:
     return [metric["name"] for metric in run["metrics"]]
 
 
+def _values(**values: str) -> list[Spec]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
 NESTED: list[tuple[dict[str, Spec], list[str], list[str]]] = [
     ({"a": template("m")}, ["a"], ["m"]),
     ({"a": template("m"), "b": template("n")}, ["a", "b"], ["m", "n"]),
@@ -154,6 +158,10 @@ def test_a_run_carries_so_many_bytes_of_templates(count: int, refused: bool) -> 
     assert (problem.path, str(BYTES_MAX) in problem.message) == (f"spec.analysis.templates[{count - 1}]", True)
 
 
+def _secret(key: str) -> list[Spec]:
+    return [{"name": "x", "valueFrom": {"secretKeyRef": {"name": "s", "key": key}}}]
+
+
 BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [
     ("no templates", {}, {}, "spec.analysis.templates", "is required"),
     ("a template without a name", {}, {"templates": [{}]}, "spec.analysis.templates[0].templateName", "is required"),
@@ -165,33 +173,17 @@ BROKEN: list[tuple[str, dict[str, Spec], Spec, str, str]] = [
     ("two metrics of one name", {"a": template("m"), "@b": template("n", "m")}, template(templates=["a", "@b"]),
         "ClusterAnalysisTemplate/b.spec.metrics[1].name", "a metric of AnalysisTemplate/a too"),
     ("two defaults",
-        {"a": template("m", args=[{"name": "x", "value": "1"}]), "b": template("n", args=[{"name": "x", "value": "2"}])},
-        template(templates=["a", "b"], args=[{"name": "x", "value": "3"}]), "AnalysisTemplate/b.spec.args[0]",
-        "another default"),
-    (
-        "two secrets",
-        {
-            "a": template("m", args=[{"name": "x", "valueFrom": {"secretKeyRef": {"name": "s", "key": "a"}}}]),
-            "b": template("n", args=[{"name": "x", "valueFrom": {"secretKeyRef": {"name": "s", "key": "b"}}}]),
-        },
-        template(templates=["a", "b"]),
-        "AnalysisTemplate/b.spec.args[0]",
-        "another default",
-    ),
+        {"a": template("m", args=_values(x="1")), "b": template("n", args=_values(x="2"))},
+        template(templates=["a", "b"], args=_values(x="3")), "AnalysisTemplate/b.spec.args[0]", "another default"),
+    ("two secrets", {"a": template("m", args=_secret("a")), "b": template("n", args=_secret("b"))},
+        template(templates=["a", "b"]), "AnalysisTemplate/b.spec.args[0]", "another default"),
     ("an argument without value", {"a": template("m", args=[{"name": "x"}])}, template(templates=["a"]),
         "spec.analysis.args", "needs a value for 'x'"),
     ("two dry runs of one name", {"a": template("m", dryRun=[{"metricName": "m"}])},
         template(templates=["a"], dryRun=[{"metricName": "m"}]), "spec.analysis.dryRun[1].metricName", "another rule"),
-    (
-        "two retentions of one name",
-        {
-            "a": template("m", measurementRetention=[{"metricName": "m", "limit": 1}]),
-            "b": template("n", measurementRetention=[{"metricName": "m", "limit": 2}]),
-        },
-        template(templates=["a", "b"]),
-        "spec.analysis.measurementRetention[1].metricName",
-        "another rule",
-    ),
+    ("two retentions of one name",
+        {name: template(name, measurementRetention=[{"metricName": "a", "limit": 1}]) for name in "ab"},
+        template(templates=["a", "b"]), "spec.analysis.measurementRetention[1].metricName", "another rule"),
     ("a dry run of nothing", {"a": template("m")}, template(templates=["a"], dryRun=[{"metricName": "n"}]),
         "spec.analysis.dryRun[0].metricName", "matches no metric"),
     ("a template that is wrong itself",
@@ -229,35 +221,19 @@ def test_problems_of_several_templates_come_together() -> None:
 def test_what_is_given_comes_before_a_default() -> None:
     """And what no template asks for is left out, as in Argo Rollouts."""
     secret = {"secretKeyRef": {"name": "s", "key": "k"}}
-    args: list[Spec] = [
-        {"name": "a", "value": "1"},
-        {"name": "b"},
-        {"name": "c", "valueFrom": secret},
-        {"name": "d", "value": "4"},
-    ]
-    given: list[Spec] = [
-        {"name": "a", "value": "9"},
-        {"name": "b", "value": "8"},
-        {"name": "c", "value": "7"},
-        {"name": "x", "value": "6"},
-    ]
+    args = [*_values(a="1"), {"name": "b"}, {"name": "c", "valueFrom": secret}, *_values(d="4")]
 
-    run = _run({"t": template("m", args=args)}, template(templates=["t"], args=given))
+    run = _run({"t": template("m", args=args)}, template(templates=["t"], args=_values(a="9", b="8", c="7", x="6")))
 
-    assert run["args"] == [
-        {"name": "a", "value": "9"},
-        {"name": "b", "value": "8"},
-        {"name": "c", "value": "7"},
-        {"name": "d", "value": "4"},
-    ]
+    assert run["args"] == _values(a="9", b="8", c="7", d="4")
 
 
 def test_a_default_of_one_template_is_a_default_of_all() -> None:
     """Whichever of them comes first."""
-    some, none = template("m", args=[{"name": "a", "value": "1"}]), template("n", args=[{"name": "a"}])
+    some, none = template("m", args=_values(a="1")), template("n", args=[{"name": "a"}])
 
     for templates in ({"s": some, "t": none}, {"s": none, "t": some}):
-        assert _run(templates, template(templates=["s", "t"]))["args"] == [{"name": "a", "value": "1"}]
+        assert _run(templates, template(templates=["s", "t"]))["args"] == _values(a="1")
 
 
 def test_arguments_are_taken_from_the_rollout_once() -> None:
@@ -274,13 +250,8 @@ def test_arguments_are_taken_from_the_rollout_once() -> None:
 
     run = _run({"t": asked}, template(templates=["t"], args=given))
 
-    assert run["args"] == [
-        {"name": "region", "value": "eu-west-1"},
-        {"name": "stable", "value": "7d4b9"},
-        {"name": "latest", "value": "5c6f8"},
-        {"name": "version", "value": "1.2"},
-        {"name": "token", "valueFrom": secret},
-    ]
+    values = _values(region="eu-west-1", stable="7d4b9", latest="5c6f8", version="1.2")
+    assert run["args"] == [*values, {"name": "token", "valueFrom": secret}]
     parse_run(run)
 
 

@@ -28,6 +28,12 @@ def _schema(crd: dict[str, Any] = ROLLOUT) -> dict[str, Any]:
     return schema
 
 
+def _columns(crd: dict[str, Any]) -> list[str]:
+    """What `kubectl get` shows without `-o wide`."""
+    columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+    return [column["name"] for column in columns if not column.get("priority")]
+
+
 def _parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     yield path, schema
     for name, part in schema.get("properties", {}).items():
@@ -112,8 +118,7 @@ def test_kubectl_shows_and_scales_a_rollout() -> None:
     assert ROLLOUT["spec"]["names"]["categories"] == ["all"]
     assert version["subresources"]["status"] == {}
     assert version["subresources"]["scale"]["labelSelectorPath"] == ".status.selector"
-    shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
-    assert shown == ["Phase", "Step", "Weight", "Ready", "Desired", "Age"]
+    assert _columns(ROLLOUT) == ["Phase", "Step", "Weight", "Ready", "Desired", "Age"]
 
 
 def test_kubectl_shows_whether_a_traffic_provider_is_ready() -> None:
@@ -123,8 +128,7 @@ def test_kubectl_shows_whether_a_traffic_provider_is_ready() -> None:
 
     assert spec["scope"] == "Cluster"
     assert version["subresources"] == {"status": {}}
-    shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
-    assert shown == ["Ready", "Kind", "Age"]
+    assert _columns(TRAFFIC_PROVIDER) == ["Ready", "Kind", "Age"]
 
 
 def test_kubectl_shows_the_verdict_of_a_run() -> None:
@@ -136,8 +140,7 @@ def test_kubectl_shows_the_verdict_of_a_run() -> None:
     assert [each["spec"]["versions"][0]["subresources"] for each in ANALYSES] == [{}, {}, {"status": {}}]
     assert "status" not in _schema(template)["properties"]
     assert _schema(template)["properties"]["spec"] == _schema(of_cluster)["properties"]["spec"]
-    columns = run["spec"]["versions"][0]["additionalPrinterColumns"]
-    assert [column["name"] for column in columns if not column.get("priority")] == ["Status", "Rollout", "Age"]
+    assert _columns(run) == ["Status", "Rollout", "Age"]
 
 
 def test_the_caller_may_change_what_it_gets() -> None:

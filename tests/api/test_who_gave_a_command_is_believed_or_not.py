@@ -31,24 +31,24 @@ def authors(annotations: Mapping[str, str], *, notes: bool) -> Mapping[str, Auth
     ).annotated_by
 
 
-def test_the_note_of_the_api_server_names_the_user() -> None:
-    """The field manager is a program, and everybody's kubectl has the same."""
-    assert authors({"abort": "b", "abort-by": "alice"}, notes=True) == {"abort": Author("alice", AuthorKind.USER)}
+ALICE = {"abort": "b", "abort-by": "alice"}
 
 
-def test_without_the_policy_anybody_could_have_written_the_note() -> None:
-    """On an older API server, or with the policy turned off: what is known is the program."""
-    assert authors({"abort": "b", "abort-by": "alice"}, notes=False) == MANAGER
-
-
-def test_a_command_without_a_note_has_its_field_manager() -> None:
-    """The policy never stops a command: where it fails, the note is missing."""
-    assert authors({"abort": "b"}, notes=True) == MANAGER
-
-
-def test_a_note_without_its_command_names_nobody() -> None:
-    """It is what a command left behind."""
-    assert authors({"abort-by": "alice", "promote-by": "bob"}, notes=True) == {}
+@pytest.mark.parametrize(
+    ("annotations", "notes", "told"),
+    [
+        (ALICE, True, {"abort": Author("alice", AuthorKind.USER)}),
+        (ALICE, False, MANAGER),
+        ({"abort": "b"}, True, MANAGER),
+        ({"abort-by": "alice", "promote-by": "bob"}, True, {}),
+    ],
+    ids=["a note of the policy", "a note that anybody could have written", "no note", "a note without its command"],
+)
+def test_the_note_of_the_api_server_names_the_user(
+    annotations: dict[str, str], notes: bool, told: dict[str, Author]
+) -> None:
+    """Else what is known is the program, and everybody's kubectl is the same one. Where the policy fails the note is missing."""
+    assert authors(annotations, notes=notes) == told
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import Struct
+from msgspec import Struct, field
 
 from rollouts.manifests.config_copy import config_key
 from rollouts.objects import ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, Manifest
@@ -87,7 +87,7 @@ class Row(Struct, frozen=True, kw_only=True):
     """
 
     there: tuple[Manifest, ...] = ()
-    before: Manifest = PLAIN
+    before: Manifest = field(default_factory=lambda: PLAIN)
     edit: Manifest
     reason: str = "AnalysisInvalid"
     told: str

@@ -40,7 +40,6 @@ class Example:
 
 
 def example(kind: Kind, where: str, spec: Spec, *differs: str, refused: Mapping[str, str] = NOTHING) -> Example:
-    """With its differences one by one."""
     return Example(where=where, kind=kind, spec=spec, refused=refused, differs=differs)
 
 
@@ -60,13 +59,11 @@ def prometheus(query: str = RATE, **more: Any) -> Spec:
 
 
 def rate(**more: Any) -> Spec:
-    """The metric that most of the pages have."""
     base = {"name": "success-rate", "successCondition": "result[0] >= 0.95", "provider": prometheus()}
     return {**base, **more}
 
 
 def failing(name: str = "total-errors", **more: Any) -> Spec:
-    """A metric with a failure condition."""
     base = {"interval": "5m", "failureCondition": "result[0] >= 10", "failureLimit": 3, "provider": prometheus(ERRORS)}
     return {"name": name, **base, **more}
 
@@ -90,7 +87,6 @@ def analysis(*names: str, args: list[Spec] | None = None, **more: Any) -> Spec:
 
 
 def from_field(name: str, path: str) -> Spec:
-    """An argument that is a field of the Rollout."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 

@@ -65,7 +65,6 @@ def job(name: str, count: int | None, **container: Any) -> Spec:
 
 
 def other(provider: str, condition: str, **settings: Any) -> Spec:
-    """A template with a provider that is not carried out."""
     return template({"name": "m", "interval": "5m", "successCondition": condition, "provider": {provider: settings}})
 
 

@@ -51,7 +51,6 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def put(spec: Any, way: tuple[Any, ...], value: Any) -> None:
-    """Sets the value at that place."""
     *parents, last = way
     for part in parents:
         spec = spec[part]

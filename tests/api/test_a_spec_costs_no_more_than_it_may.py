@@ -30,7 +30,6 @@ HOSTILE: dict[str, Callable[[int], Any]] = {
 
 
 def with_part(value: Any) -> dict[str, Any]:
-    """A spec with that in its template."""
     spec: dict[str, Any] = copy.deepcopy(dict(canary()))
     spec["template"]["spec"]["x"] = value
     return spec

@@ -81,7 +81,6 @@ NAMES = {
 
 
 def planted(value: Any) -> Any:
-    """The value with a long text in place of each text."""
     match value:
         case Enum():
             return value

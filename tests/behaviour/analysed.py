@@ -43,13 +43,11 @@ def template(*metrics: Manifest) -> Manifest:
 
 
 def analysis(**fields: Any) -> Manifest:
-    """What a Rollout says of the template."""
     latest = {"name": "revision", "valueFrom": {"podTemplateHashValue": "Latest"}}
     return {"templates": [{"templateName": TEMPLATE_NAME}], "args": [latest], **fields}
 
 
 def pause(seconds: int) -> Manifest:
-    """A step that lasts so long."""
     return {"pause": {"duration": f"{seconds}s"}}
 
 
@@ -63,7 +61,6 @@ def runs(stage: Stage) -> list[Manifest]:
 
 
 def phases(stage: Stage) -> list[str]:
-    """What they say."""
     return [(each.get("status") or {}).get("phase", "") for each in runs(stage)]
 
 

@@ -99,7 +99,6 @@ class Forks(Generic[FaultT]):
         return None
 
     def _begin(self, *, answer_to: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Begins a branch in its process."""
         faulthandler.dump_traceback_later(self._limit_s, exit=True, file=answer_to)
         self.answer_to = answer_to
         asyncio._set_running_loop(loop)  # asyncio knows it by the process as well
@@ -114,7 +113,6 @@ class ForkingTape(FaultTape):
         self._forks = forks
 
     def next_fault(self, request: Request) -> Fault | None:
-        """Returns the fault of this request in its branches."""
         number = self.seen
         super().next_fault(request)
         return self._forks.strike(number) if self.seen > number else None

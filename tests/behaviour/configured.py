@@ -19,7 +19,6 @@ LOOKS_EACH_S = 0.2
 
 
 def config_map(value: str, name: str = CONF) -> Manifest:
-    """The ConfigMap with a value."""
     return build.config_map(name, KEY.namespace, data={"key": value})
 
 
@@ -130,13 +129,11 @@ def copies(stage: Stage) -> dict[str, str]:
 
 
 def owners_of_copies(stage: Stage) -> list[list[str]]:
-    """Who owns each of our copies, by name."""
     found = [each["metadata"] for each in stage.cluster.list(CONFIG_MAP, KEY.namespace) if _is_copy(each)]
     return [[owner["name"] for owner in each.get("ownerReferences") or ()] for each in found]
 
 
 def copies_named(stage: Stage) -> set[str]:
-    """The ConfigMaps that ReplicaSets name."""
     sets = stage.cluster.list(REPLICA_SET, KEY.namespace)
     return {each["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] for each in sets}
 

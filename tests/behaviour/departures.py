@@ -16,7 +16,7 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.history import DELETED, CommittedWrite
 from tests.behaviour.truth import Truth
 from tests.invariants.drains import carries_requests, lag_s, wait_s
-from tests.invariants.violation import Violation, in_their_roles, limits, resized
+from tests.invariants.violation import Violation, in_their_roles, limits, resized, shown
 
 EARLY_S = 0.01
 """Timers are not exact."""
@@ -71,16 +71,16 @@ class Departures:
             return
         seen = in_their_roles(seen)
         found = seen.services.get(service)
-        shown = _shown(found) if isinstance(found, ServiceSeen) else set()
+        now = shown(found) if isinstance(found, ServiceSeen) else set()
         if isinstance(found, ServiceSeen) and found.managed_by == self._key.name:
             self._pointed.add((service, found.revision))
-        for revision in shown:
+        for revision in now:
             self._left.pop((service, revision), None)
-        for revision in self._shown.get(service, set()) - shown:
+        for revision in self._shown.get(service, set()) - now:
             strategy = seen.rollout.spec.strategy
             if (service, revision) in self._pointed and carries_requests(strategy, seen.status, service, revision):
                 self._left[service, revision] = asyncio.get_running_loop().time()
-        self._shown[service] = shown
+        self._shown[service] = now
 
     def _follow_rollout(self, change: CommittedWrite) -> None:
         drain = [each.manifest["spec"].get("drain") for each in (change.old, change.new) if each is not None]
@@ -88,10 +88,6 @@ class Departures:
             change.event == DELETED or drain[0] != drain[-1]
         ):
             self._left.clear()
-
-
-def _shown(service: ServiceSeen) -> set[str]:
-    return {service.revision, *(each for each, count in service.ready_by_revision.items() if count)} - {""}
 
 
 def _least(before: Snapshot, replica_set: ReplicaSet) -> int:

@@ -115,7 +115,6 @@ class Play:
         return spec
 
     def pods(self) -> list[Manifest]:
-        """Those that are not on their way out."""
         found = self.stage.cluster.list(POD, KEY.namespace)
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
@@ -321,6 +320,5 @@ def _now_s() -> float:
 
 
 def _is_ready(pod: Manifest) -> bool:
-    """Whether its condition Ready is True."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -32,7 +32,7 @@ from rollouts.sim.network.gateway import Gateway, Proxy
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
 from rollouts.sim.network.route_table import PLAIN, RouteTable, ServiceKey
 from rollouts.sim.storage.history import DELETED, CommittedWrite
-from tests.behaviour.reading import MANAGED_BY, REVISION
+from tests.behaviour.reading import MANAGED_BY, REVISION, is_ours
 from tests.behaviour.witness import Witness
 
 RECENT_S = 2.0
@@ -233,7 +233,7 @@ class PlaneWitness:
         self._s5(before, after)
         self._s6(before, after)
         for owner in change.new.owners:
-            if owner.manager == "rollouts" and not _is_ours(after):
+            if owner.manager == "rollouts" and not is_ours(after):
                 self._s20(msgspec.json.decode(owner.wire()))
 
     def _s1(self, before: dict[ServiceKey, Fraction], after: dict[ServiceKey, Fraction], reaches: bool) -> None:
@@ -285,7 +285,7 @@ class PlaneWitness:
         ]
         if lost:
             self._tell("S6", f"a rule of the user's changed: {lost}")
-        if _users(before, pair) != _users(after, pair) and not _is_ours(after):
+        if _users(before, pair) != _users(after, pair) and not is_ours(after):
             self._tell("S6", f"what is the user's changed: {_users(before, pair)} became {_users(after, pair)}")
         for rule in after["spec"]["rules"]:
             weights = {each["name"]: each["weight"] for each in rule.get("backendRefs") or ()}
@@ -361,13 +361,7 @@ class PlaneWitness:
         self._witness.violations.append(f"{at_s:.3f} s: {rule}, data plane: {message}")
 
 
-def _is_ours(manifest: Manifest) -> bool:
-    """Made by a Rollout: nothing in it is a user's."""
-    return any(each["kind"] == ROLLOUT.kind for each in manifest["metadata"].get("ownerReferences") or ())
-
-
 def _shares(manifest: Manifest) -> dict[ServiceKey, Fraction]:
-    """Where plain requests go if the route is obeyed."""
     rule = RouteTable([manifest]).find(PLAIN)
     return rule.shares() if rule is not None else {}
 

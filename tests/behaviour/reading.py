@@ -28,22 +28,18 @@ RESTART_SURGE, REVISION_NUMBER = f"{PREFIX}restart-surge", f"{PREFIX}revision-nu
 
 
 def labels_of(found: Manifest) -> Mapping[str, str]:
-    """Its labels."""
     return found["metadata"].get("labels") or {}
 
 
 def annotations_of(found: Manifest) -> Mapping[str, str]:
-    """Its annotations."""
     return found["metadata"].get("annotations") or {}
 
 
 def controller_of(found: Manifest) -> Manifest | None:
-    """The owner that controls it."""
     return next((each for each in found["metadata"].get("ownerReferences") or () if each.get("controller")), None)
 
 
 def is_owned_by(found: Manifest, uid: str) -> bool:
-    """Whether the object of that uid controls it."""
     return (controller_of(found) or {}).get("uid") == uid
 
 
@@ -77,7 +73,6 @@ def rollout(found: Manifest, parsed: RolloutSpec | None = None) -> Rollout:
 
 
 def replica_set(found: Manifest) -> ReplicaSet:
-    """A ReplicaSet of a Rollout's."""
     metadata, notes, size = found["metadata"], annotations_of(found), found["spec"]["replicas"]
     status: Mapping[str, Any] = found.get("status") or {}
     note = json.loads(notes.get(f"{PREFIX}abort-accepted") or "null")
@@ -130,7 +125,6 @@ def service(found: Manifest, ready: Mapping[str, int], *, slices_seen: bool) -> 
 
 
 def pod(found: Stored) -> Pod:
-    """A pod."""
     metadata = found.metadata
     return Pod(
         name=metadata["name"],
@@ -143,7 +137,6 @@ def pod(found: Stored) -> Pod:
 
 
 def run(found: Manifest) -> RunSeen:
-    """An AnalysisRun."""
     metadata = found["metadata"]
     phase = (found.get("status") or {}).get("phase") or AnalysisPhase.PENDING
     return RunSeen(

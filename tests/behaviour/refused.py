@@ -56,7 +56,6 @@ class Refusing(PassesOn):
         self.refused_at_s: list[float] = []
 
     def allow_all(self) -> None:
-        """Refuses nothing any more."""
         self.refused = set()
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
@@ -101,7 +100,6 @@ def _reading(source: Manifest, rollout: Manifest) -> Manifest:
 
 
 def secret(value: str) -> Manifest:
-    """A Secret with a value."""
     return build.secret("cred", KEY.namespace, type="Opaque", stringData={"key": value})
 
 

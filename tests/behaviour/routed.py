@@ -71,7 +71,6 @@ def routed(*steps: Manifest, replicas: int = 4, strategy: Manifest | None = None
 
 
 def world(*steps: Manifest, route: Manifest | None = None, **options: Any) -> tuple[Manifest, ...]:
-    """Services, route and Rollout."""
     return (*STABLE_AND_CANARY, route or http_route(), routed(*steps, **options))
 
 
@@ -208,7 +207,6 @@ def stored_share(stage: Stage) -> Fraction:
 
 
 def patch(stage: Stage, kind: Kind, name: str, operations: list[Manifest]) -> None:
-    """Somebody's JSON Patch."""
     body = msgspec.json.encode(operations)
     answer = stage.cluster.api.answer(
         Request("PATCH", kind.path(KEY.namespace, name), {"fieldManager": "somebody"}, body, JSON_PATCH)

@@ -172,12 +172,10 @@ class Stage:
         return {_tag(each): each["spec"]["replicas"] for each in self.cluster.list(REPLICA_SET, KEY.namespace)}
 
     def available(self, tag: str) -> int:
-        """Available pods of an image."""
         sets = [each for each in self.cluster.list(REPLICA_SET, KEY.namespace) if _tag(each) == tag]
         return sum((each.get("status") or {}).get("availableReplicas", 0) for each in sets)
 
     def edit(self, patch: Manifest) -> None:
-        """Merges into the Rollout."""
         self.merge(ROLLOUT, KEY.name, patch)
 
     def merge(self, kind: Kind, name: str, patch: Manifest, *, part: str = "") -> None:
@@ -187,18 +185,15 @@ class Stage:
         assert answer.status == 200, answer.body
 
     def remove(self, kind: Kind, name: str) -> None:
-        """Deletes an object."""
         path = kind.path(KEY.namespace if kind.namespaced else None, name)
         assert self.cluster.api.answer(Request("DELETE", path)).status == 200
 
     def image(self, tag: str) -> None:
-        """Sets the image of the template."""
         pod = self.find(ROLLOUT)["spec"]["template"]["spec"]
         containers = [dict(each, image=f"web:{tag}") for each in pod["containers"]]
         self.edit({"spec": {"template": {"spec": {"containers": containers}}}})
 
     async def update(self, tag: str, phase: str) -> None:
-        """Sets the image, and waits for a phase of it."""
         self.image(tag)
         await self.until_phase(phase, tag)
 
@@ -207,12 +202,10 @@ class Stage:
         self.edit({"metadata": {"annotations": {f"{PREFIX}{verb}": value}}})
 
     async def order(self, verb: str, value: str, phase: str, tag: str) -> None:
-        """Gives an order, and waits for what comes of it."""
         self.annotate(verb, value)
         await self.until_phase(phase, tag)
 
     def delete(self) -> None:
-        """Deletes the Rollout."""
         self.remove(ROLLOUT, KEY.name)
 
     async def delete_and_orphan(self) -> Manifest:
@@ -239,8 +232,6 @@ class Stage:
             unlisten()
 
     async def until_phase(self, phase: str, tag: str) -> None:
-        """Waits until the Rollout is in a phase with the image `tag`."""
-
         def holds() -> bool:
             sets = self.cluster.list(REPLICA_SET, KEY.namespace)
             current = {each["metadata"]["labels"].get(REVISION, ""): _tag(each) for each in sets}
@@ -273,7 +264,6 @@ class Stage:
         await self.control(between(self.witness.door("second")), seed=seed + 1)
 
     def stop(self) -> None:
-        """Ends the controllers in order."""
         self._stop.set()
 
     async def control(

@@ -81,7 +81,6 @@ def fails_without_a_fault(tape: FaultTape) -> Run:
 
 
 def ends(tape: FaultTape) -> Run:
-    """Ends its process."""
     os._exit(3)
 
 

@@ -50,7 +50,6 @@ def _volume(source: Manifest) -> Manifest:
 
 
 def _judged(**fields: Any) -> Manifest:
-    """An analysis as the last step of a canary."""
     return {"strategy": canary(HALF, MANUAL, {"analysis": analysis(**fields)})}
 
 
@@ -168,7 +167,6 @@ ROWS = {
 
 
 def _edited(row: Row) -> Manifest:
-    """The patch of the spec, with image 2."""
     edit = msgspec.json.decode(msgspec.json.encode(row.edit))
     pod = edit.setdefault("template", {}).setdefault("spec", {})
     pod["containers"] = [{"name": "app", "image": "web:2"}]

@@ -52,7 +52,6 @@ def _gates_passed(stage: Stage) -> int:
 
 
 def _paused(stage: Stage, *, gates_passed: int | None = None, attempt: int | None = None) -> Callable[[], bool]:
-    """Whether the Rollout is paused there."""
     return lambda: (
         stage.status["phase"] == "Paused"
         and gates_passed in (None, _gates_passed(stage))

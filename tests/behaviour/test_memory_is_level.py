@@ -37,7 +37,6 @@ TEMPLATE = build.analysis_template(PODS, name="pods", namespace=KEY.namespace)
 
 
 def watched(name: str) -> Manifest:
-    """A Rollout with a ConfigMap and an analysis."""
     analysis = {"analysis": {"templates": [{"templateName": "pods"}]}}
     manifest = configured(name=name, revisionHistoryLimit=2)
     manifest["spec"]["strategy"] = canary(HALF, SHORT, analysis)
@@ -64,7 +63,6 @@ class Town:
         await asyncio.sleep(HOUR_S)
 
     def all_are_healthy(self) -> bool:
-        """Whether the last updates are over."""
         found = [self.cluster.get(ROLLOUT, KEY.namespace, name) or {} for name in self.names]
         return all((each.get("status") or {}).get("phase") == "Healthy" for each in found)
 

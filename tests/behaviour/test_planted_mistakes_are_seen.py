@@ -80,7 +80,6 @@ MISTAKES: dict[Plant, tuple[str, Script]] = {
 
 
 def _broken(script: Script) -> set[str]:
-    """The rules that the writes of one update break."""
     automatic = script is updated
     strategy = blue_green(autoPromotionEnabled=automatic, previewReplicaCount=2, scaleDownDelaySeconds=0)
     manifests = (*ACTIVE_AND_PREVIEW, rollout(strategy, drain=SHORT_DRAIN))

@@ -58,7 +58,6 @@ def update(
     duration_s: float = 0.02,
     connections: Connections = NEW,
 ) -> Watched:
-    """One update under the node's load."""
     strategy, service = MOVES[move]
     return watched(
         strategy,

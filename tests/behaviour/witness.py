@@ -126,7 +126,6 @@ class Witness:
         return self._digest.hexdigest()
 
     def note(self, sender: str, what: str, status: int, *content: bytes) -> None:
-        """Remembers one request."""
         arrival = Arrival(asyncio.get_running_loop().time(), sender, what, status)
         self.arrivals.append(arrival)
         self._digest.update(repr(arrival).encode())
@@ -273,7 +272,6 @@ class Door:
         return response
 
     async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """A watch of the cluster's own."""
         self._witness.note(self._sender, f"WATCH {request.path}", 200, repr(request).encode())
         return await self._server.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
 

@@ -17,8 +17,6 @@ from rollouts.ports import ApiServer
 
 
 class Seen(Generic[T]):
-    """What a reflector has reported."""
-
     def __init__(self, table: Table[T]) -> None:
         self.table = table
         self.changes: list[tuple[T | None, T | None]] = []
@@ -26,11 +24,9 @@ class Seen(Generic[T]):
         self.problems: list[RolloutsError] = []
 
     def names(self) -> list[str]:
-        """What the store shows."""
         return sorted(each.metadata.name for each in self.table.all())
 
     def versions(self) -> list[tuple[int | None, int | None]]:
-        """Versions before and after each change."""
         return [(a.metadata.version if a else None, b.metadata.version if b else None) for a, b in self.changes]
 
 

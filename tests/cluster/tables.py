@@ -10,8 +10,6 @@ NAME = "rollouts.dev/name"
 
 
 class HandClock:
-    """A clock that a test sets."""
-
     def __init__(self) -> None:
         self.at_s = 0.0
 
@@ -32,7 +30,6 @@ def replica_set(
     namespace: str = "shop",
     going: bool = False,
 ) -> ReplicaSetObject:
-    """A ReplicaSet as a watch shows it."""
     return ReplicaSetObject(
         metadata=Metadata(
             name=name,
@@ -47,7 +44,6 @@ def replica_set(
 
 
 def empty(clock: HandClock | None = None, namespaces: tuple[str, ...] = ("",)) -> tuple[Store, Table[ReplicaSetObject]]:
-    """A store for ReplicaSets."""
     store = Store(clock=clock or HandClock())
     return store, store.add(
         REPLICA_SET, ReplicaSetObject, labels=(NAME,), by_owner=True, orphans_by=NAME, namespaces=namespaces

@@ -39,7 +39,6 @@ class Pieces:
 
 
 async def lines_of(data: bytes, sizes: Sequence[int], *, most_bytes: int) -> list[bytes]:
-    """All lines of a stream."""
     reader, found = Lines(Pieces(data, sizes).read, most_bytes=most_bytes), []
     while each := await reader.readline():
         found.append(each)
@@ -58,7 +57,6 @@ async def test_lines_are_the_same_however_they_are_cut_into_packets() -> None:
 
 
 def mark(version: int) -> bytes:
-    """The end of a streaming list."""
     metadata = {"resourceVersion": str(version), "annotations": {INITIAL_EVENTS_END: "true"}}
     return json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode() + b"\n"
 
@@ -84,7 +82,6 @@ class Hostile:
 
 
 async def until(seen: Seen[ReplicaSetObject], name: str) -> None:
-    """Waits for an object."""
     async with asyncio.timeout(60):
         while seen.table.get("shop", name) is None:  # noqa: ASYNC110 - a real server, so real time
             await asyncio.sleep(0.01)
@@ -102,7 +99,6 @@ async def watching(folder: Path, answer: Handler) -> AsyncIterator[Seen[ReplicaS
 
 
 def at(name: str, version: int, spec: bytes = b"{}") -> bytes:
-    """A line about an object at that version."""
     return line(named(name, spec, resourceVersion=str(version)))
 
 

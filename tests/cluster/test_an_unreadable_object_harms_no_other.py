@@ -30,18 +30,15 @@ LEVELS = (1, 10, 63, 64, 65, 500, 990, 1_000, 1_100, 10_000)  # kube-apiserver r
 
 
 def nested(levels: int) -> bytes:
-    """Lists in lists."""
     return b"[" * levels + b"]" * levels
 
 
 def named(name: str, spec: bytes = b"{}", **more: Any) -> bytes:
-    """An object with that spec."""
     metadata = json.dumps({"name": name, "namespace": "shop", "uid": f"{name}-uid", "resourceVersion": "7"} | more)
     return b'{"kind":"X","metadata":%b,"spec":%b}' % (metadata.encode(), spec)
 
 
 def line(data: bytes, kind: bytes = b"MODIFIED") -> bytes:
-    """A line of a watch."""
     return b'{"type":"%b","object":%b}\n' % (kind, data)
 
 
@@ -193,7 +190,6 @@ def text(rng: random.Random) -> str:
 
 
 def value_of(rng: random.Random, *, levels: int) -> Any:
-    """Any JSON value."""
     match rng.randrange(5 if levels else 3):
         case 0:
             return rng.choice([None, True, 0, -1, 1.5, 10**30])

@@ -58,7 +58,6 @@ def client(api: Script, *, may_write: Callable[[], bool] = lambda: True, on_requ
 
 
 def refusal(status: int, reason: str = "", **fields: Any) -> Response:
-    """A Status as the API server answers with an error."""
     return Response(status, json.dumps({"kind": "Status", "reason": reason, "message": "because", **fields}).encode())
 
 

@@ -28,7 +28,6 @@ VERSION = Request("GET", "/version")
 
 
 async def echo(request: web.Request) -> web.Response:
-    """Answers with what it was asked."""
     body = (await request.read()).decode()
     return web.json_response({"headers": dict(request.headers), "path": request.raw_path, "body": body})
 
@@ -66,7 +65,6 @@ def kubeconfig(folder: Path, server: str, user: dict[str, Any], **cluster: Any) 
 
 @asynccontextmanager
 async def connected(path: Path | None, **options: Any) -> AsyncIterator[KubernetesConnection]:
-    """A connection that is closed at the end."""
     connection = await connect(kubeconfig=path, context=None, user_agent=AGENT, **options)
     try:
         yield connection
@@ -75,7 +73,6 @@ async def connected(path: Path | None, **options: Any) -> AsyncIterator[Kubernet
 
 
 async def authorization(connection: ApiServer) -> str | None:
-    """The header that the server sees."""
     answer = await connection.request(VERSION, deadline_s=5)
     header: str | None = json.loads(answer.body)["headers"].get("Authorization")
     return header

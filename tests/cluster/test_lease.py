@@ -115,13 +115,11 @@ class Candidate:
 
 @pytest.fixture
 async def server() -> LeaseServer:
-    """The API server."""
     return LeaseServer()
 
 
 @pytest.fixture
 async def one(server: LeaseServer) -> AsyncIterator[Candidate]:
-    """The first candidate."""
     candidate = Candidate(server, "one")
     yield candidate
     await candidate.stop()

@@ -50,8 +50,6 @@ class Listener(PassesOn):
 
 
 class Overheard:
-    """A watch whose lines are kept."""
-
     def __init__(self, stream: WatchStream, said: list[bytes]) -> None:
         self.status = stream.status
         self.stream = stream

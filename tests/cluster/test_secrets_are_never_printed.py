@@ -137,7 +137,6 @@ async def messages_of(path: Path) -> str:
 
 
 def looks(connection: KubernetesConnection) -> str:
-    """The parts of a connection that are ours, printed."""
     credentials = connection._credentials
     return f"{connection!r} {connection._target!r} {credentials!r} {vars(credentials)}"
 

@@ -259,7 +259,6 @@ Told = tuple[str, ReplicaSetObject | UnreadableObject]
 
 
 def tell(table: Table[ReplicaSetObject], events: list[Told]) -> None:
-    """What a watch brings."""
     for how, each in events:
         if how == "gone":
             table.remove("", each)
@@ -343,7 +342,6 @@ class Happened:
     deleted: bool
 
     def seen(self) -> ReplicaSetObject:
-        """The object as an event of it shows it."""
         return replica_set(self.version, name=self.name, uid=self.uid)
 
 

@@ -24,7 +24,6 @@ from rollouts.objects import CONFIG_MAP, ENDPOINT_SLICE, LEASE, POD, REPLICA_SET
 
 
 def wire(**fields: Any) -> bytes:
-    """A JSON object as the API server writes it."""
     return json.dumps(fields, separators=(",", ":")).encode()
 
 

@@ -19,15 +19,12 @@ HOUR_S = 3_600.0
 
 
 class Machine:
-    """A machine whose clocks are set by the test."""
-
     def __init__(self, *, wall_s: float = NOON_S) -> None:
         self.wall_s = wall_s
         self.elapsed_s = 5.0
         self.clock = SystemClock(wall_s=lambda: self.wall_s, elapsed_s=lambda: self.elapsed_s)
 
     def passes(self, seconds: float) -> None:
-        """Time passes as it should."""
         self.wall_s += seconds
         self.elapsed_s += seconds
 

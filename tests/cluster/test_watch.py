@@ -27,12 +27,10 @@ SILENCE_S = 90.0
 
 
 def service(name: str, version: int, uid: str | None = None) -> dict[str, Any]:
-    """A Service as JSON."""
     return {"metadata": {"name": name, "namespace": "shop", "uid": uid or name, "resourceVersion": str(version)}}
 
 
 def event(kind: str, name: str, version: int, uid: str | None = None) -> bytes:
-    """A line of a watch."""
     return json.dumps({"type": kind, "object": service(name, version, uid)}).encode() + b"\n"
 
 
@@ -44,7 +42,6 @@ def bookmark(version: int, *, end: bool = False) -> bytes:
 
 
 def error(code: int) -> bytes:
-    """An ERROR event, inside an answer of 200."""
     return (
         json.dumps({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": code}}).encode() + b"\n"
     )
@@ -105,14 +102,12 @@ NO_STREAMING_LISTS = json.dumps({"kind": "Status", "code": 422, "reason": "Inval
 
 @asynccontextmanager
 async def reflected(api: Streams, **options: Any) -> AsyncIterator[Seen[ServiceObject]]:
-    """A reflector of Services while the block lasts."""
     table = Store(clock=SimClock(asyncio.get_running_loop())).add(SERVICE, ServiceObject)
     async with reflecting(api, table, silence_s=SILENCE_S, **options) as seen:
         yield seen
 
 
 async def watched(api: Streams, for_s: float, **options: Any) -> Seen[ServiceObject]:
-    """What a reflector has shown after so many seconds."""
     async with reflected(api, **options) as seen:
         await asyncio.sleep(for_s)
         return seen
@@ -271,7 +266,6 @@ async def test_a_list_from_the_past_is_refused_until_it_must_be_believed() -> No
 
 
 def paged(version: int, *items: Any) -> Response:
-    """The answer to a list."""
     return Response(200, json.dumps({"metadata": {"resourceVersion": str(version)}, "items": items}).encode())
 
 

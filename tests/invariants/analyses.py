@@ -9,7 +9,7 @@ from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus, Verb
 from rollouts.core.model.steps import Analyze, SetWeight
 from rollouts.core.model.traffic import RouteSeen
-from tests.invariants.violation import Violation, grows, promoted
+from tests.invariants.violation import Violation, exists, grows, promoted
 
 FORGED = "forged"
 """How the uid begins of what a tenant of a random world makes, and the hash of what he writes."""
@@ -25,7 +25,7 @@ def evidence_comes_before_promotion(seen: Snapshot, after: RolloutStatus) -> lis
     before, strategy = seen.status, seen.rollout.spec.strategy
     if not promoted(before, after) or not before.stable_revision or _skipped(seen) or _in_full(before, after):
         return []
-    gone_through = before.gate_passed or not _stable_exists(seen)
+    gone_through = before.gate_passed or not exists(seen, before.stable_revision)
     needed = [
         gate
         for gate in analyses(strategy)
@@ -39,7 +39,12 @@ def a_gate_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Viola
     """S7: blue-green: the preview may take the traffic once what is measured before a promotion has a success on record."""
     before, strategy = seen.status, seen.rollout.spec.strategy
     passes = after.gate_passed and not before.gate_passed and _update_of(before) == _update_of(after)
-    if not isinstance(strategy, BlueGreen) or not passes or _in_full(before, after) or not _stable_exists(seen):
+    if (
+        not isinstance(strategy, BlueGreen)
+        or not passes
+        or _in_full(before, after)
+        or not exists(seen, before.stable_revision)
+    ):
         return []
     gates = [each for each in analyses(strategy) if each.kind is AnalysisKind.PRE_PROMOTION]
     return [Violation("S7", f"{each} was passed without a verdict") for each in gates if not _passed(before, each)]
@@ -97,7 +102,7 @@ def a_failure_that_steps_back_stays_back(seen: Snapshot, after: RolloutStatus) -
     back = _back(before)
     if after.attempt != before.attempt:
         return _went_on_by_itself(before, after)
-    if back is None or _in_full(before, after) or not _stable_exists(seen):
+    if back is None or _in_full(before, after) or not exists(seen, before.stable_revision):
         return []
     held, kept = _back(after), back.back_to_percent or 0
     if held is None or (held.back_to_percent or 0) > kept or after.step_index > before.step_index:
@@ -156,10 +161,6 @@ def _back(status: RolloutStatus) -> AnalysisRecord | None:
 
 def _update_of(status: RolloutStatus) -> tuple[object, ...]:
     return status.current_revision, status.strategy_hash, status.started_at_s
-
-
-def _stable_exists(seen: Snapshot) -> bool:
-    return any(each.revision == seen.status.stable_revision and not each.deleting for each in seen.replica_sets)
 
 
 def verdicts_are_alone(seen: Snapshot, decision: Decision) -> list[Violation]:

@@ -8,7 +8,7 @@ from rollouts.core.model.autoscaling import AutoscalerSeen, AutoscalingGate, Aut
 from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
-from tests.invariants.violation import Violation, promoted
+from tests.invariants.violation import Violation, exists, promoted
 
 OLD_S = 60.0  # four questions in a row without an answer
 
@@ -22,8 +22,7 @@ def no_step_ends_against_the_load(seen: Snapshot, after: RolloutStatus) -> list[
     before, gate = seen.status, seen.rollout.spec.autoscaling
     if gate is None or not _passes(seen, after) or seen.rollout.spec.replicas == 0:
         return []
-    stable = before.stable_revision
-    if not stable or not any(each.revision == stable and not each.deleting for each in seen.replica_sets):
+    if not before.stable_revision or not exists(seen, before.stable_revision):
         return []
     let_pass = {each.passes for each in after.commands if each.promotes(before)}
     if let_pass & {None, before.step_index}:

@@ -75,7 +75,6 @@ def by_ratio(spec: RolloutSpec) -> bool:
 
 
 def _grown(before: Snapshot, intent: Intent) -> str | None:
-    """The revision that the write gives more pods."""
     if isinstance(intent, CreateReplicaSet):
         return intent.revision if intent.replicas else None
     if isinstance(intent, PatchReplicaSet) and intent.replicas is not None:

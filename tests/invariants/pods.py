@@ -21,6 +21,7 @@ from tests.invariants.violation import (
     held,
     limits,
     resized,
+    shown,
     staying_available,
     staying_without_restart,
 )
@@ -85,7 +86,7 @@ def capacity_leaves_after_traffic(before: Snapshot, intent: Intent) -> list[Viol
     return [
         Violation("S2", f"{replica_set.revision} shrinks to {size}, Service {service.name} still brings traffic")
         for service in before.services.values()
-        if service.name in names and isinstance(service, ServiceSeen) and replica_set.revision in _shown(service)
+        if service.name in names and isinstance(service, ServiceSeen) and replica_set.revision in shown(service)
     ]
 
 
@@ -204,10 +205,6 @@ def _users_service(before: Snapshot) -> ServiceRef | None:
 def _preview_service(before: Snapshot) -> str | None:
     strategy = before.rollout.spec.strategy
     return strategy.preview_service if isinstance(strategy, BlueGreen) else None
-
-
-def _shown(service: ServiceSeen) -> set[str]:
-    return {service.revision, *(revision for revision, count in service.ready_by_revision.items() if count)} - {""}
 
 
 def _serving(before: Snapshot) -> int:

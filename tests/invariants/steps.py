@@ -7,7 +7,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.steps import Pause, PauseUntilPromoted
-from tests.invariants.violation import Violation, abort_is_on_record, grows, held, promoted
+from tests.invariants.violation import Violation, abort_is_on_record, exists, grows, held, promoted
 
 
 def steps_go_forward(seen: Snapshot, after: RolloutStatus) -> list[Violation]:
@@ -66,7 +66,7 @@ def a_pause_holds_a_new_revision(seen: Snapshot, after: RolloutStatus) -> list[V
     if _same_update(seen.status, after) or not held(seen) or not isinstance(seen.rollout.spec.strategy, Canary):
         return []
     grows = after.current_revision != after.stable_revision and (after.weight_percent or 0) > 0
-    if grows and _exists(seen, after.stable_revision):
+    if grows and exists(seen, after.stable_revision):
         return [Violation("S9", "the weight of a new revision grows during a pause")]
     return []
 
@@ -126,17 +126,13 @@ def _goes_on(seen: Snapshot, after: RolloutStatus) -> bool:
     """Whether it is the same update still, from a stable revision that is there."""
     stable = seen.status.stable_revision
     unfinished = bool(stable) and stable != seen.status.current_revision
-    return _same_update(seen.status, after) and unfinished and _exists(seen, stable)
+    return _same_update(seen.status, after) and unfinished and exists(seen, stable)
 
 
 def _let_pass(before: RolloutStatus, after: RolloutStatus) -> bool:
     """Whether somebody promotes the step at which the update stands, or all of them."""
     promoted = {each.passes for each in after.commands if each.promotes(before)}
     return bool(promoted & {None, before.step_index})
-
-
-def _exists(seen: Snapshot, revision: str) -> bool:
-    return any(each.revision == revision and not each.deleting for each in seen.replica_sets)
 
 
 def _all_passed(seen: Snapshot) -> bool:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import Intent, PatchReplicaSet
 from rollouts.core.model.rollout import Canary, IntOrPercent, Percent
-from rollouts.core.model.snapshot import ReplicaSet, Snapshot
+from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import WAS_STABLE, RolloutStatus, Verb
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a decision breaks, and how."""
-
     rule: str
     message: str
 
@@ -84,6 +82,15 @@ def abort_is_on_record(seen: Snapshot) -> bool:
     return any(each.revision == status.current_revision for each in aborts) or any(
         (each.revision, each.attempt, each.started_at_s) == update for each in notes if each is not None
     )
+
+
+def exists(seen: Snapshot, revision: str) -> bool:
+    return any(each.revision == revision and not each.deleting for each in seen.replica_sets)
+
+
+def shown(service: ServiceSeen) -> set[str]:
+    """The revisions that a Service selects, or still shows in its EndpointSlices."""
+    return {service.revision, *(revision for revision, count in service.ready_by_revision.items() if count)} - {""}
 
 
 def promoted(before: RolloutStatus, after: RolloutStatus) -> bool:

@@ -30,7 +30,6 @@ FAULTS: tuple[PrometheusFault, ...] = (
 
 
 def played(name: str, faults: ForkingQuestions) -> Run:
-    """The update, with a Prometheus that fails."""
     return ANALYSED[name].play(prometheus=faults)
 
 

@@ -84,7 +84,6 @@ def _together(*scripts: Script) -> Script:
 
 @cache
 def undisturbed(kind: str, name: str) -> Run:
-    """The scenario without any fault."""
     return played(kind, name)
 
 

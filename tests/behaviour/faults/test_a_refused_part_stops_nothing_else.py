@@ -219,7 +219,6 @@ def _counts(stage: Stage) -> dict[str, int]:
 
 
 def _shown(stage: Stage) -> dict[str, int]:
-    """What status says of the same."""
     return {name: stage.status.get(name, 0) for name in _counts(stage)}
 
 

@@ -44,7 +44,6 @@ class Watched:
 
     @property
     def lost(self) -> int:
-        """Of those, the ones that were not answered in full."""
         return sum(each.tally.lost.total() for each in self.clients)
 
     def follow(self, change: CommittedWrite) -> None:

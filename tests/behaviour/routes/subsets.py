@@ -52,7 +52,6 @@ def destination_rule() -> Manifest:
 
 
 def routed(*steps: Manifest, replicas: int = 4, **options: Any) -> Manifest:
-    """A Rollout between the subsets."""
     subsets = {"name": RULE_NAME, "stableSubsetName": "stable", "canarySubsetName": "canary"}
     routing = {"istio": {"virtualService": {"name": KEY.name}, "destinationRule": subsets}}
     delay = {} if options.get("dynamicStableScale") else {"scaleDownDelaySeconds": 2}
@@ -61,7 +60,6 @@ def routed(*steps: Manifest, replicas: int = 4, **options: Any) -> Manifest:
 
 
 def world(*steps: Manifest, **options: Any) -> tuple[Manifest, ...]:
-    """The host, the mesh's objects and the Rollout."""
     return (service(KEY.name), virtual_service(), destination_rule(), routed(*steps, **options))
 
 

@@ -49,7 +49,6 @@ DECLARATION: Manifest = {
 
 
 def declared(**fields: Any) -> Manifest:
-    """The TrafficProvider, with other fields in its spec."""
     return build.manifest(TRAFFIC_PROVIDER, NAME, spec={**DECLARATION, **fields})
 
 
@@ -77,7 +76,6 @@ def invalid(stage: Stage) -> str:
 
 
 def edit(stage: Stage, spec: dict[str, Any]) -> None:
-    """An administrator changes the provider."""
     stage.merge(TRAFFIC_PROVIDER, NAME, {"spec": spec})
 
 

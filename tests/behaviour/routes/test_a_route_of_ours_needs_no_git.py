@@ -35,7 +35,6 @@ NOT_FOUND, NO_ENDPOINT = 404, 503
 
 
 def manifest(**metadata: Any) -> Manifest:
-    """The route as the spec has it."""
     found = http_route()
     return {**found, "metadata": {"name": KEY.name, **metadata}}
 

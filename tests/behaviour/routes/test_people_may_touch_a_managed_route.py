@@ -44,7 +44,6 @@ NOT_FOUND, NO_SERVICE, NO_ENDPOINT = 404, 500, 503
 
 
 def events(stage: Stage, reason: str) -> int:
-    """How often something was told."""
     found = [each for each in stage.cluster.list(EVENT, KEY.namespace) if each["reason"] == reason]
     return sum((each.get("series") or {}).get("count", 1) for each in found)
 

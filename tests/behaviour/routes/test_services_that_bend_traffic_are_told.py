@@ -15,7 +15,6 @@ PLAIN: Manifest = {"sessionAffinity": "None", "sessionAffinityConfig": None}
 
 
 def with_fields(name: str, **fields: Any) -> Manifest:
-    """A Service of the Rollout's pods with more in its spec."""
     made = service(name)
     return {**made, "spec": {**made["spec"], **fields}}
 

@@ -34,12 +34,10 @@ def revisions(stage: Stage) -> dict[str, str]:
 
 
 async def updated(stage: Stage) -> None:
-    """Image 2 goes through its steps by itself."""
     await stage.update("2", "Healthy")
 
 
 async def aborted(stage: Stage) -> None:
-    """Image 2 is given up at its gate."""
     await stage.update("2", "Paused")
     await stage.order("abort", stage.status["currentRevision"], "Aborted", "2")
 

@@ -47,8 +47,6 @@ class Mutant(PassesOn):
 
 
 def weights(stable: int, canary: int) -> Change:
-    """Other weights than were meant, in the last rule."""
-
     def change(operations: Any) -> Any:
         wanted = {"/backendRefs/0/weight": stable, "/backendRefs/1/weight": canary}
         found = [each for each in operations if each["op"] == "replace" and each["path"][-21:] in wanted]
@@ -62,7 +60,6 @@ def weights(stable: int, canary: int) -> Change:
 
 
 def added(path: str, value: Any) -> Change:
-    """Something besides."""
     return lambda operations: [*operations, {"op": "add", "path": path, "value": value}]
 
 
@@ -73,7 +70,6 @@ def header_rules_stay(operations: Any) -> Any:
 
 
 def no_pods(patch: Any) -> Any:
-    """The canary that was to grow goes away."""
     return {**patch, "spec": {"replicas": 0}} if (patch.get("spec") or {}).get("replicas", 0) > 1 else None
 
 

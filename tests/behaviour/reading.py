@@ -27,6 +27,10 @@ ROUTER, BESIDE, MADE_FROM = f"{PREFIX}router", f"{PREFIX}beside", f"{PREFIX}made
 RESTART_SURGE, REVISION_NUMBER = f"{PREFIX}restart-surge", f"{PREFIX}revision-number"
 
 
+def _identity(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": metadata["name"], "uid": metadata["uid"], "resource_version": metadata["resourceVersion"]}
+
+
 def labels_of(found: Manifest) -> Mapping[str, str]:
     return found["metadata"].get("labels") or {}
 
@@ -61,9 +65,7 @@ def rollout(found: Manifest, parsed: RolloutSpec | None = None) -> Rollout:
     metadata = found["metadata"]
     return parse_rollout(
         namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
+        **_identity(metadata),
         generation=metadata["generation"],
         created_at_s=seconds(metadata["creationTimestamp"]),
         annotations=annotations_of(found),
@@ -77,9 +79,7 @@ def replica_set(found: Manifest) -> ReplicaSet:
     status: Mapping[str, Any] = found.get("status") or {}
     note = json.loads(notes.get(f"{PREFIX}abort-accepted") or "null")
     return ReplicaSet(
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
+        **_identity(metadata),
         revision=labels_of(found).get(REVISION, ""),
         number=int(notes.get(REVISION_NUMBER) or 0),
         created_at_s=seconds(metadata["creationTimestamp"]),
@@ -101,9 +101,7 @@ def orphan(found: Manifest, of: Manifest) -> OrphanedReplicaSet:
     is_ours = found["spec"]["selector"].get("matchLabels") == selected
     named = metadata["name"] == f"{of['metadata']['name']}-{revision}"
     return OrphanedReplicaSet(
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
+        **_identity(metadata),
         revision=revision,
         problem="" if is_ours and named else "it is a stranger's",
     )
@@ -113,9 +111,7 @@ def service(found: Manifest, ready: Mapping[str, int], *, slices_seen: bool) -> 
     """A Service with the ready pods, by revision, that its EndpointSlices show, which have their mark a moment after it."""
     metadata = found["metadata"]
     return ServiceSeen(
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
+        **_identity(metadata),
         revision=(found["spec"].get("selector") or {}).get(REVISION, ""),
         managed_by=manager_of(found)[1],
         watched=labels_of(found).get(MANAGED) == "true",
@@ -140,9 +136,7 @@ def run(found: Manifest) -> RunSeen:
     metadata = found["metadata"]
     phase = (found.get("status") or {}).get("phase") or AnalysisPhase.PENDING
     return RunSeen(
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=metadata["resourceVersion"],
+        **_identity(metadata),
         gate=gate(labels_of(found)),
         revision=labels_of(found).get(REVISION, ""),
         created_at_s=seconds(metadata["creationTimestamp"]),

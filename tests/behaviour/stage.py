@@ -172,8 +172,7 @@ class Stage:
         return {_tag(each): each["spec"]["replicas"] for each in self.cluster.list(REPLICA_SET, KEY.namespace)}
 
     def available(self, tag: str) -> int:
-        sets = [each for each in self.cluster.list(REPLICA_SET, KEY.namespace) if _tag(each) == tag]
-        return sum((each.get("status") or {}).get("availableReplicas", 0) for each in sets)
+        return sum(_available(each) for each in self.cluster.list(REPLICA_SET, KEY.namespace) if _tag(each) == tag)
 
     def edit(self, patch: Manifest) -> None:
         self.merge(ROLLOUT, KEY.name, patch)
@@ -286,31 +285,27 @@ class Stage:
         """All that is in the Rollout's namespace, without times; pods by revision."""
         rollout = self.cluster.get(ROLLOUT, KEY.namespace, KEY.name) or {"metadata": {}}
         return {
-            "replicaSets": {
-                each["metadata"]["name"]: [
-                    _tag(each),
-                    each["spec"]["replicas"],
-                    (each.get("status") or {}).get("availableReplicas", 0),
-                    _annotations(each),
-                ]
-                for each in self.cluster.list(REPLICA_SET, KEY.namespace)
-            },
+            "replicaSets": self._named(
+                REPLICA_SET,
+                lambda each: [_tag(each), each["spec"]["replicas"], _available(each), _annotations(each)],
+            ),
             "pods": dict(
                 Counter(each["metadata"]["labels"][REVISION] for each in self.cluster.list(POD, KEY.namespace))
             ),
-            "services": {
-                each["metadata"]["name"]: [each["spec"]["selector"], each["metadata"].get("labels") or {}]
-                for each in self.cluster.list(SERVICE, KEY.namespace)
-            },
+            "services": self._named(
+                SERVICE, lambda each: [each["spec"]["selector"], each["metadata"].get("labels") or {}]
+            ),
             "routes": {each["metadata"]["name"]: _route(each) for each in self._routes()},
-            "configMaps": {
-                each["metadata"]["name"]: [each.get("data"), each.get("immutable"), _owners(each)]
-                for each in self.cluster.list(CONFIG_MAP, KEY.namespace)
-            },
+            "configMaps": self._named(
+                CONFIG_MAP, lambda each: [each.get("data"), each.get("immutable"), _owners(each)]
+            ),
             "runs": self._runs(),
             "status": _without_run_names(_without_times(self.status)),
             "annotations": rollout["metadata"].get("annotations") or {},
         }
+
+    def _named(self, kind: Kind, of: Callable[[Manifest], list[Any]]) -> EndState:
+        return {each["metadata"]["name"]: of(each) for each in self.cluster.list(kind, KEY.namespace)}
 
     def _runs(self) -> list[Any]:
         """What became of each AnalysisRun; what it measured depends on the moments."""
@@ -428,6 +423,10 @@ def crds() -> tuple[Manifest, ...]:
 
 def _tag(replica_set: Manifest) -> str:
     return str(replica_set["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+def _available(replica_set: Manifest) -> int:
+    return int((replica_set.get("status") or {}).get("availableReplicas", 0))
 
 
 def _annotations(replica_set: Manifest) -> Manifest:

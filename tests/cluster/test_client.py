@@ -184,17 +184,8 @@ async def test_a_patch_says_who_how_and_whether_for_real() -> None:
     """Field manager, force and dry run are query parameters; force belongs to server-side apply only."""
     api = Script()
     ours = client(api)
-    await ours.patch(
-        ROLLOUT,
-        "shop",
-        "cart",
-        {},
-        APPLY_PATCH,
-        subresource="status",
-        field_manager="rollouts",
-        force=True,
-        dry_run=True,
-    )
+    ours_for_real = {"subresource": "status", "field_manager": "rollouts"}
+    await ours.patch(ROLLOUT, "shop", "cart", {}, APPLY_PATCH, force=True, dry_run=True, **ours_for_real)
     await ours.patch(ROLLOUT, "shop", "cart", b"{}", MERGE_PATCH, force=True)
     first, second = api.requests
     assert first.path == "/apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts/cart/status"
@@ -231,12 +222,8 @@ async def test_every_attempt_is_counted() -> None:
     counted = client(api, on_request=lambda *attempt: seen.append(attempt[:3]))
     await counted.get(ROLLOUT, "shop", "cart")
     await counted.list_page(ROLLOUT, None, label_selector="a=b", continue_token="c")
-    assert seen == [
-        ("get", "rollouts", 0),
-        ("get", "rollouts", 429),
-        ("get", "rollouts", 200),
-        ("list", "rollouts", 200),
-    ]
+    counted_as = [("get", 0), ("get", 429), ("get", 200), ("list", 200)]
+    assert seen == [(verb, "rollouts", status) for verb, status in counted_as]
     assert api.requests[-1].query == {"limit": "500", "labelSelector": "a=b", "continue": "c"}
 
 

@@ -291,14 +291,12 @@ async def test_no_answer_is_waited_for_beyond_the_deadline(tmp_path: Path) -> No
 async def test_errors_come_with_their_body_and_their_patience(tmp_path: Path) -> None:
     """429 names a time in seconds or as a date (RFC 9110, 10.2.3), counted from the server's own Date; nonsense names none."""
     server_s = "Wed, 21 Oct 2026 07:27:30 GMT"
-    headers = iter(
-        ["7", "Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:00:00 GMT", "-1", "soon", "1.5", "\u0663"]
-    )
+    dates = (f"Wed, 21 Oct 2026 {time} GMT" for time in ("07:28:00", "07:00:00"))
+    asked = iter(["7", *dates, "-1", "soon", "1.5", "\u0663"])
 
     async def busy(request: web.Request) -> web.Response:
-        return web.json_response(
-            {"kind": "Status"}, status=429, headers={"Retry-After": next(headers), "Date": server_s}
-        )
+        headers = {"Retry-After": next(asked), "Date": server_s}
+        return web.json_response({"kind": "Status"}, status=429, headers=headers)
 
     async with serving(busy) as url, connected(kubeconfig(tmp_path, url, {"token": "abc"})) as connection:
         answers = [await connection.request(VERSION, deadline_s=5) for _ in range(7)]
@@ -353,23 +351,18 @@ async def test_a_watch_gives_lines_until_its_end_and_notices_silence(tmp_path: P
         await watch.aclose()
 
 
+NAMED = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]"
+UNUSABLE = ("", "a: [", "[]", "a: &a [*a]", 'a: !!bool "abc"', 'a: !!int ""', 'a: "\\UFFFFFFFF"')
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("", "cannot be used"),
-        ("a: [", "cannot be used"),
-        ("[]", "cannot be used"),
+        *((content, "cannot be used") for content in UNUSABLE),
         ("a: 1\nb: [", "kubeconfig cannot be used: line 2: expected the node content"),
         ("[" * 5000, "kubeconfig cannot be used: it is nested too deeply"),
-        ("a: &a [*a]", "cannot be used"),
-        ('a: !!bool "abc"', "cannot be used"),
-        ('a: !!int ""', "cannot be used"),
-        ('a: "\\UFFFFFFFF"', "cannot be used"),
         ("current-context: x\ncontexts: []", "name x"),
-        (
-            "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: [{name: c, cluster: {server: 'a:1'}}]",
-            "must begin with",
-        ),
+        (f"{NAMED}\nclusters: [{{name: c, cluster: {{server: 'a:1'}}}}]", "must begin with"),
     ],
 )
 async def test_a_broken_kubeconfig_is_named_with_what_is_wrong(tmp_path: Path, content: str, says: str) -> None:

@@ -20,18 +20,13 @@ async def test_the_release_is_read_with_a_distributions_plus_sign() -> None:
 
 async def test_a_kind_is_served_when_its_resource_is_listed() -> None:
     """The group may be there with other kinds only, after half an installation."""
-    listed = Response(
-        200, b'{"resources":[{"name":"services","kind":"Service"},{"name":"services/status","kind":"Service"}]}'
-    )
-    api = Answers({"/api/v1": listed, "/apis/rollouts.dev/v1alpha1": Response(200, b'{"resources":[]}')})
+    listed = b'{"resources":[{"name":"services","kind":"Service"},{"name":"services/status","kind":"Service"}]}'
+    nothing = Response(200, b'{"resources":[]}')
+    api = Answers({"/api/v1": Response(200, listed), "/apis/rollouts.dev/v1alpha1": nothing})
 
     assert await served(api, SERVICE, deadline_s=1)
     assert not await served(api, ROLLOUT, deadline_s=1)
-
-
-async def test_a_missing_group_is_not_served() -> None:
-    """The CRDs are not installed: that is an answer, not an error."""
-    assert not await served(Answers({}), ROLLOUT, deadline_s=1)
+    assert not await served(Answers({}), ROLLOUT, deadline_s=1), "that no CRD is installed is an answer, not an error"
 
 
 @pytest.mark.parametrize(("status", "error"), [(503, ApiUnavailable), (403, ApiForbidden)])
@@ -59,22 +54,19 @@ async def test_something_that_is_no_api_server_is_said_to_be_none(body: bytes) -
         await served(Answers({"/api/v1": Response(200, body)}), SERVICE, deadline_s=1)
 
 
-async def test_the_best_version_that_is_served_is_found() -> None:
-    """Of the versions of one kind that we can read the server may have any, or none."""
-    newer, older = Kind("x.dev", "v1", "Route", "routes"), Kind("x.dev", "v1beta1", "Route", "routes")
-    there = Response(200, b'{"resources":[{"name":"routes","kind":"Route"}]}')
-    both = Answers({"/apis/x.dev/v1": there, "/apis/x.dev/v1beta1": there})
-    old = Answers({"/apis/x.dev/v1beta1": there})
+NEWER, OLDER = Kind("x.dev", "v1", "Route", "routes"), Kind("x.dev", "v1beta1", "Route", "routes")
 
-    assert await first_served(both, (newer, older), deadline_s=1) == newer
-    assert await first_served(old, (newer, older), deadline_s=1) == older
-    assert await first_served(Answers({}), (newer, older), deadline_s=1) is None
+
+@pytest.mark.parametrize(("there", "found"), [((NEWER, OLDER), NEWER), ((OLDER,), OLDER), ((), None)])
+async def test_the_best_version_that_is_served_is_found(there: tuple[Kind, ...], found: Kind | None) -> None:
+    """Of the versions of one kind that we can read the server may have any, or none."""
+    listed = Response(200, b'{"resources":[{"name":"routes","kind":"Route"}]}')
+    api = Answers({f"/apis/{each.api_version}": listed for each in there})
+
+    assert await first_served(api, (NEWER, OLDER), deadline_s=1) == found
 
 
 async def test_trouble_is_not_a_missing_version() -> None:
     """Else an older version would be used, and its writes drop what only the newer one knows."""
-    newer, older = Kind("x.dev", "v1", "Route", "routes"), Kind("x.dev", "v1beta1", "Route", "routes")
-    api = Answers({"/apis/x.dev/v1": Response(503, b"{}")})
-
     with pytest.raises(ApiUnavailable):
-        await first_served(api, (newer, older), deadline_s=1)
+        await first_served(Answers({"/apis/x.dev/v1": Response(503, b"{}")}), (NEWER, OLDER), deadline_s=1)

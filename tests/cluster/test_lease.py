@@ -291,13 +291,6 @@ async def test_times_in_the_lease_are_utc_with_microseconds(server: LeaseServer)
 
 def test_numbers_that_leave_no_room_are_refused() -> None:
     """A renew deadline as long as the lease lets two lead at once."""
+    named: dict[str, Any] = {"namespace": "shop", "name": "rollouts", "identity": "one"}
     with closing(asyncio.new_event_loop()) as loop, pytest.raises(SettingsInvalid, match="must increase"):
-        Elector(
-            LeaseServer(),
-            namespace="shop",
-            name="rollouts",
-            identity="one",
-            clock=PausableClock(loop),
-            lease_duration_s=10,
-            renew_deadline_s=10,
-        )
+        Elector(LeaseServer(), clock=PausableClock(loop), lease_duration_s=10, renew_deadline_s=10, **named)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from rollouts.cluster.store import BARRIER_DEADLINE_S
+from rollouts.cluster.store import BARRIER_DEADLINE_S, Table
+from rollouts.cluster.structs import ReplicaSetObject
 from rollouts.cluster.watch_state import FAILED_TELL_S
 from rollouts.objects import POD, REPLICA_SET
 from tests.cluster.tables import HandClock, empty, replica_set
@@ -24,57 +27,49 @@ def test_the_barrier_holds_until_the_watch_shows_our_write() -> None:
     assert not store.is_behind(REPLICA_SET, "shop", "other")
 
 
-@pytest.mark.parametrize("shown", ["newer", "deleted", "bookmark", "list", "before"])
-def test_the_barrier_opens_by_anything_that_is_newer_than_our_write(shown: str) -> None:
-    """Somebody else may have written over or deleted it, or the watch may be faster than the answer to our write."""
-    store, table = empty()
-    if shown == "before":
-        table.put("", replica_set(7))
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-    if shown == "newer":
-        table.put("", replica_set(8))
-    elif shown == "deleted":
-        table.remove("", replica_set(8))
-    elif shown == "bookmark":
-        table.bookmark("", "7")
-    elif shown == "list":
-        table.replace("", [], "9")
-
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+SHOWN: dict[str, Callable[[Table[ReplicaSetObject]], object]] = {
+    "a newer version": lambda table: table.put("", replica_set(8)),
+    "a deletion": lambda table: table.remove("", replica_set(8)),
+    "a bookmark": lambda table: table.bookmark("", "7"),
+    "a list without it": lambda table: table.replace("", [], "9"),
+}
 
 
-def test_a_write_whose_deletion_was_seen_before_its_answer_does_not_close_the_barrier() -> None:
-    """Create, foreign deletion, both events, and only then the answer to our create."""
-    store, table = empty()
-    table.put("", replica_set(7))
-    table.remove("", replica_set(8))
-    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
-
-    assert not store.is_behind(REPLICA_SET, "shop", "cart")
-
-
-def test_an_older_list_does_not_open_the_barrier() -> None:
-    """The list must be newer than the write for its absence to mean anything."""
+@pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
+def test_the_barrier_opens_by_anything_that_is_newer_than_our_write(
+    shown: Callable[[Table[ReplicaSetObject]], object],
+) -> None:
+    """Somebody else may have written over or deleted it; an older list does not tell."""
     store, table = empty()
     store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
     table.replace("", [], "6")
-
     assert store.is_behind(REPLICA_SET, "shop", "cart")
+
+    shown(table)
+
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_write_that_was_seen_before_its_answer_does_not_close_the_barrier(deleted: bool) -> None:
+    """The watch may be faster than the answer; and somebody may have deleted what it showed."""
+    store, table = empty()
+    table.put("", replica_set(7))
+    if deleted:
+        table.remove("", replica_set(8))
+    store.wrote(REPLICA_SET, "shop", "cart", "7", "u1")
+
+    assert not store.is_behind(REPLICA_SET, "shop", "cart")
 
 
 def test_a_deletion_is_awaited_until_the_object_is_gone_or_marked() -> None:
     """The answer to a deletion has no resourceVersion; finalizers keep the object, marked as going."""
-    for end in ("gone", "marked", "anew"):
+    for end in (None, replica_set(8, going=True), replica_set(8, uid="u2")):
         store, table = empty()
         table.put("", replica_set(5))
         store.wrote(REPLICA_SET, "shop", "cart", None, "u1")
         assert store.is_behind(REPLICA_SET, "shop", "cart")
-        if end == "gone":
-            table.remove("", replica_set(8))
-        elif end == "marked":
-            table.put("", replica_set(8, going=True))
-        else:
-            table.put("", replica_set(8, uid="u2"))
+        _ = table.remove("", replica_set(8)) if end is None else table.put("", end)
         assert not store.is_behind(REPLICA_SET, "shop", "cart")
 
 

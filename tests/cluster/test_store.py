@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rollouts.cluster.decoding import UnreadableObject
 from rollouts.cluster.store import TOMBSTONE_S, TOMBSTONES, Change, Store, Table
 from rollouts.cluster.structs import Metadata, ReplicaSetObject
-from rollouts.objects import POD, REPLICA_SET
+from rollouts.objects import POD, REPLICA_SET, SERVICE
 from tests.cluster.tables import NAME, HandClock, empty, replica_set
 
 
@@ -28,13 +28,7 @@ def test_an_object_is_found_by_name_owner_and_label() -> None:
     assert list(table.owned_by("shop", "r1")) == [seen]
     assert list(table.labelled(NAME, "shop", "cart")) == [seen]
     assert list(table.labelled(NAME, "other", "cart")) == []
-
-
-def test_an_owner_is_in_the_namespace_of_what_it_owns() -> None:
-    """The garbage collector takes a reference from another namespace for one to nothing; anybody may write a uid."""
-    _, table = empty()
-    table.put("", replica_set(5, owner="r1"))
-
+    # The garbage collector takes a reference from another namespace for one to nothing; anybody may write a uid.
     assert list(table.owned_by("other", "r1")) == []
 
 
@@ -138,11 +132,8 @@ def test_a_deletion_is_forgotten_when_no_event_can_be_so_late() -> None:
 def test_a_new_list_reports_what_came_what_changed_and_what_has_gone() -> None:
     """Deletions that happened while the watch was away are seen only by their absence."""
     _, table = empty()
-    same, old, gone = (
-        replica_set(1, name="same"),
-        replica_set(2, name="old", uid="u2"),
-        replica_set(3, name="gone", uid="u3"),
-    )
+    names = ("same", "old", "gone")
+    same, old, gone = (replica_set(number, name=name, uid=f"u{number}") for number, name in enumerate(names, 1))
     table.replace("", [same, old, gone], "3")
     changed, new = replica_set(5, name="old", uid="u2"), replica_set(6, name="new", uid="u4")
 
@@ -184,15 +175,7 @@ def test_a_table_covers_the_namespaces_that_its_watches_show() -> None:
 
     assert everywhere.covers("shop") and everywhere.covers("edge")
     assert (some.covers("shop"), some.covers("edge")) == (True, False)
-
-
-def test_a_kind_without_a_table_is_not_watched() -> None:
-    """Routes are watched from the first Rollout on that names their kind."""
-    store = Store(clock=HandClock())
-    table = store.add(POD, ReplicaSetObject)
-
-    assert store.watched(POD) is table
-    assert store.watched(REPLICA_SET) is None
+    assert (store.watched(POD), store.watched(SERVICE)) == (everywhere, None)
 
 
 def unread(version: int, *, name: str = "cart", uid: str = "u1", namespace: str = "shop") -> UnreadableObject:
@@ -344,6 +327,9 @@ class Happened:
     def seen(self) -> ReplicaSetObject:
         return replica_set(self.version, name=self.name, uid=self.uid)
 
+    def told(self) -> Told:
+        return "gone" if self.deleted else "there", self.seen()
+
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Happened]:
@@ -383,10 +369,7 @@ def test_no_event_turns_an_object_back(given_to: tuple[list[Happened], list[Happ
     _, table = empty()
     newest: dict[str, int] = {}
     for event in events:
-        if event.deleted:
-            table.remove("", event.seen())
-        else:
-            table.put("", event.seen())
+        tell(table, [event.told()])
         for shown in table.all():
             uid, version = shown.metadata.uid, shown.metadata.version
             assert version >= newest.get(uid, 0), f"{uid} went from {newest[uid]} to {version}"
@@ -398,11 +381,7 @@ def test_a_list_after_any_trouble_shows_what_is_true(given_to: tuple[list[Happen
     """Whatever was lost or twisted, the next consistent list mends it."""
     history, events = given_to
     _, table = empty()
-    for event in events:
-        if event.deleted:
-            table.remove("", event.seen())
-        else:
-            table.put("", event.seen())
+    tell(table, [event.told() for event in events])
 
     true = {each.name: each for each in history if not each.deleted}
     listed = [true[name].seen() for name in alive(history)]

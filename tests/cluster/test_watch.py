@@ -42,9 +42,8 @@ def bookmark(version: int, *, end: bool = False) -> bytes:
 
 
 def error(code: int) -> bytes:
-    return (
-        json.dumps({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": code}}).encode() + b"\n"
-    )
+    status = {"kind": "Status", "status": "Failure", "code": code}
+    return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
 
 
 class Stream:
@@ -147,9 +146,7 @@ async def test_a_refusal_inside_a_streaming_list_is_told_and_asked_again() -> No
 
 async def test_a_server_without_streaming_lists_is_listed_in_pages() -> None:
     """1.31 and older, or the gate turned off: 422 says so, and it is not asked again."""
-    first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
-    second = {"metadata": {"resourceVersion": "9"}, "items": [service("b", 4)]}
-    pages = tuple(Response(200, json.dumps(page).encode()) for page in (first, second))
+    pages = (paged(9, service("a", 3), then="more"), paged(9, service("b", 4)))
     api = Streams(Stream(NO_STREAMING_LISTS, status=422), Stream(event("ADDED", "c", 10)), pages=pages)
     seen = await watched(api, 1)
     assert seen.names() == ["a", "b", "c"]
@@ -160,9 +157,7 @@ async def test_a_server_without_streaming_lists_is_listed_in_pages() -> None:
 
 async def test_expired_pages_are_asked_for_in_one() -> None:
     """With a slow client the server may forget the list's revision between two pages."""
-    first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("gone", 3)]}
-    whole = {"metadata": {"resourceVersion": "12"}, "items": [service("a", 11)]}
-    pages = (Response(200, json.dumps(first).encode()), Response(410, b"{}"), Response(200, json.dumps(whole).encode()))
+    pages = (paged(9, service("gone", 3), then="more"), Response(410, b"{}"), paged(12, service("a", 11)))
     api = Streams(Stream(b"{}", status=400), pages=pages)
     seen = await watched(api, 1)
     assert seen.names() == ["a"]
@@ -265,18 +260,15 @@ async def test_a_list_from_the_past_is_refused_until_it_must_be_believed() -> No
         assert seen.names() == ["old"]
 
 
-def paged(version: int, *items: Any) -> Response:
-    return Response(200, json.dumps({"metadata": {"resourceVersion": str(version)}, "items": items}).encode())
+def paged(version: int, *items: Any, then: str = "") -> Response:
+    metadata = {"resourceVersion": str(version), "continue": then}
+    return Response(200, json.dumps({"metadata": metadata, "items": items}).encode())
 
 
 async def test_a_second_list_is_asked_for_nothing_older_than_was_seen() -> None:
     """Servers behind one address may lag behind each other, and a list from a lagging one brings the deleted back."""
-    api = Streams(
-        Stream(NO_STREAMING_LISTS, status=422),
-        Stream(error(410)),
-        Stream(),
-        pages=(paged(9, service("a", 3)), paged(12)),
-    )
+    pages = (paged(9, service("a", 3)), paged(12))
+    api = Streams(Stream(NO_STREAMING_LISTS, status=422), Stream(error(410)), Stream(), pages=pages)
     await watched(api, 10)
     assert [request.query.get("resourceVersion") for request in api.lists] == [None, "9"]
     assert api.lists[1].query["resourceVersionMatch"] == "NotOlderThan"
@@ -285,9 +277,8 @@ async def test_a_second_list_is_asked_for_nothing_older_than_was_seen() -> None:
 async def test_a_restored_server_is_asked_for_what_it_has() -> None:
     """It has never been where we have been, so asking for that would be refused for ever."""
     message = "Timeout: Too large resource version: 9, current: 4"
-    refused = Response(
-        504, json.dumps({"kind": "Status", "code": 504, "reason": "Timeout", "message": message}).encode()
-    )
+    status = {"kind": "Status", "code": 504, "reason": "Timeout", "message": message}
+    refused = Response(504, json.dumps(status).encode())
     rounds = (refused, paged(4, service("old", 3))) * 6
     api = Streams(Stream(NO_STREAMING_LISTS, status=422), Stream(error(410)), Stream(), pages=(paged(9), *rounds))
     seen = await watched(api, 300)
@@ -333,8 +324,7 @@ class LargePages(Streams):
 
 async def test_pages_that_are_too_large_are_asked_for_in_smaller_ones() -> None:
     """A tenant's many large objects would else keep every controller from listing, and so from starting."""
-    first = {"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [service("a", 3)]}
-    pages = (Response(200, json.dumps(first).encode()), paged(9, service("b", 4)))
+    pages = (paged(9, service("a", 3), then="more"), paged(9, service("b", 4)))
     api = LargePages(Stream(NO_STREAMING_LISTS, status=422), Stream(), pages=pages)
     seen = await watched(api, 1)
     assert seen.names() == ["a", "b"]
@@ -354,6 +344,5 @@ async def test_an_object_that_makes_its_follower_fail_is_unreadable_and_the_watc
     seen = await watched(api, 1, on_change=follow)
     assert set(seen.table.unreadable) == {("shop", "a")}
     assert seen.table.get("shop", "b") is not None
-    assert [each.why for each in seen.unreadable] == [
-        "it makes the controller fail (RuntimeError), which is a bug in the controller"
-    ]
+    (unreadable,) = seen.unreadable
+    assert unreadable.why == "it makes the controller fail (RuntimeError), which is a bug in the controller"

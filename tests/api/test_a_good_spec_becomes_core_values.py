@@ -286,7 +286,12 @@ def test_only_the_template_makes_a_revision() -> None:
     template = json.loads(json.dumps(CANARY["template"]))
     spec, metadata = {**template["spec"], "nodeName": None}, dict(reversed(template["metadata"].items()))
     reordered = {"spec": spec, "metadata": metadata}
-    others = ({"replicas": 9, "paused": True}, {"template": reordered}, {"drain": {}}, {"drain": {"mode": "Off"}})
+    others: tuple[Spec, ...] = (
+        {"replicas": 9, "paused": True},
+        {"template": reordered},
+        {"drain": {}},
+        {"drain": {"mode": "Off"}},
+    )
     specs = (CANARY, BLUE_GREEN, *(changed(CANARY, **each) for each in others))
 
     assert len({parse_spec(each).revision for each in specs}) == 1
@@ -312,7 +317,12 @@ def test_what_changes_no_step_restarts_no_update(specs: list[Spec]) -> None:
 def test_other_steps_restart_the_update() -> None:
     """A gate is no pause, and another template is another step."""
     cluster = {"templates": [{"templateName": "success-rate", "clusterScope": True}]}
-    steps = ({"pause": {}}, {"pause": {"duration": 60}}, {"analysis": ANALYSIS}, {"analysis": cluster})
+    steps: tuple[Spec, ...] = (
+        {"pause": {}},
+        {"pause": {"duration": 60}},
+        {"analysis": ANALYSIS},
+        {"analysis": cluster},
+    )
 
     assert len({parse_spec(step(**each)).strategy_hash for each in steps}) == len(steps)
 

@@ -340,7 +340,7 @@ def test_an_equal_status_is_an_empty_patch(status: RolloutStatus) -> None:
 def test_counts_may_wait_and_decisions_may_not() -> None:
     """Counts change with every pod; writing each change would cost the API server more than the rollout itself."""
     before = status_to_wire(RolloutStatus(phase=Phase.HEALTHY))
-    updated = {"updated_replicas": 1, "updated_ready_replicas": 1, "updated_available_replicas": 1}
+    updated: dict[str, Any] = {"updated_replicas": 1, "updated_ready_replicas": 1, "updated_available_replicas": 1}
     now = RolloutStatus(phase=Phase.HEALTHY, replicas=2, ready_replicas=2, available_replicas=1, **updated)
     counts = status_to_wire(now)
     paused = status_to_wire(RolloutStatus(phase=Phase.PAUSED, replicas=2))

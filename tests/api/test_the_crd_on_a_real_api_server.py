@@ -191,9 +191,8 @@ def test_two_appliers_share_the_containers(plane: Any, namespace: str) -> None:
 
 def test_a_status_comes_back_from_the_api_server(plane: Any, namespace: str) -> None:
     """Nothing of it is pruned or refused, and `kubectl get` shows it."""
-    told = {"message": "waits", "selector": "a=b"}
-    at_s = 1767225600.25
-    status = RolloutStatus(phase=Phase.PAUSED, step_index=1, weight_percent=25, step_started_at_s=at_s, **told)
+    told: dict[str, Any] = {"message": "waits", "selector": "a=b", "step_started_at_s": 1767225600.25}
+    status = RolloutStatus(phase=Phase.PAUSED, step_index=1, weight_percent=25, **told)
     _create(plane, namespace, CANARY, name="cart", dry_run=False)
     answer = plane.api.patch(
         f"/apis/rollouts.dev/v1alpha1/namespaces/{namespace}/rollouts/cart/status",

@@ -184,8 +184,8 @@ async def test_a_patch_says_who_how_and_whether_for_real() -> None:
     """Field manager, force and dry run are query parameters; force belongs to server-side apply only."""
     api = Script()
     ours = client(api)
-    ours_for_real = {"subresource": "status", "field_manager": "rollouts"}
-    await ours.patch(ROLLOUT, "shop", "cart", {}, APPLY_PATCH, force=True, dry_run=True, **ours_for_real)
+    said: dict[str, Any] = {"subresource": "status", "field_manager": "rollouts", "force": True, "dry_run": True}
+    await ours.patch(ROLLOUT, "shop", "cart", {}, APPLY_PATCH, **said)
     await ours.patch(ROLLOUT, "shop", "cart", b"{}", MERGE_PATCH, force=True)
     first, second = api.requests
     assert first.path == "/apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts/cart/status"

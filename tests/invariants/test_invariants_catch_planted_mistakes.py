@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -404,8 +405,9 @@ def test_s25_a_first_pod_while_something_is_missing(strategy: Canary, missing: s
 
 def test_s13_a_run_that_is_ended_or_deleted_although_it_may_not_be() -> None:
     """One that still measures is told to end, and only one that is over is deleted; one made by hand is left alone."""
-    gate, ids = AnalysisGate(AnalysisKind.BACKGROUND), {"name": "r", "uid": "u", "resource_version": "7"}
-    run = RunSeen(**ids, gate=gate, revision="b", created_at_s=0.0, phase=AnalysisPhase.RUNNING)
+    ids: dict[str, Any] = {"name": "r", "uid": "u", "resource_version": "7"}
+    gate, running = AnalysisGate(AnalysisKind.BACKGROUND), AnalysisPhase.RUNNING
+    run = RunSeen(**ids, gate=gate, revision="b", created_at_s=0.0, phase=running)
     over = replace(run, phase=AnalysisPhase.FAILED)
     end = TerminateAnalysisRun(name="r", uid="u")
     delete = DeleteAnalysisRun(name="r", uid="u", resource_version="7")

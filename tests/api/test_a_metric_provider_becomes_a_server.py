@@ -26,13 +26,9 @@ def read(spec: Any) -> tuple[MetricServer, list[str]]:
         ({}, MetricServer(url=URL)),
         ({"basic": {"username": "me", "password": KEY}}, MetricServer(url=URL, identity=BasicPlace("me", SECRET))),
         ({"bearer": {"file": "/a/b"}}, MetricServer(url=URL, identity=BearerPlace(InFile("/a/b")))),
-        (
-            {"oauth2": {"tokenUrl": "https://l", "clientId": "i", "clientSecret": KEY, "scopes": ["a", "b"]}},
-            MetricServer(
-                url=URL,
-                identity=OAuth2Place(token_url="https://l", client_id="i", client_secret=SECRET, scopes=("a", "b")),
-            ),
-        ),
+        ({"oauth2": {"tokenUrl": "https://l", "clientId": "i", "clientSecret": KEY, "scopes": ["a", "b"]}},
+            MetricServer(url=URL, identity=OAuth2Place(
+                token_url="https://l", client_id="i", client_secret=SECRET, scopes=("a", "b")))),
         ({"headers": [{"name": "A", "value": "b"}, {"name": "C", "valueFrom": KEY}]},
             MetricServer(url=URL, headers=(("A", "b"), ("C", SECRET)))),
         ({"tls": {"caFile": "/a/ca", "serverName": "prom"}},
@@ -48,14 +44,11 @@ def test_a_good_one_is_read(spec: dict[str, Any], server: MetricServer) -> None:
 
 def test_all_that_is_read_before_it_is_asked_is_named_once() -> None:
     """A Secret of several keys, one of them twice; the file of authorities."""
-    server = MetricServer(
-        url=URL,
-        identity=BearerPlace(SECRET),
-        headers=(("A", SECRET), ("B", InSecret("prom", "b"))),
-        ca_file=InFile("/ca"),
-    )
+    other, authorities = InSecret("prom", "b"), InFile("/ca")
+    headers = (("A", SECRET), ("B", other))
+    server = MetricServer(url=URL, identity=BearerPlace(SECRET), headers=headers, ca_file=authorities)
 
-    assert server.places == (SECRET, InSecret("prom", "b"), InFile("/ca"))
+    assert server.places == (SECRET, other, authorities)
 
 
 @pytest.mark.parametrize(

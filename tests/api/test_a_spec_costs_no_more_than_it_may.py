@@ -40,10 +40,10 @@ def test_a_mebibyte_of_values_is_refused_unread(name: str) -> None:
     """By its commas and brackets, which are not even all looked at."""
     data = json.dumps(with_part(HOSTILE[name](MIB)), separators=(",", ":")).encode()
 
+    told = r"^spec: has more than 10,000 fields and entries of lists, .* in a ConfigMap"
+
     def read() -> None:
-        with pytest.raises(
-            SpecInvalid, match=r"^spec: has more than 10,000 fields and entries of lists, .* in a ConfigMap"
-        ):
+        with pytest.raises(SpecInvalid, match=told):
             parse_spec(data)
 
     assert lines_of(read) < 100
@@ -80,20 +80,15 @@ def test_values_are_counted_as_they_are() -> None:
 
 def _marks(value: Any) -> int:
     """Opening brackets, and a comma between two."""
-    match value:
-        case list():
-            return 1 + max(0, len(value) - 1) + sum(map(_marks, value))
-        case dict():
-            return 1 + max(0, len(value) - 1) + sum(map(_marks, value.values()))
-        case _:
-            return 0
+    parts = _inside(value)
+    return 0 if parts is None else 1 + max(0, len(parts) - 1) + sum(map(_marks, parts))
 
 
 def _parts(value: Any) -> int:
-    match value:
-        case list():
-            return len(value) + sum(map(_parts, value))
-        case dict():
-            return len(value) + sum(map(_parts, value.values()))
-        case _:
-            return 0
+    parts = _inside(value) or []
+    return len(parts) + sum(map(_parts, parts))
+
+
+def _inside(value: Any) -> list[Any] | None:
+    """The values of a list or an object; None for what is neither."""
+    return [*(value.values() if isinstance(value, dict) else value)] if isinstance(value, dict | list) else None

@@ -55,12 +55,10 @@ _PLACES = st.none() | st.builds(
 )
 
 
-def _whole(percent: Fraction) -> WeightPercent:
-    return percent.numerator if percent.denominator == 1 else percent
-
-
-_PERCENT = st.integers(1, 1_000_000).flatmap(
-    lambda parts: st.integers(0, parts).map(lambda weight: _whole(Fraction(100 * weight, parts)))
+_PERCENT: st.SearchStrategy[WeightPercent] = (
+    st.integers(1, 1_000_000)
+    .flatmap(lambda parts: st.integers(0, parts).map(lambda weight: Fraction(100 * weight, parts)))
+    .map(lambda percent: percent.numerator if percent.denominator == 1 else percent)
 )
 STATUSES = st.builds(
     RolloutStatus, phase=st.sampled_from(list(Phase)), message=_TEXT, observed_generation=_COUNT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,6 @@ ANALYSED = (
     blue_green(prePromotionAnalysis=_HELD, postPromotionAnalysis=ANALYSIS),
     changed(CANARY, analysis={"successfulRunHistoryLimit": 0, "unsuccessfulRunHistoryLimit": 9}),
 )
-Kubectl = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -145,22 +143,15 @@ def test_the_selector_cannot_be_changed(plane: Any, namespace: str) -> None:
 
 def test_the_template_comes_back_as_it_was_sent(plane: Any, namespace: str) -> None:
     """No default, no pruning: the revision is a hash of these bytes."""
-    template = {
-        "metadata": {"labels": {"app": "cart"}, "creationDate": "x"},
-        "spec": {
-            "containers": [
-                {
-                    "name": "app",
-                    "image": "a",
-                    "ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}],
-                    "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-                    "future": {"x": [1, {}]},
-                }
-            ],
-            "volumes": [{"name": "v", "emptyDir": {}}],
-            "newInKubernetes2": True,
-        },
+    container = {
+        "name": "app",
+        "image": "a",
+        "future": {"x": [1, {}]},
+        "ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}],
+        "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
     }
+    pod = {"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}], "newInKubernetes2": True}
+    template = {"metadata": {"labels": {"app": "cart"}, "creationDate": "x"}, "spec": pod}
     _create(plane, namespace, changed(CANARY, template=template), name="cart", dry_run=False)
 
     assert _one(plane, namespace)["spec"]["template"] == template

@@ -13,6 +13,7 @@ from rollouts.api.status.analysis_run import MESSAGE_MAX, read_run_status, run_s
 from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.model.analysis import AnalysisPhase
+from tests.api.specs import put
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 TIMES = st.integers(min_value=0, max_value=4_000_000_000).map(float)
@@ -52,14 +53,8 @@ def test_nothing_is_a_new_run(wire: Any) -> None:
 
 def test_metrics_are_counted_by_how_they_ended() -> None:
     """Those of a dry run apart, as in Argo Rollouts."""
-    phases = {
-        "a": AnalysisPhase.SUCCESSFUL,
-        "b": AnalysisPhase.FAILED,
-        "c": AnalysisPhase.RUNNING,
-        "d": AnalysisPhase.INCONCLUSIVE,
-        "e": AnalysisPhase.ERROR,
-    }
-    results = [MetricResult(name=name, phase=phase) for name, phase in phases.items()]
+    ends = (AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR)
+    results = [MetricResult(name=phase, phase=phase) for phase in (*ends, AnalysisPhase.RUNNING)]
     dry = [MetricResult(name="x", phase=AnalysisPhase.FAILED, dry_run=True)]
 
     wire = run_status_to_wire(RunStatus(results=(*results, *dry)))
@@ -110,11 +105,7 @@ GOOD = run_status_to_wire(
 def test_what_cannot_be_read_is_named_and_is_no_success(path: tuple[str | int, ...], value: Any) -> None:
     """Somebody edits a status, or an older controller reads a newer one's."""
     wire = json.loads(json.dumps(GOOD))
-    *way, last = path
-    where: Any = wire
-    for part in way:
-        where = where[part]
-    where[last] = value
+    put(wire, path, value)
 
     status, problems = read_run_status(wire)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
-from rollouts.objects import POD, REPLICA_SET, Kind, Manifest
+from rollouts.objects import POD, REPLICA_SET, Kind
 from tests.behaviour.scenarios import HALF, canary, rollout
 from tests.behaviour.stage import KEY, Stage, play
 from tests.behaviour.standing import UNSEEN_S
@@ -53,7 +54,8 @@ def test_a_pod_counts_until_a_pass_could_know_better(taken: Callable[[Stage], No
     async def script(stage: Stage) -> None:
         await stage.until_phase("Healthy", "1")
         taken(stage)
-        await stage.until(lambda: any(map(_is_on_its_way_out, stage.cluster.list(POD, KEY.namespace))))
+        pods = partial(stage.cluster.list, POD, KEY.namespace)
+        await stage.until(lambda: any("deletionTimestamp" in each["metadata"] for each in pods()))
         at_once.update(available(stage))
         await asyncio.sleep(2 * UNSEEN_S)
         later.update(available(stage))
@@ -61,7 +63,3 @@ def test_a_pod_counts_until_a_pass_could_know_better(taken: Callable[[Stage], No
     play((rollout(canary(HALF), replicas=REPLICAS),), script)
 
     assert (at_once, later) == (set(known_of), {2})
-
-
-def _is_on_its_way_out(pod: Manifest) -> bool:
-    return "deletionTimestamp" in pod["metadata"]

@@ -35,7 +35,10 @@ def traffic_goes_to_ready_pods(before: Snapshot, intent: Intent, status: Rollout
     without those that a restart has added there.
     `previewService` may be pointed at a revision without pods: looking is what it is for.
     """
-    if not isinstance(intent, SwitchService) or intent.name == _preview_service(before):
+    strategy = before.rollout.spec.strategy
+    if not isinstance(intent, SwitchService):
+        return []
+    if isinstance(strategy, BlueGreen) and intent.name == strategy.preview_service:
         return []
     pods = available(before, intent.revision)
     replicas = before.rollout.spec.replicas
@@ -176,12 +179,9 @@ def a_pause_holds_the_pods(before: Snapshot, intent: Intent, status: RolloutStat
     blue-green, where each side has its own number) what is above `replicas`. At 0 it takes all.
     """
     replica_set, size = resized(before, intent)
-    if (
-        replica_set is None
-        or not held(before)
-        or size >= replica_set.spec_replicas
-        or before.rollout.spec.replicas == 0
-    ):
+    if not held(before) or before.rollout.spec.replicas == 0:
+        return []
+    if replica_set is None or size >= replica_set.spec_replicas:
         return []
     if replica_set.revision != status.stable_revision or status.stable_revision == status.current_revision:
         return []
@@ -202,11 +202,6 @@ def _users_service(before: Snapshot) -> ServiceRef | None:
     return strategy.active_service if isinstance(strategy, BlueGreen) else strategy.stable_service
 
 
-def _preview_service(before: Snapshot) -> str | None:
-    strategy = before.rollout.spec.strategy
-    return strategy.preview_service if isinstance(strategy, BlueGreen) else None
-
-
 def _serving(before: Snapshot) -> int:
     if not isinstance(before.rollout.spec.strategy, BlueGreen):
         return sum(staying_available(each) for each in before.replica_sets if not each.deleting)
@@ -221,6 +216,5 @@ def _listed(before: Snapshot) -> tuple[Pod, ...]:
 
 def _counted_anew(before: Snapshot) -> Snapshot:
     ready = Counter(each.revision for each in _listed(before) if each.ready and not each.deleting)
-    return replace(
-        before, replica_sets=tuple(replace(each, available=ready[each.revision]) for each in before.replica_sets)
-    )
+    counted = (replace(each, available=ready[each.revision]) for each in before.replica_sets)
+    return replace(before, replica_sets=tuple(counted))

@@ -35,27 +35,17 @@ SEQUENCES = 2_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 6
 MOVES = 12
 PAUSES_S = (0.0, 0.1, 1.0, 4.0, 20.0, 70.0)
 
-Move = Callable[[Stage, random.Random], None]
+Move = Callable[[Stage, random.Random], object]
 
 
-def _exists(stage: Stage) -> bool:
-    return stage.cluster.get(CONFIG_MAP, KEY.namespace, CONF) is not None
+def _if_there(act: Move) -> Move:
+    """Does it only while the source is there."""
+    return lambda stage, rng: act(stage, rng) if stage.cluster.get(CONFIG_MAP, KEY.namespace, CONF) else None
 
 
-def _remove(stage: Stage, rng: random.Random) -> None:
-    del rng
-    if _exists(stage):
-        stage.remove(CONFIG_MAP, CONF)
-
-
-def _touch(stage: Stage, rng: random.Random) -> None:
-    if _exists(stage):
-        touch(stage, rng.randrange(100))
-
-
-def _crash(stage: Stage, rng: random.Random) -> None:
-    del rng
-    if ready_pods(stage) and not _leaving(stage):
+def _crash(stage: Stage, _rng: random.Random) -> None:
+    leaving = any("deletionTimestamp" in each["metadata"] for each in stage.cluster.list(POD, KEY.namespace))
+    if ready_pods(stage) and not leaving:
         crash_a_pod(stage)
 
 
@@ -67,36 +57,30 @@ def _lose_a_copy(stage: Stage, rng: random.Random) -> None:
         stage.remove(CONFIG_MAP, rng.choice(same))
 
 
-def _retain(stage: Stage, rng: random.Random) -> None:
-    stage.edit({"spec": {"configVersioning": {"retain": rng.random() < 0.5}}})
+def _person(verb: str) -> Move:
+    return lambda stage, _rng: stage.annotate(verb, "true")
 
 
-def _leaving(stage: Stage) -> bool:
-    return any("deletionTimestamp" in each["metadata"] for each in stage.cluster.list(POD, KEY.namespace))
-
-
+VERBS = ("promote", "abort", "retry", "rollback")
 MOVES_OF: dict[str, Move] = {
     "edit": lambda stage, rng: write(stage, rng.choice(("v1", "v2", "v3"))),
     "edit again": lambda stage, rng: write(stage, rng.choice(("v1", "v2", "v3"))),
-    "touch": _touch,
-    "delete": _remove,
+    "touch": _if_there(lambda stage, rng: touch(stage, rng.randrange(100))),
+    "delete": _if_there(lambda stage, _rng: stage.remove(CONFIG_MAP, CONF)),
     "image": lambda stage, rng: stage.image(rng.choice(("1", "2"))),
-    "promote": lambda stage, _rng: stage.annotate("promote", "true"),
-    "promote again": lambda stage, _rng: stage.annotate("promote", "true"),
-    "abort": lambda stage, _rng: stage.annotate("abort", "true"),
-    "retry": lambda stage, _rng: stage.annotate("retry", "true"),
-    "rollback": lambda stage, _rng: stage.annotate("rollback", "true"),
+    "promote again": _person("promote"),
+    **{verb: _person(verb) for verb in VERBS},
     "history": lambda stage, rng: stage.edit({"spec": {"revisionHistoryLimit": rng.randrange(3)}}),
     "scale": lambda stage, rng: stage.edit({"spec": {"replicas": rng.randrange(1, 4)}}),
     "crash of a pod": _crash,
     "a copy is deleted": _lose_a_copy,
-    "retain, or not": _retain,
+    "retain, or not": lambda stage, rng: stage.edit({"spec": {"configVersioning": {"retain": rng.random() < 0.5}}}),
 }
 
 
 async def _ended_well(stage: Stage) -> None:
     """People leave it alone: the source is there, nobody holds the Rollout, and what stands at a gate is promoted."""
-    for verb in ("promote", "abort", "retry", "rollback"):
+    for verb in VERBS:
         stage.annotate(verb, None)
     write(stage, "v9")
     versioning = {"retain": False}

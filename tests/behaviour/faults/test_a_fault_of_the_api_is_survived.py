@@ -61,16 +61,13 @@ def played(kind: str, name: str, tape: FaultTape | None = None, **options: Any) 
         case "analysed":
             return ANALYSED[name].play(tape=tape, **options)
         case "configured":
-            beside = _together(watched(), options.pop("alongside", _nothing))
+            disturbed = [options.pop("alongside")] if "alongside" in options else []
+            beside = _together(watched(), *disturbed)
             return play(MANIFESTS, CONFIGURED[name], tape=tape, alongside=beside, **options)
         case _:
             steps = world(BETA_ROUTE, weight(50), MANUAL, replicas=2, strategy={"abortScaleDownDelaySeconds": 1})
             outcome = play_routed(steps, ROUTED[name], settings=LAGGING, tape=tape, grace_s=HELD_UP_S)
             return replace(outcome.run, unexpected=[*outcome.run.unexpected, *map(str, outcome.users.causes)])
-
-
-async def _nothing(_stage: Stage) -> None:
-    """Nobody does anything."""
 
 
 def _together(*scripts: Script) -> Script:

@@ -76,7 +76,6 @@ class Users:
 
     @property
     def sent(self) -> int:
-        """Requests of the users."""
         return self.clients[0].tally.sent.total()
 
     @property
@@ -86,7 +85,6 @@ class Users:
 
     @property
     def lost(self) -> int:
-        """Of those, the ones that nobody answered."""
         return self.clients[0].tally.lost.total()
 
 

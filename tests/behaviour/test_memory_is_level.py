@@ -55,9 +55,9 @@ class Town:
         """In even hours people edit the ConfigMap, in odd ones the templates."""
         self._hour += 1
         if self._hour % 2:
+            template = {"metadata": {"annotations": {"hour": str(self._hour)}}}
             for name in self.names:
-                annotations = {"hour": str(self._hour)}
-                self._merge(ROLLOUT, name, {"spec": {"template": {"metadata": {"annotations": annotations}}}})
+                self._merge(ROLLOUT, name, {"spec": {"template": template}})
         else:
             self._merge(CONFIG_MAP, "conf", {"data": {"key": str(self._hour)}})
         await asyncio.sleep(HOUR_S)

@@ -6,21 +6,18 @@ SIGTERM): failed of all requests. A simulation that loses less than a node would
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rollouts.objects import Manifest
 from rollouts.sim.network.proxies import Mode, ProxySettings
-from rollouts.sim.network.traffic import NEW, NO_REVISION, Connections
+from rollouts.sim.network.traffic import NO_REVISION, Connections
 from tests.behaviour.faults.under_load import Watched, watched
-from tests.behaviour.scenarios import blue_green, canary, updated
+from tests.behaviour.scenarios import HALF, SHORT, blue_green, canary, updated
 
 RATE_PER_S = 400.0
-STEPS: tuple[Manifest, ...] = (
-    {"setWeight": 25},
-    {"pause": {"duration": "2s"}},
-    {"setWeight": 50},
-    {"pause": {"duration": "2s"}},
-)
+STEPS: tuple[Manifest, ...] = ({"setWeight": 25}, SHORT, HALF, SHORT)
 MOVES: dict[str, tuple[Manifest, str]] = {
     "canary": (canary(*STEPS), "web"),
     "canary with two Services": (canary(*STEPS, services=True), "stable"),
@@ -53,24 +50,12 @@ def update(
     *,
     mode: Mode = "iptables",
     off: bool = False,
-    seed: int = 1,
-    rate_per_s: float = RATE_PER_S,
-    duration_s: float = 0.02,
-    connections: Connections = NEW,
+    **options: Any,
 ) -> Watched:
     strategy, service = MOVES[move]
-    return watched(
-        strategy,
-        updated,
-        service,
-        drain={"maxRequestSeconds": 5, "mode": "Off" if off else "Auto"},
-        rate_per_s=rate_per_s,
-        duration_s=duration_s,
-        seed=seed,
-        slice_lag_s=SLICE_LAG_S,
-        proxy=ProxySettings(mode=mode),
-        connections=connections,
-    )
+    drain = {"maxRequestSeconds": 5, "mode": "Off" if off else "Auto"}
+    usual = {"rate_per_s": RATE_PER_S, "slice_lag_s": SLICE_LAG_S, "proxy": ProxySettings(mode=mode)}
+    return watched(strategy, updated, service, drain=drain, **{**usual, **options})
 
 
 @pytest.mark.parametrize("move", MOVES)

@@ -85,21 +85,25 @@ async def test_an_error_is_named_by_its_remedy(answer: Response, error: type[Rol
         await client(Script(answer)).patch(REPLICA_SET, "shop", "cart", {"spec": {}}, MERGE_PATCH)
 
 
-@pytest.mark.parametrize(("details", "error"), [({}, ApiConflict), ({"kind": "Service"}, ApiInvalid)])
+DENIED = 'admission webhook "routes.example.com" denied the request: not on Fridays'
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "told"),
+    [
+        (refusal(422, "Invalid", details={}), ApiConflict, ""),
+        (refusal(422, "Invalid", details={"kind": "Service"}), ApiInvalid, ""),
+        (refusal(422, message=DENIED), ApiInvalid, "not on Fridays"),
+    ],
+    ids=["a test that failed", "a refused object, which names its kind", "a webhook, which chooses its code"],
+)
 async def test_a_json_patch_that_does_not_fit_is_a_conflict(
-    details: dict[str, Any], error: type[RolloutsError]
+    answer: Response, error: type[RolloutsError], told: str
 ) -> None:
-    """kube-apiserver answers 422 to a `test` that failed, too; only a refused object names its kind (tried on 1.36)."""
-    api = Script(refusal(422, "Invalid", details=details))
-    with pytest.raises(error):
-        await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
-
-
-async def test_a_webhook_that_denies_a_json_patch_is_no_conflict() -> None:
-    """It chooses its code, and its answer names no kind: for a conflict the patch was sent again without end or a word."""
-    api = Script(refusal(422, message='admission webhook "routes.example.com" denied the request: not on Fridays'))
-    with pytest.raises(ApiInvalid, match="not on Fridays"):
-        await client(api).patch(REPLICA_SET, "shop", "cart", [{"op": "test", "path": "/x", "value": 1}], JSON_PATCH)
+    """kube-apiserver answers 422 to each (tried on 1.36). What is taken for a conflict is sent again without end or a word."""
+    patch = [{"op": "test", "path": "/x", "value": 1}]
+    with pytest.raises(error, match=told):
+        await client(Script(answer)).patch(REPLICA_SET, "shop", "cart", patch, JSON_PATCH)
 
 
 async def test_a_read_is_repeated_after_a_broken_connection() -> None:

@@ -15,14 +15,13 @@ LOOKS_MAX = 60
 
 
 def _compared() -> Manifest:
+    errors = {"query": 'http_requests_total{rollouts_dev_revision="{{arm}}",code=~"5.."}', "timeout": 2}
     compare = {
         "canary": "{{args.latest}}",
         "stable": "{{args.stable}}",
-        "of": {
-            "prometheus": {"query": 'http_requests_total{rollouts_dev_revision="{{arm}}",code=~"5.."}', "timeout": 2}
-        },
-        "total": 'http_requests_total{rollouts_dev_revision="{{arm}}"}',
         "effect": "3%",
+        "of": {"prometheus": errors},
+        "total": 'http_requests_total{rollouts_dev_revision="{{arm}}"}',
     }
     metric = {"name": TEMPLATE_NAME, "interval": "5s", "count": LOOKS_MAX, "provider": {"compare": compare}}
     arms = [{"name": "latest"}, {"name": "stable"}]
@@ -31,10 +30,8 @@ def _compared() -> Manifest:
 
 def _played(script: Script) -> list[Manifest]:
     """The runs of an update of which half of the requests go to the canary while it is compared."""
-    args = [
-        {"name": "latest", "valueFrom": {"podTemplateHashValue": "Latest"}},
-        {"name": "stable", "valueFrom": {"podTemplateHashValue": "Stable"}},
-    ]
+    arms = {"latest": "Latest", "stable": "Stable"}
+    args = [{"name": name, "valueFrom": {"podTemplateHashValue": of}} for name, of in arms.items()]
     analysis = {"analysis": {"templates": [{"templateName": TEMPLATE_NAME}], "args": args}}
     found: list[Manifest] = []
 
@@ -46,8 +43,7 @@ def _played(script: Script) -> list[Manifest]:
         clients.stop()
         stage.prometheus.stop()
 
-    run = play((service("web"), _compared(), rollout(canary(HALF, analysis))), whole, prometheus={})
-    run.assert_clean()
+    play((service("web"), _compared(), rollout(canary(HALF, analysis))), whole, prometheus={}).assert_clean()
     return found
 
 

@@ -140,11 +140,10 @@ def test_the_end_is_the_same_after_many_faults(seed: int) -> None:
 def test_no_write_but_of_status_and_the_end_of_a_run() -> None:
     """The controller changes nothing of a run but its status, which people have no right to write."""
     seen: list[str] = []
+    short = {"secondsAfterCompletion": 5}
 
     async def scenario(stage: Stage) -> None:
-        stage.cluster.apply(
-            analysis_run("run", metric(count=2, interval="10s"), ttlStrategy={"secondsAfterCompletion": 5})
-        )
+        stage.cluster.apply(analysis_run("run", metric(count=2, interval="10s"), ttlStrategy=short))
         before = stage.run()
         assert before is not None
         async with stage.controller():

@@ -31,9 +31,6 @@ from tests.behaviour.stage import AT_ONCE_S, KEY, Run, Script, Stage, play
 
 CRED = "cred"
 FAULTS = distinct(Unavailable(500), DropRequest(), DropReply())
-IN_TIME = pytest.mark.parametrize(
-    ("faults", "grace_s"), [(CRASHES, AT_ONCE_S), (FAULTS, 4.0)], ids=["crashes", "faults"]
-)
 
 
 def _data(value: str) -> Manifest:
@@ -156,7 +153,7 @@ def _played(script: Script, grace_s: float, tape: FaultTape | None = None) -> Ru
     return replace(run, end=_without_names(run))
 
 
-@IN_TIME
+@pytest.mark.parametrize(("faults", "grace_s"), [(CRASHES, AT_ONCE_S), (FAULTS, 4.0)], ids=["crashes", "faults"])
 @pytest.mark.parametrize("script", [_copy_deleted, pytest.param(_rotated, marks=pytest.mark.long)])
 def test_no_crash_or_fault_of_any_write_changes_the_end(
     script: Script, faults: tuple[Fault, ...], grace_s: float

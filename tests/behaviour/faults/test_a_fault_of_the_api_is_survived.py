@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -137,6 +138,9 @@ def _cases(*kinds: tuple[str, Any]) -> list[Any]:
     return [pytest.param(*each, marks=[] if each[1] in QUICK else pytest.mark.long) for each in named]
 
 
+LONG_UNLESS_QUICK: dict[str, Any] = {name: [] if name in QUICK else pytest.mark.long for name in ANALYSED}
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     _cases(("plain", SCENARIOS), ("analysed", ANALYSED), ("configured", CONFIGURED), ("routed", ROUTED)),
@@ -153,9 +157,7 @@ def test_a_crash_at_any_write_ends_as_without(kind: str, name: str) -> None:
 
 
 SOME = (
-    "canary-with-services-by-time",
-    "canary-with-services-taken-back",
-    "canary-with-services-deleted",
+    *(f"canary-with-services-{each}" for each in ("by-time", "taken-back", "deleted")),
     "blue-green-aborted-and-retried",
 )
 MEETS: dict[str, tuple[Any, tuple[Fault, ...]]] = {
@@ -176,33 +178,17 @@ def test_a_fault_of_any_one_write_changes_nothing(kind: str, name: str) -> None:
         assert_as_many_writes(branch.outcome, kind, name, str(branch), refused=MORE_REFUSED)
 
 
-SHOWN = (
-    ("copies_deleted", "gone"),
-    ("edited", "lost events"),
-    ("retained_and_not", "broken"),
-    ("reverted", "stale lists"),
-)
+SHOWN = {"copies_deleted": "gone", "edited": "lost events", "retained_and_not": "broken", "reverted": "stale lists"}
 """One of each configuration that depends on what a watch shows, and of each trouble that shows something wrong."""
+WITH_CONFIG = [(name, one) for name in CONFIGURED for one in TROUBLES] if DEEP else [*SHOWN.items()]
 TROUBLED = [
     *(("plain", name, trouble, seed) for name in SOME for trouble in TROUBLES for seed in (1, 2, 3)),
-    *(
-        ("configured", *each, 1)
-        for each in ([(name, one) for name in CONFIGURED for one in TROUBLES] if DEEP else SHOWN)
-    ),
+    *(("configured", *each, 1) for each in WITH_CONFIG),
+    *(pytest.param("analysed", *each, 1, marks=LONG_UNLESS_QUICK[each[0]]) for each in product(ANALYSED, TROUBLES)),
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "trouble", "seed"),
-    [
-        *TROUBLED,
-        *(
-            pytest.param("analysed", name, trouble, 1, marks=[] if name in QUICK else pytest.mark.long)
-            for name in ANALYSED
-            for trouble in TROUBLES
-        ),
-    ],
-)
+@pytest.mark.parametrize(("kind", "name", "trouble", "seed"), TROUBLED)
 def test_trouble_of_the_watches_changes_nothing(kind: str, name: str, trouble: str, seed: int) -> None:
     """Events late, twice or lost, connections that break, 410, lists from the past: the store comes to show the truth.
 

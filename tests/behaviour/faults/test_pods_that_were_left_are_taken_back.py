@@ -6,14 +6,13 @@ Backup and restore, and takeovers by another tool, go that way. Deployments do t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
 
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL
 from rollouts.objects import POD, REPLICA_SET, ROLLOUT, Manifest
+from tests.api.specs import put
 from tests.behaviour.scenarios import (
     ACTIVE_AND_PREVIEW,
     HALF,
@@ -82,21 +81,15 @@ def test_an_update_that_was_under_way_begins_again_from_the_revision_that_serves
     play((rollout(strategy), *THINGS), script).assert_clean()
 
 
-def _other_scheme(found: Manifest) -> None:
-    found["metadata"]["labels"][HASH_SCHEME_LABEL] = "v0"
+STRANGE: dict[str, list[tuple[str, str]]] = {
+    "scheme": [(f"metadata labels {HASH_SCHEME_LABEL}", "v0")],
+    "selector": [("spec selector matchLabels tier", "web"), ("spec template metadata labels tier", "web")],
+    "name": [("metadata name", "somebody-elses")],
+}
 
 
-def _other_selector(found: Manifest) -> None:
-    found["spec"]["selector"]["matchLabels"]["tier"] = "web"
-    found["spec"]["template"]["metadata"]["labels"]["tier"] = "web"
-
-
-def _other_name(found: Manifest) -> None:
-    found["metadata"]["name"] = "somebody-elses"
-
-
-@pytest.mark.parametrize("change", [_other_scheme, _other_selector, _other_name])
-def test_a_strangers_replica_set_under_our_label_is_left_alone_and_told(change: Callable[[Any], None]) -> None:
+@pytest.mark.parametrize("changes", STRANGE.values(), ids=STRANGE)
+def test_a_strangers_replica_set_under_our_label_is_left_alone_and_told(changes: list[tuple[str, str]]) -> None:
     """A label can be put on anything; whose pods would be scaled and deleted must be ours beyond doubt."""
 
     async def script(stage: Stage) -> None:
@@ -107,7 +100,8 @@ def test_a_strangers_replica_set_under_our_label_is_left_alone_and_told(change: 
         stranger["metadata"] = {"name": f"{KEY.name}-zzzzzzzzzz", "namespace": KEY.namespace, "labels": labels}
         for part in (stranger["spec"]["selector"]["matchLabels"], stranger["spec"]["template"]["metadata"]["labels"]):
             part["rollouts.dev/revision"] = "zzzzzzzzzz"
-        change(stranger)
+        for way, value in changes:
+            put(stranger, tuple(way.split()), value)
         stage.cluster.apply(stranger)
         name, told = stranger["metadata"]["name"], "ReplicaSetNotAdopted"
         await stage.until(lambda: bool(stage.condition(told)), within_s=10)

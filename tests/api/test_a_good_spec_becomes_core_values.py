@@ -36,7 +36,7 @@ from tests.api.specs import ANALYSIS, BLUE_GREEN, CANARY, GONE, Spec, blue_green
 from tests.hostile.work import lines_of
 
 
-def _canary(spec: Spec) -> Canary:
+def parsed_canary(spec: Spec) -> Canary:
     strategy = parse_spec(spec).strategy
     assert isinstance(strategy, Canary)
     return strategy
@@ -151,7 +151,7 @@ def test_blue_green_has_argos_defaults() -> None:
 
 def test_every_field_of_a_canary_arrives() -> None:
     """A field that is dropped between the wire and the core is a field that does nothing."""
-    strategy = _canary(
+    strategy = parsed_canary(
         canary(
             stableService="cart", canaryService="cart-canary", trafficRouting={}, maxSurge=2, maxUnavailable="10%",
             minPodsPerReplicaSet=2, canaryMetadata={"labels": {"role": "canary"}, "annotations": {"note": "x"}},
@@ -221,7 +221,7 @@ def test_every_field_of_a_blue_green_arrives() -> None:
 )  # fmt: skip
 def test_a_duration_is_read_as_argo_reads_it(written: Any, seconds: float) -> None:
     """Seconds or Go's durations; a pause of 0 is accepted and over at once."""
-    assert _canary(step(pause={"duration": written})).steps == (Pause(seconds),)
+    assert parsed_canary(step(pause={"duration": written})).steps == (Pause(seconds),)
 
 
 @pytest.mark.parametrize(
@@ -229,12 +229,14 @@ def test_a_duration_is_read_as_argo_reads_it(written: Any, seconds: float) -> No
 )
 def test_a_limit_is_pods_or_percent(written: Any, amount: IntOrPercent) -> None:
     """A bare text such as "25" is a percentage to Argo, and a surge may be more than all pods."""
-    assert _canary(canary(maxSurge=written)).max_surge == amount
+    assert parsed_canary(canary(maxSurge=written)).max_surge == amount
 
 
 def test_a_threshold_below_0_is_none() -> None:
     """So Argo Rollouts means it."""
-    assert _canary(canary(replicaProgressThreshold={"type": "Pods", "value": -1})).replica_progress_threshold is None
+    assert (
+        parsed_canary(canary(replicaProgressThreshold={"type": "Pods", "value": -1})).replica_progress_threshold is None
+    )
 
 
 def test_an_explicit_null_is_an_absent_field() -> None:
@@ -365,7 +367,7 @@ def test_parsing_is_cheap() -> None:
 def test_ping_pong_names_the_two_services() -> None:
     """`pingService` begins as the stable one; who is stable later is in status (core/routing/ping_pong.py)."""
     pair = {"pingService": "ping", "pongService": "pong"}
-    strategy = _canary(canary(pingPong=pair, trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}))
+    strategy = parsed_canary(canary(pingPong=pair, trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart"}]}}))
 
     assert (strategy.ping_pong, strategy.stable_service, strategy.canary_service) == (True, "ping", "pong")
 
@@ -390,7 +392,7 @@ def test_an_analysis_keeps_what_its_user_wrote() -> None:
         on_failure=OnFailure.HOLD,
     )
 
-    steps = _canary(canary(steps=[{"setWeight": 5}, {"analysis": {**settings, "onFailure": "hold"}}])).steps
+    steps = parsed_canary(canary(steps=[{"setWeight": 5}, {"analysis": {**settings, "onFailure": "hold"}}])).steps
 
     assert steps == (SetWeight(5), Analyze(wanted))
     use = use_in(wanted)
@@ -400,7 +402,7 @@ def test_an_analysis_keeps_what_its_user_wrote() -> None:
 
 def test_an_analysis_has_its_place_in_the_strategy() -> None:
     """Beside the steps, before the promotion of a preview and after it; how many runs are kept is a field of the spec."""
-    background = _canary(canary(analysis={**ANALYSIS, "startingStep": 1})).analysis
+    background = parsed_canary(canary(analysis={**ANALYSIS, "startingStep": 1})).analysis
     strategy = _blue_green(blue_green(prePromotionAnalysis=ANALYSIS, postPromotionAnalysis={**ANALYSIS, "args": []}))
     limits = {"successfulRunHistoryLimit": 0, "unsuccessfulRunHistoryLimit": 7}
     spec = parse_spec(changed(CANARY, analysis=limits))

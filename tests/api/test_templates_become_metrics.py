@@ -39,12 +39,9 @@ VALUES = {"n": "5", "d": "30s"}
 
 def run_of(template: Spec) -> Spec:
     """A run of a template that names no other: every argument has a value."""
-    given = [
-        argument
-        if "value" in argument or "valueFrom" in argument
-        else {**argument, "value": VALUES.get(argument["name"], "web")}
-        for argument in template.get("args", ())
-    ]
+    args = template.get("args", ())
+    asked = {each["name"]: VALUES.get(each["name"], "web") for each in args if not {"value", "valueFrom"} & set(each)}
+    given = [{**each, "value": asked[each["name"]]} if each["name"] in asked else each for each in args]
     return {**template, "args": given}
 
 

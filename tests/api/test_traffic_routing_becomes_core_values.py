@@ -9,28 +9,23 @@ import pytest
 
 from rollouts.api.spec.parse import parse_spec
 from rollouts.api.spec.routing import router_path
-from rollouts.core.model.rollout import Canary, Router, TrafficRouting
+from rollouts.core.model.rollout import Router, TrafficRouting
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.steps import SetHeaderRoute, SetMirrorRoute, SetWeight, Step
 from rollouts.core.model.traffic import MatchKind, MirrorRoute, NamedMatch, RequestMatch, Sticky, TextMatch
 from tests.api.routing_specs import GATEWAY, SUBSETS, route_step, routed
 from tests.api.specs import Spec, canary
-
-
-def _canary(spec: Spec) -> Canary:
-    strategy = parse_spec(spec).strategy
-    assert isinstance(strategy, Canary)
-    return strategy
+from tests.api.test_a_good_spec_becomes_core_values import parsed_canary
 
 
 def _routing(spec: Spec) -> TrafficRouting:
-    routing = _canary(spec).traffic_routing
+    routing = parsed_canary(spec).traffic_routing
     assert routing is not None
     return routing
 
 
 def _step(spec: Spec) -> Step:
-    (step,) = _canary(spec).steps
+    (step,) = parsed_canary(spec).steps
     return step
 
 
@@ -63,7 +58,7 @@ def test_weights_are_parts_of_their_total() -> None:
     """One part in a thousand is a tenth of a percent, not the 0.1 that binary numbers come near to."""
     steps = [{"setWeight": parts} for parts in (0, 1, 10, 333, 1000)]
 
-    found = _canary(routed(steps, gatewayAPI=GATEWAY, maxTrafficWeight=1000)).steps
+    found = parsed_canary(routed(steps, gatewayAPI=GATEWAY, maxTrafficWeight=1000)).steps
 
     assert found == tuple(SetWeight(weight) for weight in (0, Fraction(1, 10), 1, Fraction(333, 10), 100))
     kinds = [type(step.weight_percent) for step in found if isinstance(step, SetWeight)]
@@ -139,12 +134,10 @@ def test_clients_are_told_apart_by_the_cookie_that_is_named() -> None:
 
 def test_subsets_take_the_place_of_the_two_services() -> None:
     """Core knows them as Services that are named after the rule."""
-    strategy = _canary(canary(trafficRouting={"istio": SUBSETS}))
+    strategy = parsed_canary(canary(trafficRouting={"istio": SUBSETS}))
 
-    assert (strategy.stable_service, strategy.canary_service) == (
-        SubsetName("cart-rule", "stable"),
-        SubsetName("cart-rule", "canary"),
-    )
+    subsets = tuple(SubsetName("cart-rule", each) for each in ("stable", "canary"))
+    assert (strategy.stable_service, strategy.canary_service) == subsets
 
 
 @pytest.mark.parametrize("without", [{}, {"match": None}, {"match": []}])
@@ -156,18 +149,18 @@ def test_a_route_step_without_a_match_ends_the_route(without: dict[str, Any]) ->
 
 def test_another_route_is_another_plan() -> None:
     """Steps that send other requests to the canary begin anew; a plain weight's hash is what it always was."""
-    hashes = {
-        parse_spec(
-            route_step(setHeaderRoute={"name": "beta", "match": [{"headerName": "a", "headerValue": value}]})
-        ).strategy_hash
-        for value in ({"exact": "a"}, {"prefix": "a"}, {"exact": "b"})
-    }
-    mirrors = {
-        parse_spec(route_step(setMirrorRoute={"name": "beta", "match": match, "percentage": percent})).strategy_hash
-        for match, percent in ([[{}], 1], [[{}], 2], [[{"path": {"exact": "/"}}], 1])
-    }
+    values = ({"exact": "a"}, {"prefix": "a"}, {"exact": "b"})
+    mirrors: list[dict[str, Any]] = [
+        {"match": [{}], "percentage": 1},
+        {"match": [{}], "percentage": 2},
+        {"match": [{"path": {"exact": "/"}}], "percentage": 1},
+    ]
+    steps = [
+        *({"setHeaderRoute": {"name": "beta", "match": [{"headerName": "a", "headerValue": each}]}} for each in values),
+        *({"setMirrorRoute": {"name": "beta", **each}} for each in mirrors),
+    ]
 
-    assert (len(hashes), len(mirrors)) == (3, 3)
+    assert len({parse_spec(route_step(**each)).strategy_hash for each in steps}) == len(steps)
 
 
 @pytest.mark.parametrize(

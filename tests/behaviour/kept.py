@@ -53,12 +53,9 @@ def _modules() -> list[ModuleType]:
 def _caches() -> list[Any]:
     """Caches by arguments, each with a limit; what they hold is not counted."""
     found = [each for module in _modules() for each in vars(module).values() if type(each) is _CACHE]
-    assert all((each.cache_parameters()["maxsize"] or LARGE) <= CACHED_MAX for each in found if _has_arguments(each))
+    by_arguments = [each for each in found if inspect.signature(each).parameters]
+    assert all((each.cache_parameters()["maxsize"] or LARGE) <= CACHED_MAX for each in by_arguments)
     return found
-
-
-def _has_arguments(cache: Any) -> bool:
-    return bool(inspect.signature(cache).parameters)
 
 
 def _is_foreign(one: Any) -> bool:

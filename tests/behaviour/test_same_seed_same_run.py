@@ -70,16 +70,9 @@ def test_the_same_seed_gives_the_same_run_in_any_process() -> None:
     """Byte by byte, whatever its hash seed: the order of a set must not decide what is written first."""
 
     def printed(hash_seed: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-        return done.stdout.splitlines()
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        said = subprocess.check_output([sys.executable, "-c", PROGRAM], env=env, cwd=ROOT, text=True, timeout=120)
+        return said.splitlines()
 
     here = [routed_digest(seed=7), *(digest(name, seed=7) for name in NAMES)]
     assert printed("1") == here

@@ -17,6 +17,7 @@ from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.faults import CrashAfter, CrashBefore, Fault, FaultTape
 from rollouts.sim.network.gateway import ENVOY
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
+from tests import build
 from tests.behaviour.routed import http_route, weight, world
 from tests.behaviour.routes.test_a_declared_provider_steers_a_canary import declared
 from tests.behaviour.scenarios import MANUAL, STABLE_AND_CANARY, canary, rollout
@@ -97,20 +98,22 @@ EDGE = "edge"
 
 def _shared(*, leave: str) -> tuple[Manifest, ...]:
     """A route in the namespace of a shared gateway, and a Rollout that names it."""
-    route = http_route()
-    backends = [{**each, "namespace": KEY.namespace} for each in route["spec"]["rules"][0]["backendRefs"]]
-    spec = {"parentRefs": [{"name": GATEWAY_NAME, "namespace": KEY.namespace}], "rules": [{"backendRefs": backends}]}
-    metadata = {"name": KEY.name, "namespace": EDGE, "annotations": {ALLOW_FROM: leave}}
+    split = http_route()["spec"]["rules"][0]["backendRefs"]
+    rule = build.http_rule(*({**each, "namespace": KEY.namespace} for each in split))
+    spec = {"parentRefs": [{"name": GATEWAY_NAME, "namespace": KEY.namespace}], "rules": [rule]}
+    route = build.manifest(HTTP_ROUTE, KEY.name, EDGE, metadata={"annotations": {ALLOW_FROM: leave}}, spec=spec)
     routing = {"gatewayAPI": {"httpRoutes": [{"name": KEY.name, "namespace": EDGE}]}}
     app = rollout(canary(*STEPS, services=True, trafficRouting=routing))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": EDGE}}
-    return (namespace, {**route, "metadata": metadata, "spec": spec}, *STABLE_AND_CANARY, app)
+    return (namespace, route, *STABLE_AND_CANARY, app)
+
+
+def _shared_route(stage: Stage) -> Manifest:
+    return stage.cluster.get(HTTP_ROUTE, EDGE, KEY.name) or {}
 
 
 def _shared_weights(stage: Stage) -> list[int]:
-    route = stage.cluster.get(HTTP_ROUTE, EDGE, KEY.name)
-    assert route is not None
-    return [each["weight"] for each in route["spec"]["rules"][0]["backendRefs"]]
+    return [each["weight"] for each in _shared_route(stage)["spec"]["rules"][0]["backendRefs"]]
 
 
 @pytest.mark.parametrize("fault", [None, CrashBefore(), CrashAfter()], ids=["whole", "crash before", "crash after"])
@@ -140,9 +143,7 @@ def test_without_leave_nothing_is_written_there() -> None:
         await stage.until(lambda: stage.waits_for == "RouteNotFound")
         await asyncio.sleep(60.0)
         assert _shared_weights(stage) == [100, 0]
-        route = stage.cluster.get(HTTP_ROUTE, EDGE, KEY.name)
-        assert route is not None
-        assert set(route["metadata"]["annotations"]) == {ALLOW_FROM}
+        assert set(_shared_route(stage)["metadata"]["annotations"]) == {ALLOW_FROM}
 
     run = play(_shared(leave="other"), script, behind=Behind(settings=ENVOY), grace_s=0.1)
 

@@ -54,7 +54,7 @@ def update(
 ) -> Watched:
     strategy, service = MOVES[move]
     drain = {"maxRequestSeconds": 5, "mode": "Off" if off else "Auto"}
-    usual = {"rate_per_s": RATE_PER_S, "slice_lag_s": SLICE_LAG_S, "proxy": ProxySettings(mode=mode)}
+    usual: dict[str, Any] = {"rate_per_s": RATE_PER_S, "slice_lag_s": SLICE_LAG_S, "proxy": ProxySettings(mode=mode)}
     return watched(strategy, updated, service, drain=drain, **{**usual, **options})
 
 

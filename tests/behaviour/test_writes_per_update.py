@@ -47,20 +47,18 @@ def test_an_update_of_two_replicas_by_one_step_takes_eight_writes() -> None:
     assert cost.total() <= WITH_EVENTS, cost
 
 
-@pytest.mark.parametrize(
-    ("strategy", "services", "more"),
-    [
-        (canary(HALF), (), 0),
-        (blue_green(autoPromotionSeconds=1, scaleDownDelaySeconds=30), ACTIVE_AND_PREVIEW, 0),
-        (canary(HALF, services=True, trafficRouting={}), STABLE_AND_CANARY, 0),
-        (canary(HALF, services=True), STABLE_AND_CANARY, 1),
-    ],
-    ids=["canary", "blue-green", "routed canary", "canary with services"],
-)
-def test_a_drain_costs_a_write_only_where_its_clock_has_no_other_to_go_with(
-    strategy: Manifest, services: tuple[Manifest, ...], more: int
-) -> None:
+MORE: dict[str, tuple[Manifest, int]] = {
+    "canary": (canary(HALF), 0),
+    "blue-green": (blue_green(autoPromotionSeconds=1, scaleDownDelaySeconds=30), 0),
+    "routed canary": (canary(HALF, services=True, trafficRouting={}), 0),
+    "canary with services": (canary(HALF, services=True), 1),
+}
+
+
+@pytest.mark.parametrize(("strategy", "more"), MORE.values(), ids=MORE)
+def test_a_drain_costs_a_write_only_where_its_clock_has_no_other_to_go_with(strategy: Manifest, more: int) -> None:
     """The start of a wait must be in status before anything relies on it; mostly it goes with a promotion."""
+    services = (*STABLE_AND_CANARY, *ACTIVE_AND_PREVIEW)
     auto = cost_of_an_update(*services, rollout(strategy))
     off = cost_of_an_update(*services, rollout(strategy, drain={"mode": "Off"}))
 

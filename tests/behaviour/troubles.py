@@ -28,25 +28,19 @@ class Trouble:
     explained: frozenset[str] = frozenset()
 
 
+def _forgetful(faults: WatchFaults) -> Trouble:
+    return Trouble(faults=faults, forget_every_s=1.0, late_s=35.0, explained=frozenset({"WatchFailed"}))
+
+
 TROUBLES = {
     "late": Trouble(faults=WatchFaults(delay_s=(0.01, 0.5)), late_s=5.0),
     "twice": Trouble(faults=WatchFaults(duplicate=0.5)),
     "broken": Trouble(faults=WatchFaults(break_after=3), late_s=35.0),
     # A pass waits for its own writes, so an update may last until a watch has failed for 90 s; that is told, then.
-    "gone": Trouble(forget_every_s=1.0, late_s=35.0, explained=frozenset({"WatchFailed"})),
-    "gone and paged": Trouble(
-        faults=WatchFaults(streaming_lists=False),
-        forget_every_s=1.0,
-        late_s=35.0,
-        explained=frozenset({"WatchFailed"}),
-    ),
+    "gone": _forgetful(WatchFaults()),
+    "gone and paged": _forgetful(WatchFaults(streaming_lists=False)),
     # Lists from the past are refused, some of them for over 90 s: then that is told, and the old view is not acted on.
-    "stale lists": Trouble(
-        faults=WatchFaults(streaming_lists=False, stale_lists=0.5),
-        forget_every_s=1.0,
-        late_s=35.0,
-        explained=frozenset({"WatchFailed"}),
-    ),
+    "stale lists": _forgetful(WatchFaults(streaming_lists=False, stale_lists=0.5)),
     "lost events": Trouble(faults=WatchFaults(drop=0.3), forget_every_s=7.0, late_s=45.0),
 }
 

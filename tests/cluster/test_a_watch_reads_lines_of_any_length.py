@@ -165,11 +165,8 @@ async def test_an_answer_is_read_up_to_its_limit(tmp_path: Path) -> None:
 async def test_a_connection_that_ends_in_a_line_is_no_object(tmp_path: Path) -> None:
     """Half a line would name an object as unreadable that is only on its way."""
 
-    async def cut(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await response.write(at("a", 1) + at("b", 2)[:-5])
-        return response
+    async def cut(request: web.Request) -> web.Response:
+        return web.Response(body=at("a", 1) + at("b", 2)[:-5])
 
     async with serving(cut) as url, connected(kubeconfig(tmp_path, url, {"token": "t"})) as connection:
         watch = await connection.open_watch(Request("GET", "/x"), deadline_s=5, silence_s=5)

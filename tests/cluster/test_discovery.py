@@ -36,16 +36,15 @@ async def test_trouble_is_not_read_as_absence(status: int, error: type[RolloutsE
         await served(Answers({"/apis/rollouts.dev/v1alpha1": Response(status, b"{}")}), ROLLOUT, deadline_s=1)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<html>",
-        b'{"x":' + b"[" * 100_000,
-        b'{"major":"\xff","minor":"1","gitVersion":""}',
-        b'{"resources":[{"name":"\xff","kind":""}]}',
-    ],
-    ids=["HTML", "deep", "no UTF-8", "no UTF-8 either"],
-)
+OTHERS = {
+    "HTML": b"<html>",
+    "deep": b'{"x":' + b"[" * 100_000,
+    "no UTF-8": b'{"major":"\xff","minor":"1","gitVersion":""}',
+    "no UTF-8 either": b'{"resources":[{"name":"\xff","kind":""}]}',
+}
+
+
+@pytest.mark.parametrize("body", OTHERS.values(), ids=OTHERS)
 async def test_something_that_is_no_api_server_is_said_to_be_none(body: bytes) -> None:
     """A wrong address often answers 200 with a web page."""
     with pytest.raises(ApiUnavailable, match="not a Kubernetes API server"):

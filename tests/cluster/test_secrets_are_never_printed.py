@@ -23,7 +23,7 @@ from rollouts.ports import Request, Response
 from rollouts.probes.named_planes import parse_data_planes, parse_url
 from rollouts.secret import Secret, without_password
 from tests.cluster.test_client import Script, client
-from tests.cluster.test_connection import AGENT, kubeconfig, plugin, serving
+from tests.cluster.test_connection import AGENT, connected, kubeconfig, plugin, serving
 
 PLANTED = "hunter2-planted"
 REQUEST = Request("GET", "/version")
@@ -123,16 +123,13 @@ async def test_a_proxy_gets_its_password_and_no_message_does(tmp_path: Path) -> 
 async def messages_of(path: Path) -> str:
     """All that is said when a request fails or succeeds, and what the connection's parts look like."""
     try:
-        connection = await connect(kubeconfig=path, context=None, user_agent=AGENT)
+        async with connected(path) as connection:
+            try:
+                said = str(await connection.request(REQUEST, deadline_s=5))
+            except RolloutsError as exc:
+                said = everything(exc)
     except SettingsInvalid as exc:
         return everything(exc)
-    try:
-        answer = await connection.request(REQUEST, deadline_s=5)
-        said = str(answer)
-    except RolloutsError as exc:
-        said = everything(exc)
-    finally:
-        await connection.aclose()
     return said + looks(connection)
 
 
@@ -160,23 +157,17 @@ async def test_a_plugins_words_are_not_repeated(tmp_path: Path, script: str) -> 
     """Debug output of a credential plugin is made of credentials; how it ended is told, and that it can be run by hand."""
     path = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, token="t"))
     (tmp_path / "plugin").write_text(f"#!/bin/sh\n{script}\n")
-    connection = await connect(kubeconfig=path, context=None, user_agent=AGENT)
-    try:
+    async with connected(path) as connection:
         with pytest.raises(ApiUnavailable, match="credential plugin") as failed:
             await connection.request(REQUEST, deadline_s=10)
         assert PLANTED not in everything(failed.value)
-    finally:
-        await connection.aclose()
 
 
 USERS: dict[str, dict[str, Any]] = {
     "a token": {"token": PLANTED},
     "a password": {"username": "u", "password": PLANTED},
     "a token with an end of line in it": {"token": f"{PLANTED}\n{PLANTED}"},
-    "a certificate that is none": {
-        "client-certificate-data": "aHVudGVyMi1wbGFudGVk",
-        "client-key-data": "aHVudGVyMi1wbGFudGVk",
-    },
+    "a certificate that is none": {f"client-{each}-data": "aHVudGVyMi1wbGFudGVk" for each in ("certificate", "key")},
     "a token file": {"tokenFile": "token"},
     "a token file in another encoding": {"tokenFile": "latin"},
 }

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from rollouts.clock import SLEW_S, SystemClock
-from rollouts.cluster.connection import DATE_EVERY_S, connect
+from rollouts.cluster.connection import DATE_EVERY_S
 from rollouts.ports import Request
-from tests.cluster.test_connection import AGENT, kubeconfig, serving
+from tests.cluster.test_connection import connected, kubeconfig, serving
 
 NOON_S = 1_800_000_000.0
 HOUR_S = 3_600.0
@@ -108,12 +108,9 @@ async def test_the_servers_date_is_heard_once_a_minute(tmp_path: Path) -> None:
 
     async with serving(dated) as url:
         path = kubeconfig(tmp_path, url, {"token": "t"})
-        connection = await connect(kubeconfig=path, context=None, user_agent=AGENT, on_date=heard.append)
-        try:
+        async with connected(path, on_date=heard.append) as connection:
             for elapsed_s in (0.0, 0.0, DATE_EVERY_S, 0.0):
                 connection._date_again_at_s -= elapsed_s
                 await connection.request(Request("GET", "/version"), deadline_s=5)
-        finally:
-            await connection.aclose()
 
     assert heard == [NOON_S, NOON_S + 70]

@@ -39,12 +39,9 @@ def a_gate_needs_its_verdict(seen: Snapshot, after: RolloutStatus) -> list[Viola
     """S7: blue-green: the preview may take the traffic once what is measured before a promotion has a success on record."""
     before, strategy = seen.status, seen.rollout.spec.strategy
     passes = after.gate_passed and not before.gate_passed and _update_of(before) == _update_of(after)
-    if (
-        not isinstance(strategy, BlueGreen)
-        or not passes
-        or _in_full(before, after)
-        or not exists(seen, before.stable_revision)
-    ):
+    if not isinstance(strategy, BlueGreen) or not passes or _in_full(before, after):
+        return []
+    if not exists(seen, before.stable_revision):
         return []
     gates = [each for each in analyses(strategy) if each.kind is AnalysisKind.PRE_PROMOTION]
     return [Violation("S7", f"{each} was passed without a verdict") for each in gates if not _passed(before, each)]

@@ -131,11 +131,9 @@ def _is_ours_as_seen(before: Snapshot, intent: Intent) -> bool:
             return before.pods is not None and any(each.uid == intent.uid for each in before.pods.pods)
         case CreateAnalysisRun() | TerminateAnalysisRun() | DeleteAnalysisRun():
             return _is_our_run(before, intent)
-        case DeleteConfigCopy(uid=uid, resource_version=version):
-            seen = ((each.uid, each.resource_version) for each in before.copies if not each.problem)
-            return (uid, version) in set(seen)
-        case AdoptConfigCopy(uid=uid, resource_version=version) | ReleaseConfigCopy(uid=uid, resource_version=version):
-            return (uid, version) in {(each.uid, each.resource_version) for each in before.copies if not each.problem}
+        case DeleteConfigCopy() | AdoptConfigCopy() | ReleaseConfigCopy():
+            seen = {(each.uid, each.resource_version) for each in before.copies if not each.problem}
+            return (intent.uid, intent.resource_version) in seen
         case CreateReplicaSet() | RemoveAnnotation() | CreateConfigCopy():
             return True
         case (

@@ -14,14 +14,13 @@ from tests.behaviour.stage import Stage, play
 DEADLINE_S = 5
 IMPATIENT = {"replicas": 8, "progressDeadlineSeconds": DEADLINE_S, "progressDeadlineAbort": True}
 TEMPLATE = {"spec": {"template": {"metadata": {"annotations": {STARTUP_SECONDS: "2"}}}}}
-ROLLING = pytest.mark.parametrize(
+
+
+@pytest.mark.parametrize(
     "options",
     [{"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}],
     ids=["surge", "unavailable"],
 )
-
-
-@ROLLING
 def test_a_pod_every_two_seconds_is_progress_for_a_deadline_of_five(options: Manifest) -> None:
     """Each pod that becomes ready lets an old one go, so the total is always as before; status is written every 5 s at most."""
 

@@ -13,11 +13,8 @@ from rollouts.core.model.revision import short_hash
 from rollouts.errors import SpecInvalid
 from tests.api.specs import CANARY, changed
 
-CONTAINER = {
-    "name": "app",
-    "image": "cart:1.4",
-    "envFrom": [{"configMapRef": {"name": "flags"}}, {"secretRef": {"name": "keys", "optional": True}}],
-}
+ENV_FROM = [{"configMapRef": {"name": "flags"}}, {"secretRef": {"name": "keys", "optional": True}}]
+CONTAINER = {"name": "app", "image": "cart:1.4", "envFrom": ENV_FROM}
 WITH_CONFIG = changed(CANARY, template__spec__containers=[CONTAINER])
 FLAGS = ConfigRef(ConfigKind.CONFIG_MAP, "flags")
 KEYS = ConfigRef(ConfigKind.SECRET, "keys", optional=True)

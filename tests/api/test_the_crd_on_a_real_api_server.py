@@ -25,16 +25,11 @@ ROUTED = (
     routed([{"setWeight": 1000}], plugins={"mine": {"x": {"y": [1]}}}, maxTrafficWeight=1000),
     route_step(setHeaderRoute={"name": "beta", "match": [{"headerName": "x-user", "headerValue": {"regex": "a.*"}}]}),
     route_step(setMirrorRoute={"name": "beta", "match": [{"path": {"prefix": "/api"}}], "percentage": 35}),
-    *(
-        route_step(setCanaryScale=one)
-        for one in ({"matchTrafficWeight": True}, {"weight": 30, "matchTrafficWeight": False})
-    ),
+    route_step(setCanaryScale={"matchTrafficWeight": True}),
+    route_step(setCanaryScale={"weight": 30, "matchTrafficWeight": False}),
 )
-(PROVIDER,) = [
-    one
-    for one in yaml.safe_load_all((EXAMPLES[0].parent / "gateways" / "traffic-declared.yaml").read_text())
-    if one["kind"] == "TrafficProvider"
-]
+_DECLARED = (EXAMPLES[0].parent / "gateways" / "traffic-declared.yaml").read_text()
+(PROVIDER,) = [one for one in yaml.safe_load_all(_DECLARED) if one["kind"] == "TrafficProvider"]
 BAD_PROVIDERS: list[dict[str, Any]] = [
     {"service": {"path": "a", "cel": "item.a"}}, {"service": {}}, {"accepted": {"cel": "object.a", "type": "Ready"}},
     {"accepted": {"conditions": "status.conditions"}}, {"tests": []}, {"settleSeconds": 301}, {"backends": "a" * 254},

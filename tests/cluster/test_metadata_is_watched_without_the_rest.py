@@ -103,10 +103,7 @@ async def watched(faults: WatchFaults | None) -> AsyncIterator[Watched]:
     ("faults", "asked"),
     [
         (None, [("watch", METADATA)]),
-        (
-            WatchFaults(streaming_lists=False),
-            [("watch", METADATA), ("list", METADATA_LIST), ("watch", METADATA)],
-        ),
+        (WatchFaults(streaming_lists=False), [("watch", METADATA), ("list", METADATA_LIST), ("watch", METADATA)]),
     ],
     ids=["streaming list", "pages"],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rollouts.objects import Manifest
-from tests.behaviour.routed import STAY, Users, http_route, play_routed, routed, stored_weights, weight
+from tests.behaviour.routed import STAY, Users, assert_good, http_route, play_routed, routed, stored_weights, weight
 from tests.behaviour.scenarios import STABLE_AND_CANARY
 from tests.behaviour.stage import Stage
 
@@ -36,5 +36,4 @@ def test_three_updates_end_on_one_service_and_the_other_by_turns() -> None:
 
     assert ends == ENDS
     assert outcome.users.shares == dict.fromkeys(ENDS, 1.0)
-    assert outcome.run.violations == []
-    assert outcome.users.causes == {}
+    assert_good(outcome)

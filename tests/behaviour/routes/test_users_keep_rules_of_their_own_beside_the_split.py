@@ -42,15 +42,11 @@ def _kept(stage: Stage, kind: str) -> bool:
 
 def _with_defaults(rule: Manifest) -> list[Manifest]:
     """The matches as the API server stores them."""
-    every = {"path": {"type": "PathPrefix", "value": "/"}}
-    return [
-        {
-            **every,
-            **match,
-            **({"headers": [{"type": "Exact", **each} for each in match["headers"]]} if "headers" in match else {}),
-        }
-        for match in rule["matches"]
-    ]
+    found = [{"path": {"type": "PathPrefix", "value": "/"}, **each} for each in rule["matches"]]
+    for each in found:
+        if "headers" in each:
+            each["headers"] = [{"type": "Exact", **header} for header in each["headers"]]
+    return found
 
 
 @pytest.mark.parametrize("ends", ["promoted", "aborted"])

@@ -92,7 +92,9 @@ def test_a_broken_rule_of_a_run_is_named_with_its_path(spec: Spec, path: str, wo
     assert any(words in problem.message for problem in problems if path in ("", problem.path)), problems
 
 
-@pytest.mark.parametrize("spec", [None, 5, [], "x", *({"metrics": each} for each in (None, {}, [None])), {"args": 1}])
+@pytest.mark.parametrize(
+    "spec", [None, 5, [], "x", {"metrics": None}, {"metrics": {}}, {"metrics": [None]}, {"args": 1}]
+)
 def test_what_is_no_template_is_refused(spec: Any) -> None:
     """From a file, or from an API server that does not check."""
     assert _problems(spec)

@@ -91,14 +91,14 @@ DENIED = 'admission webhook "routes.example.com" denied the request: not on Frid
 @pytest.mark.parametrize(
     ("answer", "error", "told"),
     [
-        (refusal(422, "Invalid", details={}), ApiConflict, ""),
-        (refusal(422, "Invalid", details={"kind": "Service"}), ApiInvalid, ""),
+        (refusal(422, "Invalid", details={}), ApiConflict, None),
+        (refusal(422, "Invalid", details={"kind": "Service"}), ApiInvalid, None),
         (refusal(422, message=DENIED), ApiInvalid, "not on Fridays"),
     ],
     ids=["a test that failed", "a refused object, which names its kind", "a webhook, which chooses its code"],
 )
 async def test_a_json_patch_that_does_not_fit_is_a_conflict(
-    answer: Response, error: type[RolloutsError], told: str
+    answer: Response, error: type[RolloutsError], told: str | None
 ) -> None:
     """kube-apiserver answers 422 to each (tried on 1.36). What is taken for a conflict is sent again without end or a word."""
     patch = [{"op": "test", "path": "/x", "value": 1}]

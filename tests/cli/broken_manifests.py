@@ -13,9 +13,12 @@ from tests import build
 _PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 REMOVED = object()
 C = "spec.template.spec.containers[0]"
+RESOURCES, ALIVE = f"{C}.resources", f"{C}.livenessProbe"
 POD = "spec.template.spec"
 STEPS = "spec.strategy.canary.steps"
-METRIC = "spec.metrics[0]"
+GATEWAY_API = "spec.strategy.canary.trafficRouting.gatewayAPI"
+JOB_SPEC = "spec.metrics[0].provider.job.spec"
+HPA = "HorizontalPodAutoscaler"
 
 APP = {
     "ports": [{"name": "http", "containerPort": 8080}],
@@ -24,6 +27,7 @@ APP = {
     "volumeMounts": [{"name": "config", "mountPath": "/etc/cart"}],
 }
 VOLUMES = [{"name": "config", "configMap": {"name": "cart"}}]
+TEMPLATE = build.pod_template("cart", image="cart:1", container=APP, volumes=VOLUMES)
 ROUTED = {
     "stableService": "cart",
     "canaryService": "cart-canary",
@@ -32,26 +36,16 @@ ROUTED = {
 }
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
 JOB = {"spec": {"template": {"spec": {"containers": [{"name": "smoke", "image": "smoke:1"}]}}}}
+SELECTED = {"selector": {"app": "cart"}, "ports": [{"port": 80, "targetPort": "http"}]}
+ROUTE = {"parentRefs": [{"name": "gateway"}], "rules": [build.http_rule(build.backend("cart"))]}
 GOOD: dict[str, Manifest] = {
     each["kind"]: each
     for each in (
-        build.rollout(
-            {"canary": ROUTED},
-            "cart",
-            "shop",
-            template=build.pod_template("cart", image="cart:1", container=APP, volumes=VOLUMES),
-        ),
-        build.manifest(
-            SERVICE, "cart", "shop", spec={"selector": {"app": "cart"}, "ports": [{"port": 80, "targetPort": "http"}]}
-        ),
+        build.rollout({"canary": ROUTED}, "cart", "shop", template=TEMPLATE),
+        build.manifest(SERVICE, "cart", "shop", spec=SELECTED),
         build.autoscaler("cart", "shop", CPU, most=9, minReplicas=2),
         build.config_map("cart", "shop", data={"mode": "fast"}),
-        build.manifest(
-            HTTP_ROUTE,
-            "cart",
-            "shop",
-            spec={"parentRefs": [{"name": "gateway"}], "rules": [build.http_rule(build.backend("cart"))]},
-        ),
+        build.manifest(HTTP_ROUTE, "cart", "shop", spec=ROUTE),
         build.analysis_template({"name": "smoke", "provider": {"job": JOB}}, name="smoke", namespace="shop"),
     )
 }
@@ -120,12 +114,7 @@ IN_SPEC = [
     _rollout("spec.strategy.canary.maxUnavailable", -1, "a number of pods, 0 or more"),
     _rollout("spec.strategy.canary.canaryService", "cart", "stableService"),
     _rollout("spec.strategy.canary.canaryService", "Cart_Canary", "lower-case letters, digits and '-'"),
-    _rollout(
-        "spec.strategy.canary.trafficRouting.gatewayAPI.httpRoutes",
-        [],
-        "must name a route; write httpRoutes: [{name:",
-        "spec.strategy.canary.trafficRouting.gatewayAPI",
-    ),
+    _rollout(f"{GATEWAY_API}.httpRoutes", [], "must name a route; write httpRoutes: [{name:", GATEWAY_API),
     _rollout("spec.strategy.canary.trafficRouting.envoy", {}, "unknown field; the fields are alb, "),
     _rollout("spec.progressDeadlineSeconds", 0, "must be more than minReadySeconds"),
     _rollout("spec.minReadySeconds", "10s", "must be an integer"),
@@ -138,12 +127,7 @@ IN_TEMPLATE = [
     _rollout(f"{C}.env[0].value", 5, "put it in quotes"),
     _rollout(f"{C}.env[0].value", True, "put it in quotes"),
     _rollout(f"{C}.args", "--fast", "must be a list"),
-    _rollout(
-        f"{C}.resources",
-        {"limits": {"memory": "1 GB"}},
-        "is no quantity; write a number with",
-        f"{C}.resources.limits.memory",
-    ),
+    _rollout(f"{RESOURCES}.limits.memory", "1 GB", "is no quantity; write a number with"),
     _rollout(f"{C}.readinessprobe", {}, "did you mean readinessProbe"),
     _rollout(f"{C}.name", REMOVED, "is required"),
     _rollout(f"{C}.image", REMOVED, "is required"),
@@ -153,34 +137,16 @@ IN_TEMPLATE = [
     _rollout(f"{C}.volumeMounts[0].name", "confg", "did you mean config"),
     _rollout(f"{C}.readinessProbe.tcpSocket", {"port": 80}, "exactly one of", f"{C}.readinessProbe"),
     _rollout(f"{C}.livenessProbe", {"httpGet": {"path": "/"}}, "is required", f"{C}.livenessProbe.httpGet.port"),
-    _rollout(
-        f"{C}.resources",
-        {"requests": {"cpu": "2"}, "limits": {"cpu": "500m"}},
-        "more than its limit",
-        f"{C}.resources.requests.cpu",
-    ),
+    _rollout(RESOURCES, {"requests": {"cpu": 2}, "limits": {"cpu": 1}}, "more than", f"{RESOURCES}.requests.cpu"),
     _rollout(f"{C}.ports[0].containerPort", 80800, "1 to 65535"),
     _rollout(f"{POD}.volumes[0].emptyDir", {}, "one source only; it has", f"{POD}.volumes[0]"),
     _rollout(f"{C}.ports[0].name", "http_metrics_port", "15 at most"),
-    _rollout(f"{C}.resources", {"limits": {"mem": "1Gi"}}, "there are cpu, memory", f"{C}.resources.limits.mem"),
-    _rollout(
-        f"{C}.livenessProbe",
-        {"exec": {"command": ["true"]}, "successThreshold": 2},
-        "must be 1",
-        f"{C}.livenessProbe.successThreshold",
-    ),
+    _rollout(f"{RESOURCES}.limits.mem", "1Gi", "there are cpu, memory"),
+    _rollout(ALIVE, {"exec": {"command": ["a"]}, "successThreshold": 2}, "must be 1", f"{ALIVE}.successThreshold"),
     _rollout(f"{POD}.ports", [{"containerPort": 80}], "is unknown to Kubernetes 1."),
+    _rollout(f"{C}.lifecycle.preStop.sleep.seconds", 60, "terminationGracePeriodSeconds"),
     _rollout(
-        f"{C}.lifecycle",
-        {"preStop": {"sleep": {"seconds": 60}}},
-        "terminationGracePeriodSeconds",
-        f"{C}.lifecycle.preStop.sleep.seconds",
-    ),
-    _rollout(
-        f"{POD}.tolerations",
-        [{"key": "a", "operator": "Exists", "value": "b"}],
-        "must be empty",
-        f"{POD}.tolerations[0].value",
+        f"{POD}.tolerations", [{"operator": "Exists", "value": "b"}], "must be empty", f"{POD}.tolerations[0].value"
     ),
 ]
 ACROSS = [
@@ -189,22 +155,15 @@ ACROSS = [
     Broken("Service", "spec.ports[0].port", "80", "remove the quotes"),
     Broken("Service", "spec.ports[0].targetport", 80, "did you mean targetPort"),
     Broken("Service", "spec.type", "Loadbalancer", "did you mean LoadBalancer"),
-    Broken("HorizontalPodAutoscaler", "spec.scaleTargetRef.kind", "Deployment", "write kind: Rollout"),
-    Broken("HorizontalPodAutoscaler", "spec.scaleTargetRef.apiVersion", "apps/v1", "rollouts.dev/v1alpha1"),
-    Broken("HorizontalPodAutoscaler", "spec.minReplicas", 10, "change one of them"),
-    Broken(
-        "HorizontalPodAutoscaler",
-        "spec.metrics[0].resource.target.averageUtilization",
-        "60%",
-        "must be a whole number, not a text; write 60",
-    ),
+    Broken(HPA, "spec.scaleTargetRef.kind", "Deployment", "write kind: Rollout"),
+    Broken(HPA, "spec.scaleTargetRef.apiVersion", "apps/v1", "rollouts.dev/v1alpha1"),
+    Broken(HPA, "spec.minReplicas", 10, "change one of them"),
+    Broken(HPA, "spec.metrics[0].resource.target.averageUtilization", "60%", "a whole number, not a text; write 60"),
     Broken("ConfigMap", "data.port", 8080, "put it in quotes"),
     Broken("ConfigMap", "data.log level", "debug", "a key is letters, digits"),
-    Broken("AnalysisTemplate", f"{METRIC}.provider.job.spec.template.spec.containers[0].image", 1, "put it in quotes"),
-    Broken("AnalysisTemplate", f"{METRIC}.provider.job.spec.backoffLimits", 1, "did you mean backoffLimit"),
-    Broken(
-        "AnalysisTemplate", f"{METRIC}.provider.job.spec.template.spec.restartPolicy", "Always", "Never or OnFailure"
-    ),
+    Broken("AnalysisTemplate", f"{JOB_SPEC}.template.spec.containers[0].image", 1, "put it in quotes"),
+    Broken("AnalysisTemplate", f"{JOB_SPEC}.backoffLimits", 1, "did you mean backoffLimit"),
+    Broken("AnalysisTemplate", f"{JOB_SPEC}.template.spec.restartPolicy", "Always", "Never or OnFailure"),
     Broken("HTTPRoute", "spec.rules[0].backendRefs[0].name", "basket", "has Service cart as a backend; add it", "spec"),
 ]
 ALL = [*IN_SPEC, *IN_TEMPLATE, *ACROSS]

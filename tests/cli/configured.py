@@ -12,6 +12,7 @@ from rollouts.core.config.content import copy_name
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.manifests.ownership import CONFIG_NOTE, config_note_text
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SECRET, Kind, Manifest
+from tests import build
 from tests.cli.runs import OWNER, Served, replica_set, rollout
 
 MAP, SECRET_KIND = ConfigKind.CONFIG_MAP, ConfigKind.SECRET
@@ -20,24 +21,18 @@ KINDS: Mapping[ConfigKind, Kind] = {MAP: CONFIG_MAP, SECRET_KIND: SECRET}
 
 def config_map(name: str, data: Mapping[str, str], binary: Mapping[str, bytes] | None = None) -> Manifest:
     """A ConfigMap."""
-    made: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(data)}
-    if binary:
-        made["binaryData"] = {key: base64.b64encode(value).decode() for key, value in binary.items()}
-    return made
+    encoded = {key: base64.b64encode(value).decode() for key, value in (binary or {}).items()}
+    return build.config_map(name, data=dict(data), **({"binaryData": encoded} if encoded else {}))
 
 
 def secret(name: str, data: Mapping[str, str]) -> Manifest:
     """A Secret."""
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "Opaque", "data": encoded}
+    return build.secret(name, type="Opaque", data=encoded)
 
 
 def use(source: Manifest, *, copied: bool = True, key: bytes = b"") -> ConfigUse:
-    """What a revision of the Rollout cart has of this source.
-
-    Args:
-        key: of the hash of a Secret.
-    """
+    """What a revision of the Rollout cart has of this source; `key` is that of the hash of a Secret."""
     kind, name = ConfigKind(source["kind"]), source["metadata"]["name"]
     content = hash_of(kind, source, key=key)
     copy = copy_name(kind, rollout="cart", source=name, content=content) if copied else ""
@@ -58,11 +53,7 @@ def noted(manifest: Manifest, revision: str, number: int, *uses: ConfigUse) -> M
 async def install(
     there: Served, before: tuple[Manifest, ...], after: tuple[Manifest, ...], *, key: bytes = b""
 ) -> None:
-    """The Rollout cart with the stable revision `oldrev` and the canary `newrev`, and the copies of what each has.
-
-    Args:
-        key: of the hashes of Secrets.
-    """
+    """The Rollout cart with the stable revision `oldrev` and the canary `newrev`, and the copies of what each has."""
     await there.create(ROLLOUT, rollout())
     made = await there.object(ROLLOUT, "cart")
     owner = [{**OWNER, "uid": made["metadata"]["uid"]}]

@@ -14,60 +14,42 @@ NOT_FOUND: Manifest = {**SUCCESS, "name": "404s", "thresholdRange": {"max": 5},
 WEIGHTS: Manifest = {"interval": "1m", "threshold": 5, "maxWeight": 50, "stepWeight": 10}
 HEADERS: list[Manifest] = [{"headers": {"x-canary": {"exact": "insider"}}}]
 
-APPS = Kind("apps", "v1", "Deployment", "deployments")
-PODS = [{"name": "podinfod", "image": "podinfo:6", "ports": [{"name": "http", "containerPort": 9898}]}]
-DEPLOYMENT = build.manifest(
-    APPS,
-    "podinfo",
-    "test",
-    spec={
-        "replicas": 2,
-        "selector": {"matchLabels": {"app": "podinfo"}},
-        "template": {"metadata": {"labels": {"app": "podinfo"}}, "spec": {"containers": PODS}},
-    },
-)
-AUTOSCALER = build.autoscaler("podinfo", "test", target=APPS, most=4)
-TEMPLATE: Manifest = {
-    "apiVersion": "flagger.app/v1beta1",
-    "kind": "MetricTemplate",
-    "metadata": {"name": "not-found", "namespace": "flagger"},
-    "spec": {
-        "provider": {"type": "prometheus"},
-        "query": '100 - sum(rate(requests_total{job="{{ target }}",namespace="{{ namespace }}"}[{{ interval }}]))',
-    },
-}
+FLAGGER = ("flagger.app", "v1beta1")
+PORTS = [{"name": "http", "containerPort": 9898}]
+PODS = build.pod_template("podinfo", image="podinfo:6", container={"name": "podinfod", "ports": PORTS})
+OF_PODS = {"replicas": 2, "selector": {"matchLabels": {"app": "podinfo"}}, "template": PODS}
+DEPLOYMENT = build.manifest(build.DEPLOYMENT, "podinfo", "test", spec=OF_PODS)
+AUTOSCALER = build.autoscaler("podinfo", "test", target=build.DEPLOYMENT, most=4)
+QUERY = '100 - sum(rate(requests_total{job="{{ target }}",namespace="{{ namespace }}"}[{{ interval }}]))'
+QUERIED = {"provider": {"type": "prometheus"}, "query": QUERY}
+TEMPLATE = build.manifest(Kind(*FLAGGER, "MetricTemplate", "metrictemplates"), "not-found", "flagger", spec=QUERIED)
+INGRESS = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "podinfo"}
 
 
 def canary(provider: str | None = "istio", analysis: Manifest | None = None, **spec: Any) -> Manifest:
     """A Canary of the Deployment."""
-    return {
-        "apiVersion": "flagger.app/v1beta1",
-        "kind": "Canary",
-        "metadata": {"name": "podinfo", "namespace": "test"},
-        "spec": {
-            **({"provider": provider} if provider else {}),
-            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"},
-            "service": {"port": 9898, "targetPort": "http", "portName": "http"},
-            "analysis": {**WEIGHTS, "metrics": [SUCCESS, DURATION]} if analysis is None else analysis,
-            **spec,
-        },
+    spec = {
+        **({"provider": provider} if provider else {}),
+        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"},
+        "service": {"port": 9898, "targetPort": "http", "portName": "http"},
+        "analysis": {**WEIGHTS, "metrics": [SUCCESS, DURATION]} if analysis is None else analysis,
+        **spec,
     }
+    return build.manifest(Kind(*FLAGGER, "Canary", "canaries"), "podinfo", "test", spec=spec)
 
 
 CANARIES: dict[str, Manifest] = {
     "istio": canary(),
     "gateway api": canary("gatewayapi:v1"),
     "gateway api beta": canary("gatewayapi:v1beta1"),
-    "nginx": canary("nginx", ingressRef={"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "podinfo"}),
+    "nginx": canary("nginx", ingressRef=INGRESS),
     "contour": canary("contour"),
     "traefik": canary("traefik"),
     "apisix": canary(
         "apisix", routeRef={"apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "name": "podinfo"}
     ),
     "gloo": canary("gloo"),
-    "skipper": canary(
-        "skipper", ingressRef={"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "podinfo"}
-    ),
+    "skipper": canary("skipper", ingressRef=INGRESS),
     "no provider": canary(None),
     "kubernetes": canary("kubernetes", {"interval": "15s", "threshold": 2, "iterations": 10}),
     "weights by a list": canary(analysis={"interval": "1m", "stepWeights": [1, 2, 10, 80]}),

@@ -18,11 +18,12 @@ from rollouts.cli.view.session import Session, session_on
 from rollouts.clock import SystemClock
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Kind, Manifest
 from rollouts.ports import MERGE_PATCH, Request
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
-from tests.build import pod_template
+from tests import build
 from tests.cli.command_line import CommandLine
 
 NOW_S = 1_800_000_000.0
@@ -97,12 +98,11 @@ GOOD = RunStatus(
     started_at_s=NOW_S - 90,
     completed_at_s=NOW_S - 30,
 )
-BAD = RunStatus(
+BAD = replace(
+    GOOD,
     phase=FAILED,
     message='Metric "success-rate" assessed Failed due to failed (1) > failureLimit (0)',
     results=(result(measurement("[0.5]", FAILED), phase=FAILED, message="failed (1) > failureLimit (0)"),),
-    started_at_s=NOW_S - 90,
-    completed_at_s=NOW_S - 30,
 )
 
 
@@ -142,9 +142,7 @@ class Served(CommandLine):
         return listed
 
 
-@cache
-def _crds() -> tuple[Manifest, ...]:
-    return crd_manifests()
+_crds = cache(crd_manifests)
 
 
 @contextlib.asynccontextmanager
@@ -165,7 +163,7 @@ def rollout(**status: Any) -> Manifest:
         "spec": {
             "selector": {"matchLabels": {"app": "cart"}},
             "strategy": {"canary": {"steps": [{"setWeight": 25}, {"pause": {}}]}},
-            "template": pod_template("cart", image="cart:2"),
+            "template": build.pod_template("cart", image="cart:2"),
         },
         "status": {**at, **status},
     }
@@ -184,15 +182,7 @@ async def install(there: Served, *runs: Manifest) -> None:
 def replica_set(of: Manifest) -> Manifest:
     """The ReplicaSet of revision newrev, which the Rollout owns."""
     labels = {"app": "cart", "rollouts.dev/name": "cart", "rollouts.dev/revision": "newrev"}
-    return {
-        "metadata": {
-            "name": "cart-newrev",
-            "labels": labels,
-            "ownerReferences": [{**OWNER, "uid": of["metadata"]["uid"]}],
-        },
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": of["spec"]["template"]["spec"]},
-        },
-    }
+    metadata = {"labels": labels, "ownerReferences": [{**OWNER, "uid": of["metadata"]["uid"]}]}
+    template = {"metadata": {"labels": labels}, "spec": of["spec"]["template"]["spec"]}
+    selector = {"matchLabels": labels}
+    return build.replica_set("cart-newrev", replicas=1, metadata=metadata, selector=selector, template=template)

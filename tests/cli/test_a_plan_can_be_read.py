@@ -37,12 +37,9 @@ def on_a_terminal(
     live = Live(rollout=None)
     seen = snapshot_of(applied, live, clock=SystemClock(), facts=facts or ClusterFacts())
     console = Console(width=columns, force_terminal=True, color_system=None)
+    report = report_of(applied, seen, live, from_file=services, templates={}, limits=limits)
     with console.capture() as captured:
-        console.print(
-            draw_plan(
-                report_of(applied, seen, live, from_file=services, templates={}, limits=limits), wide=wide, lines=True
-            )
-        )
+        console.print(draw_plan(report, wide=wide, lines=True))
     return captured.get()
 
 

@@ -47,11 +47,7 @@ def test_ctrl_c_at_a_prompt_ends_the_command(monkeypatch: pytest.MonkeyPatch) ->
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_end_of_the_input_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("typed", "end"), [("", (1, [])), ("y\n", (0, ["deleted"]))], ids=["Ctrl-D", "y"])
+def test_only_a_yes_goes_on(monkeypatch: pytest.MonkeyPatch, typed: str, end: tuple[int, list[str]]) -> None:
     """Ctrl-D answers nothing, so nothing is done; the exit code is that of a no."""
-    assert ended(monkeypatch, io.StringIO("")) == (1, [])
-
-
-def test_a_yes_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test of the other two: the same command does its work when it is told to."""
-    assert ended(monkeypatch, io.StringIO("y\n")) == (0, ["deleted"])
+    assert ended(monkeypatch, io.StringIO(typed)) == end

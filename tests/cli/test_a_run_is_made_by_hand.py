@@ -40,7 +40,7 @@ async def made(home: Served, *words: str) -> tuple[Manifest, str]:
 
 
 async def test_a_template_of_the_cluster_becomes_a_run_about_the_rollout(home: Served) -> None:
-    """With the revisions and fields of the Rollout as values, as a run of the controller's would have them."""
+    """With its revisions and fields as values; no owner and no label by which it would wait for the run, or delete it."""
     run, said = await made(home, "rate")
 
     assert run["spec"]["args"] == [{"name": "revision", "value": "newrev"}, {"name": "region", "value": "north"}]
@@ -48,12 +48,6 @@ async def test_a_template_of_the_cluster_becomes_a_run_about_the_rollout(home: S
     assert name.startswith("cart-rate-")
     assert f"AnalysisRun {name} measures revision newrev of cart" in said
     assert f"rollouts analysis get {name} -n default" in said
-
-
-async def test_nothing_of_it_looks_like_an_analysis_of_an_update(home: Served) -> None:
-    """No owner and no label by which a Rollout would wait for it, act on it, or delete it."""
-    run, _ = await made(home, "rate")
-
     assert "ownerReferences" not in run["metadata"]
     assert run["metadata"]["labels"] == {"rollouts.dev/name": "cart", "rollouts.dev/revision": "newrev"}
     assert run_line(run).gate is None

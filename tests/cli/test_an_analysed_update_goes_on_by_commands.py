@@ -39,11 +39,16 @@ def run_at(seen: RolloutObjects, kind: AnalysisKind) -> RunLine | None:
     return next((run for run in runs if run.gate is not None and run.gate.kind is kind), None)
 
 
-def runs_and_failed(seen: RolloutObjects) -> bool:
-    """Whether the step's analysis has measured and goes on, and the one beside the steps has failed."""
-    step, background = run_at(seen, AnalysisKind.STEP), run_at(seen, AnalysisKind.BACKGROUND)
-    measured = step is not None and step.phase is AnalysisPhase.RUNNING and bool(step.metrics[0].measurements)
-    return measured and background is not None and background.phase is AnalysisPhase.FAILED
+def measures(seen: RolloutObjects) -> bool:
+    """Whether the step's analysis has measured and goes on."""
+    step = run_at(seen, AnalysisKind.STEP)
+    return step is not None and step.phase is AnalysisPhase.RUNNING and bool(step.metrics[0].measurements)
+
+
+def measures_and_failed(seen: RolloutObjects) -> bool:
+    """Whether it does so, and the analysis beside the steps has failed."""
+    background = run_at(seen, AnalysisKind.BACKGROUND)
+    return measures(seen) and background is not None and background.phase is AnalysisPhase.FAILED
 
 
 async def test_an_analysis_is_seen_ended_and_passed_by_commands(
@@ -54,7 +59,7 @@ async def test_an_analysis_is_seen_ended_and_passed_by_commands(
     templates = (template("pods", count=1000, provider={"kubernetes": {}}), rate("result[0] >= 5"))
     async with shop(tmp_path, capsys, *templates, strategy=STRATEGY) as there:
         await there.stage.change("cart", with_image(SECOND))
-        seen = await there.stage.until("cart", runs_and_failed, deadline_s=PATIENCE_S, what="both are measured")
+        seen = await there.stage.until("cart", measures_and_failed, deadline_s=PATIENCE_S, what="both are measured")
         step, background = run_at(seen, AnalysisKind.STEP), run_at(seen, AnalysisKind.BACKGROUND)
         assert step is not None and background is not None
 
@@ -99,11 +104,6 @@ async def tells_of_each(there: Shop, step: RunLine, background: RunLine) -> None
 BY_STEP = canary({"setWeight": 50}, {"analysis": {"templates": [{"templateName": "pods"}]}}, {"pause": {}})
 
 
-def _measures(seen: RolloutObjects) -> bool:
-    step = run_at(seen, AnalysisKind.STEP)
-    return step is not None and step.phase is AnalysisPhase.RUNNING and bool(step.metrics[0].measurements)
-
-
 async def test_a_person_goes_on_without_the_verdict_of_a_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +112,7 @@ async def test_a_person_goes_on_without_the_verdict_of_a_step(
     pods = template("pods", count=1000, provider={"kubernetes": {}})
     async with shop(tmp_path, capsys, pods, strategy=BY_STEP) as there:
         await there.stage.change("cart", with_image(SECOND))
-        seen = await there.stage.until("cart", _measures, deadline_s=PATIENCE_S, what="the step is measured")
+        seen = await there.stage.until("cart", measures, deadline_s=PATIENCE_S, what="the step is measured")
         step = run_at(seen, AnalysisKind.STEP)
         assert step is not None
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Sticky
 from rollouts.errors import Unroutable
-from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Objects
 from rollouts.traffic.rules.ledger import NOTHING, Ledger, ledger_of, with_ledger
 from tests.traffic.cases.all_cases import CASES
@@ -71,18 +70,12 @@ def put(value: Any, place: tuple[str | int, ...], other: Any) -> Any:
 
 def hostile(objects: Objects) -> Iterator[tuple[str, Objects]]:
     """The objects with each of their annotations replaced in turn, and where."""
-    user, owned = objects.user, objects.owned
-    for name, text in (user.get("metadata", {}).get("annotations") or {}).items():
-        for each in (*TEXTS, *spoilt(text)):
-            yield f"{name}={each}", Objects(with_text(user, name, each), owned)
-    for name, text in ((owned or {}).get("metadata", {}).get("annotations") or {}).items():
-        for each in (*TEXTS, *spoilt(text)):
-            assert owned is not None
-            yield f"{name}={each}", Objects(user, with_text(owned, name, each))
-
-
-def with_text(user: Manifest, name: str, text: str) -> Manifest:
-    return {**user, "metadata": {**user["metadata"], "annotations": {**user["metadata"]["annotations"], name: text}}}
+    for field, there in (("user", objects.user), ("owned", objects.owned or {})):
+        annotations = there.get("metadata", {}).get("annotations") or {}
+        for name, text in annotations.items():
+            for each in (*TEXTS, *spoilt(text)):
+                metadata = {**there["metadata"], "annotations": {**annotations, name: each}}
+                yield f"{name}={each}", replace(objects, **{field: {**there, "metadata": metadata}})
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Feature, Split, Sticky
 from rollouts.core.routing.stickiness import STICKY_ROUTE
 from rollouts.errors import Unroutable
@@ -17,10 +18,11 @@ from rollouts.traffic.codec import LEDGER, Objects
 from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.gateway_api import codec as gateway_api
 from rollouts.traffic.istio import codec as istio
+from tests.build import backend
 from tests.traffic import laws
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case, splits
-from tests.traffic.situation import Situation
+from tests.traffic.situation import Situation, destination
 
 KNOWING = [case for case in CASES if {Feature.COOKIE, Feature.HEADER_REGEX} <= case.features]
 SID = Sticky("sid", "0123456789abcdef", "r1")
@@ -36,13 +38,8 @@ HELD = (
 def wants(draw: st.DrawFn, case: Case) -> list[Split]:
     """Shares of clients and of requests, one after the other."""
     found = draw(st.lists(splits(case.features - {Feature.COOKIE}, case.shares), min_size=2, max_size=3))
-    by = [Sticky("sid", draw(st.sampled_from(["0123456789abcdef", "01"])), draw(st.sampled_from(["r1", "r2"])))]
-    return [
-        Split(
-            each.share, each.matches, each.mirrors, sticky=by[0] if 0 < each.share < 1 and draw(st.booleans()) else None
-        )
-        for each in found
-    ]
+    by = Sticky("sid", draw(st.sampled_from(["0123456789abcdef", "01"])), draw(st.sampled_from(["r1", "r2"])))
+    return [replace(each, sticky=by) if 0 < each.share < 1 and draw(st.booleans()) else each for each in found]
 
 
 @pytest.mark.parametrize("case", KNOWING, ids=lambda case: case.name)
@@ -64,19 +61,19 @@ def test_there_are_cases_enough() -> None:
     assert {case.name for case in KNOWING} >= {"HTTPRoute", "VirtualService", "HTTPProxy"}
 
 
-def http_route(stable: int, canary: int) -> Manifest:
-    backends = [{"name": "cart", "port": 80, "weight": stable}, {"name": "cart-canary", "port": 80, "weight": canary}]
-    return {"kind": "HTTPRoute", "metadata": {"name": "cart"}, "spec": {"rules": [{"backendRefs": backends}]}}
+def pair(stable: int, canary: int) -> Manifest:
+    return {"backendRefs": [backend("cart", stable), backend("cart-canary", canary)]}
+
+
+START = Situation.at(gateway_api.PROVIDER, {"httpRoutes": [{"name": "cart"}]}, {"rules": [pair(100, 0)]})
 
 
 def test_an_http_route_leaves_the_weights_and_adds_one_rule() -> None:
     """Nobody comes by weight: who has no cookie goes to stable."""
-    start = Situation.of(gateway_api.PROVIDER, {"httpRoutes": [{"name": "cart"}]}, http_route(100, 0))
-
-    rules = start.managed(A_QUARTER).objects.user["spec"]["rules"]
+    rules = START.managed(A_QUARTER).objects.user["spec"]["rules"]
 
     plain, sticky = sorted(rules, key=lambda rule: "matches" in rule)
-    assert plain == http_route(100, 0)["spec"]["rules"][0]
+    assert plain == pair(100, 0)
     (match,) = sticky["matches"]
     (header,) = match["headers"]
     assert (header["name"], header["type"]) == ("cookie", "RegularExpression")
@@ -86,16 +83,15 @@ def test_an_http_route_leaves_the_weights_and_adds_one_rule() -> None:
 @pytest.mark.parametrize("edit", ["rule", "weights", "ledger"])
 def test_what_somebody_takes_out_is_seen(edit: str) -> None:
     """It reads as what it is then, never as what was wanted."""
-    start = Situation.of(gateway_api.PROVIDER, {"httpRoutes": [{"name": "cart"}]}, http_route(100, 0))
-    user = start.managed(A_QUARTER).objects.user
+    user = START.managed(A_QUARTER).objects.user
     rules = user["spec"]["rules"]
     changed: dict[str, Any] = {
         "rule": {**user, "spec": {"rules": [rule for rule in rules if "matches" not in rule]}},
-        "weights": {**user, "spec": {"rules": [*http_route(10, 90)["spec"]["rules"], *rules[1:]]}},
+        "weights": {**user, "spec": {"rules": [pair(10, 90), *rules[1:]]}},
         "ledger": {**user, "metadata": {"name": "cart", "annotations": {LEDGER: '{"sticky":["a"],"share":"1/0"}'}}},
     }[edit]
 
-    found = start.provider.read(Objects(changed), start.target, start.context)
+    found = START.provider.read(Objects(changed), START.target, START.context)
 
     assert found != A_QUARTER
     if edit == "weights":
@@ -113,12 +109,10 @@ def test_routers_without_cookies_refuse_it_in_words() -> None:
 
 def test_istio_and_contour_name_it() -> None:
     """The route can be found in the object by the name that the docs give."""
-    pair = [{"destination": {"host": name}, "weight": weight} for name, weight in (("cart", 100), ("cart-canary", 0))]
-    service = {"kind": "VirtualService", "metadata": {"name": "cart"}, "spec": {"http": [{"route": pair}]}}
-    start = Situation.of(istio.PROVIDER, {"virtualService": {"name": "cart"}}, service)
-    assert start.managed(A_QUARTER).objects.user["spec"]["http"][0]["name"] == STICKY_ROUTE
+    pair = [destination("cart", 100), destination("cart-canary", 0)]
+    service = Situation.at(istio.PROVIDER, {"virtualService": {"name": "cart"}}, {"http": [{"route": pair}]})
+    assert service.managed(A_QUARTER).objects.user["spec"]["http"][0]["name"] == STICKY_ROUTE
 
     services = [{"name": "cart", "port": 80, "weight": 100}, {"name": "cart-canary", "port": 80, "weight": 0}]
-    proxy = {"kind": "HTTPProxy", "metadata": {"name": "cart"}, "spec": {"routes": [{"services": services}]}}
-    start = Situation.of(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, proxy)
-    assert len(start.managed(A_QUARTER).objects.user["spec"]["routes"]) == 2
+    proxy = Situation.at(contour.PROVIDER, {"httpProxies": [{"name": "cart"}]}, {"routes": [{"services": services}]})
+    assert len(proxy.managed(A_QUARTER).objects.user["spec"]["routes"]) == 2

@@ -124,7 +124,7 @@ def test_stickiness_is_refused_without_cookies() -> None:
 @pytest.mark.parametrize(
     ("routers", "words"),
     [
-        ({"nginx": NGINX}, "nginx cannot do this"),
+        ({"nginx": NGINX}, "nginx cannot do this: its Ingress leads to one Service, whichever is stable"),
         ({"alb": ALB}, "needs trafficRouting.alb.rootService"),
         ({"alb": {**ALB, "rootService": "root"}}, ""),
         ({"gatewayAPI": GATEWAY}, ""),

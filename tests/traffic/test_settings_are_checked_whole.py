@@ -13,27 +13,14 @@ from rollouts.traffic.registry import REFUSED, registry, unknown
 
 BAD: list[tuple[str, Mapping[str, Any], list[str]]] = [
     ("gatewayAPI", {}, [": must name a route"]),
-    (
-        "gatewayAPI",
-        {"httpRoute": "cart", "tcpRoutes": [{"rules": "a"}], "x": 1},
-        [
-            "httpRoute: is written httpRoutes: [{name: cart}] here",
-            "tcpRoutes[0].name: is required",
-            "tcpRoutes[0].rules: must be a list of strings",
-            "x: unknown field",
-        ],
-    ),
+    ("gatewayAPI", {"httpRoute": "cart", "tcpRoutes": [{"rules": "a"}], "x": 1},
+        ["httpRoute: is written httpRoutes: [{name: cart}] here", "tcpRoutes[0].name: is required",
+            "tcpRoutes[0].rules: must be a list of strings", "x: unknown field"]),
     ("istio", {}, ["virtualService: is required"]),
-    (
-        "istio",
-        {"virtualService": {}, "destinationRule": {"name": "a", "additionalSubsetNames": ["b"]}},
-        [
-            "virtualService.name: is required",
-            "destinationRule.stableSubsetName: is required",
+    ("istio", {"virtualService": {}, "destinationRule": {"name": "a", "additionalSubsetNames": ["b"]}},
+        ["virtualService.name: is required", "destinationRule.stableSubsetName: is required",
             "destinationRule.canarySubsetName: is required",
-            "destinationRule.additionalSubsetNames: are for experiments",
-        ],
-    ),
+            "destinationRule.additionalSubsetNames: are for experiments"]),
     ("istio",
         {"virtualService": {"name": "a"}, "destinationRule": {"name": "a", "stableSubsetName": "b", "canarySubsetName": "b"}},
         ["destinationRule.canarySubsetName: must differ from stableSubsetName"]),

@@ -26,6 +26,7 @@ from rollouts.traffic.codec import LEDGER, Context, Objects, Provider, destinati
 from tests.traffic.situation import CONTEXT, TESTERS
 
 Edit = Callable[[Manifest], Manifest]
+CART: Mapping[str, Any] = {"name": "cart"}
 BOOLEANS = st.booleans()
 SHARES = st.sampled_from([Fraction(0), Fraction(1)]) | st.integers(0, 100).map(lambda percent: Fraction(percent, 100))
 """Whole percentages, the ends more often."""
@@ -164,6 +165,21 @@ def labelled(user: Manifest) -> Manifest:
 def annotated(user: Manifest) -> Manifest:
     annotations = {**user["metadata"].get("annotations", {}), "example.com/note": "hands off"}
     return {**user, "metadata": {**user["metadata"], "annotations": annotations}}
+
+
+def other_spec(name: str, value: Any) -> Edit:
+    """An edit of a field of the spec that is not ours."""
+    return lambda user: {**user, "spec": {**user["spec"], name: value}}
+
+
+def one_more(name: str, item: Manifest) -> Edit:
+    """An edit that puts an item of the user's behind those of a list of the spec."""
+    return lambda user: {**user, "spec": {**user["spec"], name: [*user["spec"][name], item]}}
+
+
+def written(kind: str, api_version: str, spec: Manifest, metadata: Mapping[str, Any] = CART) -> Manifest:
+    """An object as its user writes it."""
+    return {"apiVersion": api_version, "kind": kind, "metadata": dict(metadata), "spec": spec}
 
 
 # Each strategy is made once: making one in each draw costs more than drawing from it.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import pytest
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import Feature
+from rollouts.errors import SpecInvalid
 from rollouts.objects import Manifest
 from rollouts.traffic.declared.codec import declared
 from tests.traffic.cases import other_routers
@@ -23,10 +27,8 @@ def _gloo(stable: int, canary: int) -> Manifest:
         {"destination": {"kube": {"ref": {"name": name}}}, "weight": weight}
         for name, weight in (("stable", stable), ("canary", canary))
     ]
-    return {
-        "metadata": {"name": "test"},
-        "spec": {"routes": [{"routeAction": {"multi": {"destinations": destinations}}}]},
-    }
+    routes = [{"routeAction": {"multi": {"destinations": destinations}}}]
+    return {"metadata": {"name": "test"}, "spec": {"routes": routes}}
 
 
 APISIX: dict[str, Any] = {
@@ -71,13 +73,9 @@ _HEADERS = {
 
 
 def _apisix_copy(name: str, op: str, value: str) -> Manifest:
-    expression = {"subject": {"scope": "Header", "name": name}, "op": op, "value": value}
-    return {
-        "name": "r-test",
-        "priority": 1,
-        "match": {"exprs": [expression]},
-        "backends": [{"serviceName": "canary", "weight": 1}],
-    }
+    expressions = [{"subject": {"scope": "Header", "name": name}, "op": op, "value": value}]
+    backends = [{"serviceName": "canary", "weight": 1}]
+    return {"name": "r-test", "priority": 1, "match": {"exprs": expressions}, "backends": backends}
 
 
 def _with_copy(copy: Manifest, *, first: bool) -> Manifest:
@@ -103,6 +101,13 @@ def with_headers(*, first: bool = True) -> dict[str, Any]:
     return {**APISIX, "name": f"headers-{'first' if first else 'last'}", "header": header, "tests": tests}
 
 
+def assert_refused(declaration: Mapping[str, Any], told: str) -> None:
+    """One of its problems begins so."""
+    with pytest.raises(SpecInvalid) as error:
+        declared(declaration)
+    assert [each for each in error.value.problems if str(each).startswith(told)], error.value.problems
+
+
 def _with_both(user: Manifest) -> Manifest:
     """A name that is computed cannot be written, so the canary's backend is the user's."""
     stable, canary = CONTEXT.stable_service, CONTEXT.canary_service
@@ -116,30 +121,21 @@ def _with_both(user: Manifest) -> Manifest:
 
 
 _BY_NAME = {case.name: case for case in other_routers.CASES}
-_IN_PATHS = tuple(
-    replace(
-        _BY_NAME[kind],
-        name=f"declared {kind}",
-        provider=declared(text),
-        settings={"name": "cart"},
-        features=frozenset(),
+_HEADER = frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES})
+
+
+def _case(kind: str, how: str, declaration: Mapping[str, Any], features: frozenset[Feature] = frozenset()) -> Case:
+    provider = declared(declaration)
+    return replace(
+        _BY_NAME[kind], name=f"declared {kind}{how}", provider=provider, settings={"name": "cart"}, features=features
     )
-    for kind, text in (("ApisixRoute", APISIX), ("RouteTable", GLOO))
-)
-_WITH_HEADERS = tuple(
-    replace(
-        _BY_NAME["ApisixRoute"],
-        name=f"declared ApisixRoute with headers, {'first' if first else 'last'}",
-        provider=declared(with_headers(first=first)),
-        settings={"name": "cart"},
-        features=frozenset({Feature.HEADER, Feature.HEADER_REGEX, Feature.SEVERAL_CONDITIONS, Feature.SEVERAL_ROUTES}),
-    )
-    for first in (True, False)
-)
+
+
+_OF_CEL = _case("ApisixRoute", " in CEL", IN_CEL)
 CASES: tuple[Case, ...] = (
-    *_IN_PATHS, *_WITH_HEADERS,
-    replace(
-        _BY_NAME["ApisixRoute"], name="declared ApisixRoute in CEL", provider=declared(IN_CEL),
-        settings={"name": "cart"}, features=frozenset(), users=_BY_NAME["ApisixRoute"].users.map(_with_both),
-    ),
-)  # fmt: skip
+    _case("ApisixRoute", "", APISIX),
+    _case("RouteTable", "", GLOO),
+    _case("ApisixRoute", " with headers, first", with_headers(first=True), _HEADER),
+    _case("ApisixRoute", " with headers, last", with_headers(first=False), _HEADER),
+    replace(_OF_CEL, users=_OF_CEL.users.map(_with_both)),
+)

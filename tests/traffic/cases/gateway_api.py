@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from hypothesis import strategies as st
 
 from rollouts.core.model.traffic import Feature
 from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.codec import PROVIDER
-from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata
+from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata, one_more, other_spec, written
 
-MODULE = "sigs.k8s.io/gateway-api@v1.6.1"
+API_VERSION, MODULE = "gateway.networking.k8s.io/v1", "sigs.k8s.io/gateway-api@v1.6.1"
 PATHS = st.sampled_from(
     [("PathPrefix", "/"), ("PathPrefix", "/cart"), ("Exact", "/cart/items"), ("PathPrefix", "/other")]
 )
@@ -91,49 +90,34 @@ def _rules(draw: st.DrawFn, kind: str) -> list[Manifest]:
     return rules
 
 
+def _spec(kind: str, parent: Manifest, rules: list[Manifest]) -> Manifest:
+    hosts = {"hostnames": ["cart.example.com"]} if kind != "TCPRoute" else {}
+    return {"parentRefs": [parent], **hosts, "rules": rules}
+
+
 @st.composite
 def _routes(draw: st.DrawFn, kind: str) -> Manifest:
-    hosts = {"hostnames": ["cart.example.com"]} if kind != "TCPRoute" else {}
-    return {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": kind,
-        "metadata": draw(metadata("cart")),
-        "spec": {
-            "parentRefs": [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web"}],
-            **hosts,
-            "rules": draw(_rules(kind)),
-        },
-        "status": {"parents": []},
-    }
+    parent = {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "web"}
+    there = written(kind, API_VERSION, _spec(kind, parent, draw(_rules(kind))), draw(metadata("cart")))
+    return {**there, "status": {"parents": []}}
 
 
-def stranger_rule(user: Manifest) -> Manifest:
-    rule: Any = {"matches": [{"path": {"type": "Exact", "value": "/health"}}], "backendRefs": [backend("legacy", 1)]}
-    return {**user, "spec": {**user["spec"], "rules": [*user["spec"]["rules"], rule]}}
-
-
-def stranger_host(user: Manifest) -> Manifest:
-    return {**user, "spec": {**user["spec"], "hostnames": ["a.example.com"]}}
+A_RULE = {"matches": [{"path": {"type": "Exact", "value": "/health"}}], "backendRefs": [backend("legacy", 1)]}
 
 
 def _case(kind: str, field: str, plural: str, features: frozenset[Feature]) -> Case:
     rule: Manifest = {"backendRefs": [backend("cart", 100), backend("cart-canary", 0), backend("legacy", 0)]}
     if kind == "HTTPRoute":
         rule["matches"] = [{"path": {"type": "PathPrefix", "value": "/"}}]
-    hosts = {"hostnames": ["cart.example.com"]} if kind != "TCPRoute" else {}
+    strangers = (other_spec("hostnames", ["a.example.com"]), *((one_more("rules", A_RULE),) if features else ()))
     return Case(
         name=kind,
         provider=PROVIDER,
         settings={field: [{"name": "cart"}]},
         users=_routes(kind),
-        example={
-            "apiVersion": "gateway.networking.k8s.io/v1",
-            "kind": kind,
-            "metadata": {"name": "cart"},
-            "spec": {"parentRefs": [{"name": "web"}], **hosts, "rules": [rule]},
-        },
+        example=written(kind, API_VERSION, _spec(kind, {"name": "web"}, [rule])),
         crds=(Crd(MODULE, f"config/crd/standard/gateway.networking.k8s.io_{plural}.yaml"),),
-        strangers=(stranger_rule, stranger_host) if features else (stranger_host,),
+        strangers=strangers,
         features=features,
     )
 

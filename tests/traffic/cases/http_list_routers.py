@@ -11,7 +11,7 @@ from rollouts.objects import Manifest
 from rollouts.traffic import traefik
 from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.istio import codec as istio
-from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata
+from tests.traffic.cases.case import BOOLEANS, Case, Crd, metadata, one_more, other_spec, written
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
 SUFFIXES = st.sampled_from(["", ".shop", ".shop.svc.cluster.local"])
@@ -19,10 +19,15 @@ SEVERAL = st.integers(1, 3)
 DESTINATIONS = st.sampled_from(["pair", "pair", "alone", "foreign", "both"])
 SERVICES_OF_ONE = st.sampled_from(["pair", "alone", "both"])
 SERVICES = st.sampled_from(["pair", "pair", "alone", "both"])
+ISTIO = "networking.istio.io/v1"
 
 
 def _destination(host: str, weight: int) -> Manifest:
     return {"destination": {"host": host, "port": {"number": 80}}, "weight": weight}
+
+
+def _pair_of(suffix: str = "", stable: int = 100, canary: int = 0) -> list[Manifest]:
+    return [_destination(f"cart{suffix}", stable), _destination(f"cart-canary{suffix}", canary)]
 
 
 @st.composite
@@ -31,36 +36,24 @@ def _virtual_services(draw: st.DrawFn) -> Manifest:
     http: list[Manifest] = []
     for at in range(draw(SEVERAL)):
         stable, canary = draw(PAIRS)
-        route = [_destination(f"cart{suffix}", stable), _destination(f"cart-canary{suffix}", canary)]
-        kind = draw(DESTINATIONS)
-        if kind == "alone":
-            route = [{"destination": {"host": f"cart{suffix}"}}]
-        elif kind == "foreign":
-            route = [_destination("cart.elsewhere", 100)]
-        elif kind == "both":
-            route = [
-                _destination(f"cart{suffix}", 90),
-                _destination(f"cart-canary{suffix}", 0),
-                _destination("legacy", 10),
-            ]
-        rule: Manifest = {"route": route}
+        routes = {
+            "pair": [_destination(f"cart{suffix}", stable), _destination(f"cart-canary{suffix}", canary)],
+            "alone": [{"destination": {"host": f"cart{suffix}"}}],
+            "foreign": [_destination("cart.elsewhere", 100)],
+            "both": [*_pair_of(suffix, 90), _destination("legacy", 10)],
+        }
+        rule: Manifest = {"route": routes[draw(DESTINATIONS)]}
         if draw(BOOLEANS):
             rule["match"] = [{"uri": {"prefix": f"/{at}"}}, {"headers": {"X-Region": {"exact": "eu"}}}]
         if draw(BOOLEANS):
             rule |= {"name": f"r{at}", "timeout": "5s"}
         http.append(rule)
     if not any(each["destination"]["host"] == f"cart{suffix}" for rule in http for each in rule["route"]):
-        http[0]["route"] = [_destination(f"cart{suffix}", 100), _destination(f"cart-canary{suffix}", 0)]
+        http[0]["route"] = _pair_of(suffix)
     spec: Manifest = {"hosts": ["cart.example.com"], "http": http}
     if draw(BOOLEANS):
-        tls = [_destination(f"cart{suffix}", 100), _destination(f"cart-canary{suffix}", 0)]
-        spec["tls"] = [{"match": [{"sniHosts": ["a.example.com"], "port": 443}], "route": tls}]
-    return {
-        "apiVersion": "networking.istio.io/v1",
-        "kind": "VirtualService",
-        "metadata": draw(metadata("cart")),
-        "spec": spec,
-    }
+        spec["tls"] = [{"match": [{"sniHosts": ["a.example.com"], "port": 443}], "route": _pair_of(suffix)}]
+    return written("VirtualService", ISTIO, spec, draw(metadata("cart")))
 
 
 _VIRTUAL_SERVICES = _virtual_services()
@@ -111,6 +104,9 @@ def _service(name: str, weight: int) -> Manifest:
     return {"name": name, "port": 80, "weight": weight}
 
 
+_PAIR = [_service("cart", 100), _service("cart-canary", 0)]
+
+
 @st.composite
 def _traefik_services(draw: st.DrawFn) -> Manifest:
     stable, canary = draw(PAIRS)
@@ -121,12 +117,7 @@ def _traefik_services(draw: st.DrawFn) -> Manifest:
     weighted: Manifest = {"services": list(draw(st.permutations(services)))}
     if draw(BOOLEANS):
         weighted["sticky"] = {"cookie": {"name": "lb"}}
-    return {
-        "apiVersion": "traefik.io/v1alpha1",
-        "kind": "TraefikService",
-        "metadata": draw(metadata("cart")),
-        "spec": {"weighted": weighted},
-    }
+    return written("TraefikService", "traefik.io/v1alpha1", {"weighted": weighted}, draw(metadata("cart")))
 
 
 class _Traefik(Case):
@@ -141,24 +132,15 @@ def _http_proxies(draw: st.DrawFn) -> Manifest:
     routes: list[Manifest] = []
     for at in range(draw(SEVERAL)):
         stable, canary = draw(PAIRS)
-        services = [_service("cart", stable), _service("cart-canary", canary)]
-        kind = draw(SERVICES)
-        if kind == "alone":
-            services = [{"name": "cart", "port": 80}]
-        elif kind == "both":
-            services = [
-                _service("cart", 100),
-                _service("cart-canary", 0),
-                {"name": "copies", "port": 80, "mirror": True},
-            ]
+        services = {
+            "pair": [_service("cart", stable), _service("cart-canary", canary)],
+            "alone": [{"name": "cart", "port": 80}],
+            "both": [*_PAIR, {"name": "copies", "port": 80, "mirror": True}],
+        }[draw(SERVICES)]
         path = f"/{at}" if at else "/"
         routes.append({"conditions": [{"prefix": path}], "services": services, "timeoutPolicy": {"response": "5s"}})
-    return {
-        "apiVersion": "projectcontour.io/v1",
-        "kind": "HTTPProxy",
-        "metadata": draw(metadata("cart")),
-        "spec": {"virtualhost": {"fqdn": "cart.example.com"}, "routes": routes},
-    }
+    spec = {"virtualhost": {"fqdn": "cart.example.com"}, "routes": routes}
+    return written("HTTPProxy", "projectcontour.io/v1", spec, draw(metadata("cart")))
 
 
 class _HttpProxy(Case):
@@ -168,84 +150,45 @@ class _HttpProxy(Case):
         return [each for each in super()._backends(rule) if not each.get("mirror")]
 
 
-def _other_spec(name: str, value: Any) -> Any:
-    """An edit of a field of the spec that is not ours."""
-
-    def edit(user: Manifest) -> Manifest:
-        return {**user, "spec": {**user["spec"], name: value}}
-
-    return edit
+def _virtual_service(*route: Manifest) -> Manifest:
+    return written("VirtualService", ISTIO, {"hosts": ["a.example.com"], "http": [{"route": list(route)}]})
 
 
-def _more_routes(field: str, route: Manifest) -> Any:
-    def edit(user: Manifest) -> Manifest:
-        return {**user, "spec": {**user["spec"], field: [*user["spec"][field], route]}}
-
-    return edit
-
-
-def _example(kind: str, api_version: str, spec: Manifest) -> Manifest:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "cart"}, "spec": spec}
-
-
-_ISTIO_PAIR = [_destination("cart", 100), _destination("cart-canary", 0)]
-_PAIR = [_service("cart", 100), _service("cart-canary", 0)]
+_MINE = {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]}
+_ONE_COOKIE = frozenset(Feature) - {Feature.SEVERAL_COOKIES}
+_OF_ISTIO = Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml")
+_OF_TRAEFIK = "docs/content/reference/dynamic-configuration/traefik.io_traefikservices.yaml"
+_PROXY = {
+    "virtualhost": {"fqdn": "a.example.com"},
+    "routes": [{"conditions": [{"prefix": "/"}], "services": _PAIR}],
+}
 CASES: tuple[Case, ...] = (
     _Istio(
         name="VirtualService", provider=istio.PROVIDER, settings={"virtualService": {"name": "cart"}},
-        users=_virtual_services(),
-        example=_example(
-            "VirtualService", "networking.istio.io/v1", {"hosts": ["a.example.com"], "http": [{"route": _ISTIO_PAIR}]},
-        ),
-        crds=(Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml"),),
-        strangers=(
-            _other_spec("gateways", ["web"]),
-            _more_routes(
-                "http", {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destination("legacy", 1)]},
-            ),
-        ),
-        features=frozenset(Feature) - {Feature.SEVERAL_COOKIES},
+        users=_virtual_services(), example=_virtual_service(*_pair_of()), crds=(_OF_ISTIO,), features=_ONE_COOKIE,
+        strangers=(other_spec("gateways", ["web"]), one_more("http", _MINE)),
     ),
     _Subsets(
         name="VirtualService with subsets", provider=istio.PROVIDER, settings={"virtualService": {"name": "cart"}},
-        users=_subset_services(),
-        example=_example(
-            "VirtualService", "networking.istio.io/v1",
-            {
-                "hosts": ["a.example.com"],
-                "http": [{"route": [{**each, "destination": _of_subset(each["destination"])} for each in _ISTIO_PAIR]}],
-            },
-        ),
-        crds=(Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml"),),
+        users=_subset_services(), crds=(_OF_ISTIO,), features=_ONE_COOKIE,
+        example=_virtual_service(*({**each, "destination": _of_subset(each["destination"])} for each in _pair_of())),
         roles=("cart/stable", "cart/canary"), pair=("cart/stable", "cart/canary"),
-        strangers=(_other_spec("gateways", ["web"]),), features=frozenset(Feature) - {Feature.SEVERAL_COOKIES},
+        strangers=(other_spec("gateways", ["web"]),),
     ),
     _Traefik(
         name="TraefikService", provider=traefik.PROVIDER, settings={"weightedTraefikServiceName": "cart"},
         users=_traefik_services(),
-        example=_example("TraefikService", "traefik.io/v1alpha1", {"weighted": {"services": _PAIR}}),
-        crds=(
-            Crd(
-                "github.com/traefik/traefik/v3@v3.7.12",
-                "docs/content/reference/dynamic-configuration/traefik.io_traefikservices.yaml",
-            ),
-        ),
-        strangers=(_other_spec("mirroring", {"name": "x"}),),
+        example=written("TraefikService", "traefik.io/v1alpha1", {"weighted": {"services": _PAIR}}),
+        crds=(Crd("github.com/traefik/traefik/v3@v3.7.12", _OF_TRAEFIK),),
+        strangers=(other_spec("mirroring", {"name": "x"}),),
     ),
     _HttpProxy(
         name="HTTPProxy", provider=contour.PROVIDER, settings={"httpProxies": [{"name": "cart"}]},
-        users=_http_proxies(),
-        example=_example(
-            "HTTPProxy", "projectcontour.io/v1",
-            {
-                "virtualhost": {"fqdn": "a.example.com"},
-                "routes": [{"conditions": [{"prefix": "/"}], "services": _PAIR}],
-            },
-        ),
+        users=_http_proxies(), example=written("HTTPProxy", "projectcontour.io/v1", _PROXY),
         crds=(Crd("github.com/projectcontour/contour@v1.33.8", "examples/contour/01-crds.yaml"),),
         strangers=(
-            _other_spec("ingressClassName", "contour"),
-            _more_routes("routes", {"conditions": [{"prefix": "/me"}], "services": [_service("legacy", 1)]}),
+            other_spec("ingressClassName", "contour"),
+            one_more("routes", {"conditions": [{"prefix": "/me"}], "services": [_service("legacy", 1)]}),
         ),
         features=frozenset(Feature) - {Feature.METHOD},
     ),

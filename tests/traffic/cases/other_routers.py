@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,7 @@ from rollouts.traffic import apisix, gloo, skipper
 from rollouts.traffic.alb import codec as alb
 from rollouts.traffic.codec import LEDGER, Objects
 from rollouts.traffic.nginx import codec as nginx
-from tests.traffic.cases.case import BOOLEANS, SHARES, Case, Crd, metadata
+from tests.traffic.cases.case import BOOLEANS, CART, SHARES, Case, Crd, metadata, other_spec, written
 
 PAIRS = st.sampled_from([(100, 0), (1, 0), (3, 1), (50, 50), (0, 7)])
 ONE_OR_TWO = st.integers(1, 2)
@@ -25,29 +26,22 @@ ALB_ACTION = "alb.ingress.kubernetes.io/actions.cart"
 
 
 def _path(service: str, path: str = "/", port: Any = None) -> Manifest:
-    return {
-        "path": path,
-        "pathType": "Prefix",
-        "backend": {"service": {"name": service, "port": port or {"number": 80}}},
-    }
+    backend = {"service": {"name": service, "port": port or {"number": 80}}}
+    return {"path": path, "pathType": "Prefix", "backend": backend}
 
 
 MORE_PATHS = st.lists(st.sampled_from([_path("cart", "/items"), _path("legacy", "/old")]), max_size=2)
 
 
-def _ingress(meta: Manifest, *paths: Manifest) -> Manifest:
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "Ingress",
-        "metadata": meta,
-        "spec": {"ingressClassName": "web", "rules": [{"host": "cart.example.com", "http": {"paths": list(paths)}}]},
-    }
+def _ingress(*paths: Manifest, metadata: Mapping[str, Any] = CART) -> Manifest:
+    rules = [{"host": "cart.example.com", "http": {"paths": list(paths)}}]
+    return written("Ingress", "networking.k8s.io/v1", {"ingressClassName": "web", "rules": rules}, metadata)
 
 
 @st.composite
 def _ingresses(draw: st.DrawFn) -> Manifest:
     more = draw(MORE_PATHS)
-    return _ingress(draw(metadata("cart")), _path("cart"), *more)
+    return _ingress(_path("cart"), *more, metadata=draw(metadata("cart")))
 
 
 def _other_host(user: Manifest) -> Manifest:
@@ -70,7 +64,7 @@ class _Nginx(Case):
 
 @st.composite
 def _alb_ingresses(draw: st.DrawFn) -> Manifest:
-    found = _ingress(draw(metadata("cart")), _path("cart", port={"name": "use-annotation"}))
+    found = _ingress(_path("cart", port={"name": "use-annotation"}), metadata=draw(metadata("cart")))
     if draw(BOOLEANS):
         stable, canary = draw(PAIRS)
         groups = [{"serviceName": "cart", "servicePort": "80", "weight": stable}]
@@ -83,7 +77,8 @@ def _alb_ingresses(draw: st.DrawFn) -> Manifest:
 
 @st.composite
 def _skipper_ingresses(draw: st.DrawFn) -> Manifest:
-    found = _ingress(draw(metadata("cart")), _path("cart"), _path("cart-canary"), _path("legacy", "/old"))
+    paths = _path("cart"), _path("cart-canary"), _path("legacy", "/old")
+    found = _ingress(*paths, metadata=draw(metadata("cart")))
     if draw(BOOLEANS):
         stable, canary = draw(PAIRS)
         text = json.dumps({"cart": stable, "cart-canary": canary}, indent=draw(INDENTS))
@@ -121,22 +116,16 @@ def _apisix_routes(draw: st.DrawFn) -> Manifest:
     http: list[Manifest] = []
     for at in range(draw(ONE_TO_THREE)):
         stable, canary = draw(PAIRS)
-        backends = [_backend("cart", stable), _backend("cart-canary", canary)]
-        kind = draw(BACKENDS)
-        if kind == "alone":
-            backends = [_backend("cart", None)]
-        elif kind == "both":
-            backends = [_backend("cart", 90), _backend("cart-canary", 0), _backend("legacy", 10)]
+        backends = {
+            "pair": [_backend("cart", stable), _backend("cart-canary", canary)],
+            "alone": [_backend("cart", None)],
+            "both": [_backend("cart", 90), _backend("cart-canary", 0), _backend("legacy", 10)],
+        }[draw(BACKENDS)]
         match: Manifest = {"hosts": ["a.example.com"], "paths": [f"/{at}/*"]}
         if draw(BOOLEANS):
             match["exprs"] = [{"subject": {"scope": "Header", "name": "X-Region"}, "op": "Equal", "value": "eu"}]
         http.append({"name": f"r{at}", "match": match, "backends": backends, **({"priority": 3} if at else {})})
-    return {
-        "apiVersion": "apisix.apache.org/v2",
-        "kind": "ApisixRoute",
-        "metadata": draw(metadata("cart")),
-        "spec": {"http": http},
-    }
+    return written("ApisixRoute", "apisix.apache.org/v2", {"http": http}, draw(metadata("cart")))
 
 
 class _Gloo(Case):
@@ -164,63 +153,39 @@ def _route_tables(draw: st.DrawFn) -> Manifest:
         routes.append(
             {"matchers": [{"prefix": f"/{at}"}], "routeAction": {"multi": multi}, "options": {"timeout": "5s"}}
         )
-    return {
-        "apiVersion": "gateway.solo.io/v1",
-        "kind": "RouteTable",
-        "metadata": draw(metadata("cart")),
-        "spec": {"routes": routes},
-    }
+    return written("RouteTable", "gateway.solo.io/v1", {"routes": routes}, draw(metadata("cart")))
 
 
-def _other_spec(name: str, value: Any) -> Any:
-    def edit(user: Manifest) -> Manifest:
-        return {**user, "spec": {**user["spec"], name: value}}
-
-    return edit
-
-
-_EXAMPLE = _ingress({"name": "cart"}, _path("cart"))
+_RULE = {
+    "name": "all",
+    "match": {"hosts": ["cart.example.com"], "paths": ["/*"]},
+    "backends": [_backend("cart", 100), _backend("cart-canary", 0), _backend("legacy", 0)],
+}
+_ROUTE = {
+    "matchers": [{"prefix": "/"}],
+    "routeAction": {"multi": {"destinations": [_kube("cart", 100), _kube("cart-canary", 0)]}},
+}
 CASES: tuple[Case, ...] = (
     _Nginx(name="nginx", provider=nginx.PROVIDER, settings={"stableIngress": "cart"}, users=_ingresses(),
-        example=_EXAMPLE, strangers=(_other_host,), features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
+        example=_ingress(_path("cart")), strangers=(_other_host,), features=frozenset({Feature.HEADER, Feature.HEADER_REGEX}),
         shares=SHARES | st.sampled_from([Fraction(1, 1000), Fraction(1, 3)]), keeps_user_as_is=True),
     _InOneAnnotation(name="alb", provider=alb.PROVIDER, settings={"ingress": "cart", "servicePort": 80},
-        users=_alb_ingresses(), example=_ingress({"name": "cart"}, _path("cart", port={"name": "use-annotation"})),
+        users=_alb_ingresses(), example=_ingress(_path("cart", port={"name": "use-annotation"})),
         strangers=(_other_host,)),
     _InOneAnnotation(name="skipper", provider=skipper.PROVIDER, settings={"ingress": "cart"},
-        users=_skipper_ingresses(), example=_ingress({"name": "cart"}, _path("cart"), _path("cart-canary")),
-        strangers=(_other_spec("tls", [{"hosts": ["a.example.com"]}]),)),
+        users=_skipper_ingresses(), example=_ingress(_path("cart"), _path("cart-canary")),
+        strangers=(other_spec("tls", [{"hosts": ["a.example.com"]}]),)),
     Case(
         name="ApisixRoute", provider=apisix.PROVIDER, settings={"route": {"name": "cart"}}, users=_apisix_routes(),
-        example={
-            "apiVersion": "apisix.apache.org/v2", "kind": "ApisixRoute", "metadata": {"name": "cart"},
-            "spec": {
-                "http": [
-                    {
-                        "name": "all", "match": {"hosts": ["cart.example.com"], "paths": ["/*"]},
-                        "backends": [_backend("cart", 100), _backend("cart-canary", 0), _backend("legacy", 0)],
-                    },
-                ],
-            },
-        },
+        example=written("ApisixRoute", "apisix.apache.org/v2", {"http": [_RULE]}),
         crds=(Crd("github.com/apache/apisix-ingress-controller@v1.8.4", "samples/deploy/crd/v1/ApisixRoute.yaml"),),
-        names=frozenset({"serviceName"}), strangers=(_other_spec("ingressClassName", "apisix"),),
+        names=frozenset({"serviceName"}), strangers=(other_spec("ingressClassName", "apisix"),),
         features=frozenset(Feature) - {Feature.PATH, Feature.METHOD, Feature.MIRROR, Feature.MIRROR_PERCENT},
     ),
     _Gloo(
         name="RouteTable", provider=gloo.PROVIDER, settings={"routeTables": [{"name": "cart"}]}, users=_route_tables(),
-        example={
-            "apiVersion": "gateway.solo.io/v1", "kind": "RouteTable", "metadata": {"name": "cart"},
-            "spec": {
-                "routes": [
-                    {
-                        "matchers": [{"prefix": "/"}],
-                        "routeAction": {"multi": {"destinations": [_kube("cart", 100), _kube("cart-canary", 0)]}},
-                    },
-                ],
-            },
-        },
+        example=written("RouteTable", "gateway.solo.io/v1", {"routes": [_ROUTE]}),
         crds=(Crd("github.com/solo-io/solo-apis@v1.6.31", "crds/gateway.solo.io_v1_crds.yaml"),),
-        strangers=(_other_spec("weight", 3),),
+        strangers=(other_spec("weight", 3),),
     ),
 )  # fmt: skip

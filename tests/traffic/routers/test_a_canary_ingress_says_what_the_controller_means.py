@@ -15,13 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollouts.core.model.traffic import Split
-from rollouts.errors import SpecInvalid
+from rollouts.core.model.traffic import MatchRoute, MirrorRoute, RequestMatch, Split
+from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.nginx import codec as nginx
-from tests.traffic.situation import A_TENTH, Situation
+from tests.traffic.situation import A_TENTH, TESTERS, Situation
 
-PREFIX = "nginx.ingress.kubernetes.io"
+PREFIX, ALB = "nginx.ingress.kubernetes.io", "alb.ingress.kubernetes.io"
+NONE = {f"{PREFIX}/affinity": "none"}
 
 
 def problems(**settings: Any) -> list[str]:
@@ -33,17 +34,67 @@ def problems(**settings: Any) -> list[str]:
     return []
 
 
-def canary(user: Mapping[str, Any] = {}, annotations: Mapping[str, str] = {}, **settings: Any) -> Manifest:
-    """The Ingress that is made for a tenth beside one with these fields of spec."""
-    backend = {"service": {"name": "cart", "port": {"number": 80}}}
-    spec = {"rules": [{"host": "a", "http": {"paths": [{"path": "/", "backend": backend}]}}], **user}
+def ingress(user: Mapping[str, Any] = {}, annotations: Mapping[str, str] = {}, **settings: Any) -> Situation:
+    """With these fields of spec, and a path to the stable Service beside one to another."""
+    backends = [{"service": {"name": name, "port": {"number": 80}}} for name in ("cart", "legacy")]
+    paths = [{"path": "/", "pathType": "Prefix", "backend": each} for each in backends]
+    spec = {"rules": [{"host": "a", "http": {"paths": paths}}], **user}
     meta = {"name": "cart", "namespace": "shop", **({"annotations": dict(annotations)} if annotations else {})}
-    situation = Situation.of(nginx.PROVIDER, {"stableIngress": "cart", **settings}, {"metadata": meta, "spec": spec})
-    managed = situation.managed(A_TENTH)
-    assert managed.read() == A_TENTH
-    assert managed.plan(A_TENTH) == ()
+    return Situation.of(nginx.PROVIDER, {"stableIngress": "cart", **settings}, {"metadata": meta, "spec": spec})
+
+
+def owned_of(managed: Situation) -> Manifest:
     assert managed.objects.owned is not None
     return managed.objects.owned
+
+
+def canary(user: Mapping[str, Any] = {}, annotations: Mapping[str, str] = {}, **settings: Any) -> Manifest:
+    """The Ingress that is made for a tenth."""
+    managed = ingress(user, annotations, **settings).managed(A_TENTH)
+    assert managed.read() == A_TENTH
+    assert managed.plan(A_TENTH) == ()
+    return owned_of(managed)
+
+
+def test_the_canary_ingress_leads_the_same_paths_to_the_canary() -> None:
+    """And no annotation of the user's is copied: the controller inherits them, and copies would grow old."""
+    made = canary(annotations={f"{PREFIX}/rewrite-target": "/"})
+
+    assert made["metadata"]["annotations"] == {f"{PREFIX}/canary": "true", f"{PREFIX}/canary-weight": "10"}
+    (path,) = made["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"] == {"name": "cart-canary", "port": {"number": 80}}
+
+
+def test_parts_of_a_percent_need_a_dialect_that_counts_in_totals() -> None:
+    """Elsewhere 0.1 % would be read as nothing, or refused by somebody who tells nobody."""
+    split = Split(Fraction(1, 1000))
+
+    annotations = owned_of(ingress().managed(split))["metadata"]["annotations"]
+
+    assert annotations[f"{PREFIX}/canary-weight-total"] == "1000"
+    with pytest.raises(Unroutable, match="whole percentages only"):
+        ingress(annotationPrefix="mse.ingress.kubernetes.io").plan(split)
+
+
+def test_a_canary_ingress_that_somebody_changed_is_written_again() -> None:
+    """By hand or by another controller: what it says then is not what was wanted."""
+    managed = ingress().managed(A_TENTH)
+    owned_of(managed)["metadata"]["annotations"][f"{PREFIX}/canary-by-cookie"] = "me"
+
+    assert not managed.read().whole
+    assert managed.managed(A_TENTH).read() == A_TENTH
+
+
+TWO_HEADERS = MatchRoute("two", RequestMatch(headers=TESTERS.match.headers * 2))
+
+
+@pytest.mark.parametrize(
+    ("matches", "mirrors"), [((TWO_HEADERS,), ()), ((TESTERS, TESTERS), ()), ((), (MirrorRoute("m"),))]
+)
+def test_what_a_canary_ingress_has_no_words_for_is_refused(matches: Any, mirrors: Any) -> None:
+    """One header in one route is all."""
+    with pytest.raises(Unroutable):
+        ingress().plan(Split(Fraction(0), matches, mirrors))
 
 
 @pytest.mark.parametrize(
@@ -78,20 +129,15 @@ def test_tls_is_not_copied() -> None:
 
 def test_without_a_share_there_is_no_canary_ingress() -> None:
     """One that stays with weight 0 would still take the requests of an annotation by cookie."""
-    backend = {"service": {"name": "cart", "port": {"number": 80}}}
-    spec = {"rules": [{"http": {"paths": [{"path": "/", "backend": backend}]}}]}
-    start = Situation.of(nginx.PROVIDER, {"stableIngress": "cart"}, {"metadata": {"name": "cart"}, "spec": spec})
-
-    assert start.managed(A_TENTH).managed(Split(Fraction(0))).objects.owned is None
+    assert ingress().managed(A_TENTH).managed(Split(Fraction(0))).objects.owned is None
 
 
 @pytest.mark.parametrize("key", ["affinity", f"{PREFIX}/affinity"])
 def test_an_additional_annotation_may_have_its_prefix_already(key: str) -> None:
     """As in Argo Rollouts; put before it once more it would be no key at all."""
-    assert (
-        canary(additionalIngressAnnotations={key: "cookie"})["metadata"]["annotations"][f"{PREFIX}/affinity"]
-        == "cookie"
-    )
+    made = canary(additionalIngressAnnotations={key: "cookie"})
+
+    assert made["metadata"]["annotations"][f"{PREFIX}/affinity"] == "cookie"
 
 
 @pytest.mark.parametrize(
@@ -118,13 +164,7 @@ def test_an_additional_annotation_may_have_its_prefix_already(key: str) -> None:
         ({"additionalIngressAnnotations": {"auth-url": "http://a\n}"}}, "one line"),
         ({"additionalIngressAnnotations": {"auth-url": "http://a\u2028b"}}, "one line"),
         ({"additionalIngressAnnotations": {"auth-url": "x" * 1025}}, "1024 characters"),
-        (
-            {
-                "additionalIngressAnnotations": {"affinity": "cookie"},
-                "canaryIngressAnnotations": {f"{PREFIX}/affinity": "none"},
-            },
-            "is given twice",
-        ),
+        ({"additionalIngressAnnotations": {"affinity": "cookie"}, "canaryIngressAnnotations": NONE}, "is given twice"),
         ({"stableIngress": "../secrets"}, "stableIngress: '../secrets' is not a valid object name"),
     ],
 )
@@ -139,13 +179,7 @@ def test_what_would_make_it_more_than_a_canary_is_refused(settings: Mapping[str,
     ("settings", "key"),
     [
         ({"canaryIngressAnnotations": {f"{PREFIX}/canary-by-cookie": "beta"}}, f"{PREFIX}/canary-by-cookie"),
-        (
-            {
-                "annotationPrefix": "alb.ingress.kubernetes.io",
-                "canaryIngressAnnotations": {"alb.ingress.kubernetes.io/order": "1"},
-            },
-            "alb.ingress.kubernetes.io/order",
-        ),
+        ({"annotationPrefix": ALB, "canaryIngressAnnotations": {f"{ALB}/order": "1"}}, f"{ALB}/order"),
         ({"annotationPrefix": "higress.io/", "additionalIngressAnnotations": {"timeout": "5"}}, "higress.io/timeout"),
     ],
 )

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import MatchKind, RequestMatch, TextMatch
+from rollouts.core.model.traffic import MatchKind, RequestMatch, Split, TextMatch
 from rollouts.errors import SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.alb import codec as alb
@@ -25,16 +25,18 @@ from rollouts.traffic.codec import Destination
 from tests.traffic.situation import A_TENTH, CONTEXT, Situation
 
 ACTION = "alb.ingress.kubernetes.io/actions.cart"
-BY_ARGO = {
-    "Type": "forward",
-    "ForwardConfig": {
-        "TargetGroups": [
-            {"ServiceName": "cart-canary", "ServicePort": "80", "Weight": 20},
-            {"ServiceName": "cart", "ServicePort": "80", "Weight": 80},
-        ]
-    },
-}
-"""As Argo Rollouts writes it."""
+
+
+def by_argo(canary: int, stable: int) -> Manifest:
+    """As Argo Rollouts writes it."""
+    groups = [
+        {"ServiceName": "cart-canary", "ServicePort": "80", "Weight": canary},
+        {"ServiceName": "cart", "ServicePort": "80", "Weight": stable},
+    ]
+    return {"Type": "forward", "ForwardConfig": {"TargetGroups": groups}}
+
+
+BY_ARGO = by_argo(20, 80)
 
 
 def ingress(
@@ -84,17 +86,29 @@ def test_an_action_that_argo_rollouts_left_is_taken_over() -> None:
     managed = start.managed(A_TENTH)
 
     assert start.read().share == Fraction(1, 5)
-    assert action_of(managed) == {
-        "Type": "forward",
-        "ForwardConfig": {
-            "TargetGroups": [
-                {"ServiceName": "cart-canary", "ServicePort": "80", "Weight": 10},
-                {"ServiceName": "cart", "ServicePort": "80", "Weight": 90},
-            ]
-        },
-    }
+    assert action_of(managed) == by_argo(10, 90)
     assert managed.read() == A_TENTH
     assert managed.given_back().objects == start.objects
+
+
+def test_alb_target_groups_of_others_stay() -> None:
+    """Also in the text that comes back when all is given back: the user's own, to the letter."""
+    groups = [{"serviceName": "cart", "servicePort": 80, "weight": 90}, {"targetGroupARN": "arn:other", "weight": 10}]
+    start = ingress(json.dumps({"type": "forward", "forwardConfig": {"targetGroups": groups}}, indent=2))
+
+    managed = start.managed(A_TENTH)
+
+    found = action_of(managed)["forwardConfig"]["targetGroups"]
+    assert [each["weight"] for each in found] == [81, 10, 9]
+    assert found[1] == groups[1]
+    assert managed.given_back().objects == start.objects
+
+
+def test_an_action_is_needed_before_any_weight() -> None:
+    """`use-annotation` without an annotation is an error page: so the action is written at weight 0 too."""
+    assert not ingress().read().whole
+    written = action_of(ingress().managed(Split(Fraction(0))))
+    assert [each["weight"] for each in written["forwardConfig"]["targetGroups"]] == [100, 0]
 
 
 def _recased(value: Any, draw: st.DrawFn) -> Any:
@@ -130,6 +144,10 @@ def test_the_case_of_a_key_means_nothing(data: st.DataObject) -> None:
         ({"forwardConfig": {"targetGroups": ["cart"]}}, "targetGroups"),
         ({"forwardConfig": {"targetGroups": [{"serviceName": 1}]}}, "serviceName that is not a text"),
         ([1], "has type in something that is not an object"),
+        ("no json", "action"),
+        ("[]", "action"),
+        ({"forwardConfig": {}}, "action"),
+        ({"forwardConfig": {"targetGroups": []}}, "action"),
     ],
 )
 def test_an_action_that_cannot_be_told_is_refused_with_the_reason(action: Any, words: str) -> None:
@@ -151,9 +169,7 @@ def test_an_action_that_cannot_be_told_is_refused_with_the_reason(action: Any, w
 def test_an_ingress_that_does_not_lead_through_the_action_is_refused(situation: Situation) -> None:
     """The annotation would have no effect: requests would go on as before, and the weight be believed."""
     for act in (situation.read, lambda: situation.plan(A_TENTH)):
-        with pytest.raises(
-            Unroutable, match=r"none of its paths leads to Service \w+ with the port name use-annotation"
-        ):
+        with pytest.raises(Unroutable, match=r"none of its paths leads to Service \w+ with the port name use-annot"):
             act()
 
 
@@ -188,15 +204,15 @@ def test_the_root_service_names_the_annotation_and_the_paths() -> None:
 )
 def test_a_duration_counts_only_with_stickiness(config: Mapping[str, Any], written: Mapping[str, Any]) -> None:
     """Argo Rollouts looks at it only then, so manifests have 0 there."""
-    assert action_of(ingress(stickinessConfig=config).managed(A_TENTH))["forwardConfig"][
-        "targetGroupStickinessConfig"
-    ] == dict(written)
+    found = action_of(ingress(stickinessConfig=config).managed(A_TENTH))["forwardConfig"]
+
+    assert found["targetGroupStickinessConfig"] == written
 
 
 def test_stickiness_that_was_there_is_replaced_under_its_own_spelling() -> None:
     """Two spellings would leave it to Go's decoder which one holds."""
     there = {"TargetGroupStickinessConfig": {"Enabled": True, "DurationSeconds": 5}}
-    action = {**BY_ARGO, "ForwardConfig": {**BY_ARGO["ForwardConfig"], **there}}  # type: ignore[dict-item]
+    action = {**BY_ARGO, "ForwardConfig": {**BY_ARGO["ForwardConfig"], **there}}
 
     config = action_of(ingress(action, stickinessConfig={"enabled": False}).managed(A_TENTH))["ForwardConfig"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -65,24 +66,24 @@ def test_a_name_that_no_route_has_is_answered_by_what_to_do(
     spec: Mapping[str, list[Manifest]], named: Manifest, line: str
 ) -> None:
     """Argo Rollouts ignores names of a list that is not there. A route of tls cannot be given a name."""
-    with pytest.raises(Unroutable) as refused:
+    with pytest.raises(Unroutable, match=f"^{re.escape(line)}$"):
         virtual_service(spec, **named).read()
-
-    assert str(refused.value) == line
 
 
 @pytest.mark.parametrize(
-    ("named", "routes"),
+    "named",
     [
-        ({}, [("http", 0), ("tls", 0), ("tcp", 0)]),
-        ({"routes": ["primary"]}, [("http", 0), ("tls", 0), ("tcp", 0)]),
-        ({"tlsRoutes": [{"port": 443}]}, [("http", 0), ("tls", 0), ("tcp", 0)]),
-        ({"routes": ["primary"], "tcpRoutes": [{"port": 3306}]}, [("http", 0), ("tls", 0), ("tcp", 0)]),
+        {},
+        {"routes": ["primary"]},
+        {"tlsRoutes": [{"port": 443}]},
+        {"routes": ["primary"], "tcpRoutes": [{"port": 3306}]},
     ],
 )
-def test_names_of_one_list_leave_out_nothing_of_another(named: Manifest, routes: list[tuple[str, int]]) -> None:
+def test_names_of_one_list_leave_out_nothing_of_another(named: Manifest) -> None:
     """As in Argo Rollouts. The clients of the tls route would all stay at a stable revision that gives up its pods."""
-    assert managed(virtual_service({"http": [HTTP], "tls": [TLS], "tcp": [TCP]}, **named)) == routes
+    route = virtual_service({"http": [HTTP], "tls": [TLS], "tcp": [TCP]}, **named)
+
+    assert managed(route) == [("http", 0), ("tls", 0), ("tcp", 0)]
 
 
 def test_a_list_without_names_has_the_routes_with_both_services() -> None:
@@ -156,16 +157,12 @@ def test_the_part_of_an_apisix_upstream_stays() -> None:
     """`upstreams` of a rule have weights in the same sum as its backends: one that is left out is 100, too."""
     legacy = [{"name": "legacy", "weight": 10}]
 
-    with pytest.raises(
-        Unroutable, match="the rule has other backends as well; multiply every weight of the rule by 10"
-    ):
+    with pytest.raises(Unroutable, match="other backends as well; multiply every weight of the rule by 10"):
         apisix_route(backend("cart", 1), upstreams=legacy).plan(A_TENTH)
     with pytest.raises(Unroutable, match="the rule has other backends"):
         apisix_route(backend("cart", 1), upstreams=[{"name": "legacy"}]).plan(A_TENTH)
-    assert weights(apisix_route(backend("cart", 90), upstreams=legacy).managed(A_TENTH)) == [
-        ("cart", 81),
-        ("cart-canary", 9),
-    ]
+    shared = apisix_route(backend("cart", 90), upstreams=legacy).managed(A_TENTH)
+    assert weights(shared) == [("cart", 81), ("cart-canary", 9)]
     idle = apisix_route(backend("cart", 1), upstreams=[{"name": "legacy", "weight": 0}])
     assert weights(idle.managed(A_TENTH)) == [("cart", 9), ("cart-canary", 1)]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import ALL_TO_STABLE, IDLE_HEADER, MatchRoute, MirrorRoute, Split
-from rollouts.objects import Manifest
 from rollouts.traffic.gateway_api.codec import PROVIDER
+from tests.build import backend
 from tests.traffic.situation import TESTERS, Situation, by_header, by_path
 
 TENTH, HALF = Fraction(1, 10), Fraction(1, 2)
@@ -18,22 +17,13 @@ STAFF = MatchRoute("staff", by_header("x-staff"))
 SOME_COPIES = MirrorRoute("copies", (by_path("/api"),), 100)
 
 
-def backend(name: str, weight: int) -> Manifest:
-    return {"name": name, "port": 80, "weight": weight}
-
-
 def route(kind: str = "HTTPRoute") -> Situation:
     """With one rule for all requests, all of them to the stable Service."""
-    path = (
-        {"path": {"type": "PathPrefix", "value": "/"}} if kind == "HTTPRoute" else {"method": {"service": "shop.Cart"}}
-    )
-    rule = {"matches": [path], "backendRefs": [backend("cart", 100), backend("cart-canary", 0)]}
-    user = {
-        "metadata": {"name": "cart", "namespace": "shop"},
-        "spec": {"parentRefs": [{"name": "web"}], "rules": [rule]},
-    }
-    settings = {"httpRoutes" if kind == "HTTPRoute" else "grpcRoutes": [{"name": "cart"}]}
-    return Situation.of(PROVIDER, settings, user)
+    is_http = kind == "HTTPRoute"
+    match = {"path": {"type": "PathPrefix", "value": "/"}} if is_http else {"method": {"service": "shop.Cart"}}
+    rule = {"matches": [match], "backendRefs": [backend("cart", 100), backend("cart-canary", 0)]}
+    settings = {"httpRoutes" if is_http else "grpcRoutes": [{"name": "cart"}]}
+    return Situation.at(PROVIDER, settings, {"parentRefs": [{"name": "web"}], "rules": [rule]})
 
 
 def written(now: Situation, want: Split, *, settled: bool = True) -> Situation:
@@ -118,6 +108,6 @@ def test_weights_alone_are_one_write() -> None:
 @pytest.mark.parametrize("settled", [True, False])
 def test_what_is_on_the_way_is_given_back_whole(settled: bool) -> None:
     """A Rollout may be deleted at any moment."""
-    there: Any = written(route(), Split(TENTH, (TESTERS,)), settled=settled)
+    there = written(route(), Split(TENTH, (TESTERS,)), settled=settled)
 
     assert there.given_back().objects == route().objects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -67,10 +68,8 @@ def test_it_gives_the_text_of_an_object(source: str, item: Any, value: str) -> N
 @pytest.mark.parametrize(("source", "item", "why"), FAILING)
 def test_an_object_that_it_has_no_value_for_is_an_error_of_ours(source: str, item: Any, why: str) -> None:
     """The library gives such an error back as a value, which would be taken for true by whoever forgets to look."""
-    with pytest.raises(ExpressionFailed) as error:
+    with pytest.raises(ExpressionFailed, match=re.escape(why)):
         text(source).text({"item": item})
-
-    assert why in str(error.value)
 
 
 def test_true_is_no_text_and_a_text_is_not_true() -> None:

@@ -106,10 +106,8 @@ def _layers(size: int) -> bytes:
 def _watched(unit: bytes) -> Callable[[int], bytes]:
     """A line of a watch whose object has the unit many times, and the depth at which Python's own limit is met."""
     deep = b"[" * 1_000 + b"]" * 1_000
-    return lambda size: (
-        b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"b","resourceVersion":"7"},"spec":{"d":%b,"x":[%b]}}}'
-        % (deep, b",".join([unit] * (size // (len(unit) + 1))))
-    )
+    line = b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"b","resourceVersion":"7"},"spec":{"d":%b,"x":[%b]}}}'
+    return lambda size: line % (deep, b",".join([unit] * (size // (len(unit) + 1))))
 
 
 def _event(line: bytes) -> object:
@@ -124,11 +122,44 @@ def _refer(template: Any) -> object:
     return references(template, secrets=True)
 
 
-def _matrix(size: int) -> HttpAnswer:
+def _lists(name: str, item: Callable[[int], Any], **more: Any) -> Callable[[int], Any]:
+    """An object with a list of so many items in one of its fields."""
+    return lambda size: {**more, name: [item(number) for number in range(size)]}
+
+
+def _as_json(make: Callable[[int], Any]) -> Callable[[int], bytes]:
+    return lambda size: json.dumps(make(size)).encode()
+
+
+def _note(text: str) -> object:
+    readers = {"ephemeral-metadata": pod_metadata_of, "pre-stop": injection_of, "config": config_note_of}
+    return [read({f"rollouts.dev/{name}": text}) for name, read in readers.items()]
+
+
+def _command(number: int) -> Any:
+    about = {"verb": "promote", "revision": "a", "at": "2026-01-01T00:00:00Z", "outcome": "Accepted"}
+    return {**about, "value": f"v{number}"}
+
+
+def _managed(number: int) -> Any:
+    fields = {"f:metadata": {"f:annotations": {"f:rollouts.dev/a": {}}}}
+    return {"manager": f"m{number}", "time": "t", "fieldsV1": fields}
+
+
+def _measured(size: int) -> Any:
+    measurements = [{"phase": "Successful", "value": "1"} for _ in range(size)]
+    return {"phase": "Running", "metricResults": [{"name": "m", "measurements": measurements}]}
+
+
+def _routers(size: int) -> Any:
+    router = {"rule": "Path(`/`)", "service": "s", "status": "enabled"}
+    return {"routers": {f"httproute-shop-cart-gw-{number}@a": router for number in range(size)}, "services": {}}
+
+
+def _vector(size: int) -> HttpAnswer:
     result = [{"metric": {"pod": f"p-{each}"}, "value": [1, "1"]} for each in range(size)]
-    return HttpAnswer(
-        status=200, body=json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
-    )
+    found = {"status": "success", "data": {"resultType": "vector", "result": result}}
+    return HttpAnswer(status=200, body=json.dumps(found).encode())
 
 
 ENTRY_POINTS: tuple[EntryPoint, ...] = (
@@ -163,22 +194,7 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
     *texts("a note on a route", lambda text: ledger_of({"metadata": {"annotations": {LEDGER: text}}}), ANNOTATION, "[",
         '{"a":', '{"pairs":[', "9", '{"share":"1e9', " "),
     *texts("an ALB action", Action.of, ANNOTATION, "[", '{"a":', "9", " "),
-    *texts(
-        "a note on a ReplicaSet",
-        lambda text: [
-            read({f"rollouts.dev/{name}": text})
-            for name, read in (
-                ("ephemeral-metadata", pod_metadata_of),
-                ("pre-stop", injection_of),
-                ("config", config_note_of),
-            )
-        ],
-        ANNOTATION,
-        "[",
-        '{"a":',
-        "9",
-        "[{},",
-    ),
+    *texts("a note on a ReplicaSet", _note, ANNOTATION, "[", '{"a":', "9", "[{},"),
     EntryPoint("an object of many levels", _watched(b"[" * 4_500 + b"]" * 4_500), _event, MIB),
     EntryPoint("an object of many brackets", _watched(b"[[],{}]"), _event, MIB),
     EntryPoint("containers with variables",
@@ -192,70 +208,24 @@ ENTRY_POINTS: tuple[EntryPoint, ...] = (
         lambda service: list(contradictions(service, {"spec": {"containers": []}}, rollout="cart")), 20_000),
     EntryPoint("a piece of a ConfigMap's keys", lambda size: {f"k{n}": "v" for n in range(size)},
         lambda data: next(hashing(data, None), None), 50_000),
-    EntryPoint(
-        "commands in status",
-        lambda size: {
-            "commands": [
-                {
-                    "verb": "promote",
-                    "value": f"v{n}",
-                    "revision": "a",
-                    "at": "2026-01-01T00:00:00Z",
-                    "outcome": "Accepted",
-                }
-                for n in range(size)
-            ]
-        },
-        read_status,
-        5_000,
-    ),
+    EntryPoint("commands in status", _lists("commands", _command), read_status, 5_000),
     EntryPoint("conditions in status",
-        lambda size: {"conditions": [{"type": f"T{n}", "status": "True", "reason": "A", "message": "m"} for n in range(size)]},
-        read_status, 10_000),
-    EntryPoint("history in status",
-        lambda size: {"history": [{"revision": f"r{n}", "outcome": "Promoted"} for n in range(size)]}, read_status,
+        _lists("conditions", lambda n: {"type": f"T{n}", "status": "True", "reason": "A", "message": "m"}), read_status,
         10_000),
-    EntryPoint(
-        "measurements of a run",
-        lambda size: {
-            "phase": "Running",
-            "metricResults": [
-                {"name": "m", "measurements": [{"phase": "Successful", "value": "1"} for _ in range(size)]}
-            ],
-        },
-        read_run_status,
-        10_000,
-    ),
+    EntryPoint("history in status", _lists("history", lambda n: {"revision": f"r{n}", "outcome": "Promoted"}),
+        read_status, 10_000),
+    EntryPoint("measurements of a run", _measured, read_run_status, 10_000),
     EntryPoint("results of a run",
-        lambda size: {"phase": "Running", "metricResults": [{"name": f"m{n}", "phase": "Running"} for n in range(size)]},
-        read_run_status, 10_000),
-    EntryPoint("a web answer", lambda size: {"a": [{"b": n} for n in range(size)]}, document, 50_000),
-    EntryPoint("a metric's values",
-        lambda size: json.dumps({"items": [{"metricName": "m", "value": "1"} for _ in range(size)]}).encode(),
+        _lists("metricResults", lambda n: {"name": f"m{n}", "phase": "Running"}, phase="Running"), read_run_status,
+        10_000),
+    EntryPoint("a web answer", _lists("a", lambda n: {"b": n}), document, 50_000),
+    EntryPoint("a metric's values", _as_json(_lists("items", lambda _: {"metricName": "m", "value": "1"})),
         metric_values, 10_000),
-    EntryPoint(
-        "autoscalers",
-        lambda size: json.dumps(
-            {"items": [{"metadata": {"name": f"a{n}", "namespace": "b"}, "spec": {}} for n in range(size)]}
-        ).encode(),
-        listed_autoscalers,
-        5_000,
-    ),
-    EntryPoint(
-        "managed fields",
-        lambda size: json.dumps(
-            [
-                {
-                    "manager": f"m{n}",
-                    "time": "t",
-                    "fieldsV1": {"f:metadata": {"f:annotations": {"f:rollouts.dev/a": {}}}},
-                }
-                for n in range(size)
-            ]
-        ).encode(),
-        lambda raw: annotators_of(raw, ["rollouts.dev/a"], prefix="rollouts.dev/"),
-        5_000,
-    ),
+    EntryPoint("autoscalers",
+        _as_json(_lists("items", lambda n: {"metadata": {"name": f"a{n}", "namespace": "b"}, "spec": {}})),
+        listed_autoscalers, 5_000),
+    EntryPoint("managed fields", _as_json(lambda size: list(map(_managed, range(size)))),
+        lambda raw: annotators_of(raw, ["rollouts.dev/a"], prefix="rollouts.dev/"), 5_000),
     EntryPoint("services in services of Traefik", _layers, lambda raw: live_share(raw, question()), 900),
 )  # fmt: skip
 
@@ -268,20 +238,7 @@ OF_A_BROKEN_SERVER: tuple[EntryPoint, ...] = (
 ELSEWHERE: tuple[EntryPoint, ...] = (
     EntryPoint("a ConfigMap's keys", lambda size: {f"k{n}": "v" for n in range(size)},
         lambda data: content_hash(data, None), 50_000),
-    EntryPoint("series of Prometheus", _matrix, lambda answer: numbers_of(answer, Window(1.0)), 10_000),
-    EntryPoint(
-        "routers of Traefik",
-        lambda size: json.dumps(
-            {
-                "routers": {
-                    f"httproute-shop-cart-gw-{n}@a": {"rule": "Path(`/`)", "service": "s", "status": "enabled"}
-                    for n in range(size)
-                },
-                "services": {},
-            }
-        ).encode(),
-        lambda raw: live_share(raw, question()),
-        2_000,
-    ),
+    EntryPoint("series of Prometheus", _vector, lambda answer: numbers_of(answer, Window(1.0)), 10_000),
+    EntryPoint("routers of Traefik", _as_json(_routers), lambda raw: live_share(raw, question()), 2_000),
 )  # fmt: skip
 """What is read in pieces, in a thread when it is long, or in the process that may be ended: work in proportion is enough."""

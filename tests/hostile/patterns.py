@@ -25,6 +25,9 @@ ROOT = Path(rollouts.__file__).parent
 MISFITS = ("\x00", "a", "0", "'", "")
 
 
+REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
+
+
 @dataclass(frozen=True)
 class Used:
     """A pattern and how the package uses it."""
@@ -84,26 +87,21 @@ def hostile_texts(pattern: str, flags: int, size: int) -> Iterator[str]:
 def _leads(items: list[Any], before: str) -> Iterator[str]:
     """What leads to each part that repeats: the shortest text for what stands before it."""
     for kind, value in items:
-        if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        if kind in REPEATS:
             yield before
-            low, _, inner = value
-            yield from _leads(list(inner), before)
-            before += _shortest(list(inner)) * low
+            yield from _leads(list(value[2]), before)
         elif kind is op.SUBPATTERN:
             yield from _leads(list(value[3]), before)
-            before += _shortest(list(value[3]))
         elif kind is op.BRANCH:
             for each in value[1]:
                 yield from _leads(list(each), before)
-            before += _shortest(list(value[1][0]))
-        else:
-            before += _shortest([(kind, value)])
+        before += _shortest([(kind, value)])
 
 
 def _bodies(items: list[Any]) -> Iterator[str]:
     """What each repetition repeats: each sample of a single character, and the shortest text of a longer part."""
     for kind, value in items:
-        if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        if kind in REPEATS:
             inner = list(value[2])
             if len(inner) == 1 and inner[0][0] in (op.IN, op.LITERAL, op.NOT_LITERAL, op.ANY):
                 yield from _samples(*inner[0])
@@ -128,7 +126,7 @@ def _bodies(items: list[Any]) -> Iterator[str]:
 def _shortest(items: list[Any]) -> str:
     text = ""
     for kind, value in items:
-        if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        if kind in REPEATS:
             text += _shortest(list(value[2])) * value[0]
         elif kind is op.SUBPATTERN:
             text += _shortest(list(value[3]))

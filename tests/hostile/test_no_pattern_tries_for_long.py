@@ -85,11 +85,12 @@ def slowest(used: Used, size: int) -> tuple[float, str, str]:
     worst = (0.0, "", "")
     for text in dict.fromkeys(hostile_texts(pattern, flags, size)):
         for method in sorted(methods):
-            worst = max(worst, (cpu_s(used.pattern, method, text), method, text[:60]))
+            took_s = cpu_s(used.pattern, method, text)
+            if took_s > CPU_MAX_S:  # or was it a pause of the machine?
+                took_s = min(took_s, cpu_s(used.pattern, method, text))
+            worst = max(worst, (took_s, method, text[:60]))
             if worst[0] > CPU_MAX_S:
-                return min(
-                    worst, max(worst, (cpu_s(used.pattern, method, text), method, text[:60]))
-                )  # a pause of the machine
+                return worst
     return worst
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.config import ConfigKind, ConfigUse
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
+    CreateAnalysisRun,
     CreateReplicaSet,
     EvictPod,
     Notice,
@@ -18,13 +20,15 @@ from rollouts.core.model.intents import (
     PatchReplicaSet,
     ReleaseService,
     SwitchService,
+    TerminateAnalysisRun,
 )
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.revision import canonical_json
-from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
 from rollouts.manifests.adoption import adoption_patch, not_ours
+from rollouts.manifests.analysis_run import analysis_run, gate_labels, gate_of, termination_patch
 from rollouts.manifests.event import event, event_name
 from rollouts.manifests.ownership import (
     abort_note_of,
@@ -38,6 +42,9 @@ from rollouts.manifests.ownership import (
 from rollouts.manifests.pod import eviction, pod_patch
 from rollouts.manifests.service import release_service, switch_service
 from rollouts.manifests.workload import replica_set, replica_set_patch
+from rollouts.objects import ANALYSIS_RUN
+from tests.build import manifest
+from tests.core.model import world
 
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"app": "cart"}, "annotations": {"note": "mine"}},
@@ -46,31 +53,27 @@ TEMPLATE: dict[str, Any] = {
 SELECTOR = {"matchLabels": {"app": "cart"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
 CREATE = CreateReplicaSet(revision="abc", number=3, replicas=2, pod_metadata=PodMetadata())
 FLAGS = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="flags", content="h", copy="flags-h")
-ROLE = PodMetadata(labels={"role": "canary"}, annotations={"why": "new"})
+ROLE, STABLE = (
+    PodMetadata(labels={"role": "canary"}, annotations={"why": "new"}),
+    PodMetadata(labels={"role": "stable"}),
+)
+
+
+SLEEP = Injection(containers=("app",), pre_stop_s=6, grace_s=41, native=True)
 
 
 def _rollout(
     *, strategy: Canary | BlueGreen | None = None, template: dict[str, Any] = TEMPLATE, name: str = "cart"
 ) -> Rollout:
-    return Rollout(
-        namespace="shop",
-        name=name,
-        uid="u-1",
-        resource_version="42",
-        generation=1,
-        created_at_s=0.0,
-        spec=RolloutSpec(
-            replicas=4,
-            selector_json=canonical_json(SELECTOR),
-            selector_text="app=cart,!old",
-            template_json=canonical_json(template),
-            revision="abc",
-            template_hash="abc",
-            strategy=strategy or Canary(),
-            strategy_hash="x",
-            min_ready_s=7,
-        ),
-    )
+    there = world(strategy or Canary(), revision="abc", min_ready_s=7).rollout
+    spec = replace(there.spec, selector_json=canonical_json(SELECTOR), template_json=canonical_json(template))
+    return replace(there, name=name, uid="u-1", resource_version="42", spec=spec)
+
+
+def _pod_of(**changes: Any) -> dict[str, Any]:
+    """The spec of the pods of a ReplicaSet of the Rollout."""
+    pod: dict[str, Any] = replica_set(_rollout(), replace(CREATE, **changes))["spec"]["template"]["spec"]
+    return pod
 
 
 def test_containers_without_a_pre_stop_sleep_before_they_end() -> None:
@@ -78,9 +81,10 @@ def test_containers_without_a_pre_stop_sleep_before_they_end() -> None:
     own = {"name": "proxy", "image": "p", "lifecycle": {"preStop": {"httpGet": {"port": 1}}}}
     starts: dict[str, Any] = {"name": "start", "image": "s", "lifecycle": {"postStart": {"exec": {"command": ["x"]}}}}
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "containers": [*TEMPLATE["spec"]["containers"], own, starts]}}
-    injection = Injection(containers=("app", "start"), pre_stop_s=6, grace_s=41, native=True)
 
-    made = replica_set(_rollout(template=template), replace(CREATE, injection=injection))
+    made = replica_set(
+        _rollout(template=template), replace(CREATE, injection=replace(SLEEP, containers=("app", "start")))
+    )
 
     pod = made["spec"]["template"]["spec"]
     sleep = {"preStop": {"sleep": {"seconds": 6}}}
@@ -90,25 +94,15 @@ def test_containers_without_a_pre_stop_sleep_before_they_end() -> None:
     assert (pod["terminationGracePeriodSeconds"], pod["priority"]) == (41, 5)
 
 
+SLEEPS = ('{"containers":1,"seconds":1,"graceSeconds":1}', '{"containers":["a"],"seconds":"1"}')
+ABORTS = tuple(
+    f'{{"revision":{revision},"attempt":0,"started_at_s":1.5,"at_s":{at_s},"by":""}}'
+    for revision, at_s in (('"b"', '"now"'), ('"b"', "NaN"), ('"b"', "1" + "0" * 400), ('["b"]', "1"))
+)
 SPOILT = ("", "}", "{", "[]", "{}", '"x"', "[" * 100_000)
 NOTES: list[tuple[Callable[[dict[str, str]], Any], str, Any, tuple[str, ...]]] = [
-    (
-        injection_of,
-        "pre-stop",
-        None,
-        ('{"containers":1,"seconds":1,"graceSeconds":1}', '{"containers":["a"],"seconds":"1"}'),
-    ),
-    (
-        abort_note_of,
-        "abort-accepted",
-        None,
-        (
-            '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":"now","by":""}',
-            '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":NaN,"by":""}',
-            '{"revision":"b","attempt":0,"started_at_s":1.5,"at_s":1' + "0" * 400 + ',"by":""}',
-            '{"revision":["b"],"attempt":0,"started_at_s":1.5,"at_s":1,"by":""}',
-        ),
-    ),
+    (injection_of, "pre-stop", None, SLEEPS),
+    (abort_note_of, "abort-accepted", None, ABORTS),
     (pod_metadata_of, "ephemeral-metadata", PodMetadata(), ('{"labels": 5}', '{"labels": {"a": 1}}')),
     (revision_number_of, "revision-number", 0, ("-1", "x", "9" * 40, "²")),
 ]
@@ -138,22 +132,17 @@ def test_the_note_of_an_abort_is_read_as_it_was_written() -> None:
 
 def test_a_server_that_knows_no_sleep_is_given_the_command() -> None:
     """`preStop.sleep` is on everywhere from Kubernetes 1.34; a server that does not know the field drops it in silence."""
-    injection = Injection(containers=("app",), pre_stop_s=6, grace_s=41, native=False)
+    (container,) = _pod_of(injection=replace(SLEEP, native=False))["containers"]
 
-    made = replica_set(_rollout(), replace(CREATE, injection=injection))
-
-    container = made["spec"]["template"]["spec"]["containers"][0]
     assert container["lifecycle"] == {"preStop": {"exec": {"command": ["sleep", "6"]}}}
 
 
 def test_a_sleep_changes_neither_the_name_nor_the_labels_of_a_revision() -> None:
     """A controller upgrade, another proxy mode or a drain setting must not roll anybody's workload."""
-    injection = Injection(containers=("app",), pre_stop_s=6, grace_s=41, native=True)
-
-    plain, sleepy = replica_set(_rollout(), CREATE), replica_set(_rollout(), replace(CREATE, injection=injection))
+    plain, sleepy = replica_set(_rollout(), CREATE), replica_set(_rollout(), replace(CREATE, injection=SLEEP))
 
     noted = sleepy["metadata"]["annotations"].pop("rollouts.dev/pre-stop")
-    assert injection_of({"rollouts.dev/pre-stop": noted}) == injection
+    assert injection_of({"rollouts.dev/pre-stop": noted}) == SLEEP
     assert plain["metadata"] == sleepy["metadata"]
     assert plain["spec"]["selector"] == sleepy["spec"]["selector"]
     assert plain["spec"]["template"]["metadata"] == sleepy["spec"]["template"]["metadata"]
@@ -161,42 +150,24 @@ def test_a_sleep_changes_neither_the_name_nor_the_labels_of_a_revision() -> None
 
 def test_a_replica_set_is_whole() -> None:
     """Its pods are the user's, with our two labels; nothing of it depends on defaults of the API server."""
+    labels = {"app": "cart", "rollouts.dev/name": "cart", "rollouts.dev/revision": "abc"}
+    owner = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart", "uid": "u-1"}
     assert replica_set(_rollout(), CREATE) == {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
             "name": "cart-abc",
             "namespace": "shop",
-            "labels": {
-                "app": "cart",
-                "rollouts.dev/name": "cart",
-                "rollouts.dev/revision": "abc",
-                "rollouts.dev/hash-scheme": "v1",
-            },
+            "labels": {**labels, "rollouts.dev/hash-scheme": "v1"},
             "annotations": {"rollouts.dev/revision-number": "3"},
-            "ownerReferences": [
-                {
-                    "apiVersion": "rollouts.dev/v1alpha1",
-                    "kind": "Rollout",
-                    "name": "cart",
-                    "uid": "u-1",
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
         },
         "spec": {
             "replicas": 2,
             "minReadySeconds": 7,
-            "selector": {
-                "matchLabels": {"app": "cart", "rollouts.dev/revision": "abc"},
-                "matchExpressions": SELECTOR["matchExpressions"],
-            },
+            "selector": {**SELECTOR, "matchLabels": {"app": "cart", "rollouts.dev/revision": "abc"}},
             "template": {
-                "metadata": {
-                    "labels": {"app": "cart", "rollouts.dev/name": "cart", "rollouts.dev/revision": "abc"},
-                    "annotations": {"note": "mine"},
-                },
+                "metadata": {"labels": labels, "annotations": {"note": "mine"}},
                 "spec": TEMPLATE["spec"],
             },
         },
@@ -251,14 +222,11 @@ def test_an_adoption_lands_on_the_version_that_was_seen_and_keeps_other_owners(h
     """Two Rollouts of one name may follow each other within a second."""
     *guards, added = adoption_patch(_rollout(), uid="u-2", resource_version="8", has_owners=has_owners)
 
-    assert guards == [
-        {"op": "replace", "path": "/metadata/uid", "value": "u-2"},
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": "8"},
-    ]
+    seen = {"/metadata/uid": "u-2", "/metadata/resourceVersion": "8"}
+    assert guards == [{"op": "replace", "path": path, "value": value} for path, value in seen.items()]
     owner = owner_reference(_rollout())
-    assert (added["path"], added["value"]) == (
-        ("/metadata/ownerReferences/-", owner) if has_owners else ("/metadata/ownerReferences", [owner])
-    )
+    where = ("/metadata/ownerReferences/-", owner) if has_owners else ("/metadata/ownerReferences", [owner])
+    assert (added["path"], added["value"]) == where
 
 
 def test_a_role_is_on_the_pods_and_noted_on_the_replica_set() -> None:
@@ -306,9 +274,8 @@ def test_a_template_without_metadata_gets_ours() -> None:
     """The labels alone are set; no empty annotations are made up."""
     made = replica_set(_rollout(template={"spec": {"containers": []}}), CREATE)
 
-    assert made["spec"]["template"]["metadata"] == {
-        "labels": {"rollouts.dev/name": "cart", "rollouts.dev/revision": "abc"}
-    }
+    labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": "abc"}
+    assert made["spec"]["template"]["metadata"] == {"labels": labels}
 
 
 def test_a_long_name_fits_its_label() -> None:
@@ -331,25 +298,14 @@ def test_a_patch_changes_what_is_given_and_nothing_else() -> None:
 
 def test_a_patch_can_be_bound_to_a_version_and_changes_a_role() -> None:
     """Keys of the role before are taken off, keys of the new one are set, and the note follows."""
-    patch = _patch(
-        resource_version="7",
-        min_ready_s=3,
-        number=5,
-        pod_metadata=PodMetadata(labels={"role": "stable"}),
-        replaced_metadata=ROLE,
-        pods_carry_metadata=False,
-    )
+    roles = {"pod_metadata": STABLE, "replaced_metadata": ROLE, "pods_carry_metadata": False}
+    patch = _patch(resource_version="7", min_ready_s=3, number=5, **roles)
 
     annotations = patch["metadata"].pop("annotations")
-    assert patch == {
-        "metadata": {"uid": "u", "resourceVersion": "7"},
-        "spec": {
-            "minReadySeconds": 3,
-            "template": {"metadata": {"labels": {"role": "stable"}, "annotations": {"why": None}}},
-        },
-    }
-    assert revision_number_of(annotations) == 5
-    assert pod_metadata_of(annotations) == PodMetadata(labels={"role": "stable"})
+    template = {"metadata": {"labels": {"role": "stable"}, "annotations": {"why": None}}}
+    assert patch["metadata"] == {"uid": "u", "resourceVersion": "7"}
+    assert patch["spec"] == {"minReadySeconds": 3, "template": template}
+    assert (revision_number_of(annotations), pod_metadata_of(annotations)) == (5, STABLE)
     assert not pods_carry_metadata(annotations)
 
 
@@ -361,33 +317,23 @@ def test_a_role_without_metadata_leaves_no_note() -> None:
     assert patch["metadata"]["annotations"] == dict.fromkeys(notes)
 
 
-def test_a_service_is_managed_by_three_entries_and_a_guard() -> None:
+def test_a_service_is_managed_and_released_by_three_entries_under_a_guard() -> None:
     """A plan made from an older view must get a 409; nothing else of the user's Service is touched."""
-    assert switch_service(SwitchService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart") == {
-        "metadata": {
-            "uid": "u",
-            "resourceVersion": "9",
-            "labels": {"rollouts.dev/managed": "true"},
-            "annotations": {"rollouts.dev/managed-by": "cart"},
-        },
-        "spec": {"selector": {"rollouts.dev/revision": "abc"}},
-    }
-
-
-def test_a_released_service_has_nothing_of_ours() -> None:
-    """The same three entries, as nulls, under the same guard."""
     managed = switch_service(SwitchService(name="s", uid="u", resource_version="9", revision="abc"), rollout="cart")
     released = release_service(ReleaseService(name="s", uid="u", resource_version="9"))
 
-    assert released["metadata"]["resourceVersion"] == "9"
-    for part in ("labels", "annotations"):
-        assert released["metadata"][part] == dict.fromkeys(managed["metadata"][part])
-    assert released["spec"]["selector"] == dict.fromkeys(managed["spec"]["selector"])
+    guard = {"uid": "u", "resourceVersion": "9"}
+    ours = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": "cart"}}
+    assert managed == {"metadata": {**guard, **ours}, "spec": {"selector": {"rollouts.dev/revision": "abc"}}}
+    assert released == {
+        "metadata": {**guard, **{part: dict.fromkeys(entries) for part, entries in ours.items()}},
+        "spec": {"selector": {"rollouts.dev/revision": None}},
+    }
 
 
 def test_a_pod_gets_its_role_only_if_it_is_the_pod_that_was_seen() -> None:
     """Names of pods are used again by nobody, but uids cost nothing and are certain."""
-    patch = pod_patch(PatchPod(name="p", uid="u", metadata=PodMetadata(labels={"role": "stable"}), removed=ROLE))
+    patch = pod_patch(PatchPod(name="p", uid="u", metadata=STABLE, removed=ROLE))
 
     assert patch == {"metadata": {"uid": "u", "labels": {"role": "stable"}, "annotations": {"why": None}}}
 
@@ -402,16 +348,11 @@ def test_an_eviction_names_the_pod_that_was_seen() -> None:
 
 def test_an_event_is_about_the_rollout_as_it_was_seen() -> None:
     """`kubectl describe` finds Events by uid; the API server wants eventTime, action and both reporters."""
-    made = event(
-        _rollout(),
-        Notice(Reason.ROLLOUT_ABORTED, "held", warning=True),
-        at_s=1767225600.5,
-        name="cart.1",
-        instance="pod-0",
-    )
+    notice = Notice(Reason.ROLLOUT_ABORTED, "held", warning=True)
 
-    assert made["regarding"]["uid"] == "u-1"
-    assert made["regarding"]["resourceVersion"] == "42"
+    made = event(_rollout(), notice, at_s=1767225600.5, name="cart.1", instance="pod-0")
+
+    assert (made["regarding"]["uid"], made["regarding"]["resourceVersion"]) == ("u-1", "42")
     assert made["eventTime"] == "2026-01-01T00:00:00.500000Z"
     assert (made["type"], made["reason"], made["note"]) == ("Warning", "RolloutAborted", "held")
     assert (made["reportingController"], made["reportingInstance"]) == ("rollouts.dev/controller", "pod-0")
@@ -440,3 +381,55 @@ def test_what_is_written_is_json() -> None:
     made = replica_set(_rollout(), replace(CREATE, pod_metadata=ROLE))
 
     assert json.loads(json.dumps(made)) == made
+
+
+def test_a_run_says_what_it_is_about() -> None:
+    """By its labels the controller finds its place again after a restart; by its owner it goes with the Rollout."""
+    draft = RunDraft(spec_json=b'{"metrics":[{"name":"a"}]}', latest="abc", stable="old")
+    gate = AnalysisGate(AnalysisKind.STEP, 2)
+    intent = CreateAnalysisRun(name="cart-abc-step-2-x", gate=gate, revision="abc", attempt=1, draft=draft)
+
+    labels = {"name": "cart", "revision": "abc", "analysis": "step", "step": "2"}
+    metadata = {
+        "labels": {f"rollouts.dev/{name}": value for name, value in labels.items()},
+        "annotations": {"rollouts.dev/attempt": "1"},
+        "ownerReferences": [owner_reference(_rollout())],
+    }
+    spec = {"metrics": [{"name": "a"}]}
+    assert analysis_run(_rollout(), intent) == manifest(
+        ANALYSIS_RUN, "cart-abc-step-2-x", "shop", metadata=metadata, spec=spec
+    )
+
+
+def test_the_users_metadata_of_a_run_takes_none_of_ours_away() -> None:
+    """A label of the user's that said another revision would bind the verdict to that one."""
+    theirs = {"team": "shop", "rollouts.dev/revision": "old", "rollouts.dev/name": "other"}
+    notes = {"note": "x", "rollouts.dev/attempt": "9"}
+    draft = RunDraft(spec_json=b"{}", latest="abc", stable="old", labels=theirs, annotations=notes)
+    gate = AnalysisGate(AnalysisKind.BACKGROUND)
+    intent = CreateAnalysisRun(name="r", gate=gate, revision="abc", attempt=0, draft=draft)
+
+    made = analysis_run(_rollout(name="n" * 80), intent)["metadata"]
+
+    assert made["labels"] == {
+        "team": "shop",
+        "rollouts.dev/name": name_label("n" * 80),
+        "rollouts.dev/revision": "abc",
+        "rollouts.dev/analysis": "background",
+    }
+    assert made["annotations"] == {"note": "x", "rollouts.dev/attempt": "0"}
+
+
+@pytest.mark.parametrize("kind", list(AnalysisKind))
+def test_the_place_of_a_run_comes_back_from_its_labels(kind: AnalysisKind) -> None:
+    """It is kept nowhere else on the run."""
+    gate = AnalysisGate(kind, 7 if kind is AnalysisKind.STEP else None)
+
+    assert gate_of(gate_labels(gate)) == gate
+
+
+def test_a_run_is_told_to_end_by_its_uid() -> None:
+    """Another run of that name goes on."""
+    patch = termination_patch(TerminateAnalysisRun(name="r", uid="u"))
+
+    assert patch == {"metadata": {"uid": "u"}, "spec": {"terminate": True}}

@@ -61,38 +61,42 @@ def test_only_the_named_container_counts(
     assert use.utilization_percent == (None if percent is None else pytest.approx(percent))
 
 
-@pytest.mark.parametrize(
-    ("pods", "samples", "words"),
-    [
-        ([pod()], [], "1 of 1 pods: no sample"),
-        ([pod()], [sample("other")], "no sample"),
-        ([pod()], [sample(age_s=91)], "no sample of the last 90 s"),
-        ([pod()], [sample(age_s=-91)], "its sample is of the future: a clock is wrong"),
-        ([pod()], [sample(age_s=-6)], "its sample is of the future: a clock is wrong"),
-        ([pod(started=at(-20))], [sample()], "no sample since container app started"),
-        ([pod(started=at(-10))], [sample()], "no sample since container app started"),
-        ([pod(started=None)], [sample()], "container app does not run"),
-        ([pod(container="web")], [sample()], "no container app (there is agent, proxy, web)"),
-        ([pod()], [sample(cpu="-1m")], "no sample of cpu of container app"),
-        ([pod()], [sample(cpu="NaN")], "no sample of cpu of container app"),
-        ([pod()], [sample(cpu="1e400")], "no sample of cpu of container app"),
-        ([pod()], [sample(cpu=None)], "no sample of cpu of container app"),
-        ([pod()], [sample(cpu={"no": "quantity"})], "no sample of cpu of container app"),
-        ([pod()], [sample() | {"containers": []}], "no sample of cpu of container app"),
-        ([pod()], [sample() | {"containers": [{"name": "app"}]}], "no sample of cpu of container app"),
-        ([pod()], [sample() | {"containers": sample()["containers"] * 2}], "no sample of cpu of container app"),
-        ([pod()], [sample() | {"containers": [7, {"name": 1}]}], "no sample of cpu of container app"),
-        ([pod()], [sample() | {"containers": None}], "no sample"),
-        ([pod()], [sample(window="soon")], "no sample"),
-        ([pod()], [sample() | {"timestamp": "0001-01-01T00:00:00Z"}], "no sample of the last 90 s"),
-        ([pod()], [sample() | {"timestamp": None}], "no sample"),
-        ([pod()], [sample() | {"metadata": {}}], "no sample"),
-        ([pod()], [None, 3, []], "no sample"),
-    ],
-)
-def test_what_was_not_measured_is_missing(pods: list[Any], samples: list[Any], words: str) -> None:
+NO_CPU = "no sample of cpu of container app"
+MISSING: dict[str, tuple[Any, list[Any], str]] = {
+    "no samples": (pod(), [], "1 of 1 pods: no sample"),
+    "another pod's sample": (pod(), [sample("other")], "no sample"),
+    "an old sample": (pod(), [sample(age_s=91)], "no sample of the last 90 s"),
+    "a sample of the future": (pod(), [sample(age_s=-91)], "its sample is of the future: a clock is wrong"),
+    "a clock that is ahead": (pod(), [sample(age_s=-6)], "its sample is of the future: a clock is wrong"),
+    "a restarted container": (pod(started=at(-20)), [sample()], "no sample since container app started"),
+    "one that has just restarted": (pod(started=at(-10)), [sample()], "no sample since container app started"),
+    "a container that is down": (pod(started=None), [sample()], "container app does not run"),
+    "no such container": (pod(container="web"), [sample()], "no container app (there is agent, proxy, web)"),
+    "negative": (pod(), [sample(cpu="-1m")], NO_CPU),
+    "NaN": (pod(), [sample(cpu="NaN")], NO_CPU),
+    "infinite": (pod(), [sample(cpu="1e400")], NO_CPU),
+    "huge": (pod(), [sample(cpu="99999999999999999999")], NO_CPU),
+    "null": (pod(), [sample(cpu=None)], NO_CPU),
+    "nonsense": (pod(), [sample(cpu="a lot")], NO_CPU),
+    "an object": (pod(), [sample(cpu={"no": "quantity"})], NO_CPU),
+    "a sample without containers": (pod(), [sample() | {"containers": []}], NO_CPU),
+    "a container without use": (pod(), [sample() | {"containers": [{"name": "app"}]}], NO_CPU),
+    "a container twice": (pod(), [sample() | {"containers": sample()["containers"] * 2}], NO_CPU),
+    "no objects for containers": (pod(), [sample() | {"containers": [7, {"name": 1}]}], NO_CPU),
+    "null for containers": (pod(), [sample() | {"containers": None}], "no sample"),
+    "an unknown window": (pod(), [sample(window="soon")], "no sample"),
+    "no window": (pod(), [sample(window=None)], "no sample"),
+    "no time yet": (pod(), [sample() | {"timestamp": "0001-01-01T00:00:00Z"}], "no sample of the last 90 s"),
+    "null for a time": (pod(), [sample() | {"timestamp": None}], "no sample"),
+    "no name": (pod(), [sample() | {"metadata": {}}], "no sample"),
+    "no objects": (pod(), [None, 3, []], "no sample"),
+}
+
+
+@pytest.mark.parametrize(("one", "samples", "words"), MISSING.values(), ids=MISSING)
+def test_what_was_not_measured_is_missing(one: Any, samples: list[Any], words: str) -> None:
     """An average over the rest, or a 0, would let a canary pass about which nothing is known."""
-    use = used(pods, samples)["new"]
+    use = used([one], samples)["new"]
 
     assert (use.used, use.requested, use.utilization_percent, use.oldest_at_s) == (None, None, None, None)
     assert (use.complete, use.pods, use.measured) == (False, 1, 0)

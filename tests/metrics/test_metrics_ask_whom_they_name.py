@@ -109,24 +109,22 @@ def test_a_person_may_ask_all_urls_of_a_template_from_their_own_machine() -> Non
     assert question.endpoint.credentials == ClientCredentials("https://login.example", "i", Secret("s"), declared=True)
 
 
-def test_a_template_with_a_user_and_a_password_uses_them() -> None:
-    """In place of the declared identity, at a declared server and at any other."""
-    own = BasicAuth(username="me", password="p")
+@pytest.mark.parametrize(
+    ("own", "credentials"),
+    [
+        (BasicAuth(username="me", password="p"), Basic("me", Secret("p"))),
+        (OWN, ClientCredentials("https://login.example", "i", Secret("s"), declared=False)),
+    ],
+)
+def test_a_template_with_an_identity_of_its_own_uses_it(own: BasicAuth | OAuth2, credentials: object) -> None:
+    """In place of the declared one, at a declared server and at any other; the URL of its token stays the template's."""
     for source in (
         PrometheusQuery(query="up", endpoint="thanos", authentication=own),
         WebQuery(url="https://other.example", authentication=own),
     ):
         found = endpoint_of(source, DECLARED)
         assert isinstance(found, MetricEndpoint)
-        assert found.credentials == Basic("me", Secret("p"))
-
-
-def test_a_template_with_an_identity_of_its_own_uses_it() -> None:
-    """In place of the declared one; the URL of its token stays the template's."""
-    found = endpoint_of(PrometheusQuery(query="up", endpoint="thanos", authentication=OWN), DECLARED)
-
-    assert isinstance(found, MetricEndpoint)
-    assert found.credentials == ClientCredentials("https://login.example", "i", Secret("s"), declared=False)
+        assert found.credentials == credentials
 
 
 @pytest.mark.parametrize(

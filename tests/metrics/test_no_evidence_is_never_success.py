@@ -10,6 +10,7 @@ import pytest
 from rollouts.core.analysis.metric import MetricCondition, NoData
 from rollouts.core.analysis.source import PrometheusQuery
 from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.model.frozen import replace
 from rollouts.metrics.requests import HttpAnswer, MetricAnswer, NoAnswer
 from rollouts.metrics.samples import NoEvidence
 from rollouts.metrics.sources import HttpSource
@@ -29,24 +30,22 @@ from tests.metrics.answers import (
     vector,
 )
 
+SUCCESS = [
+    *("result[0] < 100", "result < 100", "all(result, # < 100)", "any(result, {# < 100}) || len(result) < 3"),
+    *("len(result) == 0 || result[0] < 100", "isNaN(result) || result >= 0 || isInf(result)", "result.all(x, x < 100)"),
+    *("default(result, 0) < 100", "isNil(result) || asFloat(result) < 100", "(result ?? 0) < 100", "result[0] <"),
+    *("result != 5", "result[0] != 5"),
+]
+FAILURE = [
+    *("result[0] > 100", "result > 100", "any(result, # > 100)", "result == 5", "result[0] == 5", "5 in result"),
+    *("default(result, 0) > 100", "asFloat(result) > 100", "isNaN(result) && isInf(result)"),
+]
 CONDITIONS = [
-    MetricCondition(success="result[0] < 100"), MetricCondition(success="result < 100"),
-    MetricCondition(success="all(result, # < 100)"),
-    MetricCondition(success="any(result, {# < 100}) || len(result) < 3"),
-    MetricCondition(success="len(result) == 0 || result[0] < 100"),
-    MetricCondition(success="isNaN(result) || result >= 0 || isInf(result)"),
-    MetricCondition(success="default(result, 0) < 100"),
-    MetricCondition(success="isNil(result) || asFloat(result) < 100"), MetricCondition(success="(result ?? 0) < 100"),
-    MetricCondition(success="result != 5"), MetricCondition(success="result[0] != 5"),
-    MetricCondition(success="result.all(x, x < 100)"), MetricCondition(failure="result[0] > 100"),
-    MetricCondition(failure="result > 100"), MetricCondition(failure="any(result, # > 100)"),
-    MetricCondition(failure="result == 5"), MetricCondition(failure="result[0] == 5"),
-    MetricCondition(failure="default(result, 0) > 100"), MetricCondition(failure="asFloat(result) > 100"),
-    MetricCondition(failure="isNaN(result) && isInf(result)"), MetricCondition(failure="5 in result"),
+    *(MetricCondition(success=each) for each in SUCCESS),
+    *(MetricCondition(failure=each) for each in FAILURE),
     MetricCondition(success="result[0] < 100", failure="result[0] > 100"),
-    MetricCondition(success="true", failure="false"), MetricCondition(success="result[0] <"), MetricCondition(),
-]  # fmt: skip
-FEW = [
+    MetricCondition(success="true", failure="false"),
+    MetricCondition(),
     MetricCondition(success="result[0] < 100", min_samples=3),
     MetricCondition(failure="any(result, # > 100)", min_samples=3),
 ]
@@ -183,13 +182,12 @@ def test_a_value_counts_if_it_is_of_the_time_that_was_asked_for(
     assert isinstance(read(answered(body), asked(source)), NoEvidence) is not counts
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_nothing_is_successful_without_evidence(name: str) -> None:
+@pytest.mark.parametrize(("source", "answer"), BAD.values(), ids=BAD)
+def test_nothing_is_successful_without_evidence(source: HttpSource, answer: MetricAnswer) -> None:
     """Of all shapes of conditions, also of those that hold for everything; and the status has nothing of what a server sent."""
-    source, answer = BAD[name]
-    for condition in CONDITIONS + FEW:
+    for condition in CONDITIONS:
         for no_data in NoData:
-            found = measurement(answer, _with(condition, no_data), source=source)
+            found = measurement(answer, replace(condition, no_data=no_data), source=source)
             assert found.phase is not AnalysisPhase.SUCCESSFUL, condition
             assert found.phase is not AnalysisPhase.RUNNING
             assert found.message
@@ -237,20 +235,21 @@ def test_the_template_says_what_no_data_is(no_data: NoData, phase: AnalysisPhase
 
 
 @pytest.mark.parametrize(
-    ("body", "condition", "phase"),
+    ("body", "failure", "phase"),
     [
-        (vector(), MetricCondition(failure="len(result) == 0"), AnalysisPhase.FAILED),
-        (vector("NaN"), MetricCondition(failure="isNaN(result[0])"), AnalysisPhase.FAILED),
-        (vector("+Inf"), MetricCondition(success="result[0] < 5", failure="isInf(result[0])"), AnalysisPhase.FAILED),
-        (vector("+Inf"), MetricCondition(failure="result[0] > 5"), AnalysisPhase.INCONCLUSIVE),
-        (vector("NaN"), MetricCondition(failure="len(result) == 1"), AnalysisPhase.INCONCLUSIVE),
+        (vector(), "len(result) == 0", AnalysisPhase.FAILED),
+        (vector("NaN"), "isNaN(result[0])", AnalysisPhase.FAILED),
+        (vector("+Inf"), "isInf(result[0])", AnalysisPhase.FAILED),
+        (vector("+Inf"), "result[0] > 5", AnalysisPhase.INCONCLUSIVE),
+        (vector("NaN"), "len(result) == 1", AnalysisPhase.INCONCLUSIVE),
     ],
 )
+@pytest.mark.parametrize("success", ["", "result[0] < 5"])
 def test_a_failure_condition_that_asks_for_it_is_heard(
-    body: bytes, condition: MetricCondition, phase: AnalysisPhase
+    body: bytes, success: str, failure: str, phase: AnalysisPhase
 ) -> None:
     """Who writes that NaN is bad means it; nothing that way becomes a success."""
-    assert measurement(answered(body), condition).phase is phase
+    assert measurement(answered(body), MetricCondition(success=success, failure=failure)).phase is phase
 
 
 @pytest.mark.parametrize(
@@ -334,12 +333,8 @@ def test_only_numbers_reach_the_status(source: HttpSource, body: bytes, value: s
 def test_a_text_is_for_the_condition() -> None:
     """Argo Rollouts takes a body that is no JSON for a success; here the condition decides."""
     answer = answered(b"It worked!\n", content_type="text/plain")
-
-    assert (
-        measurement(answer, MetricCondition(success="result == 'It worked!'"), source=WEB).phase
-        is AnalysisPhase.SUCCESSFUL
-    )
-    assert measurement(answer, MetricCondition(success="result == 'no'"), source=WEB).phase is AnalysisPhase.FAILED
+    for success, phase in (("'It worked!'", AnalysisPhase.SUCCESSFUL), ("'no'", AnalysisPhase.FAILED)):
+        assert measurement(answer, MetricCondition(success=f"result == {success}"), source=WEB).phase is phase
 
 
 @pytest.mark.long
@@ -381,9 +376,3 @@ def _mutated(body: bytes, drawn: random.Random) -> bytes:
             case _:
                 body = body[:at] + body[end:]
     return body
-
-
-def _with(condition: MetricCondition, no_data: NoData) -> MetricCondition:
-    return MetricCondition(
-        success=condition.success, failure=condition.failure, min_samples=condition.min_samples, no_data=no_data
-    )

@@ -82,10 +82,8 @@ def test_each_arm_is_put_into_names_and_selectors() -> None:
     assert look(CPU).queries == (CPU, CPU)
     assert look(CPU).arms == ("new", "old")
     assert look(QUEUE).queries[1] == ExternalMetric(metric="queue-old", selector="hash=old,since=60s")
-    assert [each.of.name for each in look(service).queries if isinstance(each, CustomMetric) and each.of] == [
-        "web-new",
-        "web-old",
-    ]
+    names = [each.of.name for each in look(service).queries if isinstance(each, CustomMetric) and each.of]
+    assert names == ["web-new", "web-old"]
 
 
 @pytest.mark.parametrize("of", [STATS, CPU, QUEUE])
@@ -102,12 +100,11 @@ def test_an_arm_is_a_revision(of: ComparedSource, arm: str) -> None:
 @pytest.mark.parametrize(("ratio", "phase"), [(1.3, AnalysisPhase.FAILED), (1.0, AnalysisPhase.SUCCESSFUL)])
 def test_five_web_answers_decide(ratio: float, phase: AnalysisPhase) -> None:
     """As with a query of Prometheus."""
+    phases: list[AnalysisPhase] = []
     carried: Carried = ()
-    phases = []
     for _ in range(5):
         found = web(look(STATS, carried), answered(f'{{"p95": {ratio}}}'.encode()), answered(b'{"p95": 1}'))
-        phases.append(found.phase)
-        carried = found.carried
+        phases, carried = [*phases, found.phase], found.carried
 
     assert phases == [AnalysisPhase.PENDING] * 4 + [phase]
 

@@ -32,9 +32,8 @@ def _ended(reason: str = "Error", at: str = AFTER) -> dict[str, Any]:
 
 
 def _measured(*pods: dict[str, Any], source: PodEvidence = STRICT) -> Measurement:
-    return pods_measured(
-        source, map(pod_seen, pods), since_s=SINCE_S, started_at_s=SINCE_S + 60, finished_at_s=SINCE_S + 60
-    )
+    then_s = SINCE_S + 60
+    return pods_measured(source, map(pod_seen, pods), since_s=SINCE_S, started_at_s=then_s, finished_at_s=then_s)
 
 
 RESTARTED = _container(restartCount=1, lastState=_ended())
@@ -104,9 +103,7 @@ def test_a_pod_that_was_over_before_the_run_is_no_evidence_of_it(gone: dict[str,
     "gone",
     [
         _over(_pod(_container(state=_ended(at=AFTER)), created=BEFORE), reason="Evicted"),
-        _over(
-            _pod(_container(state={"terminated": {"reason": "ContainerStatusUnknown"}}), created=BEFORE), changed=AFTER
-        ),
+        _over(_pod(_container(state={"terminated": {"reason": "Unknown"}}), created=BEFORE), changed=AFTER),
         _over(_pod(created=AFTER), reason="OutOfcpu", conditions=None),
         _over({"metadata": {}, "status": {}}, conditions=None),
     ],
@@ -127,21 +124,18 @@ def test_what_was_before_the_run_is_not_its_own() -> None:
     assert (since.phase, since.value) == (AnalysisPhase.FAILED, "[7, 1, 1]")
 
 
+def _of(container: dict[str, Any], **metadata: str) -> dict[str, Any]:
+    return {"metadata": metadata, "status": {"containerStatuses": [container]}}
+
+
 @pytest.mark.parametrize(
     "pod",
     [
         {},
         {"metadata": None, "status": None},
         {"metadata": {"creationTimestamp": 5}, "status": {"conditions": "x", "containerStatuses": [None, "x", {}]}},
-        {
-            "metadata": {"creationTimestamp": "soon"},
-            "status": {"containerStatuses": [{"state": [], "restartCount": "9"}]},
-        },
-        {
-            "status": {
-                "containerStatuses": [{"state": {"terminated": {"finishedAt": "9999-99-99"}, "waiting": {"reason": 5}}}]
-            }
-        },
+        _of(_container(state=[], restartCount="9"), creationTimestamp="soon"),
+        _of({"state": {"terminated": {"finishedAt": "9999-99-99"}, "waiting": {"reason": 5}}}),
     ],
 )
 def test_a_status_that_is_not_there_is_no_success(pod: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
@@ -37,13 +37,9 @@ def test_an_instant_query_says_for_when() -> None:
     """The answer must be of that time, and the server stops when we do."""
     request = asked(QUERY).request
 
-    assert request.method == "GET"
-    assert urlsplit(request.url).path == "/api/v1/query"
-    assert parse_qs(urlsplit(request.url).query) == {
-        "query": [QUERY.query],
-        "time": ["1790000000.000"],
-        "timeout": ["30s"],
-    }
+    found = urlsplit(request.url)
+    assert (request.method, found.path) == ("GET", "/api/v1/query")
+    assert dict(parse_qsl(found.query)) == {"query": QUERY.query, "time": "1790000000.000", "timeout": "30s"}
 
 
 def test_a_range_query_has_its_times_from_expressions() -> None:
@@ -51,14 +47,10 @@ def test_a_range_query_has_its_times_from_expressions() -> None:
     found = question_of(RANGE, MetricEndpoint(url="http://mimir/prometheus/"), window_of(RANGE, NOW_S))
     assert not isinstance(found, NoEvidence)
 
-    assert urlsplit(found.request.url).path == "/prometheus/api/v1/query_range"
-    assert parse_qs(urlsplit(found.request.url).query) == {
-        "query": [RANGE.query],
-        "start": ["1789999700.000"],
-        "end": ["1790000000.000"],
-        "step": ["60"],
-        "timeout": ["30s"],
-    }
+    url = urlsplit(found.request.url)
+    times = {"start": "1789999700.000", "end": "1790000000.000", "step": "60"}
+    assert url.path == "/prometheus/api/v1/query_range"
+    assert dict(parse_qsl(url.query)) == {"query": RANGE.query, **times, "timeout": "30s"}
 
 
 def test_a_long_query_is_posted() -> None:
@@ -123,9 +115,8 @@ def test_what_cannot_be_asked_is_an_error(source: HttpSource, words: str) -> Non
 
 def test_a_web_request_is_sent_as_it_was_written() -> None:
     """Method, headers and body as in Argo Rollouts."""
-    source = WebQuery(
-        url="https://shop/quality?a=1", method="POST", headers=(("Authorization", f"Bearer {TOKEN}"),), body='{"a":1}'
-    )
+    headers = (("Authorization", f"Bearer {TOKEN}"),)
+    source = WebQuery(url="https://shop/quality?a=1", method="POST", headers=headers, body='{"a":1}')
     request = asked(source).request
 
     assert (request.method, request.url, request.body, request.timeout_s) == ("POST", source.url, b'{"a":1}', 10.0)
@@ -228,10 +219,8 @@ def test_a_json_path_names_one_value(source: str, value: Any, expected: Any) -> 
 )  # fmt: skip
 def test_other_json_paths_are_refused(source: str, words: str) -> None:
     """What names several values would be judged by one of them."""
-    with pytest.raises(ExpressionInvalid) as refused:
+    with pytest.raises(ExpressionInvalid, match=words):
         json_path(source)
-
-    assert words in str(refused.value)
 
 
 @pytest.mark.parametrize(

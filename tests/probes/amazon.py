@@ -17,23 +17,14 @@ from rollouts.probes.alb_asker import BINDING
 from rollouts.sim.apiserver.server import SimServer
 
 REGION = "eu-west-1"
+_NAMES = {"kind": BINDING.kind, "plural": BINDING.plural, "singular": BINDING.kind.lower(), "listKind": "x"}
+_SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+_VERSION = {"name": BINDING.version, "served": True, "storage": True, "schema": _SCHEMA}
 BINDING_CRD: Manifest = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": f"{BINDING.plural}.{BINDING.group}"},
-    "spec": {
-        "group": BINDING.group,
-        "scope": "Namespaced",
-        "names": {"kind": BINDING.kind, "plural": BINDING.plural, "singular": BINDING.kind.lower(), "listKind": "x"},
-        "versions": [
-            {
-                "name": BINDING.version,
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
+    "spec": {"group": BINDING.group, "scope": "Namespaced", "names": _NAMES, "versions": [_VERSION]},
 }
 _NETWORKS = count()
 

@@ -23,6 +23,5 @@ async def asker() -> AsyncIterator[Make]:
         return made[-1]
 
     yield make
-    for each in made:
-        await each.aclose()
+    for each in (*made, *made):
         await each.aclose()

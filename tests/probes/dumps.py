@@ -46,37 +46,21 @@ def contour_route(
         {"name": f"shop/{name}/80/da39a3ee5e", **({"weight": weight} if weight else {})} for name, weight in clusters
     ]
     target = {"cluster": weighted[0]["name"]} if len(weighted) == 1 else {"weighted_clusters": {"clusters": weighted}}
-    origin = {
-        "io.projectcontour.kind": "HTTPRoute",
-        "io.projectcontour.namespace": "shop",
-        "io.projectcontour.name": "cart",
-    }
-    return {
-        "match": match,
-        "route": {**target, **action},
-        "metadata": {"filter_metadata": {"envoy.access_loggers.file": origin}},
-    }
+    names = {"kind": "HTTPRoute", "namespace": "shop", "name": "cart"}
+    origin = {f"io.projectcontour.{field}": name for field, name in names.items()}
+    metadata = {"filter_metadata": {"envoy.access_loggers.file": origin}}
+    return {"match": match, "route": {**target, **action}, "metadata": metadata}
 
 
 def routes(*entries: Mapping[str, Any], config: str = "ingress_http") -> dict[str, Any]:
-    return {
-        "configs": [
-            {
-                "@type": "type.googleapis.com/envoy.admin.v3.RoutesConfigDump.DynamicRouteConfig",
-                "version_info": "3",
-                "route_config": {"name": config, "virtual_hosts": [{"name": "shop.example", "routes": list(entries)}]},
-            }
-        ]
-    }
+    kind = "type.googleapis.com/envoy.admin.v3.RoutesConfigDump.DynamicRouteConfig"
+    hosts = {"name": config, "virtual_hosts": [{"name": "shop.example", "routes": list(entries)}]}
+    return {"configs": [{"@type": kind, "version_info": "3", "route_config": hosts}]}
 
 
 def endpoints(**assignments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "configs": [
-            {"endpoint_config": {"cluster_name": name, "endpoints": list(localities)}}
-            for name, localities in assignments.items()
-        ]
-    }
+    configs = [{"cluster_name": name, "endpoints": list(each)} for name, each in assignments.items()]
+    return {"configs": [{"endpoint_config": each} for each in configs]}
 
 
 def locality(region: str, weight: int | None, *addresses: str) -> dict[str, Any]:

@@ -28,8 +28,9 @@ def contour_of_routes(user: Manifest, asked: LiveQuestion) -> Judgement:
     entries: list[Manifest] = []
     for rule in user["spec"]["rules"]:
         backends = [(each["name"], each.get("weight", 1)) for each in rule.get("backendRefs") or ()]
+        mirrors = [each for _, each in _filters(rule)]
         entries += [
-            _entry(backends, _mirrors(rule), path=_path_of(match), headers=match.get("headers") or ())
+            _entry(backends, mirrors, path=_path_of(match), headers=match.get("headers") or ())
             for match in rule.get("matches") or [{}]
         ]
     return envoy.live_share(_json(routes(*entries)), _json(NOTHING), asked)
@@ -73,13 +74,8 @@ def envoy_gateway(user: Manifest, asked: LiveQuestion) -> Judgement:
             action: Manifest = {"redirect": {"host_redirect": "x"}}
             if rule.get("backendRefs"):
                 action = {"route": {"cluster": name, "request_mirror_policies": policies}}
-            entries.append(
-                {
-                    "name": f"{name}/match/{number}/shop_example",
-                    "match": {**_path_of(match), "headers": [_header(each) for each in match.get("headers") or ()]},
-                    **action,
-                }
-            )
+            said = {**_path_of(match), "headers": [_header(each) for each in match.get("headers") or ()]}
+            entries.append({"name": f"{name}/match/{number}/shop_example", "match": said, **action})
     return envoy.live_share(_json(routes(*entries)), _json(endpoints(**clusters)), asked)
 
 
@@ -116,10 +112,7 @@ def load_balancer(user: Manifest, asked: LiveQuestion) -> Judgement:
                 continue
             groups = action["forwardConfig"]["targetGroups"]
         targets = [
-            {
-                "TargetGroupArn": arns.get(each["serviceName"], f"{_ARN}/{each['serviceName']}/cc"),
-                "Weight": each["weight"],
-            }
+            {"TargetGroupArn": arns.get(name := each["serviceName"], f"{_ARN}/{name}/cc"), "Weight": each["weight"]}
             for each in groups
         ]
         values = ["/*"] if path["path"] == "/" else [path["path"], f"{path['path']}/*"]
@@ -133,13 +126,10 @@ def load_balancer(user: Manifest, asked: LiveQuestion) -> Judgement:
     return judged_rules([Listener(port=80, rules=rules)], _GROUPS, asked)
 
 
-def _entry(
-    backends: Sequence[tuple[str, int]],
-    mirrors: Sequence[tuple[str, int]],
-    *,
-    path: Manifest,
-    headers: Sequence[Manifest],
-) -> Manifest:
+Weights = Sequence[tuple[str, int]]
+
+
+def _entry(backends: Weights, mirrors: Weights, *, path: Manifest, headers: Sequence[Manifest]) -> Manifest:
     match = {**path, "headers": [_header(each) for each in headers]}
     if not backends:
         origin = contour_route(("nothing", 1))["metadata"]
@@ -147,10 +137,6 @@ def _entry(
     policies = [_policy(f"shop/{name}/80/da39a3ee5e", percent) for name, percent in mirrors]
     more = {"request_mirror_policies": policies} if policies else {}
     return {**contour_route(*backends, **more), "match": match}
-
-
-def _mirrors(rule: Manifest) -> list[tuple[str, int]]:
-    return [each for _, each in _filters(rule)]
 
 
 def _filters(rule: Manifest) -> Iterator[tuple[int, tuple[str, int]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from rollouts.ports import DrainQuestion
 from rollouts.probes.envoy_drain import requests_in_flight
 from rollouts.probes.named_planes import DataPlane, PlaneKind
 from rollouts.probes.planes import NamedDataPlanes
-from tests.probes.servers import ok, raw, refused_port, serving
+from tests.probes.servers import Server, ok, raw, refused_port, serving
 
 RECORDED = Path(__file__).parent / "recorded"
 OLD, NEW = "10.0.0.1", "10.0.0.2"
@@ -69,47 +70,34 @@ def _count(before: Any, active: Any, after: Any, **changes: Any) -> int | None:
     )
 
 
-def test_requests_at_hosts_that_left_the_cluster_are_counted() -> None:
-    """Envoy lists such a host no more, and finishes its requests all the same."""
-    hosts = _hosts((NEW, 5))
-
-    assert _count(hosts, _active(8), hosts) == 3
-    assert _count(hosts, _active(5), hosts) == 0
+OTHER, OF_CONTOUR = "httproute/shop/other/rule/0", "shop/cart/80/da39a3ee5e"
 
 
-def test_requests_at_hosts_that_are_still_listed_are_counted() -> None:
-    """An Envoy that has not heard of the change."""
-    hosts = _hosts((OLD, 2), (NEW, 5))
-
-    assert _count(hosts, _active(7), hosts) == 2
-
-
-def test_under_load_too_much_is_found_rather_than_too_little() -> None:
-    """The gauges are read one after the other; what begins at the new pods in between must not hide what is at the old ones."""
-    assert _count(_hosts((NEW, 5)), _active(6), _hosts((NEW, 9))) == 1
-    assert _count(_hosts((NEW, 9)), _active(6), _hosts((NEW, 5))) == 1
-
-
-def test_idle_connections_are_no_requests() -> None:
-    """`upstream_cx_active` stays at the size of the pool, with weight 0 and no request at all."""
-    hosts = _hosts((NEW, 0))
-
-    assert _count(hosts, _active(0), hosts) == 0
-
-
-def test_an_envoy_that_knows_nothing_of_the_rollout_tells_nothing() -> None:
-    """Zero of a cluster that is not ours is no evidence."""
-    hosts = _hosts(("10.9.9.9", 0), name="httproute/shop/other/rule/0")
-
-    assert _count(hosts, _active(0, "httproute/shop/other/rule/0"), hosts) is None
-    assert _count(_hosts(), _active(0), _hosts()) is None
-
-
-def test_a_contour_cluster_is_known_by_its_name() -> None:
-    """Also when it has no endpoint any more."""
-    name = "shop/cart/80/da39a3ee5e"
-
-    assert _count(_hosts(name=name), _active(4, name), _hosts(name=name)) == 4
+@pytest.mark.parametrize(
+    ("before", "active", "after", "count"),
+    [
+        pytest.param(_hosts((NEW, 5)), _active(8), _hosts((NEW, 5)), 3, id="of hosts that Envoy lists no more"),
+        pytest.param(_hosts((NEW, 5)), _active(5), _hosts((NEW, 5)), 0, id="all are at the new pods"),
+        pytest.param(_hosts((OLD, 2), (NEW, 5)), _active(7), _hosts((OLD, 2), (NEW, 5)), 2, id="of hosts still listed"),
+        pytest.param(_hosts((NEW, 5)), _active(6), _hosts((NEW, 9)), 1, id="more begin at the new pods meanwhile"),
+        pytest.param(_hosts((NEW, 9)), _active(6), _hosts((NEW, 5)), 1, id="some end at the new pods meanwhile"),
+        pytest.param(_hosts((NEW, 0)), _active(0), _hosts((NEW, 0)), 0, id="idle connections are no requests"),
+        pytest.param(
+            _hosts(("10.9.9.9", 0), name=OTHER),
+            *(_active(0, OTHER), _hosts(("10.9.9.9", 0), name=OTHER), None),
+            id="zero of a cluster that is not ours is no evidence",
+        ),
+        pytest.param(_hosts(), _active(0), _hosts(), None, id="nor is a cluster without hosts"),
+        pytest.param(
+            _hosts(name=OF_CONTOUR),
+            *(_active(4, OF_CONTOUR), _hosts(name=OF_CONTOUR), 4),
+            id="Contour's is known by its name, without endpoints too",
+        ),
+    ],
+)
+def test_requests_in_flight_are_counted(before: Any, active: Any, after: Any, count: int | None) -> None:
+    """The gauges are read one after the other, so too much is found rather than too little."""
+    assert _count(before, active, after) == count
 
 
 @pytest.mark.parametrize(("moment", "count"), [("listed", 2), ("left", 2), ("over", 0)])
@@ -158,29 +146,27 @@ def test_only_one_number_is_a_count(body: bytes, count: int | None, words: str) 
     assert "store" not in why
 
 
-async def _drained(
-    question: DrainQuestion,
-    *,
-    planes: dict[str, DataPlane] | None = None,
-    prometheus: str = "",
-    any_query: bool = False,
-) -> DrainSeen:
-    asked = NamedDataPlanes(planes or {}, prometheus_url=prometheus, any_query=any_query, clock=SystemClock())
-    try:
+async def _drained(question: DrainQuestion, *urls: str, prometheus: str = "", any_query: bool = False) -> DrainSeen:
+    """What Envoys at these addresses and a Prometheus say."""
+    planes = {"infra/web": DataPlane(PlaneKind.ENVOY, urls)} if urls else {}
+    asked = NamedDataPlanes(planes, prometheus_url=prometheus, any_query=any_query, clock=SystemClock())
+    async with contextlib.aclosing(asked):
         return await asked.drained(question, deadline_s=DEADLINE_S)
-    finally:
-        await asked.aclose()
+
+
+async def _said(answer: bytes, *probes: DrainProbe, any_query: bool = False) -> tuple[DrainSeen, Server]:
+    """What a Prometheus that answers so makes known, and what it was asked."""
+    async with serving({"/api/v1/query?": answer}) as server:
+        return await _drained(_question(*probes), prometheus=server.url(), any_query=any_query), server
 
 
 async def test_the_query_names_the_revision() -> None:
     """Its own, not the tenant's wish for another address: the Prometheus is the operator's."""
-    async with serving({"/api/v1/query?": raw(_vector("2"))}) as server:
-        seen = await _drained(_question(APP), prometheus=server.url())
+    seen, server = await _said(raw(_vector("2")))
 
+    query = 'sum(in_flight{pod=~"cart-a1b2-.*", namespace="shop"})'
     assert (seen.in_flight, seen.streams, seen.message, seen.age_s) == (2, 0, "", 15.0)
-    assert parse_qs(urlsplit(server.asked[0]).query)["query"] == [
-        'sum(in_flight{pod=~"cart-a1b2-.*", namespace="shop"})'
-    ]
+    assert parse_qs(urlsplit(server.asked[0]).query)["query"] == [query]
 
 
 BEYOND = PrometheusProbe(name="app", query='sum(secrets{revision!="{{revision}}"})', age_s=15.0)
@@ -188,8 +174,7 @@ BEYOND = PrometheusProbe(name="app", query='sum(secrets{revision!="{{revision}}"
 
 async def test_a_query_that_looks_beyond_its_namespace_is_never_asked() -> None:
     """A Prometheus has the series of every tenant, and a number in a status is all it takes to read them, bit by bit."""
-    async with serving({"/api/v1/query?": raw(_vector("0"))}) as server:
-        seen = await _drained(_question(BEYOND), prometheus=server.url())
+    seen, server = await _said(raw(_vector("0")), BEYOND)
 
     assert server.asked == []
     assert seen.in_flight is None
@@ -200,51 +185,38 @@ async def test_a_query_that_looks_beyond_its_namespace_is_never_asked() -> None:
 
 async def test_an_administrator_may_allow_any_query() -> None:
     """Gateways have their series in a namespace of their own."""
-    async with serving({"/api/v1/query?": raw(_vector("0"))}) as server:
-        seen = await _drained(_question(BEYOND), prometheus=server.url(), any_query=True)
+    seen, server = await _said(raw(_vector("0")), BEYOND, any_query=True)
 
     assert (seen.in_flight, len(server.asked)) == (0, 1)
 
 
-async def test_an_answer_of_more_than_a_mebibyte_is_no_number() -> None:
-    """It is decoded on the event loop, which has other things to do; one number needs a hundred bytes."""
-    big = raw(b'{"status":"success","x":"' + b"a" * (1 << 20) + b'"}')
-    async with serving({"/api/v1/query?": big}) as server:
-        seen = await _drained(_question(APP), prometheus=server.url())
-
-    assert seen.in_flight is None
-    assert "more than 1 MiB" in seen.message
-
-
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "words"),
     [
-        raw(b"<secret>"),
-        raw(b"", status="500 <secret>"),
-        b"<secret>\r\n\r\n",
-        b"HTTP/1.1 302 Found\r\nLocation: http://secret/\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: <secret>\r\n\r\n",
-        ok({"status": "error", "errorType": "execution", "error": "<secret>"}),
-        ok({"status": "success", "warnings": ["<secret>"], "data": {"resultType": "vector", "result": []}}),
-        ok({"status": "success", "data": {"resultType": "<secret>", "result": []}}),
-        ok({"status": ["<secret>"]}),
+        (raw(b"<secret>"), "cannot be read"),
+        (raw(b"", status="500 <secret>"), "answers 500"),
+        (b"<secret>\r\n\r\n", ""),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://secret/\r\n\r\n", ""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: <secret>\r\n\r\n", ""),
+        (ok({"status": ["<secret>"]}), "cannot be read"),
+        (ok([]), "cannot be read"),
+        (raw(b'{"status":"success","x":"' + b"a" * (1 << 20) + b'"}'), "more than 1 MiB"),  # one number needs 100 bytes
     ],
 )
-async def test_nothing_that_is_answered_is_repeated(answer: bytes) -> None:
-    """What a status says a tenant reads: fixed words and numbers; the rest is for the operator's log."""
-    async with serving({"/api/v1/query?": answer}) as server:
-        seen = await _drained(_question(APP), prometheus=server.url())
+async def test_a_prometheus_that_fails_is_told_and_nothing_that_it_answers(answer: bytes, words: str) -> None:
+    """By name and reason. What a status says a tenant reads: fixed words and numbers; the rest is for the operator's log."""
+    seen, server = await _said(answer)
 
     assert seen.in_flight is None
-    assert seen.message
+    assert seen.message.startswith(f"probe app: prometheus 127.0.0.1:{server.port}: ")
+    assert words in seen.message
     assert "secret" not in seen.message
 
 
 async def test_streams_are_counted_apart_from_requests() -> None:
     """A websocket that goes on all day must not look like a request that never ends."""
-    sockets = PrometheusProbe(
-        name="sockets", query='open_sockets{namespace="{{namespace}}",r="{{revision}}"}', max_s=900.0, age_s=5.0
-    )
+    query = 'open_sockets{namespace="{{namespace}}",r="{{revision}}"}'
+    sockets = PrometheusProbe(name="sockets", query=query, max_s=900.0, age_s=5.0)
     answers = {"/api/v1/query?query=open_sockets": raw(_vector("4")), "/api/v1/query?": raw(_vector("0"))}
     async with serving(answers) as server:
         seen = await _drained(_question(APP, sockets), prometheus=server.url())
@@ -256,29 +228,10 @@ async def test_streams_are_counted_apart_from_requests() -> None:
 
 async def test_one_probe_that_does_not_answer_makes_the_whole_unknown() -> None:
     """The other may not see what this one would."""
-    async with serving({"/api/v1/query?": raw(_vector("0"))}) as server:
-        seen = await _drained(_question(APP, GATEWAY), prometheus=server.url())
+    seen, _ = await _said(raw(_vector("0")), APP, GATEWAY)
 
     assert seen.in_flight is None
     assert seen.message == "probe gateway: no --data-plane of kind envoy is set for it"
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (raw(b"", status="502 Bad Gateway"), "answers 502"),
-        (raw(b"<html>"), "cannot be read"),
-        (ok([]), "cannot be read"),
-    ],
-)
-async def test_a_prometheus_that_fails_is_told(answer: bytes, words: str) -> None:
-    """By name and reason, in the wait's message."""
-    async with serving({"/api/v1/query?": answer}) as server:
-        seen = await _drained(_question(APP), prometheus=server.url())
-
-    assert seen.in_flight is None
-    assert seen.message.startswith(f"probe app: prometheus 127.0.0.1:{server.port}: ")
-    assert words in seen.message
 
 
 async def test_without_an_address_for_prometheus_the_remedy_is_told() -> None:
@@ -293,23 +246,19 @@ def _envoy(count: int) -> dict[str, bytes]:
 async def test_every_envoy_is_asked_and_what_they_have_is_added() -> None:
     """Each replica of the gateway has requests of its own."""
     async with serving(_envoy(2)) as one, serving(_envoy(3)) as two:
-        plane = DataPlane(PlaneKind.ENVOY, (one.url(), two.url()))
-        seen = await _drained(_question(GATEWAY), planes={"infra/web": plane})
-        unknown = await _drained(_question(GATEWAY, addresses=frozenset()), planes={"infra/web": plane})
+        seen = await _drained(_question(GATEWAY), one.url(), two.url())
+        unknown = await _drained(_question(GATEWAY, addresses=frozenset()), one.url(), two.url())
 
     assert (seen.in_flight, seen.message, seen.age_s) == (5, "", 0.0)
-    assert (unknown.in_flight, unknown.message) == (
-        None,
-        "probe gateway: the addresses of the revision's pods are unknown",
-    )
+    assert unknown.in_flight is None
+    assert unknown.message == "probe gateway: the addresses of the revision's pods are unknown"
 
 
 async def test_an_envoy_is_not_asked_for_more_than_it_must_be() -> None:
     """A gateway has thousands of clusters, and it is asked every second: once for all of them, then for those that matter."""
     other = {"/clusters": ok(_hosts(("10.9.9.9", 4), name="httproute/shop/other/rule/0")), "/stats": ok(_active(9))}
     async with serving(_envoy(2)) as one, serving(other) as two:
-        plane = DataPlane(PlaneKind.ENVOY, (one.url(), two.url()))
-        seen = await _drained(_question(GATEWAY), planes={"infra/web": plane})
+        seen = await _drained(_question(GATEWAY), one.url(), two.url())
 
     assert seen.in_flight == 2
     assert [parse_qs(urlsplit(each).query).get("filter") for each in one.asked] == [
@@ -323,8 +272,7 @@ async def test_an_envoy_is_not_asked_for_more_than_it_must_be() -> None:
 async def test_an_envoy_that_is_down_may_have_the_last_request() -> None:
     """Nine of ten is not all."""
     async with serving(_envoy(0)) as one:
-        plane = DataPlane(PlaneKind.ENVOY, (one.url(), f"http://127.0.0.1:{await refused_port()}"))
-        seen = await _drained(_question(GATEWAY), planes={"infra/web": plane})
+        seen = await _drained(_question(GATEWAY), one.url(), f"http://127.0.0.1:{await refused_port()}")
 
     assert seen.in_flight is None
     assert seen.message.startswith("probe gateway: envoy 127.0.0.1:")

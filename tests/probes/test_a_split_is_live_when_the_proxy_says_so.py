@@ -36,18 +36,26 @@ HEADER = {"name": "x-canary", "string_match": {"exact": "always"}}
 RULE = "httproute/shop/cart/rule/0"
 
 
+def _envoy(asked: LiveQuestion, routes: Mapping[str, Any], endpoints: Mapping[str, Any] = NOTHING) -> Judgement:
+    return envoy.live_share(json.dumps(routes).encode(), json.dumps(endpoints).encode(), asked)
+
+
+def _traefik(asked: LiveQuestion, dump: Mapping[str, Any]) -> Judgement:
+    return traefik.live_share(json.dumps(dump).encode(), asked)
+
+
+def _replaced(dump: Any, old: str, new: str) -> Any:
+    return json.loads(json.dumps(dump).replace(old, new))
+
+
 def _contour(asked: LiveQuestion, *entries: Mapping[str, Any]) -> Judgement:
-    return envoy.live_share(json.dumps(routes(*entries)).encode(), json.dumps(NOTHING).encode(), asked)
+    return _envoy(asked, routes(*entries))
 
 
 def _gateway(asked: LiveQuestion, *localities: Mapping[str, Any], **action: Any) -> Judgement:
     entry = {"name": f"{RULE}/match/0/*", "match": {"prefix": "/"}, "route": {"cluster": RULE, **action}}
     dump = endpoints(**{RULE: localities, f"{RULE}-mirror-0": [locality(f"{RULE}-mirror-0/backend/-1", 1, "10.0.0.9")]})
-    return envoy.live_share(json.dumps(routes(entry)).encode(), json.dumps(dump).encode(), asked)
-
-
-def _traefik(asked: LiveQuestion, *weights: tuple[str, int], **more: Any) -> Judgement:
-    return traefik.live_share(json.dumps(traefik_dump(*weights, **more)).encode(), asked)
+    return _envoy(asked, routes(entry), dump)
 
 
 @pytest.mark.parametrize(
@@ -57,53 +65,22 @@ def _traefik(asked: LiveQuestion, *weights: tuple[str, int], **more: Any) -> Jud
 def test_the_share_that_was_asked_for_is_live_and_no_other(stable: int, canary: int, wanted: str) -> None:
     """Exactly, over whatever total the user wrote: a tenth of a percent is not nearly nothing."""
     good, other = question(share(wanted)), question(share(50))
-    region = f"{RULE}/backend"
-    localities = [
-        locality(f"{region}/{index}", weight, f"10.0.0.{index}")
-        for index, weight in enumerate((stable, canary))
-        if weight
-    ]
+    pair = ("cart", stable), ("cart-canary", canary)
+    both = [locality(f"{RULE}/backend/{at}", weight, f"10.0.0.{at}") for at, (_, weight) in enumerate(pair) if weight]
 
     for asked, live in ((good, True), (other, False)):
-        assert _contour(asked, contour_route(("cart", stable), ("cart-canary", canary))).live is live
-        assert _gateway(asked, *localities).live is live
-        assert _traefik(asked, ("cart", stable), ("cart-canary", canary)).live is live
-
-
-SITUATIONS = {
-    "weight-0": ALL_TO_STABLE,
-    "weight-5": share(5),
-    "weight-100": share(100),
-    "header-and-mirror": Split(Fraction(5, 100), matches=(BETA,), mirrors=(MirrorRoute("shadow", percent=50),)),
-}
-
-
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("shape", ["contour", "envoy-gateway"])
-def test_a_real_envoys_dumps_are_understood(shape: str, situation: str) -> None:
-    """Recorded from Envoy 1.40 with configuration in the shape of each controller: live for its own split and for no other.
-
-    The header was set in Contour's shape and the mirror in Envoy Gateway's, so each is asked about its own.
-    """
-    said = json.loads((RECORDED / "envoy-live.json").read_text())[f"{shape} {situation}"]
-    routes_, endpoints_ = json.dumps(said["routes"]).encode(), json.dumps(said["endpoints"]).encode()
-
-    for name, split in SITUATIONS.items():
-        asked = question(replace(split, matches=()) if shape == "envoy-gateway" else replace(split, mirrors=()))
-        assert envoy.live_share(routes_, endpoints_, asked).live is (name == situation), name
+        assert _contour(asked, contour_route(*pair)).live is live
+        assert _gateway(asked, *both).live is live
+        assert _traefik(asked, traefik_dump(*pair)).live is live
 
 
 def test_what_a_proxy_does_instead_is_told() -> None:
-    """With its own name for the route, so that people find it in the dump."""
+    """With its own name for the route, so that people find it in the dump. An empty proxy answers just as readily."""
     told = _contour(question(share(50)), contour_route(("cart", 90), ("cart-canary", 10))).message
 
     assert told.startswith("route 0 of ingress_http/shop.example gives the canary 10 %, not 50 %")
-
-
-def test_a_route_that_the_proxy_does_not_know_is_not_live() -> None:
-    """An empty Envoy answers just as readily."""
     assert _contour(question()).message == "it does not have the route yet"
-    assert not traefik.live_share(b"{}", question()).live
+    assert not _traefik(question(), {}).live
 
 
 def test_at_zero_no_entry_may_lead_to_the_canary() -> None:
@@ -132,7 +109,8 @@ def test_a_managed_header_route_must_be_there_and_be_the_only_one() -> None:
 
 def test_a_rule_that_is_to_be_made_first_must_be_there_with_its_endpoints() -> None:
     """Only then is it given its requests; and while it is idle, that it leads to the canary alone is nobody's business."""
-    idle = contour_route(("cart-canary", 1), headers=[{"name": IDLE_HEADER, "string_match": {"exact": IDLE_VALUE}}])
+    header = {"name": IDLE_HEADER, "string_match": {"exact": IDLE_VALUE}}
+    idle = contour_route(("cart-canary", 1), headers=[header])
     main = contour_route(("cart", 100), ("cart-canary", 0))
     there = question(replace(ALL_TO_STABLE, idle=1))
 
@@ -141,13 +119,10 @@ def test_a_rule_that_is_to_be_made_first_must_be_there_with_its_endpoints() -> N
     assert "the idle rule is not there yet" in _contour(there, main).message
 
     place = f"{RULE.removesuffix('0')}1"
-    header = {"name": IDLE_HEADER, "string_match": {"exact": IDLE_VALUE}}
     entry = {"name": f"{place}/match/0/*", "match": {"prefix": "/", "headers": [header]}, "route": {"cluster": place}}
     whole = {"name": f"{RULE}/match/0/*", "match": {"prefix": "/"}, "route": {"cluster": RULE}}
     first = locality(f"{RULE}/backend/0", 1, "10.0.0.1")
-    cold = envoy.live_share(
-        json.dumps(routes(entry, whole)).encode(), json.dumps(endpoints(**{RULE: [first]})).encode(), there
-    )
+    cold = _envoy(there, routes(entry, whole), endpoints(**{RULE: [first]}))
     assert not cold.live
     assert "the Service of its endpoints cannot be known" in cold.message
 
@@ -180,9 +155,8 @@ def test_copies_are_judged_by_whom_they_go_to_and_how_many() -> None:
     assert "copies 100 %" in _contour(mirrored, at(100)).message
     assert "mirror route shadow is not there" in _contour(mirrored, contour_route(("cart", 100))).message
     assert not _contour(question(ALL_TO_STABLE), at(50)).live
-    assert _contour(
-        question(ALL_TO_STABLE), contour_route(("cart", 100), **_mirror(50, "shop/audit/80/da39a3ee5e"))
-    ).live
+    to_another = contour_route(("cart", 100), **_mirror(50, "shop/audit/80/da39a3ee5e"))
+    assert _contour(question(ALL_TO_STABLE), to_another).live
 
 
 def test_a_mirror_of_envoy_gateway_is_told_by_its_filter() -> None:
@@ -208,9 +182,8 @@ def test_each_listener_must_have_it() -> None:
     """Envoy replaces the routes of one listener at a time."""
     new, old = contour_route(("cart", 90), ("cart-canary", 10)), contour_route(("cart", 100), ("cart-canary", 0))
     http, https = routes(new), routes(old, config="https/shop.example")
-    dump = {"configs": [*http["configs"], *https["configs"]]}
 
-    judged = envoy.live_share(json.dumps(dump).encode(), json.dumps(NOTHING).encode(), question(share(10)))
+    judged = _envoy(question(share(10)), {"configs": [*http["configs"], *https["configs"]]})
 
     assert not judged.live
     assert judged.message.startswith("https/shop.example: no rule gives the canary 10 %")
@@ -246,9 +219,8 @@ def test_what_we_own_beside_the_route_is_part_of_it() -> None:
 
 def test_a_route_may_be_in_another_namespace_than_its_services() -> None:
     """An edge team keeps the routes; a Service of the same name in their namespace is not the Rollout's."""
-    main = json.loads(
-        json.dumps(contour_route(("cart", 90), ("cart-canary", 10))).replace('namespace": "shop', 'namespace": "edge')
-    )
+    pair = ("cart", 90), ("cart-canary", 10)
+    main = _replaced(contour_route(*pair), 'namespace": "shop', 'namespace": "edge')
     backends = [{"name": each, "namespace": "shop"} for each in ("cart", "cart-canary")]
     edge = RouteName("gatewayAPI", "HTTPRoute", "edge", "cart")
     route = {"kind": "HTTPRoute", "metadata": {"name": "cart"}, "spec": {"rules": [{"backendRefs": backends}]}}
@@ -256,14 +228,10 @@ def test_a_route_may_be_in_another_namespace_than_its_services() -> None:
     place = "httproute/edge/cart/rule/0"
     entry = {"name": f"{place}/match/0/*", "route": {"cluster": place}}
     localities = [locality(f"{place}/backend/0", 90, "10.0.0.1"), locality(f"{place}/backend/1", 10, "10.0.0.2")]
-    dump = endpoints(**{place: localities})
-    traefik_said = json.dumps(traefik_dump(("cart", 90), ("cart-canary", 10))).replace(
-        "httproute-shop-", "httproute-edge-"
-    )
 
     assert _contour(asked, main).live
-    assert envoy.live_share(json.dumps(routes(entry)).encode(), json.dumps(dump).encode(), asked).live
-    assert traefik.live_share(traefik_said.encode(), asked).live
+    assert _envoy(asked, routes(entry), endpoints(**{place: localities})).live
+    assert _traefik(asked, _replaced(traefik_dump(*pair), "httproute-shop-", "httproute-edge-")).live
     assert not _contour(replace(asked, namespace=""), main).live
 
 
@@ -285,20 +253,18 @@ def test_a_cluster_for_each_backend_is_told_by_its_name() -> None:
 
 def test_the_services_of_a_neighbour_with_a_like_name_are_not_the_pair() -> None:
     """`cart` begins `cart-canary` and `cart-api` too."""
-    services: dict[str, Any] = {
-        "shop-cart-api-80@kubernetescrd": {"loadBalancer": {}},
-        "shop-cart-80@kubernetescrd": {"loadBalancer": {}},
-    }
-    routers = {
-        "shop-in-1@kubernetescrd": {"rule": "Host(`a`)", "service": "shop-cart-api-80", "status": "enabled"},
-        "shop-in-2@kubernetescrd": {"rule": "Host(`b`)", "service": "shop-cart-80", "status": "enabled"},
-    }
+    services = {f"{name}-80@kubernetescrd": {"loadBalancer": {}} for name in ("shop-cart-api", "shop-cart")}
     asked = question(route=RouteName("traefik", "IngressRoute", "shop", "in"))
-    raw = json.dumps({"routers": routers, "services": services}).encode()
 
-    assert traefik.live_share(raw, asked) == Judgement(True)
-    routers["shop-in-1@kubernetescrd"]["service"] = "shop-cart-canary-80"
-    assert not traefik.live_share(json.dumps({"routers": routers, "services": services}).encode(), asked).live
+    def leads_to(first: str) -> Mapping[str, Any]:
+        routers = {
+            f"shop-in-{at}@kubernetescrd": {"rule": "Host(`a`)", "service": f"{name}-80", "status": "enabled"}
+            for at, name in enumerate((first, "shop-cart"))
+        }
+        return {"routers": routers, "services": services}
+
+    assert _traefik(asked, leads_to("shop-cart-api")) == Judgement(True)
+    assert not _traefik(asked, leads_to("shop-cart-canary")).live
 
 
 def test_a_traefik_service_is_followed_to_its_end() -> None:
@@ -312,14 +278,12 @@ def test_a_traefik_service_is_followed_to_its_end() -> None:
         "shop-inner@kubernetescrd": {"weighted": {"services": inner}},
     }
     route = RouteName("traefik", "TraefikService", "shop", "cart-split")
-    raw = json.dumps({"routers": routers, "services": services}).encode()
+    dump = {"routers": routers, "services": services}
 
-    assert traefik.live_share(raw, question(share("12.5"), route=route)).live
-    assert not traefik.live_share(raw, question(share(25), route=route)).live
-    assert (
-        traefik.live_share(raw, question(route=replace(route, name="other"))).message
-        == "it does not have the route yet"
-    )
+    assert _traefik(question(share("12.5"), route=route), dump).live
+    assert not _traefik(question(share(25), route=route), dump).live
+    other = _traefik(question(route=replace(route, name="other")), dump)
+    assert other.message == "it does not have the route yet"
 
 
 def test_a_traefik_that_lost_a_service_says_so() -> None:
@@ -328,42 +292,28 @@ def test_a_traefik_that_lost_a_service_says_so() -> None:
     router = dump["routers"]["httproute-shop-cart-gw-infra-web-ep-web-0-1c0cf64bde51d9d0df06@kubernetesgateway"]
     router["service"] = "nowhere"
 
-    assert (
-        "service nowhere@kubernetesgateway is unknown"
-        in traefik.live_share(json.dumps(dump).encode(), question()).message
-    )
+    assert "service nowhere@kubernetesgateway is unknown" in _traefik(question(), dump).message
 
 
 @pytest.mark.parametrize("header", ["Header(`X-Canary`,`always`)", 'Header("x-canary","always")'])
 def test_a_header_of_a_traefik_rule_is_read(header: str) -> None:
     """Rules are text there: between backticks as people write them, between quotes as its Gateway provider does (3.7.12)."""
-    beta = traefik_dump(("cart-canary", 1), rule=f"PathPrefix(`/`) && {header}")
-    name, router = next(iter(beta["routers"].items()))
-    renamed = {
-        name.replace("-web-0-", "-web-1-"): {**router, "service": router["service"].replace("-web-0-", "-web-1-")}
-    }
-    services = {key.replace("-web-0-", "-web-1-"): _renamed(value) for key, value in beta["services"].items()}
-    split = Split(Fraction(0), matches=(BETA,))
+    beta = _replaced(traefik_dump(("cart-canary", 1), rule=f"PathPrefix(`/`) && {header}"), "-web-0-", "-web-1-")
+    dump = traefik_dump(("cart", 1), **beta)
 
-    assert _traefik(question(split), ("cart", 1), routers=renamed, services=services).live
-    assert not _traefik(question(ALL_TO_STABLE), ("cart", 1), routers=renamed, services=services).live
+    assert _traefik(question(Split(Fraction(0), matches=(BETA,))), dump).live
+    assert not _traefik(question(ALL_TO_STABLE), dump).live
 
 
 def test_a_real_traefiks_idle_rule_is_understood() -> None:
     """Recorded from Traefik 3.7.12 at 1 % with a rule that no request matches yet."""
     said = (RECORDED / "traefik" / "httproute-idle.json").read_bytes()
-    web = {"route": RouteName("gatewayAPI", "HTTPRoute", "shop", "web"), "stable_service": "web-stable"}
+    web = RouteName("gatewayAPI", "HTTPRoute", "shop", "web")
+    asked = question(replace(share(1), idle=1), route=web, stable_service="web-stable", canary_service="web-canary")
 
-    def live(split: Split) -> bool:
-        return traefik.live_share(said, question(split, **web, canary_service="web-canary")).live
-
-    assert live(replace(share(1), idle=1))
-    assert not live(replace(share(5), idle=1))
-    assert not live(replace(share(1), matches=(BETA,)))
-
-
-def _renamed(value: Any) -> Any:
-    return json.loads(json.dumps(value).replace("-web-0-", "-web-1-"))
+    assert traefik.live_share(said, asked).live
+    for other in (replace(share(5), idle=1), replace(share(1), matches=(BETA,))):
+        assert not traefik.live_share(said, replace(asked, split=other)).live
 
 
 @pytest.mark.parametrize("junk", [b"", b"{", b"[]", b"7", b'{"configs": [{}]}', b'{"configs": [{"route_config": 5}]}'])

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from rollouts.core.model.traffic import RouteName
+from rollouts.objects import Manifest
 from rollouts.ports import LiveQuestion
 from rollouts.probes.alb import (
     SERVICE_LABEL,
@@ -29,18 +30,15 @@ STABLE = TargetGroup(arn=f"{ARN}/k8s-shop-cart-1/aa", service="cart")
 CANARY = TargetGroup(arn=f"{ARN}/k8s-shop-cart-2/bb", service="cart-canary")
 OTHER = f"{ARN}/k8s-shop-other-3/cc"
 PAIR = (STABLE, CANARY)
-INGRESS: dict[str, Any] = {
-    "kind": "Ingress",
-    "metadata": {"namespace": "shop", "name": "cart"},
-    "spec": {
-        "rules": [{"http": {"paths": [{"backend": {"service": {"name": "cart", "port": {"name": "use-annotation"}}}}]}}]
-    },
-}
+PATHS = [{"backend": {"service": {"name": "cart", "port": {"name": "use-annotation"}}}}]
 TO_OTHERS: dict[str, Any] = {"Priority": "default", "Actions": [{"Type": "fixed-response"}]}
 
 
-def asked(percent: int | str, *, ingress: dict[str, Any] = INGRESS) -> LiveQuestion:
+def asked(percent: int | str, *rules: Manifest, paths: Sequence[Manifest] = PATHS) -> LiveQuestion:
+    """About an Ingress with these paths, and more rules."""
     route = RouteName("alb", "Ingress", "shop", "cart")
+    spec = {"rules": [{"http": {"paths": list(paths)}}, *rules]}
+    ingress = {"kind": "Ingress", "metadata": {"namespace": "shop", "name": "cart"}, "spec": spec}
     return question(share(percent), route=route, gateways=(), objects=(ingress,), namespace="shop")
 
 
@@ -56,10 +54,8 @@ def shared(stable: int, canary: int, *, priority: str = "1") -> dict[str, Any]:
 
 def alone(priority: str = "1") -> dict[str, Any]:
     """A rule that has not heard of the canary; AWS writes a single target group twice."""
-    return {
-        "Priority": priority,
-        "Actions": [{"Type": "authenticate-oidc"}, {"Type": "forward", "TargetGroupArn": STABLE.arn}],
-    }
+    actions = [{"Type": "authenticate-oidc"}, {"Type": "forward", "TargetGroupArn": STABLE.arn}]
+    return {"Priority": priority, "Actions": actions}
 
 
 def listeners(*rules: Sequence[dict[str, Any]]) -> list[Listener]:
@@ -126,20 +122,15 @@ def test_every_listener_must_follow() -> None:
 
 def test_a_path_that_never_was_to_be_shared_is_nobodys_business() -> None:
     """The user may lead a path to the stable Service without the annotation; its rule will never name the canary."""
-    paths = [*INGRESS["spec"]["rules"][0]["http"]["paths"]]
-    paths.append({"backend": {"service": {"name": "cart", "port": {"number": 80}}}})
-    direct = {**INGRESS, "spec": {"rules": [{"http": {"paths": paths}}, {"host": "no.paths"}]}}
+    direct = {"backend": {"service": {"name": "cart", "port": {"number": 80}}}}
+    question = asked(20, {"host": "no.paths"}, paths=[*PATHS, direct])
 
-    found = judged_rules(listeners([shared(80, 20), alone("2")]), PAIR, asked(20, ingress=direct))
-
-    assert found.live
+    assert judged_rules(listeners([shared(80, 20), alone("2")]), PAIR, question).live
 
 
 def test_rules_of_another_listener_and_of_others_say_nothing() -> None:
     """One load balancer serves many Ingresses: what is not forwarded to this one's target groups is not looked at."""
-    found = judged_rules(listeners([shared(80, 20)], [rule((OTHER, 100))]), PAIR, asked(20))
-
-    assert found.live
+    assert judged_rules(listeners([shared(80, 20)], [rule((OTHER, 100))]), PAIR, asked(20)).live
 
 
 @pytest.mark.parametrize(
@@ -187,42 +178,36 @@ def test_targets_that_are_not_yet_or_no_longer_the_pods_are_told(
     assert CANARY.name in found.message
 
 
-def test_targets_of_another_cluster_are_not_ours_to_judge() -> None:
-    """A target group may be shared between clusters; the pods of the other one are no endpoints here."""
-    group = TargetGroup(arn=STABLE.arn, service="cart", shared=True)
-
-    assert judged_targets(group, [target("10.0.0.1"), target("10.9.0.1")], pods("10.0.0.1")).live
+NODES = TargetGroup(arn=STABLE.arn, service="cart", by_address=False)
+SHARED = TargetGroup(arn=STABLE.arn, service="cart", shared=True)
 
 
 @pytest.mark.parametrize(
-    ("targets", "live"),
+    ("group", "targets", "live"),
     [
-        ([target("i-1"), target("i-2", "unhealthy")], True),
-        ([target("i-1"), target("i-2", "initial")], False),
-        ([target("i-1", "unhealthy")], False),
-        ([], False),
+        (NODES, [target("i-1"), target("i-2", "unhealthy")], True),
+        (NODES, [target("i-1"), target("i-2", "initial")], False),
+        (NODES, [target("i-1", "unhealthy")], False),
+        (NODES, [], False),
+        (SHARED, [target("10.0.0.1"), target("10.9.0.1")], True),
     ],
 )
-def test_nodes_stand_for_pods(targets: list[dict[str, Any]], live: bool) -> None:
-    """With externalTrafficPolicy Local a node without a pod is unhealthy, and that is right."""
-    nodes = TargetGroup(arn=STABLE.arn, service="cart", by_address=False)
-
-    assert judged_targets(nodes, targets, pods("10.0.0.1")).live is live
+def test_nodes_stand_for_pods_and_a_group_may_be_shared(group: TargetGroup, targets: list[Any], live: bool) -> None:
+    """With externalTrafficPolicy Local a node without a pod is unhealthy. Pods of another cluster are no endpoints here."""
+    assert judged_targets(group, targets, pods("10.0.0.1")).live is live
 
 
 def test_bindings_tell_the_target_groups_of_the_pair() -> None:
     """Of every Ingress; one that has no ARN yet is not made yet."""
-    listing = {
-        "items": [
-            {"spec": {"serviceRef": {"name": "cart", "port": 80}, "targetGroupARN": STABLE.arn, "targetType": "ip"}},
-            {"spec": {"serviceRef": {"name": "cart-canary"}, "targetGroupARN": CANARY.arn, "ipAddressType": "ipv4"}},
-            {"spec": {"serviceRef": {"name": "cart"}, "targetGroupARN": OTHER, "targetType": "instance"}},
-            {"spec": {"serviceRef": {"name": "cart-canary", "port": "http"}}},
-            {"spec": {"serviceRef": {"name": "other"}, "targetGroupARN": OTHER}},
-        ]
-    }
+    specs = [
+        {"serviceRef": {"name": "cart", "port": 80}, "targetGroupARN": STABLE.arn, "targetType": "ip"},
+        {"serviceRef": {"name": "cart-canary"}, "targetGroupARN": CANARY.arn, "ipAddressType": "ipv4"},
+        {"serviceRef": {"name": "cart"}, "targetGroupARN": OTHER, "targetType": "instance"},
+        {"serviceRef": {"name": "cart-canary", "port": "http"}},
+        {"serviceRef": {"name": "other"}, "targetGroupARN": OTHER},
+    ]
 
-    groups = bound_groups(json.dumps(listing).encode(), asked(20))
+    groups = bound_groups(json.dumps({"items": [{"spec": each} for each in specs]}).encode(), asked(20))
 
     assert groups == (STABLE, CANARY, TargetGroup(arn=OTHER, service="cart", by_address=False))
 
@@ -242,25 +227,20 @@ def test_a_target_group_tells_its_ingress(resource: str, ours: bool) -> None:
 def test_endpoints_are_those_of_the_service_in_the_family_of_the_targets() -> None:
     """A Service of both families has slices of both; the load balancer has targets of one."""
 
-    def slice_of(service: str, family: str, *endpoints: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "metadata": {"labels": {SERVICE_LABEL: service}},
-            "addressType": family,
-            "endpoints": list(endpoints) or None,
-        }
+    def slice_of(service: str, address: str = "", family: str = "IPv4", **conditions: bool) -> dict[str, Any]:
+        endpoints = [{"addresses": [address], "conditions": conditions}] if address else None
+        labels = {SERVICE_LABEL: service}
+        return {"metadata": {"labels": labels}, "addressType": family, "endpoints": endpoints}
 
-    listing = json.dumps(
-        {
-            "items": [
-                slice_of("cart", "IPv4", {"addresses": ["10.0.0.1"], "conditions": {"ready": True}}),
-                slice_of("cart", "IPv4", {"addresses": ["10.0.0.2"], "conditions": {"ready": False}}),
-                slice_of("cart", "IPv4", {"addresses": ["10.0.0.3"], "conditions": {}}),
-                slice_of("cart", "IPv6", {"addresses": ["2001:db8::1"], "conditions": {"ready": True}}),
-                slice_of("cart-canary", "IPv4", {"addresses": ["10.0.0.4"], "conditions": {"ready": True}}),
-                slice_of("cart", "IPv4"),
-            ]
-        }
-    ).encode()
+    slices = [
+        slice_of("cart", "10.0.0.1", ready=True),
+        slice_of("cart", "10.0.0.2", ready=False),
+        slice_of("cart", "10.0.0.3"),
+        slice_of("cart", "2001:db8::1", "IPv6", ready=True),
+        slice_of("cart-canary", "10.0.0.4", ready=True),
+        slice_of("cart"),
+    ]
+    listing = json.dumps({"items": slices}).encode()
     six = TargetGroup(arn=STABLE.arn, service="cart", ipv6=True)
 
     assert endpoints_of(listing, STABLE) == pods("10.0.0.1", "10.0.0.3", unready=["10.0.0.2"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,35 +32,32 @@ OLD = {**GOOD, ROUTES: ok(routes(contour_route(("cart", 100), ("cart-canary", 0)
 DEADLINE_S = 5.0
 
 
-@pytest.fixture
-async def asked() -> AsyncIterator[Any]:
-    """Data planes of one gateway; closed afterwards."""
-    opened: list[NamedDataPlanes] = []
-
-    def planes(*urls: str, kind: PlaneKind = PlaneKind.ENVOY, resolve: Any = None) -> NamedDataPlanes:
-        made = NamedDataPlanes({"infra/web": DataPlane(kind, urls)}, clock=SystemClock())
-        if resolve is not None:
-            made._asker = Asker(tls=False, resolve=resolve)
-        opened.append(made)
-        return made
-
-    yield planes
-    for each in opened:
-        await each.aclose()
-        await each.aclose()
+async def seen_at(url: str, *, resolve: Any = None, deadline_s: float = DEADLINE_S, **asked: Any) -> LiveSeen:
+    """What is seen of the Envoys of a gateway that should give the canary a tenth."""
+    planes = NamedDataPlanes({"infra/web": DataPlane(PlaneKind.ENVOY, (url,))}, clock=SystemClock())
+    if resolve is not None:
+        planes._asker = Asker(tls=False, resolve=resolve)
+    async with contextlib.aclosing(planes):
+        return await planes.live(question(share(10), **asked), deadline_s=deadline_s)
 
 
-async def test_a_proxy_that_does_what_the_route_says_is_live(asked: Any) -> None:
+async def said(answers: Mapping[str, bytes | None], *, deadline_s: float = DEADLINE_S) -> LiveSeen:
+    async with serving(answers) as server:
+        seen = await seen_at(server.url(), deadline_s=deadline_s)
+    assert seen.live or f"envoy 127.0.0.1:{server.port}: " in seen.message
+    return seen
+
+
+async def test_a_proxy_that_does_what_the_route_says_is_live() -> None:
     """By its own configuration, for the version of the route that was asked about."""
-    async with serving(GOOD) as server:
-        before_s = time.time()
-        seen = await asked(server.url()).live(question(share(10)), deadline_s=DEADLINE_S)
+    before_s = time.time()
+    seen = await said(GOOD)
 
     assert (seen.live, seen.by, seen.resource_version, seen.message) == (True, "Config", "7", "")
     assert before_s <= seen.at_s <= time.time()
 
 
-async def test_every_replica_counts(asked: Any) -> None:
+async def test_every_replica_counts() -> None:
     """One name, two addresses: the one that lags is told, and the split is not live."""
     async with serving(GOOD) as new, serving(OLD, host="127.0.0.2", port=new.port):
 
@@ -67,8 +65,7 @@ async def test_every_replica_counts(asked: Any) -> None:
             assert (host, port) == ("envoys.infra", new.port)
             return ["127.0.0.1", "127.0.0.2"]
 
-        planes = asked(new.url("envoys.infra"), resolve=both)
-        seen = await planes.live(question(share(10)), deadline_s=DEADLINE_S)
+        seen = await seen_at(new.url("envoys.infra"), resolve=both)
 
     assert not seen.live
     assert seen.message.startswith(f"envoy 127.0.0.2:{new.port}: ")
@@ -78,10 +75,7 @@ async def test_every_replica_counts(asked: Any) -> None:
 
 BROKEN = {
     "503": ({ROUTES: raw(b"", status="503 Service Unavailable")}, "answers 503"),
-    "redirect": (
-        {ROUTES: redirect("http://169.254.169.254/"), ENDPOINTS: ok(NOTHING)},
-        "redirect (302), which is not followed",
-    ),
+    "redirect": ({**GOOD, ROUTES: redirect("http://169.254.169.254/")}, "redirect (302), which is not followed"),
     "truncated": ({**GOOD, ROUTES: raw(b'{"configs": [', length=500)}, "peer closed connection"),
     "HTML": ({**GOOD, ROUTES: raw(b"<html>welcome</html>")}, "cannot be read"),
     "wrong type": ({**GOOD, ROUTES: ok({"configs": "none"})}, "cannot be read"),
@@ -94,21 +88,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("answers", "words"), BROKEN.values(), ids=BROKEN)
-async def test_a_broken_answer_is_not_live_and_says_why(asked: Any, answers: dict[str, bytes], words: str) -> None:
+async def test_a_broken_answer_is_not_live_and_says_why(answers: dict[str, bytes], words: str) -> None:
     """Whatever stands at the address: the rollout waits and people read the reason in status."""
-    async with serving(answers) as server:
-        seen = await asked(server.url()).live(question(share(10)), deadline_s=DEADLINE_S)
+    seen = await said(answers)
 
     assert not seen.live
-    assert f"envoy 127.0.0.1:{server.port}: " in seen.message
     assert words in seen.message
 
 
-async def test_nobody_there_is_not_live(asked: Any) -> None:
+async def test_nobody_there_is_not_live() -> None:
     """A proxy that restarts refuses connections."""
     port = await refused_port()
 
-    seen = await asked(f"http://127.0.0.1:{port}").live(question(), deadline_s=DEADLINE_S)
+    seen = await seen_at(f"http://127.0.0.1:{port}")
 
     assert not seen.live
     assert f"127.0.0.1:{port}" in seen.message
@@ -124,7 +116,7 @@ async def test_nobody_there_is_not_live(asked: Any) -> None:
     ],
     ids=["no such name", "no name at all", "nobody", "too many"],
 )
-async def test_a_name_without_an_address_is_not_live(asked: Any, found: Exception | list[str], words: str) -> None:
+async def test_a_name_without_an_address_is_not_live(found: Exception | list[str], words: str) -> None:
     """A Service that was deleted, or one of half of the cluster's pods."""
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:
@@ -132,28 +124,26 @@ async def test_a_name_without_an_address_is_not_live(asked: Any, found: Exceptio
             raise found
         return found
 
-    seen = await asked("http://gone.infra:19000", resolve=resolve).live(question(), deadline_s=DEADLINE_S)
+    seen = await seen_at("http://gone.infra:19000", resolve=resolve)
 
     assert not seen.live
     assert "gone.infra: " in seen.message and words in seen.message
 
 
-async def test_a_silent_proxy_costs_no_more_than_the_deadline(asked: Any) -> None:
+async def test_a_silent_proxy_costs_no_more_than_the_deadline() -> None:
     """A frozen process keeps its connections open and says nothing."""
-    async with serving({**GOOD, ROUTES: None}) as server:
-        began_s = time.monotonic()
-        seen = await asked(server.url()).live(question(), deadline_s=0.3)
+    began_s = time.monotonic()
+    seen = await said({**GOOD, ROUTES: None}, deadline_s=0.3)
 
     assert not seen.live
     assert "no answer within 0.3 s" in seen.message
     assert time.monotonic() - began_s < 3.0
 
 
-async def test_a_huge_answer_is_not_read_to_its_end(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_huge_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is the controller's: who answers without end is told so."""
     monkeypatch.setattr(asker_module, "BODY_MAX_BYTES", 1 << 20)
-    async with serving({**GOOD, ROUTES: raw(b" " * (2 << 20))}) as server:
-        seen = await asked(server.url()).live(question(), deadline_s=DEADLINE_S)
+    seen = await said({**GOOD, ROUTES: raw(b" " * (2 << 20))})
 
     assert not seen.live
     assert "more than 1 MiB" in seen.message
@@ -167,23 +157,15 @@ def test_a_gateway_with_thousands_of_routes_holds_up_nobody(many: int) -> None:
     answers = {**GOOD, ROUTES: ok(routes(mine, *others))}
     seen: list[LiveSeen] = []
 
-    async def ask() -> None:
-        async with serving(answers) as server:
-            planes = NamedDataPlanes({"infra/web": DataPlane(PlaneKind.ENVOY, (server.url(),))}, clock=SystemClock())
-            seen.append(await planes.live(question(share(10)), deadline_s=60.0))
-            await planes.aclose()
-
-    assert lines_of(lambda: asyncio.run(ask())) < 3_000
+    assert lines_of(lambda: seen.append(asyncio.run(said(answers, deadline_s=60.0)))) < 3_000
     assert [each.live for each in seen] == [True]
 
 
-async def test_the_environments_proxy_is_not_used(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environments_proxy_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy for the Internet has no business between the controller and a gateway, and would answer for it."""
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{await refused_port()}")
-    async with serving(GOOD) as server:
-        seen = await asked(server.url()).live(question(share(10)), deadline_s=DEADLINE_S)
 
-    assert seen.live
+    assert (await said(GOOD)).live
 
 
 async def _here(_host: str, _port: int) -> Sequence[str]:
@@ -237,20 +219,18 @@ def test_a_file_without_certificates_is_refused_at_the_start(tmp_path: Path, tex
         NamedDataPlanes({"*": DataPlane(PlaneKind.ENVOY, ("https://a",))}, ca_file=path, clock=SystemClock())
 
 
-async def test_a_gateway_that_nobody_named_cannot_be_asked(asked: Any) -> None:
+async def test_a_gateway_that_nobody_named_cannot_be_asked() -> None:
     """Then the declared settle time holds; a question all the same is answered with the remedy."""
-    seen = await asked("http://127.0.0.1:1").live(question(gateways=("infra/other",)), deadline_s=DEADLINE_S)
+    seen = await seen_at("http://127.0.0.1:1", gateways=("infra/other",))
 
     assert (seen.live, seen.message) == (False, "no --data-plane names infra/other")
 
 
 async def test_nobody_is_asked_where_nothing_is_named() -> None:
     """And httpx is not even imported for it."""
-    planes = NamedDataPlanes({}, clock=SystemClock())
-
-    assert planes.asked_by(ROUTE, ()) is None
-    assert not (await planes.live(question(), deadline_s=DEADLINE_S)).live
-    await planes.aclose()
+    async with contextlib.aclosing(NamedDataPlanes({}, clock=SystemClock())) as planes:
+        assert planes.asked_by(ROUTE, ()) is None
+        assert not (await planes.live(question(), deadline_s=DEADLINE_S)).live
 
 
 def test_counters_are_asked_of_the_prometheus_that_is_asked_anyway() -> None:

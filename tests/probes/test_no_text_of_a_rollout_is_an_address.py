@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,7 +29,7 @@ from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from rollouts.traffic.declared.codec import declared
-from tests.controller.analysis.whole_metrics import Path, fields_of, leaves_of, planted
+from tests.controller.analysis.whole_metrics import fields_of, leaves_of, planted
 from tests.probes.dumps import OBJECT
 from tests.probes.servers import Server, ok, redirect, serving
 from tests.traffic.cases.declared import APISIX
@@ -99,6 +99,9 @@ TEXTS = (
 )  # fmt: skip
 
 
+ENCODED = ("%2e%2e/x", "a/%252e%252e/%252e%252e/x", "..;/x", "a/..%2f..%2fx", "%5c..%5cx")
+
+
 @dataclass
 class Asked:
     """The servers that flags and a TrafficProvider name, and the port of one that nobody names."""
@@ -163,7 +166,7 @@ def _changed(question: Any, text: str) -> Iterator[Any]:
                 yield replace(question, **{name: (text,)})
             case (dict() as manifest, *_):
                 for place in leaves_of(manifest):
-                    yield replace(question, **{name: (_with(manifest, place, text),)})
+                    yield replace(question, **{name: (planted(manifest, place, text),)})
             case (PrometheusProbe() as probe, *_):
                 yield replace(question, **{name: (replace(probe, query=QUERY.replace("shop", text)),)})
                 yield replace(question, **{name: (replace(probe, query=text),)})
@@ -171,20 +174,13 @@ def _changed(question: Any, text: str) -> Iterator[Any]:
                 pass
 
 
-def _with(manifest: Mapping[str, Any], place: Path, text: str) -> dict[str, Any]:
-    return planted(manifest, place, text)
-
-
 @pytest.mark.parametrize("kind", ["envoy", "traefik"])
 async def test_no_text_of_a_question_is_an_address(kind: str) -> None:
     """Names of routes, Services, gateways and revisions, what stands in a route, and addresses of pods."""
     async with servers() as asked:
         server: Server = getattr(asked, kind)
-        planes = NamedDataPlanes(
-            parse_data_planes([f"*={kind}:{server.url()}"]),
-            prometheus_url=f"{asked.prometheus.url()}/prom",
-            clock=SystemClock(),
-        )
+        named, prometheus_url = parse_data_planes([f"*={kind}:{server.url()}"]), f"{asked.prometheus.url()}/prom"
+        planes = NamedDataPlanes(named, prometheus_url=prometheus_url, clock=SystemClock())
         async with contextlib.aclosing(planes):
             for text in (each.format(trap=asked.trap) for each in TEXTS):
                 for live in (LIVE, *_changed(LIVE, text)):
@@ -201,25 +197,16 @@ async def test_no_text_of_an_object_leads_up_from_the_url_of_its_router() -> Non
     cel = "'/routes/' + object.metadata.annotations['path']"
     answers = [{"body": {"weight": 10}, "live": True}, {"body": {"weight": 0}, "live": False}]
     async with servers() as asked:
-        url = f"{asked.router.url()}/api"
-        live = {"http": {"url": url, "path": {"cel": cel}}, "cel": "body.weight == want"}
+        http = {"url": f"{asked.router.url()}/api", "path": {"cel": cel}}
+        live = {"http": http, "cel": "body.weight == want"}
         test = {**APISIX["tests"][0], "answers": answers}
-        test["object"] = {**test["object"], "metadata": {"annotations": {"path": "cart"}}}
-        test["result"] = {**test["result"], "metadata": {"annotations": {"path": "cart"}}}
+        for part in ("object", "result"):
+            test[part] = {**test[part], "metadata": {"annotations": {"path": "cart"}}}
         probe = declared({**APISIX, "live": live, "tests": [test]}).live
         assert probe is not None
         probes = DeclaredProbes(None, bounded=Here(), clock=SystemClock())
         async with contextlib.aclosing(probes):
-            texts = [each.format(trap=asked.trap) for each in TEXTS]
-            for text in (
-                "cart",
-                *texts,
-                "%2e%2e/x",
-                "a/%252e%252e/%252e%252e/x",
-                "..;/x",
-                "a/..%2f..%2fx",
-                "%5c..%5cx",
-            ):
+            for text in ("cart", *(each.format(trap=asked.trap) for each in TEXTS), *ENCODED):
                 thing = {"metadata": {"namespace": "shop", "name": "cart", "annotations": {"path": text}}}
                 await probes.live(probe, replace(LIVE, objects=(thing,)), deadline_s=DEADLINE_S)
                 asked.check(text)

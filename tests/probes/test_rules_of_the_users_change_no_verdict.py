@@ -7,14 +7,14 @@ all of them are the user's. A verdict that they change holds up every update, or
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
-from rollouts.core.model.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, RuleSaid, Split
+from rollouts.core.model.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, Split
 from rollouts.objects import Manifest
 from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters
@@ -28,7 +28,7 @@ from rollouts.traffic.istio.codec import PROVIDER as ISTIO
 from rollouts.traffic.registry import registry
 from tests.probes import products
 from tests.probes.dumps import BETA, question, share
-from tests.traffic.situation import Situation
+from tests.traffic.situation import Situation, destination
 
 TESTER = [{"name": "x-tester", "value": "1"}]
 PAIR = [("cart", 100), ("cart-canary", 0)]
@@ -75,6 +75,13 @@ OF_PROXIES: Mapping[str, Manifest] = {
     "mirror of another Service": {"conditions": [{"prefix": "/copied"}],
         "services": [{"name": "audit", "port": 80}, {"name": "cart-canary", "port": 80, "mirror": True}]},
 }  # fmt: skip
+
+
+def _forward(service: str) -> Manifest:
+    """An action as AWS's controller reads it."""
+    return {"type": "forward", "forwardConfig": {"targetGroups": [{"serviceName": service, "weight": 1}]}}
+
+
 BY_TESTERS = {"field": "http-header", "httpHeaderConfig": {"httpHeaderName": "x-tester", "values": ["1"]}}
 OF_INGRESSES: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "canary alone, by header": ("/", "cart-canary", {"conditions.cart-canary": [BY_TESTERS]}),
@@ -82,52 +89,32 @@ OF_INGRESSES: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "stable alone": ("/static", "cart", {}),
     "another Service": ("/audit", "audit", {}),
     "redirect": ("/old", "gone", {"actions.gone": {"type": "redirect", "redirectConfig": {"host": "x"}}}),
-    "canary by an action": (
-        "/soon",
-        "next",
-        {
-            "actions.next": {
-                "type": "forward",
-                "forwardConfig": {"targetGroups": [{"serviceName": "cart-canary", "weight": 1}]},
-            }
-        },
-    ),
+    "canary by an action": ("/soon", "next", {"actions.next": _forward("cart-canary")}),
 }
 
 
+def _object(kind: str, spec: Manifest, **metadata: Any) -> Manifest:
+    return {"kind": kind, "metadata": {"namespace": "shop", "name": "cart", **metadata}, "spec": spec}
+
+
 def _http_route(*rules: Manifest) -> Manifest:
-    return {"kind": "HTTPRoute", "metadata": {"namespace": "shop", "name": "cart"}, "spec": {"rules": list(rules)}}
+    return _object("HTTPRoute", {"rules": list(rules)})
 
 
 def _http_proxy(*routes: Manifest) -> Manifest:
-    return {"kind": "HTTPProxy", "metadata": {"namespace": "shop", "name": "cart"}, "spec": {"routes": list(routes)}}
+    return _object("HTTPProxy", {"routes": list(routes)})
 
 
 def _ingress(*paths: tuple[str, str, Mapping[str, Any]]) -> Manifest:
-    action = {"type": "forward", "forwardConfig": {"targetGroups": [{"serviceName": "cart", "weight": 1}]}}
-    annotations = {"actions.cart-root": action, **{name: text for _, _, more in paths for name, text in more.items()}}
-    named = {name.removeprefix("actions.") for name in annotations}
+    told = {"actions.cart-root": _forward("cart"), **{name: each for *_, more in paths for name, each in more.items()}}
+    named = {name.removeprefix("actions.") for name in told}
+    ports = {name: {"name": "use-annotation"} if name in named else {"number": 80} for _, name, _ in paths}
     backends = [
-        {
-            "path": path,
-            "pathType": "Prefix",
-            "backend": {
-                "service": {"name": name, "port": {"name": "use-annotation"} if name in named else {"number": 80}}
-            },
-        }
+        {"path": path, "pathType": "Prefix", "backend": {"service": {"name": name, "port": ports[name]}}}
         for path, name, _ in paths
     ]
-    return {
-        "kind": "Ingress",
-        "metadata": {
-            "namespace": "shop",
-            "name": "cart",
-            "annotations": {
-                f"alb.ingress.kubernetes.io/{name}": json.dumps(text) for name, text in annotations.items()
-            },
-        },
-        "spec": {"rules": [{"http": {"paths": backends}}]},
-    }
+    annotations = {f"alb.ingress.kubernetes.io/{name}": json.dumps(each) for name, each in told.items()}
+    return _object("Ingress", {"rules": [{"http": {"paths": backends}}]}, annotations=annotations)
 
 
 MAIN_RULE: Manifest = {"name": "main", "backendRefs": _to(*PAIR)}
@@ -189,11 +176,6 @@ def there(pristine: Situation, split: Split) -> Situation:
     return pristine if split == ALL_TO_STABLE else pristine.managed(split)
 
 
-def fits(kind: str, split: Split) -> bool:
-    """A step cannot mirror while a rule of the user's mirrors to the canary already (`Unroutable`)."""
-    return "mirror" not in kind or not split.mirrors
-
-
 @pytest.mark.parametrize("last", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("plane", "kind"), CASES)
 def test_a_rule_of_the_users_changes_no_verdict(plane: Plane, kind: str, last: bool) -> None:
@@ -201,7 +183,9 @@ def test_a_rule_of_the_users_changes_no_verdict(plane: Plane, kind: str, last: b
     users = plane.beside[kind]
     rules = [plane.main, users] if last else [users, plane.main]
     pristine = plane.situation(*rules)
-    at = {name: there(pristine, split) for name, split in plane.splits.items() if fits(kind, split)}
+    # No step can mirror while a rule of the user's mirrors to the canary already (`Unroutable`).
+    possible = {name: each for name, each in plane.splits.items() if "mirror" not in kind or not each.mirrors}
+    at = {name: there(pristine, split) for name, split in possible.items()}
 
     for said, saying in at.items():
         for done, doing in at.items():
@@ -258,18 +242,12 @@ def test_a_header_route_that_outlived_its_step_is_no_rule_of_the_users(plane: Pl
 
 
 def _virtual_service(*rules: Manifest) -> Situation:
-    metadata = {"namespace": "shop", "name": "cart"}
-    user: Manifest = {"kind": "VirtualService", "metadata": metadata, "spec": {"http": list(rules)}}
-    return Situation.of(ISTIO, {"virtualService": {"name": "cart"}}, user)
-
-
-def _hosts(*weights: tuple[str, int]) -> list[Manifest]:
-    return [{"destination": {"host": name}, "weight": weight} for name, weight in weights]
+    return Situation.of(ISTIO, {"virtualService": {"name": "cart"}}, _object("VirtualService", {"http": list(rules)}))
 
 
 TESTERS_OF_A_MESH = _virtual_service(
-    {"match": [{"headers": {"x-tester": {"exact": "1"}}}], "route": _hosts(("cart-canary", 100))},
-    {"route": _hosts(*PAIR)},
+    {"match": [{"headers": {"x-tester": {"exact": "1"}}}], "route": [destination("cart-canary", 100)]},
+    {"route": [destination(*each) for each in PAIR]},
 )
 
 
@@ -308,13 +286,10 @@ def test_every_kind_of_route_that_is_asked_about_tells_its_rules() -> None:
     assert told | without == set(registry())
 
 
-def _names(rules: Sequence[RuleSaid]) -> list[bool]:
-    return [each.users for each in rules]
-
-
 def test_copies_of_ours_are_no_rules_of_the_users() -> None:
     """The object has both, and only the ledger tells them apart."""
     pristine = Situation.of(GATEWAY_API, ROUTES, _http_route(OF_ROUTES["canary alone, by header"], MAIN_RULE))
     managed = pristine.managed(BY_HEADER["header"])
+    rules = managed.provider.rules(managed.objects, managed.target, managed.context)
 
-    assert _names(managed.provider.rules(managed.objects, managed.target, managed.context)) == [True, False, False]
+    assert [each.users for each in rules] == [True, False, False]

@@ -27,12 +27,6 @@ def _metrics(changes: Mapping[str, int], syncs: Mapping[str, int] | None = None,
     return "\n".join([*lines, 'kubeproxy_sync_full_proxy_rules_duration_seconds_bucket{le="+Inf"} 9', ""]).encode()
 
 
-def test_the_lag_is_twice_what_six_of_ten_changes_took() -> None:
-    """The upper end of the bucket: too long rather than too short."""
-    assert sync_lag_s([_metrics({"0.25": 250, "2": 350, "5": 400})], min_sync_period_s=1.0) == 4.0
-    assert sync_lag_s([_metrics({"0.25": 250, "2": 340, "5": 410})], min_sync_period_s=1.0) == 10.0
-
-
 @pytest.mark.parametrize("switched", [3, 100], ids=["as measured", "every Rollout has one pod"])
 def test_a_service_that_is_switched_to_pods_long_ready_is_no_slow_proxy(switched: int) -> None:
     """Its change is counted from when they became ready: of 84 changes of four updates three took "16, 22 and 53 s".
@@ -46,48 +40,34 @@ def test_a_service_that_is_switched_to_pods_long_ready_is_no_slow_proxy(switched
     assert learnt_s <= 4.0
 
 
-def test_a_real_kube_proxys_metrics_are_understood() -> None:
-    """Recorded from kube-proxy 1.36 on a machine with fifteen times the work that it could do: 449 of 452 changes within 14 s.
-
-    preStop is twice the lag, so it covers them.
-    """
-    recorded = (Path(__file__).parent / "recorded" / "kube-proxy.txt").read_bytes()
-
-    assert sync_lag_s([recorded], min_sync_period_s=1.0) == 8.0
-    assert sync_lag_s([recorded], min_sync_period_s=20.0) == 20.256
-
-
-def test_no_lag_is_below_what_a_second_change_within_the_period_waits() -> None:
-    """Every change so far came alone and was in force at once; the next may come in twos."""
-    assert sync_lag_s([_metrics({"0.25": 1000}, {"0.5": 100})], min_sync_period_s=1.0) == 1.5
-    assert sync_lag_s([_metrics({"0.25": 1000}, {"0.5": 100})], min_sync_period_s=10.0) == 10.5
-
-
-def test_the_slowest_node_counts() -> None:
-    """A hundred fast nodes do not make the requests of the slow one's clients any faster."""
-    fast, slow = _metrics({"0.25": 10_000}), _metrics({"5": 60})
-
-    assert sync_lag_s([*[fast] * 10, slow], min_sync_period_s=1.0) == 10.0
-
-
-def test_what_is_beyond_the_last_bucket_is_at_least_that() -> None:
-    """kube-proxy's last one ends at five minutes."""
-    assert sync_lag_s([_metrics({"+Inf": 300})], min_sync_period_s=1.0) == 120.0
-
-
-def test_both_address_families_count_together() -> None:
-    """Newer kube-proxies keep a histogram for each."""
-    both = _metrics({"0.25": 150}) + _metrics({"2": 150}, family="IPv6")
-
-    assert sync_lag_s([both], min_sync_period_s=0.0) == 4.0
+RECORDED = (Path(__file__).parent / "recorded" / "kube-proxy.txt").read_bytes()
+"""From kube-proxy 1.36 on a machine with fifteen times the work that it could do: 449 of 452 changes within 14 s. preStop is
+twice the lag, so it covers them."""
+AT_ONCE = _metrics({"0.25": 1000}, {"0.5": 100})  # each change came alone; the next may come in twos
+FAST, SLOW = _metrics({"0.25": 10_000}), _metrics({"5": 60})
 
 
 @pytest.mark.parametrize(
-    "answers", [[], [b""], [b"<html>"], [_metrics({"0.25": 199})], [_metrics({})], [b"kubeproxy_network_programming"]]
+    ("answers", "period_s", "lag_s"),
+    [
+        pytest.param([_metrics({"0.25": 250, "2": 350, "5": 400})], 1.0, 4.0, id="twice what six of ten changes took"),
+        pytest.param([_metrics({"0.25": 250, "2": 340, "5": 410})], 1.0, 10.0, id="too long rather than too short"),
+        pytest.param([RECORDED], 1.0, 8.0, id="a real kube-proxy"),
+        pytest.param([RECORDED], 20.0, 20.256, id="a real kube-proxy, by its period"),
+        pytest.param([AT_ONCE], 1.0, 1.5, id="what a second change within the period waits"),
+        pytest.param([AT_ONCE], 10.0, 10.5, id="and within a longer one"),
+        pytest.param([*[FAST] * 10, SLOW], 1.0, 10.0, id="the slowest node counts"),
+        pytest.param([_metrics({"+Inf": 300})], 1.0, 120.0, id="beyond the last bucket: at least that"),
+        pytest.param([_metrics({"0.25": 150}) + _metrics({"2": 150}, family="IPv6")], 0.0, 4.0, id="both families"),
+        *(
+            pytest.param(answers, 1.0, None, id="too few changes teach nothing")
+            for answers in ([], [b""], [b"<html>"], [_metrics({"0.25": 199})], [_metrics({})], [PROGRAMMING.encode()])
+        ),
+    ],
 )
-def test_too_few_changes_teach_nothing(answers: list[bytes]) -> None:
-    """A cluster that has just started: the safe number stays."""
-    assert sync_lag_s(answers, min_sync_period_s=1.0) is None
+def test_the_lag_is_known_from_metrics(answers: list[bytes], period_s: float, lag_s: float | None) -> None:
+    """Of a cluster that has just started it is not: the safe number stays."""
+    assert sync_lag_s(answers, min_sync_period_s=period_s) == lag_s
 
 
 async def test_nodes_are_asked_at_their_metrics_address() -> None:

@@ -21,7 +21,7 @@ from rollouts.core.model.traffic import ALL_TO_STABLE, MirrorRoute, RouteName, S
 from rollouts.ports import LiveQuestion
 from rollouts.probes import envoy, traefik
 from rollouts.probes.verdict import Judgement
-from tests.probes.dumps import BETA, share
+from tests.probes.dumps import BETA, question, share
 
 RECORDED = Path(__file__).parent / "recorded"
 SITUATIONS: Mapping[str, Split] = {
@@ -55,10 +55,8 @@ def _judged(said: Mapping[str, Any], asked: LiveQuestion) -> Judgement:
 def _question(said: Mapping[str, Any], split: Split) -> LiveQuestion:
     user = said["object"]
     name = RouteName(ROUTERS[user["kind"]], user["kind"], user["metadata"]["namespace"], user["metadata"]["name"])
-    return LiveQuestion(
-        route=name, resource_version="7", split=split, stable_service="web-stable", canary_service="web-canary",
-        gateways=("gateways/any",), objects=(user,),
-    )  # fmt: skip
+    services = {"stable_service": "web-stable", "canary_service": "web-canary"}
+    return question(split, route=name, gateways=("gateways/any",), objects=(user,), **services)
 
 
 def _done(file: Path) -> str:

@@ -98,15 +98,6 @@ def test_what_somebody_takes_out_is_seen(edit: str) -> None:
         assert found.share == Fraction(9, 10)
 
 
-def test_routers_without_cookies_refuse_it_in_words() -> None:
-    """They are told by name before; should one be asked all the same, nothing is written."""
-    for case in (case for case in CASES if case not in KNOWING):
-        start = Situation.of(case.provider, case.settings, case.example, case.context)
-        with pytest.raises(Unroutable):
-            start.plan(A_QUARTER)
-        assert Feature.COOKIE not in start.provider.features(start.objects, start.target)
-
-
 def test_istio_and_contour_name_it() -> None:
     """The route can be found in the object by the name that the docs give."""
     pair = [destination("cart", 100), destination("cart-canary", 0)]

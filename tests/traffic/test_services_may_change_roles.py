@@ -112,6 +112,7 @@ def test_an_alb_with_a_root_service_takes_turns() -> None:
     second = swapped(first.managed(Split(Fraction(1, 10))).managed(ALL_TO_CANARY))
 
     assert start.target.no_ping_pong == ""
+    assert "alb.ingress.kubernetes.io/actions.root" in second.objects.user["metadata"]["annotations"]
     assert (first.read().share, second.read().share) == (Fraction(0), Fraction(0))
     assert first.managed(ALL_TO_STABLE).read() == ALL_TO_STABLE
     assert second.given_back().objects.user == user

@@ -35,21 +35,16 @@ def test_an_example_can_be_managed(example: Path) -> None:
     kind = target.kinds[0]
     manifests += canary.traffic_routing.own
     (user,) = [one for one in manifests if (one["kind"], one["apiVersion"]) == (kind.kind, kind.api_version)]
-    context = Context(
-        rollout=rollout.name,
-        namespace="shop",
-        stable=destination_of(str(canary.stable_service or "")),
-        canary=destination_of(str(canary.canary_service or "")),
-    )
+    stable, canary_ = (destination_of(str(each or "")) for each in (canary.stable_service, canary.canary_service))
+    context = Context(rollout=rollout.name, namespace="shop", stable=stable, canary=canary_)
     headers = tuple(
         MatchRoute(each.name, each.match) for each in canary.steps if isinstance(each, SetHeaderRoute) and each.match
     )
 
     assert user["metadata"]["name"] == target.name
     for rule in (each for each in targets if each.subsets is not None):
-        (found,) = [
-            one for one in manifests if (one["kind"], one["metadata"]["name"]) == (rule.kinds[0].kind, rule.name)
-        ]
+        wanted = (rule.kinds[0].kind, rule.name)
+        (found,) = [one for one in manifests if (one["kind"], one["metadata"]["name"]) == wanted]
         assert host_of(found, namespace="shop") == rule.name  # so that core's name of a subset is the codec's
         assert {subset_of(found, name).revision for name in rule.subsets or ()} == {""}
     assert provider.read(Objects(user), target, context) == ALL_TO_STABLE

@@ -80,7 +80,7 @@ class Case:
     @property
     def edits(self) -> tuple[Edit, ...]:
         """What others may do to the object while it is managed."""
-        return (labelled, annotated, *self.strangers)
+        return (*OF_METADATA, *self.strangers)
 
     def wants(self) -> st.SearchStrategy[list[Split]]:
         return _wants(self.features, self.shares)
@@ -109,11 +109,12 @@ class Case:
 
     def canary_only(self, objects: Objects) -> list[Any]:
         """Rules whose only backends are the canary's: what match routes are made of."""
-        return [each for each in _rules(objects.user) if self._sides(each) == {self.roles[1]}]
+        rules = [(each, {self._role(one) for one in self._backends(each)}) for each in _rules(objects.user)]
+        return [each for each, sides in rules if sides == {self.roles[1]}]
 
     def pairs(self, objects: Objects) -> list[Any]:
         """The pairs' weights, rule by rule."""
-        found = [self._weights(each) for each in _rules(objects.user)]
+        found = [tuple(one.get(self.weight) for one in self._backends(each)) for each in _rules(objects.user)]
         return [each for each in found if len(each) == 2]
 
     def reweighed(self, value: Any) -> Any:
@@ -150,21 +151,18 @@ class Case:
         lists = [part for part in rule.values() if isinstance(part, list)] if isinstance(rule, dict) else []
         return [item for part in lists for item in part if self._role(item) is not None]
 
-    def _sides(self, rule: Any) -> set[str | None]:
-        return {self._role(each) for each in self._backends(rule)}
 
-    def _weights(self, rule: Any) -> tuple[Any, ...]:
-        return tuple(each.get(self.weight) for each in self._backends(rule))
+def noted(field: str, name: str, text: str) -> Edit:
+    """An edit of the labels or the annotations."""
+
+    def edit(user: Manifest) -> Manifest:
+        there = {**user["metadata"].get(field, {}), name: text}
+        return {**user, "metadata": {**user["metadata"], field: there}}
+
+    return edit
 
 
-def labelled(user: Manifest) -> Manifest:
-    labels = {**user["metadata"].get("labels", {}), "team": "checkout"}
-    return {**user, "metadata": {**user["metadata"], "labels": labels}}
-
-
-def annotated(user: Manifest) -> Manifest:
-    annotations = {**user["metadata"].get("annotations", {}), "example.com/note": "hands off"}
-    return {**user, "metadata": {**user["metadata"], "annotations": annotations}}
+OF_METADATA = (noted("labels", "team", "checkout"), noted("annotations", "example.com/note", "hands off"))
 
 
 def other_spec(name: str, value: Any) -> Edit:

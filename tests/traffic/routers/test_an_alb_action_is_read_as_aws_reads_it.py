@@ -180,18 +180,6 @@ def test_a_default_backend_may_lead_through_the_action() -> None:
     assert ingress(spec={"defaultBackend": backend}).managed(A_TENTH).read() == A_TENTH
 
 
-def test_the_root_service_names_the_annotation_and_the_paths() -> None:
-    """Then either of the two may be the stable one: the Ingress never changes."""
-    backend = {"service": {"name": "root", "port": {"name": "use-annotation"}}}
-    start = ingress(spec={"rules": [{"http": {"paths": [{"path": "/", "backend": backend}]}}]}, rootService="root")
-
-    managed = start.managed(A_TENTH)
-    swapped = replace(managed, context=replace(CONTEXT, stable=CONTEXT.canary, canary=CONTEXT.stable))
-
-    assert "alb.ingress.kubernetes.io/actions.root" in managed.objects.user["metadata"]["annotations"]
-    assert swapped.read().share == Fraction(9, 10)
-
-
 @pytest.mark.parametrize(
     ("config", "written"),
     [

@@ -10,7 +10,7 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tests.hostile.entry_points import ENTRY_POINTS, EntryPoint
@@ -96,12 +96,6 @@ def grown(entry: EntryPoint, text: str) -> Iterator[tuple[float, str]]:
         size *= 4
 
 
-def surfaces(only: str) -> Mapping[str, Sequence[EntryPoint]]:
-    """The entry points that take texts, by the function that reads them."""
-    textual = [each for each in ENTRY_POINTS if each.surface and only in each.name]
-    return {name: tuple(group) for name, group in groupby(textual, key=lambda each: each.surface)}
-
-
 def line(worst_s: float, size: int, inputs: int, name: str) -> str:
     return f"{'*' if worst_s > SLOW_S else ' '} {1000 * worst_s:9.2f} ms  {size:9,}  {inputs:8,}  {name}"
 
@@ -113,8 +107,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="only surfaces with this in their name")
     asked = parser.parse_args()
-    found = surfaces(asked.only)
-    listed = [each for each in ENTRY_POINTS if not each.surface and asked.only in each.name]
+    wanted = [each for each in ENTRY_POINTS if asked.only in each.name]
+    listed = [each for each in wanted if not each.surface]
+    textual = groupby((each for each in wanted if each.surface), key=lambda each: each.surface)
+    found = {name: tuple(group) for name, group in textual}
     rng = random.Random(asked.seed)  # noqa: S311 - the same search again for the same seed
     broken = 0
     print(f"  {'worst':>9} CPU  {'size':>9}  {'inputs':>8}  surface (* more than {1000 * SLOW_S:.0f} ms)", flush=True)

@@ -109,7 +109,7 @@ def test_what_would_give_its_author_more_is_refused(given: JobMetric, words: str
     assert (words in problem) if words else problem == ""
 
 
-POLICY = {"rules": [{"succeededIndexes": "0,2-3", "succeededCount": 2}]}
+POLICY = {"successPolicy": {"rules": [{"succeededIndexes": "0,2-3", "succeededCount": 2}]}}
 
 
 @pytest.mark.parametrize(
@@ -125,19 +125,14 @@ POLICY = {"rules": [{"succeededIndexes": "0,2-3", "succeededCount": 2}]}
         (job(("Failed", "DeadlineExceeded")), {}, "Failed", "DeadlineExceeded"),
         (job(("Failed", "<b>pl4nted</b>")), {}, "Failed", "without a reason"),
         (job(("FailureTarget", "PodFailurePolicy")), {}, "Failed", "PodFailurePolicy"),
-        (job(("SuccessCriteriaMet", "SuccessPolicy"), succeeded=2), {"successPolicy": POLICY}, "Successful", ""),
-        (job(("SuccessCriteriaMet", "SuccessPolicy")), {"successPolicy": POLICY}, "Successful", ""),
+        (job(("SuccessCriteriaMet", "SuccessPolicy"), succeeded=2), POLICY, "Successful", ""),
+        (job(("SuccessCriteriaMet", "SuccessPolicy")), POLICY, "Successful", ""),
         (job(("SuccessCriteriaMet", ""), ("Complete", ""), succeeded=2), {}, "Successful", ""),
         (job(("Failed", "BackoffLimitExceeded"), ("SuccessCriteriaMet", "")), {}, "Failed", "BackoffLimit"),
-        (
-            job(("Failed", "MaxFailedIndexesExceeded"), completedIndexes="0,2"),
-            {"successPolicy": POLICY},
-            "Failed",
-            "Max",
-        ),
-        (job(completedIndexes="0,2", active=1), {"successPolicy": POLICY}, "Successful", "successPolicy holds"),
-        (job(completedIndexes="0,1", active=1), {"successPolicy": POLICY}, "Running", ""),
-        (job(completedIndexes="", active=1), {"successPolicy": POLICY}, "Running", ""),
+        (job(("Failed", "MaxFailedIndexesExceeded"), completedIndexes="0,2"), POLICY, "Failed", "Max"),
+        (job(completedIndexes="0,2", active=1), POLICY, "Successful", "successPolicy holds"),
+        (job(completedIndexes="0,1", active=1), POLICY, "Running", ""),
+        (job(completedIndexes="", active=1), POLICY, "Running", ""),
         (job(completedIndexes="0,2", active=1), {}, "Running", ""),
         (job(succeeded=3, active=1), {}, "Running", ""),
         ({"status": {"conditions": [{"type": "Complete", "status": "False"}], "succeeded": 1}}, {}, "Running", ""),

@@ -35,28 +35,20 @@ def pod(
     asked = {"cpu": "500m", "memory": "1Gi"} if requests is None else requests
     running = {"running": {"startedAt": started or at(-3600)}} if started is not None else {"waiting": {"reason": "x"}}
     labels = {"rollouts.dev/name": rollout, "rollouts.dev/revision": revision}
+    beside = {"running": {"startedAt": at(-3600)}}
+    containers = [
+        {"name": container, "image": "web:1", "resources": {"requests": asked}},
+        {"name": "proxy", "image": "proxy:1", "resources": {"requests": {"cpu": "2"}}},
+    ]
+    agent = {"name": "agent", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+    ended = {"name": "prepare", "state": {"terminated": {"exitCode": 0}}}
     return {
         "metadata": {"name": name, "labels": labels, "uid": f"{name}-uid", **metadata},
-        "spec": {
-            "containers": [
-                {"name": container, "image": "web:1", "resources": {"requests": asked}},
-                {"name": "proxy", "image": "proxy:1", "resources": {"requests": {"cpu": "2"}}},
-            ],
-            "initContainers": [
-                {"name": "prepare", "resources": {}},
-                {"name": "agent", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}},
-            ],
-        },
+        "spec": {"containers": containers, "initContainers": [{"name": "prepare", "resources": {}}, agent]},
         "status": {
             "conditions": [{"type": "Ready", "status": ready}],
-            "containerStatuses": [
-                {"name": container, "state": running},
-                {"name": "proxy", "state": {"running": {"startedAt": at(-3600)}}},
-            ],
-            "initContainerStatuses": [
-                {"name": "prepare", "state": {"terminated": {"exitCode": 0}}},
-                {"name": "agent", "state": {"running": {"startedAt": at(-3600)}}},
-            ],
+            "containerStatuses": [{"name": container, "state": running}, {"name": "proxy", "state": beside}],
+            "initContainerStatuses": [ended, {"name": "agent", "state": beside}],
         },
     }
 

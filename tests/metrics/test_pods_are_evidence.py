@@ -38,37 +38,36 @@ def _measured(*pods: dict[str, Any], source: PodEvidence = STRICT) -> Measuremen
 
 RESTARTED = _container(restartCount=1, lastState=_ended())
 WAITS = _container(ready=False, state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=_ended(), restartCount=4)
+KILLED, OTHER = _container(lastState=_ended("OOMKilled"), restartCount=1), RESTARTED | {"name": "other"}
+READY, UNREADY = _pod(_container()), _pod(_container(), ready="False")
+LAX = PodEvidence(restarts_max=9, ready_percent_min=0)
+
+
+def _waiting(reason: str) -> dict[str, Any]:
+    return _container(state={"waiting": {"reason": reason}})
 
 
 @pytest.mark.parametrize(
     ("pods", "source", "phase", "words"),
     [
-        ([_pod(_container()), _pod(_container())], STRICT, AnalysisPhase.SUCCESSFUL, ""),
+        ([READY, READY], STRICT, AnalysisPhase.SUCCESSFUL, ""),
         ([_pod(RESTARTED)], STRICT, AnalysisPhase.FAILED, "restarted 1 times"),
         ([_pod(RESTARTED)], PodEvidence(restarts_max=1), AnalysisPhase.SUCCESSFUL, ""),
         ([_pod(RESTARTED), _pod(RESTARTED)], PodEvidence(restarts_max=1), AnalysisPhase.FAILED, "restarted 2 times"),
-        ([_pod(WAITS, ready="False")], PodEvidence(restarts_max=9, ready_percent_min=0), AnalysisPhase.FAILED,
-            "CrashLoopBackOff"),
-        ([_pod(_container(lastState=_ended("OOMKilled"), restartCount=1))], PodEvidence(restarts_max=9),
-            AnalysisPhase.FAILED, "killed for memory"),
-        ([_pod(_container(state=_ended("OOMKilled")))], PodEvidence(restarts_max=9, ready_percent_min=0),
-            AnalysisPhase.FAILED, "killed for memory"),
-        ([_pod(_container(state={"waiting": {"reason": "ImagePullBackOff"}}), ready="False")],
-            PodEvidence(ready_percent_min=0), AnalysisPhase.FAILED, "ImagePullBackOff"),
-        ([_pod(_container(state={"waiting": {"reason": "ContainerCreating"}}), ready="False")],
-            PodEvidence(ready_percent_min=0), AnalysisPhase.SUCCESSFUL, ""),
-        ([_pod(_container()), _pod(_container(), ready="False")], STRICT, AnalysisPhase.FAILED,
-            "1 of 2 pods are ready"),
-        ([_pod(_container()), _pod(_container(), ready="False")], PodEvidence(ready_percent_min=50),
-            AnalysisPhase.SUCCESSFUL, ""),
+        ([_pod(WAITS, ready="False")], LAX, AnalysisPhase.FAILED, "CrashLoopBackOff"),
+        ([_pod(KILLED)], PodEvidence(restarts_max=9), AnalysisPhase.FAILED, "killed for memory"),
+        ([_pod(_container(state=_ended("OOMKilled")))], LAX, AnalysisPhase.FAILED, "killed for memory"),
+        ([_pod(_waiting("ImagePullBackOff"), ready="False")], LAX, AnalysisPhase.FAILED, "ImagePullBackOff"),
+        ([_pod(_waiting("ContainerCreating"), ready="False")], LAX, AnalysisPhase.SUCCESSFUL, ""),
+        ([READY, UNREADY], STRICT, AnalysisPhase.FAILED, "1 of 2 pods are ready"),
+        ([READY, UNREADY], PodEvidence(ready_percent_min=50), AnalysisPhase.SUCCESSFUL, ""),
         ([], STRICT, AnalysisPhase.INCONCLUSIVE, "no pods"),
         ([_pod(_container(), deletionTimestamp=AFTER)], STRICT, AnalysisPhase.INCONCLUSIVE, "no pods"),
         ([_pod()], STRICT, AnalysisPhase.INCONCLUSIVE, "no container"),
-        ([_pod(_container())], PodEvidence(containers=("other",)), AnalysisPhase.INCONCLUSIVE, "no container"),
-        ([_pod(_container(), RESTARTED | {"name": "other"})], PodEvidence(containers=("app",)),
-            AnalysisPhase.SUCCESSFUL, ""),
+        ([READY], PodEvidence(containers=("other",)), AnalysisPhase.INCONCLUSIVE, "no container"),
+        ([_pod(_container(), OTHER)], PodEvidence(containers=("app",)), AnalysisPhase.SUCCESSFUL, ""),
     ],
-)  # fmt: skip
+)
 def test_pods_are_judged(pods: list[dict[str, Any]], source: PodEvidence, phase: AnalysisPhase, words: str) -> None:
     """A pod that leaves need not be ready; without pods nothing is known."""
     found = _measured(*pods, source=source)

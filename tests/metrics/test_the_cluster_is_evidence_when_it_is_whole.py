@@ -34,7 +34,7 @@ from rollouts.metrics.cluster_figures import (
 from rollouts.metrics.figures import AGAIN_S, Figures, FiguresFound, LookTimes, figures_measured
 from rollouts.metrics.metric_values import metric_values
 from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed, pod, sample
-from tests.metrics.test_containers_use_what_was_measured import MISSING, used
+from tests.metrics.test_what_the_cluster_says_is_read_as_it_means_it import MISSING, used
 
 APP = ContainerResourceMetric(container="app", resource=ContainerMetric.CPU)
 PODS = CustomMetric(metric="hits")
@@ -74,12 +74,9 @@ def of_queue(*items: Any) -> FiguresFound:
     return external_figures(QUEUE, metric_values(listed(*items)), now_s=NOW_S)
 
 
-def of_autoscaler(*wires: dict[str, Any], source: AutoscalerMetric = AutoscalerMetric()) -> FiguresFound:  # noqa: B008
+def of_autoscaler(*wires: dict[str, Any]) -> FiguresFound:
     found, _ = listed_autoscalers(listed(*wires))
-    return autoscaler_figures(source, [each.seen for each in found], now_s=NOW_S)
-
-
-# --- what is whole
+    return autoscaler_figures(AutoscalerMetric(), [each.seen for each in found], now_s=NOW_S)
 
 
 def test_a_burning_container_fails_and_a_cool_one_passes() -> None:
@@ -155,9 +152,6 @@ def test_an_autoscaler_that_will_grow_has_not_settled(kind: str, reason: str) ->
     (found,), _ = listed_autoscalers(listed(wire))
 
     assert not is_settled(found.seen, now_s=NOW_S)
-
-
-# --- what is not
 
 
 def _conditions(**statuses: str) -> dict[str, Any]:
@@ -275,9 +269,6 @@ def test_no_custom_metric_passes_on_a_part(found: FiguresFound, words: str) -> N
 
     assert judgement.phase in (AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR)
     assert (words in judgement.message, judgement.value) == (True, "")
-
-
-# --- samples from before the run
 
 
 def test_a_measurement_waits_for_a_sample_since_the_run_began() -> None:

@@ -40,15 +40,12 @@ def contour_of_proxies(user: Manifest, asked: LiveQuestion) -> Judgement:
     """Contour 1.33: an HTTPProxy that is included below `/shop`, and a listener that only sends clients to HTTPS."""
     entries = []
     for rule in user["spec"]["routes"]:
-        prefix = next((each["prefix"] for each in rule.get("conditions") or () if "prefix" in each), "")
-        headers = [
-            {"name": each["header"]["name"], "value": each["header"]["exact"]}
-            for each in rule.get("conditions") or ()
-            if "header" in each
-        ]
-        services = rule.get("services") or ()
-        alone = len([each for each in services if not each.get("mirror")]) == 1
-        backends = [(each["name"], each.get("weight", int(alone))) for each in services if not each.get("mirror")]
+        conditions, services = rule.get("conditions") or (), rule.get("services") or ()
+        prefix = next((each["prefix"] for each in conditions if "prefix" in each), "")
+        told = [each["header"] for each in conditions if "header" in each]
+        headers = [{"name": each["name"], "value": each["exact"]} for each in told]
+        shared = [each for each in services if not each.get("mirror")]
+        backends = [(each["name"], each.get("weight", int(len(shared) == 1))) for each in shared]
         mirrors = [(each["name"], each.get("weight", 100)) for each in services if each.get("mirror")]
         entries.append(_entry(backends, mirrors, path={"prefix": f"/shop{prefix}"}, headers=headers))
     upgrades = [{**each, "route": None, "redirect": {"https_redirect": True}} for each in entries]

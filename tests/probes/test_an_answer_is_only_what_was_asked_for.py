@@ -301,6 +301,8 @@ def test_a_flag_that_cannot_be_used_names_the_remedy(text: str) -> None:
     """At the start of the process, not in the middle of a rollout."""
     with pytest.raises(SettingsInvalid, match="--data-plane"):
         parse_data_planes([text])
+    with pytest.raises(SettingsInvalid, match="twice"):  # the second would silently win
+        parse_data_planes(["a/b=envoy:http://a", "a/b=envoy:http://b"])
 
 
 @pytest.mark.parametrize("url", ["prometheus:9090", "file:///etc/passwd", "http://user@prometheus", "http://p/api?x"])
@@ -308,9 +310,3 @@ def test_a_prometheus_has_an_address_that_can_be_used(url: str) -> None:
     """The same as for data planes; a user's name or word in it would end up in messages."""
     with pytest.raises(SettingsInvalid, match="--prometheus-url"):
         NamedDataPlanes({}, prometheus_url=url, clock=SystemClock())
-
-
-def test_a_gateway_has_one_data_plane() -> None:
-    """Two flags for one gateway: the second would silently win."""
-    with pytest.raises(SettingsInvalid, match="twice"):
-        parse_data_planes(["a/b=envoy:http://a", "a/b=envoy:http://b"])

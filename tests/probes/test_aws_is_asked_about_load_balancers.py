@@ -236,10 +236,7 @@ async def test_an_aws_that_cannot_be_asked_is_told(
 ) -> None:
     """A mistake of the administrator's shows in every Rollout that waits, within the deadline, and ends nothing."""
     for name, value in environment.items():
-        if value is None:
-            monkeypatch.delenv(name)
-        else:
-            monkeypatch.setenv(name, value)
+        monkeypatch.delenv(name) if value is None else monkeypatch.setenv(name, value)
 
     seen = await told(planes(endpoint), 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from rollouts.clock import SystemClock
 from rollouts.controller.facts.data_planes import AllDataPlanes
 from rollouts.controller.facts.live_providers import LiveProviders
 from rollouts.core.model.snapshot import DrainSeen
-from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
+from rollouts.core.model.traffic import RouteName, VerifiedBy
 from rollouts.ports import DrainQuestion, LiveQuestion
 from rollouts.probes.asker import Asker
 from rollouts.probes.declared_probes import ANSWER_MAX_BYTES, DeclaredProbes
@@ -57,13 +57,6 @@ async def probes() -> AsyncIterator[DeclaredProbes]:
         await made.aclose()
 
 
-async def said(
-    probes: DeclaredProbes, answers: Mapping[str, bytes | None], *, deadline_s: float = DEADLINE_S
-) -> LiveSeen:
-    async with serving(answers) as server:
-        return await probes.live(probe(server.url()), asked(), deadline_s=deadline_s)
-
-
 async def test_a_router_that_says_so_is_live(probes: DeclaredProbes) -> None:
     """It is asked for the object, and the answer is about the version that was asked about."""
     async with serving({PATH: ok({"weight": 20})}) as server:
@@ -83,23 +76,18 @@ async def test_a_router_that_says_so_is_live(probes: DeclaredProbes) -> None:
         (redirect("http://127.0.0.1:1/"), "redirect (302), which is not followed"),
         (ok({"weight": 20, "more": "x" * ANSWER_MAX_BYTES}), "more than 256 KiB"),
         (raw(json.dumps({"weight": 20}).encode(), length=900), ""),
+        (None, "no answer within 0.1 s"),
     ],
 )
-async def test_an_answer_that_is_none_is_not_known(probes: DeclaredProbes, answer: bytes, told: str) -> None:
-    """Whatever went wrong, the wait goes on, and status says why."""
-    seen = await said(probes, {PATH: answer})
+async def test_an_answer_that_is_none_is_not_known(probes: DeclaredProbes, answer: bytes | None, told: str) -> None:
+    """Whatever went wrong, the wait goes on, and status says why. A silent router costs its deadline: others wait."""
+    async with serving({PATH: answer}) as server:
+        deadline_s = 0.1 if answer is None else DEADLINE_S
+        seen = await probes.live(probe(server.url()), asked(), deadline_s=deadline_s)
 
     assert (seen.live, seen.evidence) == (False, False)
     assert seen.message.startswith("unknown: ")
     assert told in seen.message
-
-
-async def test_a_router_that_is_silent_costs_its_deadline(probes: DeclaredProbes) -> None:
-    """No more: others wait for their turn."""
-    seen = await said(probes, {PATH: None}, deadline_s=0.1)
-
-    assert (seen.live, seen.evidence) == (False, False)
-    assert "no answer within 0.1 s" in seen.message
 
 
 async def test_a_router_that_is_not_there_is_not_known(probes: DeclaredProbes) -> None:

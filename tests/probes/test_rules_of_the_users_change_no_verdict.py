@@ -20,16 +20,13 @@ from rollouts.ports import LiveQuestion
 from rollouts.probes.counter_series import Counters
 from rollouts.probes.counters import judged_by_requests
 from rollouts.probes.verdict import Judgement
-from rollouts.traffic.alb.codec import PROVIDER as ALB
 from rollouts.traffic.codec import Provider
-from rollouts.traffic.contour.codec import PROVIDER as CONTOUR
-from rollouts.traffic.gateway_api.codec import PROVIDER as GATEWAY_API
-from rollouts.traffic.istio.codec import PROVIDER as ISTIO
 from rollouts.traffic.registry import registry
 from tests.probes import products
 from tests.probes.dumps import BETA, question, share
 from tests.traffic.situation import Situation, destination
 
+ALB, CONTOUR, GATEWAY_API, ISTIO = (registry()[name] for name in ("alb", "contour", "gatewayAPI", "istio"))
 TESTER = [{"name": "x-tester", "value": "1"}]
 PAIR = [("cart", 100), ("cart-canary", 0)]
 MIRRORED = Split(Fraction(1, 10), mirrors=(MirrorRoute("shadow", percent=50),))

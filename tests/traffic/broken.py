@@ -86,14 +86,13 @@ class RestoresASnapshot(Broken):
         old = self._seen.get(target.name)
         if not ops or old is None or old == objects.user:
             return ops
-        paths = [name for name in old if old[name] != objects.user.get(name)]
-        operations = [
+        operations = tuple(
             {"op": op, "path": f"/{name}", "value": part[name]}
-            for name in paths
+            for name in (name for name in old if old[name] != objects.user.get(name))
             for op, part in (("test", objects.user), ("replace", old))
-        ]
-        others = tuple(op for op in ops if not isinstance(op, PatchUser))
-        return (*others, *((PatchUser(tuple(operations)),) if operations else ()))
+        )
+        others = (op for op in ops if not isinstance(op, PatchUser))
+        return (*others, *((PatchUser(operations),) if operations else ()))
 
 
 def _with_a_label(ops: Ops) -> Ops:

@@ -18,7 +18,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.traffic import Feature, Split
 from rollouts.core.routing.routes import routed_splits
 from rollouts.errors import SpecInvalid, Unroutable
-from rollouts.traffic.codec import LEDGER, ApplyOwned, DeleteOwned, Op, PatchUser
+from rollouts.traffic.codec import LEDGER, ApplyOwned, PatchUser
 from tests.api.specs import canary
 from tests.traffic.cases.all_cases import CASES
 from tests.traffic.cases.case import Case
@@ -65,17 +65,9 @@ def test_what_is_written_is_one_line(case: Case, data: st.DataObject) -> None:
             ops = start.plan(want)
         except Unroutable:
             continue
-        assert [text for op in ops for text in _texts(_written(op)) if not text.isprintable()] == []
-
-
-def _written(op: Op) -> Any:
-    match op:
-        case PatchUser(operations):
-            return [each.get("value") for each in operations]
-        case ApplyOwned(manifest):
-            return manifest
-        case DeleteOwned():
-            return None
+        patched = [each.get("value") for op in ops if isinstance(op, PatchUser) for each in op.operations]
+        applied = [op.manifest for op in ops if isinstance(op, ApplyOwned)]
+        assert [text for text in _texts([*patched, *applied]) if not text.isprintable()] == []
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -21,11 +21,13 @@ from rollouts.errors import Unroutable
 from rollouts.manifests.route import Marks, marked
 from rollouts.objects import Kind, Manifest
 from rollouts.traffic.codec import Context, DeleteOwned, Objects, Op, PatchUser, Target
+from rollouts.traffic.istio.subsets import RULE_KINDS, pointed, released, subset_of
 from rollouts.traffic.registry import registry
 from rollouts.traffic.rules.ledger import NOTHING, ledger_of
+from tests.build import manifest
 from tests.lab.chart import RELEASE_NAMESPACE, another_account, as_user, install_crds, wait_until_fenced
 from tests.traffic.cases.all_cases import CASES
-from tests.traffic.cases.case import Case
+from tests.traffic.cases.case import Case, Crd
 from tests.traffic.crds import AS_US, created, manifests, patched
 from tests.traffic.situation import WRITES_MOST, by_header
 
@@ -224,3 +226,60 @@ def test_a_route_that_is_full_is_refused_in_words(control_plane: Any, namespace:
         place.plan(Split(Fraction(1, 4), (HEADER,)), place.objects())
 
     place.steer(Split(Fraction(1, 4)))
+
+
+CRD = Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml")
+
+
+class Rule:
+    """A user's DestinationRule, whose canary subset has no labels."""
+
+    def __init__(self, plane: Any, namespace: str) -> None:
+        self.api: httpx.Client = plane.api
+        name = f"cart-{secrets.token_hex(3)}"
+        self.path = RULE_KINDS[0].path(namespace, name)
+        subsets = [{"name": "stable", "labels": {"app": "cart"}}, {"name": "canary"}]
+        policy = {"connectionPool": {"tcp": {"maxConnections": 100}}}
+        spec = {"host": "cart", "trafficPolicy": policy, "subsets": subsets}
+        created(self.api, RULE_KINDS[0].path(namespace), manifest(RULE_KINDS[0], name, namespace, spec=spec))
+
+    def read(self) -> Manifest:
+        found: Manifest = self.api.get(self.path).raise_for_status().json()
+        return found
+
+    def write(self, read: Manifest, ops: tuple[Op, ...]) -> httpx.Response:
+        (op,) = ops
+        assert isinstance(op, PatchUser)
+        return patched(self.api, self.path, op, read)
+
+
+@pytest.fixture
+def rule(control_plane: Any, namespace: str) -> Rule:
+    """One, in a namespace of its own."""
+    install_crds(control_plane, *manifests(CRD, RULE_KINDS[0].kind))
+    return Rule(control_plane, namespace)
+
+
+def test_subsets_are_pointed_and_given_back(rule: Rule) -> None:
+    """Each change passes the CRD's schema with strict validation, and the user's spec is as it was in the end."""
+    before = rule.read()["spec"]
+    for name, revision in (("stable", "r1"), ("canary", "r1"), ("canary", "r2"), ("stable", "r2")):
+        read = rule.read()
+        answer = rule.write(read, pointed(read, name, revision))
+        assert answer.status_code == 200, answer.text
+        assert subset_of(rule.read(), name).revision == revision
+
+    read = rule.read()
+    assert rule.write(read, released(read)).status_code == 200
+
+    after = rule.read()
+    assert after["spec"] == before
+    assert "annotations" not in after["metadata"]
+
+
+def test_a_change_on_an_old_view_is_a_conflict(rule: Rule) -> None:
+    """Two changes planned on one view: the second is refused, so each pass makes one."""
+    read = rule.read()
+    assert rule.write(read, pointed(read, "stable", "r1")).status_code == 200
+
+    assert rule.write(read, pointed(read, "canary", "r1")).status_code == 409

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -93,13 +94,7 @@ def test_one_object_and_several_may_be_named_together(name: str, settings: Mappi
 
 def test_a_package_cannot_take_a_built_in_name() -> None:
     """A manifest means the same everywhere; a name of its own is added."""
+    of_that_name, other = (cast(Provider, SimpleNamespace(name=name)) for name in ("istio", "mine"))
 
-    class Other:
-        name = "istio"
-
-    other: Any = Other()
-    found: Mapping[str, Provider] = registry((other,))
-
-    assert found["istio"] is not other
-    other.name = "mine"
+    assert registry((of_that_name,))["istio"] is not of_that_name
     assert registry((other,))["mine"] is other

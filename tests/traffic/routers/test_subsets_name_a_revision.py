@@ -159,9 +159,8 @@ def test_the_settings_name_the_rule_beside_the_routes() -> None:
     """One more target, that says which subset is which."""
     names = {"name": "rule", "stableSubsetName": "blue", "canarySubsetName": "green"}
 
-    route, subsets = istio.PROVIDER.targets(
-        {"virtualService": {"name": "cart"}, "destinationRule": names}, namespace="shop"
-    )
+    settings = {"virtualService": {"name": "cart"}, "destinationRule": names}
+    route, subsets = istio.PROVIDER.targets(settings, namespace="shop")
 
     assert (route.kinds[0].kind, route.subsets) == ("VirtualService", None)
     assert (subsets.kinds, subsets.name, subsets.subsets) == (RULE_KINDS, "rule", ("blue", "green"))

@@ -1,14 +1,21 @@
-"""Promise: use of a container is told by revision, of the named container alone; what was not measured is missing, never zero."""
+"""Promise: what the cluster says of pods, autoscalers and quantities is read as Kubernetes means it; what is missing is no zero.
+
+Use of a container is told by revision, of the named container alone. What an autoscaler has not said is not known, and nonsense
+is no number.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from rollouts.core.model.autoscaling import ContainerMetric, ContainerUse
+from rollouts.core.model.autoscaling import AutoscalerSeen, ContainerMetric, ContainerUse, ScalingCondition
+from rollouts.metrics.autoscalers import ListedAutoscaler, listed_autoscalers
 from rollouts.metrics.container_use import listed_pods, pod_samples, use_by_revision
-from tests.metrics.measured_pods import NOW_S, at, listed, pod, sample
+from rollouts.metrics.quantities import go_duration_s, quantity
+from tests.metrics.measured_pods import NOW_S, at, autoscaler, listed, pod, sample
 
 CPU, MEMORY = ContainerMetric.CPU, ContainerMetric.MEMORY
 
@@ -137,13 +144,9 @@ def test_the_newest_of_two_samples_counts() -> None:
     assert used([pod()], [old, new])["new"].used == 2.0
 
 
-def test_a_sample_may_begin_with_its_container() -> None:
-    """metrics-server's first sample of a container begins when it starts; both times are cut to seconds."""
+def test_a_sample_may_begin_with_its_container_and_be_as_old_as_is_said() -> None:
+    """metrics-server's first one begins when the container starts, cut to seconds; an analysis may ask for fresher ones."""
     assert used([pod(started=at(-25))], [sample(age_s=10, window="15.9s")])["new"].complete
-
-
-def test_how_old_a_sample_may_be_can_be_said() -> None:
-    """An analysis may ask for fresher ones."""
     assert not used([pod()], [sample(age_s=31)], max_age_s=30)["new"].complete
 
 
@@ -154,3 +157,135 @@ def test_what_is_no_list_is_an_error(body: bytes) -> None:
         pod_samples(body)
     with pytest.raises(ValueError, match="cannot be read"):
         listed_pods(body, rollout_label="rollouts.dev/name")
+
+
+def read(wire: dict[str, Any]) -> ListedAutoscaler:
+    (found,), token = listed_autoscalers(listed(wire, token="next"))
+    assert token == "next"
+    return found
+
+
+def test_an_autoscaler_shows_what_it_wants() -> None:
+    """With the API server's defaults where the spec is silent."""
+    found = read(autoscaler(lastScaleTime=at(-120)))
+
+    assert (found.target_group, found.target_kind, found.target_name) == ("rollouts.dev", "Rollout", "web")
+    assert found.seen == AutoscalerSeen(
+        name="web", min_replicas=2, max_replicas=10, current=3, desired=3, observed=True,
+        scaling_active=ScalingCondition(True, "ValidMetricFound"),
+        able_to_scale=ScalingCondition(True, "ReadyForNewScale"),
+        scaling_limited=ScalingCondition(False, "DesiredWithinRange"), last_scale_at_s=NOW_S - 120,
+        stabilization_up_s=0, stabilization_down_s=300,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("status", [{}, {"currentReplicas": 0, "desiredReplicas": 0}, {"conditions": None}])
+def test_before_its_first_look_nothing_is_known(status: dict[str, Any]) -> None:
+    """The API server shows a new one with counts of 0, which nobody has counted."""
+    seen = read(autoscaler() | {"status": status}).seen
+
+    assert (seen.current, seen.desired, seen.observed, seen.last_scale_at_s) == (None, None, False, None)
+    assert seen.scaling_active.status is None
+
+
+@pytest.mark.parametrize(
+    ("word", "status"), [("True", True), ("False", False), ("Unknown", None), ("true", None), ("", None)]
+)
+def test_a_condition_that_is_unknown_is_not_false(word: str, status: bool | None) -> None:
+    """And not true either."""
+    condition = {"type": "ScalingActive", "status": word, "reason": "FailedGetMetric", "message": "no metrics"}
+    seen = read(autoscaler(conditions=[condition])).seen
+
+    assert seen.scaling_active == ScalingCondition(status, "FailedGetMetric", "no metrics")
+
+
+@pytest.mark.parametrize(
+    ("observed", "generation", "truth"), [(1, 2, False), (2, 2, True), (0, 0, True), (None, 2, True)]
+)
+def test_a_status_may_be_about_an_earlier_spec(observed: int | None, generation: int, truth: bool) -> None:
+    """Kubernetes' own controller never says which spec it has seen; API servers that count no generations show 0 for both."""
+    wire = autoscaler(observedGeneration=observed)
+    wire["metadata"]["generation"] = generation
+
+    assert read(wire).seen.observed is truth
+
+
+def test_windows_and_owner_are_read() -> None:
+    """KEDA makes an autoscaler of a ScaledObject and owns it."""
+    wire = autoscaler("keda-hpa-web")
+    wire["metadata"]["ownerReferences"] = [
+        {"kind": "Tenant", "name": "shop"},
+        {"kind": "ScaledObject", "name": "web", "controller": True},
+    ]
+    wire["spec"]["behavior"] = {
+        "scaleUp": {"stabilizationWindowSeconds": 30, "policies": []},
+        "scaleDown": {"stabilizationWindowSeconds": 0},
+    }
+    del wire["spec"]["minReplicas"]
+    seen = read(wire).seen
+
+    assert (seen.stabilization_up_s, seen.stabilization_down_s) == (30, 0)
+    assert (seen.owner, seen.min_replicas) == ("ScaledObject web", 1)
+
+
+def test_an_owner_with_a_name_of_a_megabyte_is_cut() -> None:
+    """The API server bounds no name in an ownerReference; a status that repeats it is refused from then on."""
+    wire = autoscaler("web")
+    wire["metadata"]["ownerReferences"] = [{"kind": "K" * 1_000_000, "name": "n" * 1_000_000, "controller": True}]
+
+    assert read(wire).seen.owner == f"{'K' * 63} {'n' * 253}"
+
+
+def test_metrics_of_one_value_are_named() -> None:
+    """An HPA multiplies by all ready pods what it scales by such a metric."""
+    metrics = [
+        {"type": "Object", "object": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "10"}}},
+        {"type": "External", "external": {"metric": {"name": "lag"}, "target": {"type": "Value", "value": "10"}}},
+        {"type": "External", "external": {"metric": {"name": "jobs"}, "target": {"type": "AverageValue"}}},
+        {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
+    ]
+    wire = autoscaler()
+    wire["spec"] = {**wire["spec"], "metrics": metrics}
+
+    assert read(wire).seen.by_value == ("queue", "lag")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0.0), ("1", 1.0), ("100m", 0.1), ("1234567n", 0.001234567), ("250u", 0.00025), ("1Ki", 1024.0),
+        ("1Gi", 2.0**30), ("1.5Gi", 1.5 * 2**30), ("2Ei", 2.0**61), ("1k", 1e3), ("1E", 1e18), ("1e3", 1e3),
+        ("1E3", 1e3), ("12e-3", 0.012), (".5", 0.5), ("5.", 5.0), ("+1", 1.0), ("-100m", -0.1), (7, 7.0), (0.25, 0.25),
+    ],
+)  # fmt: skip
+def test_a_quantity_means_its_number(text: object, number: float) -> None:
+    """Every suffix that Kubernetes has; `1E` is an exa and `1E3` an exponent. JSON numbers are quantities too."""
+    assert quantity(text) == pytest.approx(number, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", " ", "1 Gi", "Gi", "m", "1gi", "1K", "1mi", "abc", "1e", "1e3Ki", "--1", "1.2.3", "0x10", "1_000", "١"),
+        *("NaN", "nan", "inf", "Infinity", "1e400", "1e999", "9223372036854775808", "10Ei", "9" * 41),
+        *(math.nan, math.inf, 2**63, 10**400, True, None, [], {}),
+    ],
+)
+def test_nonsense_is_no_number(value: object) -> None:
+    """A quantity is below 2^63 in magnitude; what is not is a mistake of whoever wrote it."""
+    assert quantity(value) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15.04s", 15.04), ("1m0s", 60.0), ("1h2m3.5s", 3723.5), ("500ms", 0.5), ("0s", 0.0), ("0", 0.0), ("10µs", 1e-5)],
+)
+def test_go_writes_durations(text: str, seconds: float) -> None:
+    """The window of a sample comes as Go prints it."""
+    assert go_duration_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("value", ["", "15", "-15s", "s", "1d", "15s ", "NaNs", None, 15, {}])
+def test_other_durations_are_none(value: object) -> None:
+    """Without its window nobody knows what a sample is about."""
+    assert go_duration_s(value) is None

@@ -142,7 +142,7 @@ def _command(number: int) -> Any:
 
 
 def _managed(number: int) -> Any:
-    fields = {"f:metadata": {"f:annotations": {"f:rollouts.dev/a": {}}}}
+    fields: Any = {"f:metadata": {"f:annotations": {"f:rollouts.dev/a": {}}}}
     return {"manager": f"m{number}", "time": "t", "fieldsV1": fields}
 
 

@@ -120,11 +120,9 @@ def test_sleeps_and_copies_do_not_touch_each_other() -> None:
     """Two rewritings of one template: each is noted, and neither undoes the other."""
     uses = _uses(EVERYWHERE)
 
-    both = replica_set(_rollout(), replace(CREATE, injection=SLEEP, config=uses))
-    sleeps, copies = (
-        replica_set(_rollout(), replace(CREATE, **{field: value}))["spec"]["template"]
-        for field, value in (("injection", SLEEP), ("config", uses))
-    )
+    sleeping, copying = replace(CREATE, injection=SLEEP), replace(CREATE, config=uses)
+    both = replica_set(_rollout(), replace(sleeping, config=uses))
+    sleeps, copies = (replica_set(_rollout(), each)["spec"]["template"] for each in (sleeping, copying))
 
     assert injection_of(both["metadata"]["annotations"]) == SLEEP
     assert config_note_of(both["metadata"]["annotations"]) == uses

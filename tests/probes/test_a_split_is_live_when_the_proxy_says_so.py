@@ -259,7 +259,9 @@ def test_a_cluster_for_each_backend_is_told_by_its_name() -> None:
 
 def test_the_services_of_a_neighbour_with_a_like_name_are_not_the_pair() -> None:
     """`cart` begins `cart-canary` and `cart-api` too."""
-    services = {f"{name}-80@kubernetescrd": {"loadBalancer": {}} for name in ("shop-cart-api", "shop-cart")}
+    services: dict[str, Any] = {
+        f"{name}-80@kubernetescrd": {"loadBalancer": {}} for name in ("shop-cart-api", "shop-cart")
+    }
     asked = question(route=RouteName("traefik", "IngressRoute", "shop", "in"))
 
     def leads_to(first: str) -> Mapping[str, Any]:

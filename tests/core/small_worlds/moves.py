@@ -154,21 +154,13 @@ def time_passes(there: World, requeue_at_s: float | None) -> World:
     return replace(there, now_s=there.now_s + ticks * TICK_S)
 
 
-def _command(verb: Verb) -> Move:
+def _command(verb: Verb, value: str | None = "true") -> Move:
+    """An annotation is set that is not there, or with None taken off."""
     return Move(
-        f"{verb}=true",
-        lambda there: annotated(there, verb, "true"),
+        f"{verb}=true" if value else f"{verb} is taken off",
+        lambda there: annotated(there, verb, value),
         costs=COMMAND,
-        enabled=lambda there: verb not in there.rollout.annotations,
-    )
-
-
-def _resume() -> Move:
-    return Move(
-        "pause is taken off",
-        lambda there: annotated(there, Verb.PAUSE, None),
-        costs=COMMAND,
-        enabled=lambda there: Verb.PAUSE in there.rollout.annotations,
+        enabled=lambda there: (verb in there.rollout.annotations) is (value is None),
     )
 
 
@@ -233,7 +225,7 @@ COMMAND, EDIT, SCALE, FAILURE, RESTART, VERDICT = "command", "edit", "scale", "f
 DISTURBANCES: Mapping[str, tuple[Move, ...]] = {
     COMMAND: (
         *(_command(verb) for verb in (Verb.PROMOTE, Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PAUSE)),
-        _resume(),
+        _command(Verb.PAUSE, None),
     ),
     EDIT: (_edit("a"), _edit("c")),
     SCALE: (_scale(1), _scale(-1)),

@@ -247,10 +247,7 @@ class NormalForm:
         standard = (
             there.now_s == T0 and there.status.started_at_s in (None, EARLIER) and frame.began_s in (None, EARLIER)
         )
-        return (
-            self._rollout(there),
-            *[part.number(there, frame, standard=standard) for part in self._parts],
-        )
+        return (self._rollout(there), *[part.number(there, frame, standard=standard) for part in self._parts])
 
     def world(self, key: Key) -> World:
         """The normal form with that key."""
@@ -308,31 +305,28 @@ def as_if_asked_now(there: World) -> World:
         there = replace(there, pods=_older(there.pods), heard=_older(there.heard))
         if there.pods_seen is not None:
             there = replace(there, pods_seen=replace(there.pods_seen, pods=_older(there.pods_seen.pods)))
-    fresh = {
-        name: (there.now_s, answer)
-        for name, (at_s, answer) in there.answers.items()
-        if there.now_s - at_s <= ANSWER_S
-        and (answer is None or there.services[name].resource_version == answer.resource_version)
-    }
     routes = {
         name: replace(each, live=None)
         if each.live is not None and not (each.live.live and each.live.resource_version == each.resource_version)
         else each
         for name, each in there.routes.items()
     }
-    of_routes = {
-        name: (there.now_s, answer)
-        for name, (at_s, answer) in there.route_answers.items()
-        if there.now_s - at_s <= ANSWER_S
-        and (answer is None or there.routes[name].resource_version == answer.resource_version)
-    }
     return replace(
         there,
-        answers=fresh,
+        answers=_fresh(there, there.answers, there.services),
         routes=routes,
-        route_answers=of_routes,
+        route_answers=_fresh(there, there.route_answers, there.routes),
         pods_seen=there.pods_seen if frame.evicts else None,
     )
+
+
+def _fresh(there: World, answers: Mapping[Any, tuple[float, Any]], objects: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {
+        name: (there.now_s, answer)
+        for name, (at_s, answer) in answers.items()
+        if there.now_s - at_s <= ANSWER_S
+        and (answer is None or objects[name].resource_version == answer.resource_version)
+    }
 
 
 def _older(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:

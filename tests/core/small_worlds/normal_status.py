@@ -1,14 +1,19 @@
-"""The status of a world in its normal form (`normal_form.py`), field by field, and what shapes the times of a world."""
+"""Status and AnalysisRuns of a world in their normal form (`normal_form.py`), and what shapes the times of a world."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
 
 from msgspec import Struct
 
 from rollouts.core.context.drain_numbers import drain_numbers
+from rollouts.core.context.pass_context import PassContext
+from rollouts.core.lifecycle import analyses
 from rollouts.core.lifecycle.commands import TAKE_OFF_AFTER_S
+from rollouts.core.model.analysis import AnalysisGate, AnalysisRecord, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary
@@ -27,7 +32,6 @@ from rollouts.core.model.status import (
 from rollouts.core.model.steps import Pause
 from rollouts.core.scale.restarts import COUNTED_WITHIN_S
 from tests.core.model import PROXY, T0, World
-from tests.core.small_worlds.normal_runs import Runs, records_and_runs
 
 EARLIER = T0 - 100_000.0
 """When the update began; what was before that was `BEFORE`."""
@@ -148,7 +152,7 @@ STATUS_COUNTS = (
 """Compared with those of the next pass by the clock of the progress deadline: kept where that aborts."""
 
 STATUS_WITH_RUNS = ("analyses",)
-"""Shaped together with the runs that they are about (`normal_runs.py`)."""
+"""Shaped together with the runs that they are about (`records_and_runs`)."""
 
 STATUS_NOT_HERE = ("given_back", "autoscaling")
 """No small world has these so far: they would need their own argument."""
@@ -181,12 +185,12 @@ def _waiting_for(waiting: WaitingFor | None, frame: Frame) -> WaitingFor | None:
     return WaitingFor(waiting.reason, "", frame.aged(waiting.since_s, bound_s), None)
 
 
-def _scale_downs(scale_downs: tuple[ScaleDown, ...], frame: Frame) -> tuple[ScaleDown, ...]:
-    return tuple([ScaleDown(each.revision, frame.left(each.at_s)) for each in scale_downs])
+def _each(shape: Callable[[Any, Frame], Any]) -> Callable[[tuple[Any, ...], Frame], tuple[Any, ...]]:
+    return lambda values, frame: tuple([shape(each, frame) for each in values])
 
 
-def _cutovers(cutovers: tuple[Cutover, ...], frame: Frame) -> tuple[Cutover, ...]:
-    return tuple([_cutover(each, frame) for each in cutovers])
+def _scale_down(scale_down: ScaleDown, frame: Frame) -> ScaleDown:
+    return ScaleDown(scale_down.revision, frame.left(scale_down.at_s))
 
 
 def _cutover(cutover: Cutover, frame: Frame) -> Cutover:
@@ -198,10 +202,6 @@ def _cutover(cutover: Cutover, frame: Frame) -> Cutover:
     return replace(cutover, confirmed_at_s=confirmed_at_s, until_s=until_s, message="")
 
 
-def _commands(commands: tuple[Command, ...], frame: Frame) -> tuple[Command, ...]:
-    return tuple([_command(each, frame) for each in commands])
-
-
 def _command(command: Command, frame: Frame) -> Command:
     refusal = command.refusal
     return replace(
@@ -211,29 +211,107 @@ def _command(command: Command, frame: Frame) -> Command:
     )
 
 
-def _history(history: tuple[HistoryEntry, ...], frame: Frame) -> tuple[HistoryEntry, ...]:
-    return tuple(
-        [
-            HistoryEntry(
-                revision=each.revision,
-                number=each.number,
-                started_at_s=BEFORE,
-                finished_at_s=BEFORE,
-                outcome=each.outcome,
-            )
-            for each in history
-        ]
-    )
+def _history(entry: HistoryEntry, frame: Frame) -> HistoryEntry:
+    return replace(entry, started_at_s=BEFORE, finished_at_s=BEFORE, message="", authors=())
 
 
 def _conditions(conditions: tuple[Condition, ...], frame: Frame) -> tuple[Condition, ...]:
     """Only one is read by a rule."""
-    return tuple(
-        [
-            replace(each, message="", since_s=T0, observed_generation=0)
-            for each in conditions
-            if each.type == "InvalidSpec"
-        ]
+    read = [each for each in conditions if each.type == "InvalidSpec"]
+    return tuple([replace(each, message="", since_s=T0, observed_generation=0) for each in read])
+
+
+NUMBERS = range(1, 4)
+"""Of the runs of one gate in one attempt: a person passes few of them in a small world."""
+
+Records = tuple[AnalysisRecord, ...]
+Runs = tuple[RunSeen, ...]
+
+
+class _Update(Struct, frozen=True):
+    """What the name of a run is made of."""
+
+    revision: str
+    number: int
+    started_at_s: float | None
+    strategy_hash: str
+    attempt: int
+
+
+def records_and_runs(there: World, *, began_s: float | None, version: str) -> tuple[Records, Runs]:
+    """The records of status and the runs.
+
+    A run's name is a hash of its update, with the time when that began. In the normal form updates begin at another time, so each
+    run gets the name that it would have there, and its uid follows its name. A run that is over, and that no record waits for, is
+    left out: no gate can mean it any more, and small worlds make fewer runs than are kept for their history.
+
+    Args:
+        began_s: when the update began in the normal form.
+    """
+    status = there.status
+    if not status.analyses and not there.runs:
+        return (), ()
+    now = _Update(
+        status.current_revision, status.revision_number, status.started_at_s, status.strategy_hash, status.attempt
+    )
+    normal = replace(now, started_at_s=began_s)
+    names: dict[str, str] = {}
+    gates = {each.gate for each in status.analyses} | {each.gate for each in there.runs}
+    for gate in gates - {None}:
+        for number in NUMBERS:
+            name = _name(analyses.run_name, there.rollout.uid, now, gate, number)
+            names[name] = _name(analyses.run_name, there.rollout.uid, normal, gate, number)
+    settled = {each.run for each in status.analyses if each.settled}
+    for each in there.runs:
+        if each.name not in names and not each.phase.over:
+            names[each.name] = f"earlier-{len(names)}"
+    kept = [each for each in there.runs if not each.phase.over or (each.name in names and each.name not in settled)]
+    runs = tuple([_run(each, names[each.name], version) for each in kept])
+    uids = {each.uid: f"uid-{names[each.name]}" for each in kept}
+    return tuple([_record(each, names, uids) for each in status.analyses]), runs
+
+
+@cache
+def _name(
+    named: Callable[[PassContext, AnalysisGate, int], str],
+    rollout_uid: str,
+    update: _Update,
+    gate: AnalysisGate,
+    number: int,
+) -> str:
+    recorded = RolloutStatus(
+        current_revision=update.revision,
+        revision_number=update.number,
+        started_at_s=update.started_at_s,
+        strategy_hash=update.strategy_hash,
+        attempt=update.attempt,
+    )
+    context = SimpleNamespace(
+        recorded=recorded, seen=SimpleNamespace(rollout=SimpleNamespace(uid=rollout_uid, name="cart"))
+    )
+    return named(cast(PassContext, context), gate, number)
+
+
+def _run(run: RunSeen, name: str, version: str) -> RunSeen:
+    return replace(
+        run,
+        name=name,
+        uid=f"uid-{name}",
+        resource_version=version,
+        created_at_s=T0,
+        message="",
+        completed_at_s=None if run.completed_at_s is None else T0,
+    )
+
+
+def _record(record: AnalysisRecord, names: Mapping[str, str], uids: Mapping[str, str]) -> AnalysisRecord:
+    """Its text and its time are for people. A run that is gone has a uid that no other has."""
+    return replace(
+        record,
+        run=names.get(record.run, record.run),
+        message="",
+        at_s=T0,
+        uid=uids.get(record.uid, "gone") if record.uid else "",
     )
 
 
@@ -248,10 +326,10 @@ STATUS_SHAPED: Mapping[str, Callable[[Any, Frame], Any]] = {
     "abort": _abort,
     "traffic": _traffic,
     "waiting_for": _waiting_for,
-    "scale_downs": _scale_downs,
-    "cutovers": _cutovers,
-    "commands": _commands,
-    "history": _history,
+    "scale_downs": _each(_scale_down),
+    "cutovers": _each(_cutover),
+    "commands": _each(_command),
+    "history": _each(_history),
     "conditions": _conditions,
 }
 """Fields whose times are shifted and whose texts are dropped."""

@@ -38,31 +38,28 @@ from rollouts.core.strategy.canary_steps import step_goal
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-class Mistake(Struct, frozen=True, kw_only=True):
+class Mistake(Struct, frozen=True):
     """A planted mistake, and what finds it.
 
     Args:
         plant: replaces one function of the policy.
-        rule: the invariant that it breaks.
-        world: the quick world in which it is found.
-        moves: the length of the shortest path.
+        found: the invariant that it breaks, the quick world in which that is seen, and the length of the shortest path.
         peer: the published outage that it is like, by its number in our list and in the peers' trackers; "" for none.
     """
 
     plant: Plant
-    rule: str
-    world: str
-    moves: int
+    found: tuple[str, str, int]
     peer: str = ""
 
 
 def _of(place: object, name: str, mistake: Callable[[Any], Any]) -> Plant:
     """Replaces `place.name` by what `mistake` makes of it."""
+    return lambda monkeypatch: monkeypatch.setattr(place, name, mistake(getattr(place, name)))
 
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(place, name, mistake(getattr(place, name)))
 
-    return plant
+def _says(place: object, name: str, changed: Callable[..., Any]) -> Plant:
+    """`place.name` says something else: `changed` gets its answer, and what it was asked with."""
+    return _of(place, name, lambda right: lambda *given, **named: changed(right(*given, **named), *given, **named))
 
 
 def _both(*plants: Plant) -> Plant:
@@ -77,91 +74,42 @@ def _both(*plants: Plant) -> Plant:
 
 def _fact(place: type, name: str, value: Callable[[Any], object]) -> Plant:
     """Replaces a property."""
-
-    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(place, name, property(value))
-
-    return plant
+    return lambda monkeypatch: monkeypatch.setattr(place, name, property(value))
 
 
 def _selected(ctx: PassContext) -> frozenset[str]:
     return frozenset(each.revision for each in ctx.services_seen.values()) - {""}
 
 
-def _selected_still(_: Any) -> Any:
-    return lambda ctx, left: ctx.services_seen[left.service].revision == left.from_revision
-
-
-def _one_more_unavailable(right: Any) -> Any:
-    def limits(**given: Any) -> tuple[int, int]:
-        surge, unavailable = right(**given)
-        return surge, unavailable + 1
-
-    return limits
-
-
-def _one_more_surge(right: Any) -> Any:
-    def limits(**given: Any) -> tuple[int, int]:
-        surge, unavailable = right(**given)
-        return surge + 1, unavailable
-
-    return limits
-
-
 def _stable_follows_the_wish(right: Any) -> Any:
     """Stable shrinks with the weight that is asked for, before the traffic has left."""
-
-    def size(**given: Any) -> Any:
-        wish = given["weight_percent"]
-        return right(**{**given, "recorded_weight_percent": wish, "dynamic": True})
-
-    return size
+    return lambda weight_percent, **given: right(
+        **{**given, "weight_percent": weight_percent, "recorded_weight_percent": weight_percent, "dynamic": True}
+    )
 
 
-def _two_steps(right: Any) -> Any:
-    def stepped(ctx: PassContext, rules: Any, plan: Any) -> Any:
-        done = right(ctx, rules, plan)
-        changes = [
-            replace(each, step_index=min(each.step_index + 1, len(rules.strategy.steps)))
-            if isinstance(each, CompleteStep)
-            else each
-            for each in done.changes
-        ]
-        return replace(done, changes=tuple(changes))
-
-    return stepped
+def _two_steps(done: Any, ctx: PassContext, rules: Any, plan: Any) -> Any:
+    last = len(rules.strategy.steps)
+    changes = [
+        replace(each, step_index=min(each.step_index + 1, last)) if isinstance(each, CompleteStep) else each
+        for each in done.changes
+    ]
+    return replace(done, changes=tuple(changes))
 
 
-def _no_wake(reason: Reason) -> Callable[[Any], Any]:
-    def mistake(right: Any) -> Any:
-        def concluded(*given: Any) -> Decision:
-            decision: Decision = right(*given)
-            waiting = decision.status.waiting_for
-            if waiting is None or waiting.reason is not reason:
-                return decision
-            return replace(decision, requeue_at_s=None)
-
-        return concluded
-
-    return mistake
+def _no_wake(decision: Decision, *_: Any) -> Decision:
+    waiting = decision.status.waiting_for
+    timed = waiting is not None and waiting.reason is Reason.TIMED_PAUSE
+    return replace(decision, requeue_at_s=None) if timed else decision
 
 
-def _never_confirmed(right: Any) -> Any:
+def _never_confirmed(_: Any, service: Any, *__: Any, **___: Any) -> ServiceSwitch:
     wait = Wait(Reason.SERVICE_SWITCHING, "waiting for the EndpointSlices")
-    return lambda service, *_, **__: ServiceSwitch(wait=wait, selects=service.revision)
+    return ServiceSwitch(wait=wait, selects=service.revision)
 
 
-def _pause_never_done(right: Any) -> Any:
-    def done(ctx: PassContext, rules: Any, moves: Any, wait: Any) -> bool:
-        step = rules.strategy.steps[ctx.status.step_index]
-        return not isinstance(step, Pause) and bool(right(ctx, rules, moves, wait))
-
-    return done
-
-
-def _abort_without_effect(right: Any) -> Any:
-    """An abort is on record, and the steps go on."""
-    return lambda seen, status: replace(right(seen, status), aborted=False)
+def _pause_never_done(done: bool, ctx: PassContext, rules: Any, *_: Any) -> bool:
+    return done and not isinstance(rules.strategy.steps[ctx.status.step_index], Pause)
 
 
 def _weight_after_an_abort(right: Any) -> Any:
@@ -174,53 +122,28 @@ def _weight_after_an_abort(right: Any) -> Any:
     return wanted
 
 
-def _to_and_fro(right: Any) -> Any:
+def _to_and_fro(switches: Any, rules: Any, ctx: PassContext) -> Any:
     """After an abort the preview Service selects the revision that it does not select now."""
-
-    def switches(rules: Any, ctx: PassContext) -> Any:
-        preview, active = right(rules, ctx)
-        if not ctx.aborted or ctx.new is None or ctx.stable is None:
-            return preview, active
-        other = ctx.stable if preview.selects == ctx.new.revision else ctx.new
-        return services.switch_to(ctx, rules.strategy.preview_service, other, at_least=0), active
-
-    return switches
+    preview, active = switches
+    if not ctx.aborted or ctx.new is None or ctx.stable is None:
+        return preview, active
+    other = ctx.stable if preview.selects == ctx.new.revision else ctx.new
+    return services.switch_to(ctx, rules.strategy.preview_service, other, at_least=0), active
 
 
-def _none_of_stable(right: Any) -> Any:
+def _none_of_stable(wanted: Any, rules: Any, ctx: PassContext, *_: Any) -> Any:
     """When `replicas` changes during an update, the new revision gets all pods."""
-
-    def sizes(rules: Any, ctx: PassContext, *given: Any) -> Any:
-        wanted = right(rules, ctx, *given)
-        scaled = ctx.stable is not None and ctx.stable.spec_replicas != ctx.spec.replicas
-        return replace(wanted, stable=0) if scaled else wanted
-
-    return sizes
+    scaled = ctx.stable is not None and ctx.stable.spec_replicas != ctx.spec.replicas
+    return replace(wanted, stable=0) if scaled else wanted
 
 
-def _everything_over_succeeded(right: Any) -> Any:
-    def believed(*given: Any) -> Any:
-        run = right(*given)
-        return replace(run, phase=AnalysisPhase.SUCCESSFUL) if run is not None and run.phase.over else run
-
-    return believed
+def _everything_over_succeeded(run: Any, *_: Any) -> Any:
+    return replace(run, phase=AnalysisPhase.SUCCESSFUL) if run is not None and run.phase.over else run
 
 
-def _verdicts_are_kept(right: Any) -> Any:
-    return lambda status, *, at_s: replace(right(status, at_s=at_s), analyses=status.analyses)
-
-
-def _one_name_for_all(right: Any) -> Any:
-    return lambda _, gate, number: f"cart-{gate.kind}-{number}"
-
-
-def _verdict_and_more(right: Any) -> Any:
+def _verdict_and_more(on_record: bool, ctx: PassContext, one_way: Any) -> bool:
     """What follows from a verdict is done in the pass that records it."""
-
-    def on_record(ctx: PassContext, one_way: Any) -> bool:
-        return bool(right(ctx, one_way)) or any(isinstance(each, RecordAnalysis) for each in one_way.changes)
-
-    return on_record
+    return on_record or any(isinstance(each, RecordAnalysis) for each in one_way.changes)
 
 
 def _none_is_kept(right: Any) -> Any:
@@ -233,200 +156,178 @@ def _none_is_kept(right: Any) -> Any:
     return (*right, surplus)
 
 
-def _asks_for_ever(right: Any) -> Any:
-    def concluded(*given: Any) -> Decision:
-        decision: Decision = right(*given)
-        says_nothing = not decision.intents and decision.status == given[0].published
-        return replace(decision, intents=(AskPods(),)) if says_nothing else decision
-
-    return concluded
+def _asks_for_ever(decision: Decision, ctx: Any, *_: Any) -> Decision:
+    says_nothing = not decision.intents and decision.status == ctx.published
+    return replace(decision, intents=(AskPods(),)) if says_nothing else decision
 
 
-def _empty_is_missing(right: Any) -> Any:
-    def context(seen: Any, status: Any) -> Any:
-        ctx = right(seen, status)
-        return replace(ctx, new=None) if ctx.new is not None and not ctx.new.spec_replicas else ctx
-
-    return context
+def _empty_is_missing(ctx: PassContext, *_: Any) -> PassContext:
+    return replace(ctx, new=None) if ctx.new is not None and not ctx.new.spec_replicas else ctx
 
 
-def _only_beside_stable(right: Any) -> Any:
-    def available(ctx: PassContext, wanted: int) -> bool:
-        return bool(right(ctx, wanted)) and ctx.stable_available >= ctx.promised
-
-    return available
-
-
-def _made_again(right: Any) -> Any:
+def _made_again(ctx: PassContext, *_: Any) -> PassContext:
     """A ReplicaSet whose controller has not reported yet is taken for missing."""
-
-    def context(seen: Any, status: Any) -> Any:
-        ctx = right(seen, status)
-        return replace(ctx, new=None) if ctx.new is not None and not ctx.new.replicas and ctx.new.spec_replicas else ctx
-
-    return context
+    unreported = ctx.new is not None and not ctx.new.replicas and ctx.new.spec_replicas
+    return replace(ctx, new=None) if unreported else ctx
 
 
 MISTAKES = {
     "pods count as available when they are asked for": Mistake(
-        plant=_fact(ReplicaSet, "staying_available", lambda each: each.spec_replicas),
-        rule="S1", world="blue-green 2, a command", moves=4,
+        _fact(ReplicaSet, "staying_available", lambda each: each.spec_replicas), ("S1", "blue-green 2, a command", 4)
     ),
     "pods that are about to be deleted count as available": Mistake(
-        plant=_fact(ReplicaSet, "staying_available", lambda each: each.available),
-        rule="S1", world="blue-green 1, an edit", moves=15,
+        _fact(ReplicaSet, "staying_available", lambda each: each.available), ("S1", "blue-green 1, an edit", 15)
     ),
     "counts are believed while deleted pods are in them": Mistake(
-        plant=_fact(ReplicaSet, "count_is_true", lambda _: True),
-        rule="S3", world="ratio 2, an edit", moves=9,
+        _fact(ReplicaSet, "count_is_true", lambda _: True), ("S3", "ratio 2, an edit", 9)
     ),
-    "slices do not matter": Mistake(
-        plant=_fact(PassContext, "shown_revisions", _selected),
-        rule="S2", world="ratio 2, a command", moves=9,
-    ),
+    "slices do not matter": Mistake(_fact(PassContext, "shown_revisions", _selected), ("S2", "ratio 2, a command", 9)),
     "stable goes before its Service has left it": Mistake(
-        plant=_both(
+        _both(
             _of(canary, "_holds_stable", lambda _: lambda *__: False),
             _of(canary_sizes, "_while_shown", lambda _: lambda *given: given[2]),
         ),
-        rule="S2", world="ratio 2, a command", moves=8, peer="P2 argo-rollouts 2235",
+        ("S2", "ratio 2, a command", 8),
+        "P2 argo-rollouts 2235",
     ),
     "one pod too many may be unavailable": Mistake(
-        plant=_of(replicas, "surge_and_unavailable", _one_more_unavailable),
-        rule="S3", world="ratio 2, a command", moves=0,
+        _says(replicas, "surge_and_unavailable", lambda limits, **_: (limits[0], limits[1] + 1)),
+        ("S3", "ratio 2, a command", 0),
     ),
     "one pod too many": Mistake(
-        plant=_of(replicas, "surge_and_unavailable", _one_more_surge),
-        rule="S29", world="ratio 2, an edit", moves=2,
+        _says(replicas, "surge_and_unavailable", lambda limits, **_: (limits[0] + 1, limits[1])),
+        ("S29", "ratio 2, an edit", 2),
     ),
     "stable shrinks before the routes have moved": Mistake(
-        plant=_of(canary_sizes, "routed_stable_replicas", _stable_follows_the_wish),
-        rule="S4", world="route 1, a command", moves=19, peer="P1 argo-rollouts 2050",
+        _of(canary_sizes, "routed_stable_replicas", _stable_follows_the_wish),
+        ("S4", "route 1, a command", 19),
+        "P1 argo-rollouts 2050",
     ),
     "an abort is recorded, and the steps go on": Mistake(
-        plant=_of(decide_module, "context_of", _abort_without_effect),
-        rule="S5", world="route 1, a command", moves=9,
+        _says(decide_module, "context_of", lambda ctx, *_: replace(ctx, aborted=False)), ("S5", "route 1, a command", 9)
     ),
     "an abort leaves the routes as they are": Mistake(
-        plant=_of(routes, "_wanted", _weight_after_an_abort),
-        rule="not at rest", world="route 1, a command", moves=14,
+        _of(routes, "_wanted", _weight_after_an_abort), ("not at rest", "route 1, a command", 14)
     ),
     "a step takes the next one with it": Mistake(
-        plant=_of(canary, "_stepped", _two_steps),
-        rule="S8", world="route 1, a command", moves=10,
+        _says(canary, "_stepped", _two_steps), ("S8", "route 1, a command", 10)
     ),
-    "a pause holds nothing": Mistake(
-        plant=_fact(PassContext, "paused", lambda _: False),
-        rule="S9", world="ratio 2, a command", moves=1,
-    ),
+    "a pause holds nothing": Mistake(_fact(PassContext, "paused", lambda _: False), ("S9", "ratio 2, a command", 1)),
     "a timed pause is over at once": Mistake(
-        plant=_of(canary, "pause_end_s", lambda _: lambda ctx, pause: None if pause is None else ctx.now_s),
-        rule="S9", world="route 1, a command", moves=11,
+        _of(canary, "pause_end_s", lambda _: lambda ctx, pause: None if pause is None else ctx.now_s),
+        ("S9", "route 1, a command", 11),
     ),
     "the gate opens at once": Mistake(
-        plant=_of(blue_green, "_gate_end_s", lambda _: lambda ctx, __: ctx.status.gate_started_at_s),
-        rule="S9", world="blue-green 1, an edit", moves=5,
+        _of(blue_green, "_gate_end_s", lambda _: lambda ctx, __: ctx.status.gate_started_at_s),
+        ("S9", "blue-green 1, an edit", 5),
     ),
     "pods go before they are drained": Mistake(
-        plant=_of(sizing, "draining", lambda _: lambda *__: None),
-        rule="S24", world="blue-green 1, an edit", moves=11, peer="P20, P8 argo-rollouts 4926, 3761",
+        _of(sizing, "draining", lambda _: lambda *__: None),
+        ("S24", "blue-green 1, an edit", 11),
+        "P20, P8 argo-rollouts 4926, 3761",
     ),
     "a drain begins while slices lead to the old pods": Mistake(
-        plant=_of(cutover, "_shows", _selected_still),
-        rule="S24", world="blue-green 1, an edit", moves=8,
+        _says(cutover, "_shows", lambda _, ctx, left: ctx.services_seen[left.service].revision == left.from_revision),
+        ("S24", "blue-green 1, an edit", 8),
     ),
     "nothing wakes the controller after a pause": Mistake(
-        plant=_of(decide_module, "_concluded", _no_wake(Reason.TIMED_PAUSE)),
-        rule="not at rest", world="route 1, a command", moves=11,
+        _says(decide_module, "_concluded", _no_wake), ("not at rest", "route 1, a command", 11)
     ),
     "a pause is never over": Mistake(
-        plant=_of(canary, "_step_is_done", _pause_never_done),
-        rule="L3", world="route 1, a command", moves=14,
+        _says(canary, "_step_is_done", _pause_never_done), ("L3", "route 1, a command", 14)
     ),
     "a Service is never confirmed": Mistake(
-        plant=_of(services, "_confirmation", _never_confirmed),
-        rule="not at rest", world="ratio 2, a failure", moves=10,
+        _says(services, "_confirmation", _never_confirmed), ("not at rest", "ratio 2, a failure", 10)
     ),
     "the preview Service goes to and fro after an abort": Mistake(
-        plant=_of(BlueGreenRules, "services", _to_and_fro),
-        rule="no end", world="blue-green 2, bad, a command", moves=4, peer="P5 argo-rollouts 3078, 4442, 4973",
+        _says(BlueGreenRules, "services", _to_and_fro),
+        ("no end", "blue-green 2, bad, a command", 4),
+        "P5 argo-rollouts 3078, 4442, 4973",
     ),
     "the stable revision pays for a smaller number of replicas": Mistake(
-        plant=_of(BlueGreenRules, "sizes", _none_of_stable),
-        rule="S2", world="blue-green 1, a scale", moves=1, peer="P15 argo-rollouts 1415",
+        _says(BlueGreenRules, "sizes", _none_of_stable), ("S2", "blue-green 1, a scale", 1), "P15 argo-rollouts 1415"
     ),
     "a ReplicaSet is made again until its controller has reported": Mistake(
-        plant=_of(decide_module, "context_of", _made_again),
-        rule="S29", world="blue-green 1, an edit", moves=1, peer="P13, P26 kubernetes 129795, cluster-api 13649",
+        _says(decide_module, "context_of", _made_again),
+        ("S29", "blue-green 1, an edit", 1),
+        "P13, P26 kubernetes 129795, cluster-api 13649",
     ),
     "a true stays": Mistake(
-        plant=_of(decide_module, "taken_off", lambda _: lambda __, status, **___: ((), status, None)),
-        rule="S13", world="ratio 2, a command", moves=2,
+        _of(decide_module, "taken_off", lambda _: lambda __, status, **___: ((), status, None)),
+        ("S13", "ratio 2, a command", 2),
     ),
     "all requests go back to a stable revision that has shrunk": Mistake(
-        plant=_of(routes, "_within_capacity", lambda _: lambda *given: given[2]),
-        rule="S1", world="dynamic 2, an analysis, a verdict", moves=15, peer="P14, P22 argo-rollouts 3372, flagger 635",
+        _of(routes, "_within_capacity", lambda _: lambda *given: given[2]),
+        ("S1", "dynamic 2, an analysis, a verdict", 15),
+        "P14, P22 argo-rollouts 3372, flagger 635",
     ),
     "an update waits for a stable revision that is down": Mistake(
-        plant=_of(blue_green, "_available", _only_beside_stable),
-        rule="not at rest", world="blue-green 2, stable bad", moves=17, peer="P24 flagger 639",
+        _says(blue_green, "_available", lambda there, ctx, _: there and ctx.stable_available >= ctx.promised),
+        ("not at rest", "blue-green 2, stable bad", 17),
+        "P24 flagger 639",
     ),
     "requests go back to pods that have failed": Mistake(
-        plant=_of(routes, "pods_behind", lambda _: lambda ctx, __: ctx.spec.replicas),
-        rule="S1", world="route 1, a failure", moves=21, peer="P9 flagger 1898, 1931",
+        _of(routes, "pods_behind", lambda _: lambda ctx, __: ctx.spec.replicas),
+        ("S1", "route 1, a failure", 21),
+        "P9 flagger 1898, 1931",
     ),
     "a restart evicts all old pods at once": Mistake(
-        plant=_of(restarts, "_may_leave", lambda _: lambda __, old, ___: old),
-        rule="S3", world="ratio 2 without a surge, only a restart", moves=3, peer="P17 argo-rollouts 4221",
+        _of(restarts, "_may_leave", lambda _: lambda __, old, ___: old),
+        ("S3", "ratio 2 without a surge, only a restart", 3),
+        "P17 argo-rollouts 4221",
     ),
     "a share of more than all requests": Mistake(
-        plant=_of(routes, "_within_capacity", lambda _: lambda *given: replace(given[2], share=given[2].share * 3)),
-        rule="S6", world="route 1, an edit", moves=7,
+        _of(routes, "_within_capacity", lambda _: lambda *given: replace(given[2], share=given[2].share * 3)),
+        ("S6", "route 1, an edit", 7),
     ),
     "every run that is over has succeeded": Mistake(
-        plant=_of(one_way, "believed_run", _everything_over_succeeded),
-        rule="S7", world="route 1, analyses, a verdict", moves=14, peer="P18 argo-rollouts 4479",
+        _says(one_way, "believed_run", _everything_over_succeeded),
+        ("S7", "route 1, analyses, a verdict", 14),
+        "P18 argo-rollouts 4479",
     ),
     "a new update begins with the verdicts of the one before": Mistake(
-        plant=_of(changes, "_at_first_step", _verdicts_are_kept),
-        rule="S7", world="ratio 1, an analysis, an edit", moves=10, peer="P12 flagger 30",
+        _says(changes, "_at_first_step", lambda now, status, **_: replace(now, analyses=status.analyses)),
+        ("S7", "ratio 1, an analysis, an edit", 11),
+        "P12 flagger 30",
     ),
     "a run's name is not bound to its update": Mistake(
-        plant=_both(
-            _of(analyses, "run_name", _one_name_for_all),
-            _of(analyses, "_free_name", lambda _: lambda ctx, gate, number: (number, analyses.run_name(ctx, gate, number))),
+        _both(
+            _says(analyses, "run_name", lambda _, __, gate, number: f"cart-{gate.kind}-{number}"),
+            _of(
+                analyses,
+                "_free_name",
+                lambda _: lambda ctx, gate, number: (number, analyses.run_name(ctx, gate, number)),
+            ),
         ),
-        rule="S7", world="ratio 1, an analysis, an edit", moves=9, peer="P19 argo-rollouts 721, 505",
+        ("S7", "ratio 1, an analysis, an edit", 9),
+        "P19 argo-rollouts 721, 505",
     ),
     "a verdict is recorded together with what follows from it": Mistake(
-        plant=_of(decide_module, "_is_on_record", _verdict_and_more),
-        rule="S10", world="route 1, analyses, a verdict", moves=13,
+        _says(decide_module, "_is_on_record", _verdict_and_more), ("S10", "route 1, analyses, a verdict", 13)
     ),
     "a promotion past a verdict does nothing": Mistake(
-        plant=_of(one_way, "_verdict_passed", lambda _: lambda __: None),
-        rule="not at rest", world="route 1, analyses, a verdict", moves=17, peer="P7 argo-rollouts 3015",
+        _of(one_way, "_verdict_passed", lambda _: lambda __: None),
+        ("not at rest", "route 1, analyses, a verdict", 17),
+        "P7 argo-rollouts 3015",
     ),
     "a settled world is asked about for ever (S11)": Mistake(
-        plant=_of(decide_module, "_concluded", _asks_for_ever),
-        rule="not at rest", world="ratio 2, a failure", moves=11,
+        _says(decide_module, "_concluded", _asks_for_ever), ("not at rest", "ratio 2, a failure", 11)
     ),
     "a ReplicaSet without pods is taken for missing": Mistake(
-        plant=_of(decide_module, "context_of", _empty_is_missing),
-        rule="S12", world="blue-green 1, a scale", moves=2,
+        _says(decide_module, "context_of", _empty_is_missing), ("S12", "blue-green 1, a scale", 2)
     ),
     "the revision to go back to is not kept": Mistake(
-        plant=_of(ordinary, "ORDINARY", _none_is_kept),
-        rule="S15", world="blue-green 2, stable bad", moves=16,
+        _of(ordinary, "ORDINARY", _none_is_kept), ("S15", "blue-green 2, stable bad", 16)
     ),
     "an update begins without its Services": Mistake(
-        plant=_of(rules, "held_back", lambda _: lambda __: None),
-        rule="S25", world="blue-green 1, a missing Service", moves=0,
+        _of(rules, "held_back", lambda _: lambda __: None), ("S25", "blue-green 1, a missing Service", 0)
     ),
     "no deadline aborts": Mistake(
-        plant=_of(decide_module, "_late", lambda _: lambda *__: None),
-        rule="not at rest", world="ratio 1, bad, a deadline that aborts", moves=7, peer="P21 argo-rollouts 4371",
+        _of(decide_module, "_late", lambda _: lambda *__: None),
+        ("not at rest", "ratio 1, bad, a deadline that aborts", 7),
+        "P21 argo-rollouts 4371",
     ),
-}  # fmt: skip
+}
 
 NOT_HERE = {
     "P3": "a write: its version refuses it",

@@ -9,27 +9,26 @@ from typing import Any
 from rollouts.core.model.analysis import Analysis, OnFailure
 from rollouts.core.model.drain import DrainSpec
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Strategy
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
-from tests.core.model import UNDRAINED, World, router
-from tests.core.small_worlds.facts import each_share_meets_pods, enough_pods_are_ready, verdicts_are_of_this_update
+from tests.core.model import UNDRAINED, World
 from tests.core.small_worlds.moves import COMMAND, EDIT, FAILURE, RESTART, SCALE, VERDICT
-from tests.core.small_worlds.search import SmallWorld
+from tests.core.small_worlds.search import (
+    SmallWorld,
+    each_share_meets_pods,
+    enough_pods_are_ready,
+    verdicts_are_of_this_update,
+)
+from tests.core.updates import routed, with_services
 from tests.core.worlds import edited, later, running
 
-RATIO = Canary(steps=(SetWeight(50), PauseUntilPromoted()), stable_service="cart", canary_service="cart-canary")
+RATIO = with_services(SetWeight(50), PauseUntilPromoted())
 BLUE_GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 BY_TIME = replace(BLUE_GREEN, auto_promotion_enabled=True, auto_promotion_s=10.0, scale_down_delay_s=5.0)
-ROUTING = TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),))
-ROUTE = Canary(
-    steps=(SetWeight(50), Pause(5)),
-    traffic_routing=ROUTING,
-    stable_service="cart",
-    canary_service="cart-canary",
-)
+ROUTE = routed(SetWeight(50), Pause(5))
 DRAINED = DrainSpec(max_request_s=10.0)
 NO_SURGE = replace(RATIO, max_surge=0, max_unavailable=1)
-DYNAMIC = replace(ROUTE, traffic_routing=replace(ROUTING, dynamic_stable_scale=True))
+DYNAMIC = routed(*ROUTE.steps, dynamic=True)
 CHECKED = Analysis(path="the spec", settings={}, templates=("good",))
 HELD = replace(CHECKED, on_failure=OnFailure.HOLD)
 BACK = replace(CHECKED, on_failure=OnFailure.STEP_BACK)

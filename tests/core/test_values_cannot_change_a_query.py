@@ -101,22 +101,20 @@ def test_a_place_that_only_looks_quoted_is_refused(query: str, value: str) -> No
     assert len(_filled(query, value)[1]) == 1
 
 
-@pytest.mark.parametrize("value", ["cart", "a b", 'say "x"', "back\\slash"])
-def test_a_raw_string_takes_what_cannot_end_it(value: str) -> None:
-    """It has no escapes: the value stands as it is."""
-    assert _filled("a{b=`{{args.x}}`}", value) == (f"a{{b=`{value}`}}", [])
+@pytest.mark.parametrize(
+    ("query", "value", "filled"),
+    [
+        *(("a{b=`{{args.x}}`}", raw, f"a{{b=`{raw}`}}") for raw in ("cart", "a b", 'say "x"', "back\\slash")),
+        ('a{b="{{args.y}}"} > {{ args.z }}', "v", 'a{b="{{args.y}}"} > {{ args.z }}'),
+        ('a{b="{{args.x}}{{args.x}}"}', "\\", 'a{b="\\\\\\\\"}'),
+    ],
+)
+def test_a_query_is_filled_as_it_says(query: str, value: str, filled: str) -> None:
+    """A raw string has no escapes: the value stands as it is. A place without a value stays: somebody else fills it, or tells.
 
-
-def test_a_place_without_a_value_stays() -> None:
-    """Somebody else fills it, or tells that nobody does."""
-    query = 'a{b="{{args.y}}"} > {{ args.z }}'
-
-    assert _filled(query, "v") == (query, [])
-
-
-def test_two_values_in_one_string_stay_apart() -> None:
-    """The first must not escape the second's first character."""
-    assert _filled('a{b="{{args.x}}{{args.x}}"}', "\\")[0] == 'a{b="\\\\\\\\"}'
+    Of two values in one string the first does not escape the second's first character.
+    """
+    assert _filled(query, value) == (filled, [])
 
 
 LONG = 200_000

@@ -134,12 +134,8 @@ def test_a_broken_service_raises_nothing(broken: dict[str, Any]) -> None:
 
 def with_services(there: World, **traits: ServiceTraits) -> World:
     """The world with those traits given to its Services."""
-    return replace(
-        there,
-        services={
-            name: replace(each, traits=traits.get(str(name), each.traits)) for name, each in there.services.items()
-        },
-    )
+    given = {name: replace(each, traits=traits.get(str(name), each.traits)) for name, each in there.services.items()}
+    return replace(there, services=given)
 
 
 def unsafe_services(there: World) -> list[Condition]:
@@ -148,7 +144,10 @@ def unsafe_services(there: World) -> list[Condition]:
 
 
 def test_a_condition_tells_what_is_found_in_the_services_that_are_switched() -> None:
-    """Who does not run `plan` or `lint` reads it from `kubectl describe`: which Service, which field, and the fix."""
+    """Who does not run `plan` or `lint` reads it from `kubectl describe`: which Service, which field, and the fix.
+
+    A chart gives two Services the same fields: that is said once, as a message of a page is not read.
+    """
     there = settled(with_services(running(SERVICES), cart=STICKY, new=ServiceTraits(headless=True)))
 
     (condition,) = unsafe_services(there)
@@ -157,15 +156,9 @@ def test_a_condition_tells_what_is_found_in_the_services_that_are_switched() -> 
     assert "Service cart: spec.sessionAffinity: a client stays with its pod for 60 s" in condition.message
     assert "Service new: spec.clusterIP: a headless Service has no proxy" in condition.message
 
-
-def test_the_same_of_two_services_is_said_once() -> None:
-    """A chart gives both the same fields; a message of a page is not read."""
-    there = settled(with_services(running(SERVICES), cart=STICKY, new=STICKY))
-
-    (condition,) = unsafe_services(there)
-
-    assert condition.message.startswith("Service cart and new: spec.sessionAffinity: ")
-    assert condition.message.count("sessionAffinity") == 1
+    (both,) = unsafe_services(settled(with_services(running(SERVICES), cart=STICKY, new=STICKY)))
+    assert both.message.startswith("Service cart and new: spec.sessionAffinity: ")
+    assert both.message.count("sessionAffinity") == 1
 
 
 def test_one_event_tells_what_was_found_for_as_long_as_nothing_else_is() -> None:
@@ -182,26 +175,15 @@ def test_the_condition_goes_with_its_cause() -> None:
     """There only while it is: not for what is mended, given back, or an address or a type of its own, which is no write."""
     sticky = settled(with_services(running(SERVICES), cart=STICKY))
     mended = settled(with_services(sticky, cart=ServiceTraits(type="LoadBalancer")))
+    given_back = settled(edited(sticky, strategy=Canary(steps=(SetWeight(50),))))
 
-    assert len(unsafe_services(sticky)) == 1
-    assert (
-        unsafe_services(mended)
-        == unsafe_services(settled(edited(sticky, strategy=Canary(steps=(SetWeight(50),)))))
-        == []
-    )
+    assert [len(unsafe_services(there)) for there in (sticky, mended, given_back)] == [1, 0, 0]
     assert decide(snapshot(mended)).status == mended.status
 
 
 def test_a_manifest_and_a_watch_say_the_same() -> None:
     """`plan` reads manifests, the controller structs: what the API server fills in is no trait."""
-    written = {
-        "type": "ClusterIP",
-        "internalTrafficPolicy": "Cluster",
-        "sessionAffinity": "None",
-        "clusterIP": "10.96.0.7",
-    }
-
-    assert read_traits(written) == read_traits({}) == seen_service("cart").traits
+    assert read_traits(DEFAULTS) == read_traits({}) == seen_service("cart").traits
 
 
 BY_PODS = Canary(steps=(SetWeight(90), PauseUntilPromoted()), max_surge=1, max_unavailable=0)

@@ -110,22 +110,28 @@ def test_what_loses_requests_is_found_and_nothing_else(
     assert {rule: each.severity for rule, each in found(*containers, **pod).items()} == rules
 
 
-def test_a_pod_without_a_readiness_probe_is_unsafe() -> None:
-    """It gets requests when its process has started, which is before it listens."""
-    finding = found(without(app(), "readinessProbe"))[Rule.NO_READINESS_PROBE]
+NO_PROBE = Rule.NO_READINESS_PROBE
+PROXY = {"name": "proxy", "image": "envoy"}
+NATIVE = {**PROXY, "restartPolicy": "Always", "ports": [{"containerPort": 15001}]}
+PLACES: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any], Severity, str]] = {
+    "it gets requests when its process has started, which is before it listens":
+        ((without(app(), "readinessProbe"),), {}, UNSAFE, "containers[0]"),
+    "a sidecar alone is asked, and nobody asks the app":
+        (({**PROXY, "readinessProbe": READY}, without(app(), "readinessProbe")), {}, WARNING, "containers[1]"),
+    "an init container that is always restarted serves as long as the others; any other has ended":
+        ((app(),), {"initContainers": [{"name": "migrate", "image": "m"}, NATIVE]}, WARNING, "initContainers[1]"),
+}  # fmt: skip
 
-    assert finding.severity is Severity.UNSAFE
-    assert finding.path == "spec.template.spec.containers[0].readinessProbe"
 
+@pytest.mark.parametrize(("containers", "pod", "severity", "place"), PLACES.values(), ids=list(PLACES))
+def test_a_container_that_nobody_asks_is_told_with_its_place(
+    containers: tuple[dict[str, Any], ...], pod: dict[str, Any], severity: Severity, place: str
+) -> None:
+    """And one that takes no connections is none."""
+    finding = found(*containers, **pod)[NO_PROBE]
 
-def test_a_serving_container_whose_sidecar_alone_is_asked_is_a_warning() -> None:
-    """The pod is not ready too early because of the sidecar, but nobody asks the app."""
-    sidecar = {"name": "proxy", "image": "envoy", "readinessProbe": READY}
-
-    finding = found(sidecar, without(app(), "readinessProbe"))[Rule.NO_READINESS_PROBE]
-
-    assert (finding.severity, finding.path) == (Severity.WARNING, "spec.template.spec.containers[1].readinessProbe")
-    assert Rule.NO_READINESS_PROBE not in found(app(), {"name": "logs", "image": "logs"}), "it takes no connections"
+    assert (finding.severity, finding.path) == (severity, f"spec.template.spec.{place}.readinessProbe")
+    assert NO_PROBE not in found(app(), {"name": "logs", "image": "logs"})
 
 
 @pytest.mark.parametrize(
@@ -179,15 +185,6 @@ def test_no_drain_is_unsafe(drain: DrainSpec, path: str) -> None:
 
     assert {each.path for each in findings.values()} == {path}
     assert findings[Rule.DRAIN_OFF].severity is Severity.UNSAFE
-
-
-def test_native_sidecars_are_looked_at_too() -> None:
-    """An init container that is always restarted serves as long as the others; any other has ended by then."""
-    sidecar = {"name": "proxy", "image": "envoy", "restartPolicy": "Always", "ports": [{"containerPort": 15001}]}
-
-    finding = found(app(), initContainers=[{"name": "migrate", "image": "m"}, sidecar])[Rule.NO_READINESS_PROBE]
-
-    assert finding.path == "spec.template.spec.initContainers[1].readinessProbe"
 
 
 @pytest.mark.parametrize("broken", [None, 3, {"containers": "x"}, {"containers": [3]}, {"containers": [{"ports": 3}]}])

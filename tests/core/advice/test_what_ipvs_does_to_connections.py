@@ -52,9 +52,7 @@ def test_an_old_kernel_under_ipvs_is_a_condition_and_an_event() -> None:
     "facts",
     [
         NEW,
-        replace(OLD, mode=ProxyMode.IPTABLES),
-        replace(OLD, mode=ProxyMode.NFTABLES),
-        replace(OLD, mode=ProxyMode.OTHER),
+        *(replace(OLD, mode=mode) for mode in (ProxyMode.IPTABLES, ProxyMode.NFTABLES, ProxyMode.OTHER)),
         ProxyFacts(),
     ],
     ids=["ipvs on 5.9", "iptables", "nftables", "no kube-proxy", "unknown"],

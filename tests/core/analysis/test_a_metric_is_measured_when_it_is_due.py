@@ -117,8 +117,7 @@ def test_errors_have_numbers_too() -> None:
     """The Job of a measurement that failed to be taken exists, perhaps; the next one needs another name."""
     played = play((MetricRules(name="m"),), {"m": "EES"})
 
-    assert [due.number for _, due in played.asked] == [1, 2, 3]
-    assert [at_s for at_s, _ in played.asked] == [0.0, 10.0, 20.0]
+    assert [(at_s, due.number) for at_s, due in played.asked] == [(0.0, 1), (10.0, 2), (20.0, 3)]
 
 
 def test_a_run_that_ends_stops_what_is_in_flight_whatever_its_time() -> None:
@@ -170,49 +169,35 @@ def test_nothing_new_is_measured_once_a_metric_has_failed() -> None:
     assert decision.status.phase is AnalysisPhase.FAILED
 
 
-RULES = MetricRules(name="m", interval_s=30.0, count=1, kept=1)
+ONE = {"interval_s": 30.0, "count": 1, "kept": 1}
 FIRST = (("looks", "1"),)
+LOOK = Measurement(phase=AnalysisPhase.PENDING, started_at_s=T0, finished_at_s=T0, carried=FIRST)
 
 
-def _look(status: RunStatus, measured: Measurement | None, *, now_s: float) -> RunDecision:
-    found = {} if measured is None else {"m": measured}
-    return decide_run((RULES,), status, measured=found, asked=(), terminate="", now_s=now_s)
-
-
-def _measurement(phase: AnalysisPhase, at_s: float, carried: tuple[tuple[str, str], ...] = ()) -> Measurement:
-    return Measurement(phase=phase, started_at_s=at_s, finished_at_s=at_s, carried=carried)
-
-
-def _result(decision: RunDecision) -> MetricResult:
-    (result,) = decision.status.results
-    return result
-
-
-def test_the_next_measurement_gets_it() -> None:
+def test_the_next_measurement_gets_what_one_has_left() -> None:
     """Also where no measurement is kept that had it."""
-    begun = _look(RunStatus(), None, now_s=100.0)
-    open_still = _look(begun.status, _measurement(AnalysisPhase.PENDING, 100.0, FIRST), now_s=100.0)
+    begun = _decided(ONE, RunStatus(), 0.0)
+    open_still = _decided(ONE, begun.status, 0.0, measured={"m": LOOK})
 
-    (due,) = _look(open_still.status, None, now_s=130.0).due
+    (due,) = _decided(ONE, open_still.status, 30.0).due
 
     assert begun.due[0].carried == ()
     assert (due.carried, due.number) == (FIRST, 1)
-    assert _result(open_still).measurements[0].carried == ()
+    assert open_still.status.results[0].measurements[0].carried == ()
 
 
-@pytest.mark.parametrize("phase", [AnalysisPhase.ERROR, AnalysisPhase.PENDING, AnalysisPhase.SUCCESSFUL])
-def test_one_that_leaves_nothing_changes_nothing(phase: AnalysisPhase) -> None:
+@pytest.mark.parametrize("letter", "EWS")
+def test_one_that_leaves_nothing_changes_nothing(letter: str) -> None:
     """A server that does not answer takes away no evidence."""
-    before = _look(RunStatus(), _measurement(AnalysisPhase.PENDING, 100.0, FIRST), now_s=100.0)
+    before = _decided(ONE, RunStatus(), 0.0, measured={"m": LOOK})
 
-    after = _look(before.status, _measurement(phase, 130.0), now_s=130.0)
+    after = _decided(ONE, before.status, 30.0, measured={"m": finished(letter, T0 + 30)})
 
-    assert _result(after).carried == FIRST
+    assert after.status.results[0].carried == FIRST
 
 
 def test_the_same_measurement_twice_is_as_once() -> None:
     """The answer to the write that recorded it may be lost; then it comes again."""
-    look = _measurement(AnalysisPhase.PENDING, 100.0, FIRST)
-    once = _look(RunStatus(), look, now_s=100.0)
+    once = _decided(ONE, RunStatus(), 0.0, measured={"m": LOOK})
 
-    assert _look(once.status, replace(look), now_s=101.0).status == once.status
+    assert _decided(ONE, once.status, 1.0, measured={"m": replace(LOOK)}).status == once.status

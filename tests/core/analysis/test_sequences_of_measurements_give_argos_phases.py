@@ -15,16 +15,9 @@ from rollouts.core.analysis.run import decide_run
 from rollouts.core.analysis.verdict import with_measurement
 from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
-from tests.core.analysis.tapes import T0, finished, play
+from tests.core.analysis.tapes import T0, VERDICTS, finished, play
 
-PHASES = {
-    "S": AnalysisPhase.SUCCESSFUL,
-    "F": AnalysisPhase.FAILED,
-    "I": AnalysisPhase.INCONCLUSIVE,
-    "E": AnalysisPhase.ERROR,
-    "R": AnalysisPhase.RUNNING,
-    "P": AnalysisPhase.PENDING,
-}
+PHASES = {**VERDICTS, "R": AnalysisPhase.RUNNING, "P": AnalysisPhase.PENDING}
 ENDLESS = {"interval_s": 60.0}
 FIVE = {"interval_s": 60.0, "count": 5}
 STREAK = {"interval_s": 60.0, "failure_limit": -1, "consecutive_success_limit": 3}
@@ -148,8 +141,3 @@ def test_a_verdict_on_record_stays_whatever_its_counts_say(recorded: AnalysisPha
 
     assert decided.status.phase is recorded
     assert decided.due == ()
-
-
-def test_there_are_enough_sequences() -> None:
-    """The tables are the specification; they shrink only on purpose."""
-    assert len(ONE_METRIC) + len(NO_SUCCESS) + len(SEVERAL) >= 90

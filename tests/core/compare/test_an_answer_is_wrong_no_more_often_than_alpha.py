@@ -1,17 +1,22 @@
 """Promise: whenever somebody looks, the chance that a comparison has given a wrong answer is at most alpha; and it answers early.
 
-`ROLLOUTS_DEEP=1` plays 2,000 comparisons of each kind; `python -m benchmarks.comparisons` writes the table of docs/compare.md.
+docs/compare.md says where no test could answer in less than half of ten looks (`benchmarks/fewest_looks.py`). `ROLLOUTS_DEEP=1`
+plays 2,000 comparisons of each kind; `python -m benchmarks.comparisons` writes the table of docs/compare.md.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import os
 import statistics
 
 import pytest
 
+from benchmarks.fewest_looks import fewest_looks
 from rollouts.core.compare.stakes import Conclusion
+from rollouts.core.compare.values import Sides
 from tests.core.compare.arms import RateArms, ValueArms, Verdict, most_by_chance
 
 RUNS = 2_000 if os.environ.get("ROLLOUTS_DEEP") == "1" else 80
@@ -88,3 +93,37 @@ def test_nearly_all_comparisons_answer(name: str) -> None:
     found = _compared({**AS_GOOD, **AS_BAD}[name])
 
     assert _share_of(Conclusion.UNDECIDED, found) <= RUNS // 20
+
+
+def test_of_little_traffic_no_test_promotes_early() -> None:
+    """60 requests of the canary in a look: it would be expected to fail 0.3 of them, and 0.9 were it worse."""
+    fewest = fewest_looks(rates(0.005, canary_requests=60, stable_requests=540), alpha=ALPHA, looks_max=20)
+
+    assert fewest is not None and fewest > 5
+
+
+@pytest.mark.parametrize("bad", [0.005, 0.025, 0.05])
+def test_more_traffic_and_a_clearer_answer_need_no_more_looks(bad: float) -> None:
+    """Otherwise the bound would be none."""
+    found = [
+        fewest_looks(rates(bad, canary_requests=canary, stable_requests=9 * canary), alpha=ALPHA, looks_max=20) or 20
+        for canary in (60, 120, 300)
+    ]
+
+    assert found == sorted(found, reverse=True)
+
+
+def test_a_bound_is_not_above_what_was_reached() -> None:
+    """Half of these comparisons answer within three looks."""
+    arms = AS_GOOD["as good"]
+    looks = sorted(arms.compared(seed, alpha=ALPHA, looks_max=20).looks for seed in range(60))
+
+    assert (fewest_looks(arms, alpha=ALPHA, looks_max=20) or 20) <= looks[len(looks) // 2]
+
+
+def test_values_are_answered_as_early_as_any_test_could() -> None:
+    """All on one side are as likely as 1 in 2^n where nothing is true, so four looks prove nothing with an alpha of 5 %."""
+    fewest = fewest_looks(ValueArms(ratio=1.0), alpha=ALPHA, looks_max=20)
+    first = next(n for n in itertools.count(1) if Sides(looks=n, below=n).stakes.answer(ALPHA) is Conclusion.NOT_WORSE)
+
+    assert fewest == first == math.ceil(math.log2(1 / ALPHA)) == 5

@@ -72,13 +72,11 @@ def test_a_look_does_not_raise_the_stake_on_a_false_answer(effect: float, before
 @pytest.mark.parametrize("before", [Counts(500, 0), Counts(500, 20), Counts(500, 500)])
 def test_what_stable_did_before_changes_what_is_bet_and_is_no_evidence(before: Counts) -> None:
     """A first look that bets by it gains nothing on average on a false answer either, however misleading it is."""
-    looks = [
-        (canary, stable, with_counts(RateEvidence(), canary, stable, effect=0.1, stable_before=before))
-        for canary, stable in product(_outcomes(5), _outcomes(4))
-    ]
+    arms = list(product(_outcomes(5), _outcomes(4)))
+    found = [with_counts(RateEvidence(), *each, effect=0.1, stable_before=before) for each in arms]
 
-    _assert_no_gain([(canary, stable, found.stakes) for canary, stable, found in looks], 0.1)
-    assert {found.stable.events for _, _, found in looks} == {4}
+    _assert_no_gain([(*each, tally.stakes) for each, tally in zip(arms, found, strict=True)], 0.1)
+    assert {tally.stable.events for tally in found} == {4}
 
 
 @pytest.mark.parametrize("looks", [1, 2, 5, 9])

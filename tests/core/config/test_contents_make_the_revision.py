@@ -11,6 +11,7 @@ from rollouts.core.config.content import copy_name
 from rollouts.core.config.target import CLOCKS_APART_S, SPREAD_EACH_S, config_plan
 from rollouts.core.model.config import (
     SETTLE_S,
+    ConfigHold,
     ConfigKind,
     ConfigPlan,
     ConfigRef,
@@ -54,6 +55,12 @@ def _plan(seen: Snapshot) -> ConfigPlan:
     plan = config_plan(seen)
     assert plan is not None
     return plan
+
+
+def _hold(seen: Snapshot) -> ConfigHold:
+    hold = _plan(seen).hold
+    assert hold is not None
+    return hold
 
 
 def _replica_set(revision: str, config: tuple[ConfigUse, ...] | None = (), **changes: Any) -> ReplicaSet:
@@ -119,9 +126,8 @@ def test_a_source_that_is_left_alone_is_no_part_of_the_revision() -> None:
 
 def test_a_read_that_fails_is_told_although_another_one_is_under_way() -> None:
     """The one under way says nothing, and it is the other that people wait for."""
-    hold = _plan(_seen(SourceUnread(), SourceUnread("etcdserver: leader changed"))).hold
+    hold = _hold(_seen(SourceUnread(), SourceUnread("etcdserver: leader changed")))
 
-    assert hold is not None
     assert hold.message == "etcdserver: leader changed"
 
 
@@ -139,13 +145,12 @@ def test_what_is_not_known_or_missing_holds_the_revision_on_record(conf: Source,
     before = _on_record(_seen(_known("v1")))
     changed = replace(before.rollout, spec=replace(before.rollout.spec, template_hash="b"))
 
-    plan = _plan(replace(before, rollout=changed, sources={**before.sources, CONF_KEY: conf}))
+    seen = replace(before, rollout=changed, sources={**before.sources, CONF_KEY: conf})
+    plan, hold = _plan(seen), _hold(seen)
 
-    assert plan.revision == before.status.current_revision
-    assert (plan.uses, plan.baseline) == ((), None)
-    assert plan.hold is not None
-    assert plan.hold.reason is reason
-    assert plan.hold.message.startswith(message)
+    assert (plan.revision, plan.uses, plan.baseline) == (before.status.current_revision, (), None)
+    assert hold.reason is reason
+    assert hold.message.startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -235,12 +240,11 @@ def test_a_replica_set_that_somebody_deletes_comes_again_as_it_was(deleting: boo
     assert _plan(replace(seen, replica_sets=left)).revision == "a"
 
 
-# --- when a change is followed
-
-
-def _edited_at(at_s: float, **changes: Any) -> Snapshot:
+def _edited_at(at_s: float, content: str = "v2", *, settle_s: float = SETTLE_S, **changes: Any) -> Snapshot:
     before = _on_record(_seen(_known("v1")))
-    return replace(before, sources={**before.sources, CONF_KEY: _known("v2", changed_at_s=at_s, **changes)})
+    spec = replace(before.rollout.spec, config_versioning=ConfigVersioning(settle_s=settle_s))
+    sources = {**before.sources, CONF_KEY: _known(content, changed_at_s=at_s, **changes)}
+    return replace(before, rollout=replace(before.rollout, spec=spec), sources=sources)
 
 
 def _gone(at_s: float | None) -> Snapshot:
@@ -249,25 +253,15 @@ def _gone(at_s: float | None) -> Snapshot:
     return replace(seen, sources={**seen.sources, MAYBE_KEY: SourceAbsent(at_s)})
 
 
-def _at_once(seen: Snapshot) -> Snapshot:
-    spec = replace(seen.rollout.spec, config_versioning=ConfigVersioning(settle_s=0.0))
-    return replace(seen, rollout=replace(seen.rollout, spec=spec))
-
-
-def _reverted() -> Snapshot:
-    seen = _on_record(_seen(_known("v1")))
-    return replace(seen, sources={**seen.sources, CONF_KEY: _known("v1", changed_at_s=T0)})
-
-
 SETTLES: dict[str, tuple[Callable[[], Snapshot], float | None]] = {
     "files of one `kubectl apply` come one after another": (lambda: _edited_at(T0), T0 + SETTLE_S),
     "its time is nearly over": (lambda: _edited_at(T0 - SETTLE_S + 0.1), T0 + 0.1),
     "its time is over": (lambda: _edited_at(T0 - SETTLE_S), None),
-    "settleSeconds: 0": (lambda: _at_once(_edited_at(T0)), None),
+    "settleSeconds: 0": (lambda: _edited_at(T0, settle_s=0.0), None),
     "an optional source went a second ago": (lambda: _gone(T0 - 1.0), T0 - 1.0 + SETTLE_S),
     "one that went while nobody looked is long gone": (lambda: _gone(None), None),
     "a first revision: nothing serves yet": (lambda: _seen(_known("v1", changed_at_s=T0)), None),
-    "reverted in time: the content is on record": (_reverted, None),
+    "reverted in time: the content is on record": (lambda: _edited_at(T0, "v1"), None),
     "a clock that is ahead by a minute": (lambda: _edited_at(T0 + CLOCKS_APART_S), T0 + SETTLE_S),
     "by more: nobody's clock": (lambda: _edited_at(T0 + CLOCKS_APART_S + 1.0), None),
 }
@@ -286,9 +280,8 @@ def test_a_change_waits_for_others_that_belong_to_it(seen: Callable[[], Snapshot
 def test_the_last_of_several_changes_counts() -> None:
     """Each starts the time again."""
     seen = _edited_at(T0 - SETTLE_S)
-    hold = _plan(replace(seen, sources={**seen.sources, MAYBE_KEY: _known("v1", changed_at_s=T0 - 1.0)})).hold
+    hold = _hold(replace(seen, sources={**seen.sources, MAYBE_KEY: _known("v1", changed_at_s=T0 - 1.0)}))
 
-    assert hold is not None
     assert hold.deadline_s == T0 - 1.0 + SETTLE_S
     assert hold.message.startswith("ConfigMap maybe has changed")
 
@@ -300,9 +293,8 @@ def test_rollouts_that_share_a_source_start_one_after_another() -> None:
     for number in range(shared):
         seen = _edited_at(T0, shared_by=shared)
         seen = replace(seen, rollout=replace(seen.rollout, uid=f"uid-{number}"))
-        hold = _plan(seen).hold
-        assert hold is not None
-        assert hold == _plan(replace(seen, now_s=T0 + 1.0)).hold
+        hold = _hold(seen)
+        assert hold == _hold(replace(seen, now_s=T0 + 1.0))
         assert hold.deadline_s is not None
         turns.add(hold.deadline_s - T0 - SETTLE_S)
         assert "one after another" in hold.message
@@ -311,9 +303,6 @@ def test_rollouts_that_share_a_source_start_one_after_another() -> None:
     assert min(turns) >= 0.0
     assert max(turns) < shared * SPREAD_EACH_S
     assert max(turns) - min(turns) > shared * SPREAD_EACH_S / 2
-
-
-# --- copies that cannot be used
 
 
 def _taken(seen: Snapshot) -> CopySeen:
@@ -343,11 +332,10 @@ def test_a_copy_that_cannot_be_used_holds_the_revision_on_record(how: dict[str, 
     """
     seen = _edited_at(LONG_AGO_S)
     copies = (replace(_taken(seen), **how),)
-    plan = _plan(replace(seen, copies=copies))
+    held = replace(seen, copies=copies)
 
-    assert plan.revision == seen.status.current_revision
-    assert plan.hold is not None
-    assert (plan.hold.reason, words in plan.hold.message) == (Reason.CONFIG_COPY_NOT_USABLE, True)
+    assert _plan(held).revision == seen.status.current_revision
+    assert (_hold(held).reason, words in _hold(held).message) == (Reason.CONFIG_COPY_NOT_USABLE, True)
     made = _replica_set(_plan(seen).revision, _plan(seen).uses)
     if not how:
         assert _plan(replace(seen, copies=copies, replica_sets=(*seen.replica_sets, made))).hold is None

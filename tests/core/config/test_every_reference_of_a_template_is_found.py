@@ -60,25 +60,24 @@ def test_a_source_is_optional_only_when_every_reference_says_so() -> None:
     assert not flags.optional
 
 
-@pytest.mark.parametrize("name", ["kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert", "istio-ca-crl"])
-def test_what_the_cluster_publishes_is_left_alone(name: str) -> None:
-    """A copy would not follow a rotation of the cluster's own certificates. A Secret of that name is the user's."""
+PUBLISHED = ("kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert", "istio-ca-crl")
+NO_NAMES = ("", "A", "a/b", "..", "a_b", "x" * 254, "a\n", 3, None, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [("cart", (CONFIG_MAP, SECRET)), *((name, (SECRET,)) for name in PUBLISHED), *((name, ()) for name in NO_NAMES)],
+)
+def test_what_an_object_can_be_called_is_found_unless_the_cluster_publishes_it(
+    name: Any, kinds: tuple[ConfigKind, ...]
+) -> None:
+    """A copy would not follow a rotation of the cluster's own certificates. Names are unique within a kind only.
+
+    Nothing is asked of the API server for a name that no object can have; the pods say what is wrong with it.
+    """
     template = _pod(volumes=[{"configMap": {"name": name}}, {"secret": {"secretName": name}}])
 
-    assert references(template, secrets=True) == (ConfigRef(SECRET, name),)
-
-
-@pytest.mark.parametrize("name", ["", "A", "a/b", "..", "a_b", "x" * 254, "a\n", 3, None, ["a"]])
-def test_a_name_that_no_object_can_have_is_none(name: object) -> None:
-    """Nothing is asked of the API server for it; the pods say what is wrong with it."""
-    assert references(_pod(volumes=[{"configMap": {"name": name}}]), secrets=True) == ()
-
-
-def test_a_configmap_and_a_secret_of_one_name_are_two() -> None:
-    """Names are unique within a kind only."""
-    template = _pod(volumes=[{"configMap": {"name": "cart"}}, {"secret": {"secretName": "cart"}}])
-
-    assert references(template, secrets=True) == (ConfigRef(CONFIG_MAP, "cart"), ConfigRef(SECRET, "cart"))
+    assert references(template, secrets=True) == tuple(ConfigRef(kind, name) for kind in kinds)
 
 
 @settings(max_examples=200, deadline=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rollouts.core.config.target import config_plan
@@ -9,7 +10,7 @@ from rollouts.core.model.config import ConfigKind, ConfigRef, CopySeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.snapshot import Snapshot
 from tests.core.model import World
-from tests.core.sources import Configs, meaning, removed, written
+from tests.core.sources import Configs, answered, meaning, removed, written
 from tests.invariants.configs import FORGED, is_forged_copy
 
 CONF = ConfigRef(ConfigKind.CONFIG_MAP, "conf")
@@ -78,22 +79,18 @@ def copies_moved(there: World, *, owned: bool) -> World:
     version = there.version + 1
     copies = tuple(
         replace(
-            each,
-            owned=owned,
-            owners=int(owned),
-            owner_index=int(owned) - 1,
-            resource_version=f"{version}-{each.name}",
+            each, owned=owned, owners=int(owned), owner_index=int(owned) - 1, resource_version=f"{version}-{each.name}"
         )
         for each in there.configs.copies
     )
-    return replace(there, version=version, configs=replace(there.configs, copies=copies))
+    return with_configs(replace(there, version=version), copies=copies)
 
 
 def copy_deleted(there: World, number: int) -> World:
     """Somebody deletes one of our copies."""
     copies = there.configs.copies
     kept = tuple(each for index, each in enumerate(copies) if index != number % len(copies)) if copies else ()
-    return replace(there, configs=replace(there.configs, copies=kept))
+    return with_configs(there, copies=kept)
 
 
 def copy_forged(there: World, number: int) -> World:
@@ -180,3 +177,33 @@ def with_meaning(before: World, after: World, view: Snapshot) -> World:
     if now in meant and not seen:  # what its pods read is noted on its ReplicaSet, which somebody has taken away
         return after
     return replace(after, configs=replace(after.configs, meant={**meant, now: means}))
+
+
+CONTENTS = ("v1", "v2", "v3")
+SOURCES = (CONF.name, MAYBE.name)
+CONFIGURATION: dict[str, Callable[[World, int, int], World]] = {
+    "a source is edited, or created": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], immutable=i + j == 14
+    ),
+    "a source is deleted": lambda there, i, _j: source_removed(there, SOURCES[i % 2]),
+    "a source is left alone, or not": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], SOURCES[j % 2], left_alone=i % 2 == 0
+    ),
+    "reads fail, or not": lambda there, i, _j: with_configs(there, trouble="etcdserver: leader changed" * (i % 2)),
+    "reads are slow, or not": lambda there, i, _j: with_configs(there, slow=i % 2 == 0),
+    "reads are answered": lambda there, _i, _j: replace(there, configs=answered(there.configs)),
+    "reads are forgotten": lambda there, _i, _j: reads_forgotten(there),
+    "sources may not be watched, or may": lambda there, i, _j: with_configs(there, forbidden=i % 2 == 0),
+    "sources are shared": lambda there, i, _j: with_configs(there, shared_by=i + 1),
+    "a copy is deleted": lambda there, i, _j: copy_deleted(there, i),
+    "a copy is forged": lambda there, i, _j: copy_forged(there, i),
+    "copies lose their owner": lambda there, _i, _j: copies_moved(there, owned=False),
+    "copies are retained, or not": lambda there, i, _j: retained(there, retain=i % 2 == 0),
+}  # fmt: skip
+OF_SECRETS: dict[str, Callable[[World, int, int], World]] = {
+    "the Secret is rotated, or created": lambda there, i, j: source_written(
+        there, CONTENTS[i % len(CONTENTS)], CRED.name, immutable=i + j == 14
+    ),
+    "a copy of the Secret is deleted": lambda there, i, _j: secret_copy_deleted(there, i),
+    "the Secret is deleted": lambda there, _i, _j: source_removed(there, CRED.name),
+}

@@ -19,9 +19,7 @@ from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.config import Source
 from rollouts.core.model.drain import DrainMode, DrainSpec, ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import (
-    Notice,
-)
+from rollouts.core.model.intents import Notice
 from rollouts.core.model.rollout import (
     BlueGreen,
     Canary,
@@ -190,12 +188,7 @@ PROXY = ProxyFacts(mode=ProxyMode.IPTABLES, known_by="the model says so", min_sy
 
 
 def spec(
-    strategy: Strategy,
-    *,
-    revision: str = "a",
-    replicas: int = 4,
-    drain: DrainSpec = UNDRAINED,
-    **changes: Any,
+    strategy: Strategy, *, revision: str = "a", replicas: int = 4, drain: DrainSpec = UNDRAINED, **changes: Any
 ) -> RolloutSpec:
     """A spec whose revision is named, not hashed."""
     return RolloutSpec(

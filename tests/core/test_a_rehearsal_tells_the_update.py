@@ -82,11 +82,8 @@ def test_of_hundreds_of_pods_replaced_one_by_one_two_moments_are_kept() -> None:
 
 def test_waits_are_told_with_their_lengths() -> None:
     """Pods take 2 s and 3 s of minReadySeconds; a person's wait has no length."""
-    waits = [
-        (wait.reason, wait.seconds)
-        for stage in rehearsed(CANARY, startup_s=2.0, min_ready_s=3).stages
-        for wait in stage.waits
-    ]
+    stages = rehearsed(CANARY, startup_s=2.0, min_ready_s=3).stages
+    waits = [(wait.reason, wait.seconds) for stage in stages for wait in stage.waits]
 
     assert waits == [
         (Reason.PODS_NOT_AVAILABLE, 5.0),
@@ -115,19 +112,13 @@ def test_old_pods_are_kept_for_the_longer_of_drain_and_scale_down_delay_seconds(
 
 
 def test_a_new_rollout_skips_its_steps() -> None:
-    """Nothing serves that they could protect."""
+    """Nothing serves that they could protect. A healthy Rollout whose template did not change has nothing to do."""
     told = rehearse(seen_of(world(CANARY)), startup_s=1.0)
 
     assert [(each.kind, each.pods) for each in told.stages] == [(StageKind.FIRST, Pods(4, 0, 0))]
-    assert told.stable_before == ""
-    assert told.stuck is None
-
-
-def test_nothing_to_do_has_no_stages() -> None:
-    """A healthy Rollout whose template did not change."""
-    told = rehearse(seen_of(running(CANARY)), startup_s=1.0)
-
-    assert (told.stages, told.stuck) == ((), None)
+    assert (told.stable_before, told.stuck) == ("", None)
+    idle = rehearse(seen_of(running(CANARY)), startup_s=1.0)
+    assert (idle.stages, idle.stuck) == ((), None)
 
 
 def test_an_update_on_its_way_is_told_from_where_it_stands() -> None:

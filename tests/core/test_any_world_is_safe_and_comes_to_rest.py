@@ -20,14 +20,7 @@ from msgspec import Struct
 from rollouts.core.model.analysis import Analysis, AnalysisPhase, OnFailure
 from rollouts.core.model.drain import DrainMode, DrainSpec, OnTimeout
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import (
-    BlueGreen,
-    Canary,
-    Percent,
-    PodMetadata,
-    Strategy,
-    TrafficRouting,
-)
+from rollouts.core.model.rollout import BlueGreen, Canary, Percent, PodMetadata, Strategy, TrafficRouting
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.steps import (
     Analyze,
@@ -51,12 +44,12 @@ from rollouts.core.model.traffic import (
     TextMatch,
 )
 from tests.core.coming_to_rest import assert_comes_to_rest
-from tests.core.config_moves import CONFIGURATION, OF_SECRETS
-from tests.core.config_worlds import CONF, MAYBE, REFS, source_written, with_configs
+from tests.core.config_worlds import CONF, CONFIGURATION, MAYBE, OF_SECRETS, REFS, source_written, with_configs
 from tests.core.departures import Departures
 from tests.core.load_moves import LOAD
 from tests.core.measured_runs import RUNS, UNJUDGED, runs_measured
-from tests.core.model import World, annotated, deleted, orphaned, router, service, snapshot, world
+from tests.core.model import World, annotated, deleted, orphaned, service, snapshot, world
+from tests.core.updates import ASKED, TIMED, routed, with_services
 from tests.core.worlds import (
     applied_again,
     deleting,
@@ -99,59 +92,28 @@ STABLE = PodMetadata(labels={"role": "stable"}, annotations={"tier": "1"})
 
 CANARIES = (
     Canary(steps=STEPS),
-    Canary(steps=STEPS, max_surge=1, max_unavailable=0, stable_service="cart", canary_service="cart-canary"),
-    Canary(steps=STEPS, max_surge=0, max_unavailable=1, stable_service="cart", canary_service="cart-canary"),
+    with_services(*STEPS, max_surge=1, max_unavailable=0),
+    with_services(*STEPS, max_surge=0, max_unavailable=1),
     Canary(steps=(SetWeight(50), SetWeight(0), SetWeight(100)), canary_service="cart-canary", stable_metadata=STABLE),
     Canary(max_surge=Percent(100), max_unavailable=Percent(50), canary_metadata=NAMED, stable_metadata=STABLE),
 )
+DYNAMIC = TrafficRouting(dynamic_stable_scale=True)
 ROUTED = (
-    Canary(steps=ROUTED_STEPS, traffic_routing=TrafficRouting(), stable_service="cart", canary_service="cart-canary"),
+    with_services(*ROUTED_STEPS, traffic_routing=TrafficRouting()),
     Canary(steps=ROUTED_STEPS, traffic_routing=TrafficRouting(min_pods_per_replica_set=2), canary_metadata=NAMED),
-    Canary(
-        steps=STEPS,
-        traffic_routing=TrafficRouting(dynamic_stable_scale=True),
-        stable_service="cart",
-        canary_service="cart-canary",
-    ),
-    Canary(steps=STEPS, traffic_routing=TrafficRouting(dynamic_stable_scale=True), abort_scale_down_delay_s=0),
+    with_services(*STEPS, traffic_routing=DYNAMIC),
+    Canary(steps=STEPS, traffic_routing=DYNAMIC, abort_scale_down_delay_s=0),
     Canary(steps=PINNED_STEPS, traffic_routing=TrafficRouting(), canary_service="c"),
 )
 HEADER = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
-ASKED, TIMED, COUNTED = router("gatewayAPI", "asked-cart"), router("istio", "cart"), router("nginx", "counted-cart")
-OWN = router("traefik", "own-cart")
+COUNTED = RouteName("nginx", "HTTPRoute", "shop", "counted-cart")
+OWN = RouteName("traefik", "HTTPRoute", "shop", "own-cart")
 WITH_ROUTES = (
-    Canary(
-        steps=(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),
-        traffic_routing=TrafficRouting(routers=(ASKED,), managed_routes=("insiders", "copies")),
-        stable_service="cart",
-        canary_service="cart-canary",
-    ),
-    Canary(
-        steps=STEPS,
-        traffic_routing=TrafficRouting(routers=(ASKED, TIMED), dynamic_stable_scale=True),
-        stable_service="cart",
-        canary_service="cart-canary",
-    ),
-    Canary(
-        steps=STEPS,
-        max_unavailable=0,
-        traffic_routing=TrafficRouting(routers=(TIMED,), dynamic_stable_scale=True),
-        stable_service="cart",
-        canary_service="cart-canary",
-        abort_scale_down_delay_s=0,
-    ),
-    Canary(
-        steps=STEPS,
-        traffic_routing=TrafficRouting(routers=(COUNTED,), dynamic_stable_scale=True),
-        stable_service="cart",
-        canary_service="cart-canary",
-    ),
-    Canary(
-        steps=STEPS,
-        traffic_routing=TrafficRouting(routers=(OWN, ASKED), dynamic_stable_scale=True),
-        stable_service="cart",
-        canary_service="cart-canary",
-    ),
+    routed(SetHeaderRoute("insiders", HEADER), *ROUTED_STEPS, SetMirrorRoute("copies", MirrorRoute("copies"))),
+    routed(*STEPS, by=(ASKED, TIMED), dynamic=True),
+    routed(*STEPS, by=(TIMED,), dynamic=True, max_unavailable=0, abort_scale_down_delay_s=0),
+    routed(*STEPS, by=(COUNTED,), dynamic=True),
+    routed(*STEPS, by=(OWN, ASKED), dynamic=True),
 )
 PING_PONG = replace(WITH_ROUTES[1], ping_pong=True)
 BLUE_GREENS = (

@@ -37,25 +37,19 @@ from rollouts.core.model.intents import (
     SwitchService,
     TerminateAnalysisRun,
 )
-from rollouts.core.model.rollout import Canary, PodMetadata, TrafficRouting
+from rollouts.core.model.rollout import PodMetadata
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import PodsSeen, ServiceSeen, Snapshot
 from rollouts.core.model.status import AbortNote, Verb
 from rollouts.core.model.traffic import RouteName, RouteSeen, Split
 from tests.core.api_server import applied
 from tests.core.config_worlds import REFS, retained, source_written
-from tests.core.model import T0, World, annotated, route, router, service, snapshot, world
+from tests.core.model import T0, World, annotated, route, service, snapshot, world
+from tests.core.updates import TIMED, routed
 from tests.core.worlds import settled
 
-ROUTE = RouteName("istio", "HTTPRoute", "shop", "cart")
-CANARY = Canary(
-    stable_service="cart",
-    canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)),
-)
+ROUTE, CANARY = TIMED, routed(by=(TIMED,))
 HALF = Split(Fraction(1, 2))
-
-
 GATE = AnalysisGate(AnalysisKind.STEP, 1)
 USE = ConfigUse(kind=ConfigKind.CONFIG_MAP, source="conf", content="v1", copy="conf-2")
 
@@ -78,7 +72,7 @@ def _intents(seen: Snapshot) -> dict[str, Intent]:
     assert isinstance(service, ServiceSeen)
     assert isinstance(route, RouteSeen)
     assert seen.pods is not None
-    pod = seen.pods.pods[0]
+    of_pod = {"name": seen.pods.pods[0].name, "uid": seen.pods.pods[0].uid}
     patch = PatchReplicaSet(name=found.name, uid=found.uid, revision="a", resource_version=found.resource_version)
     of_service = {"name": "cart", "uid": service.uid, "resource_version": service.resource_version}
     run, copy, draft = seen.runs[0], seen.copies[0], RunDraft(b"[]", "b", "a")
@@ -99,13 +93,8 @@ def _intents(seen: Snapshot) -> dict[str, Intent]:
         "release": ReleaseService(**of_service),
         "split": SetTraffic(route=ROUTE, uid=route.uid, resource_version=route.resource_version, split=HALF),
         "give back": ReleaseRoute(route=ROUTE, uid=route.uid, resource_version=route.resource_version),
-        "relabel": PatchPod(
-            name=pod.name,
-            uid=pod.uid,
-            metadata=metadata,
-            removed=PodMetadata(labels={"tier": ""}, annotations={"owner": ""}),
-        ),
-        "evict": EvictPod(name=pod.name, uid=pod.uid),
+        "relabel": PatchPod(**of_pod, metadata=metadata, removed=PodMetadata({"tier": ""}, {"owner": ""})),
+        "evict": EvictPod(**of_pod),
         "spend": RemoveAnnotation(verb=Verb.PROMOTE, value="true"),
         "measure": CreateAnalysisRun(name="more", gate=GATE, revision="b", attempt=2, draft=draft),
         "measure again": CreateAnalysisRun(name="run", gate=GATE, revision="b", attempt=2, draft=draft),
@@ -196,12 +185,14 @@ def test_what_was_not_seen_stays_unseen(name: str) -> None:
     assert after(unseen, intent) == unseen
 
 
-def test_a_question_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    "question", [AskPods(), AskAutoscaling(AutoscalingGate(settled=True)), AskConfig(REFS[0])], ids=repr
+)
+def test_a_question_changes_nothing(question: Intent) -> None:
     """Its answer comes with a later pass."""
     before = snapshot(_there())
 
-    assert after(before, AskPods()) == before
-    assert after(before, AskAutoscaling(AutoscalingGate(settled=True))) == before
+    assert after(before, question) == before
 
 
 def test_a_pod_that_is_evicted_is_on_its_way_out() -> None:
@@ -222,13 +213,6 @@ def test_a_route_that_is_made_is_ours_and_nobody_has_taken_it_yet() -> None:
 
     assert isinstance(made, RouteSeen)
     assert (made.split, made.managed_by, made.features, made.live) == (HALF, "cart", None, None)
-
-
-def test_a_read_of_a_source_changes_nothing() -> None:
-    """Its answer comes with a later pass."""
-    before = snapshot(_there())
-
-    assert after(before, AskConfig(REFS[0])) == before
 
 
 def test_what_a_user_has_made_becomes_ours() -> None:

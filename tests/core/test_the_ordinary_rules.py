@@ -65,13 +65,11 @@ def _course(there: World) -> Course:
     return course_of(released, released.recording(step.changes), step=step, release=release)
 
 
-def test_the_order_of_the_rules_is_the_order_of_the_writes() -> None:
-    """What moves traffic and pods for the step goes first; what nobody can take back goes last."""
-    assert list(RULES) == ORDER
+def test_all_that_the_rules_add_is_carried_out_in_their_order() -> None:
+    """A rule that is not in the list would do nothing, in silence. What moves traffic and pods for the step goes first.
 
-
-def test_all_that_the_rules_add_is_carried_out() -> None:
-    """A rule that is not in the list would do nothing, in silence."""
+    What nobody can take back goes last.
+    """
     course = _course(edited(running(WITH_SERVICES), strategy=PLAIN))
     rules = {
         name: each
@@ -79,7 +77,7 @@ def test_all_that_the_rules_add_is_carried_out() -> None:
         if isinstance(each, FunctionType) and get_type_hints(each) == {"course": Course, "return": Contribution}
     }
 
-    assert set(rules) == {*ORDER, "carried_out"}
+    assert (list(RULES), {*rules}) == (ORDER, {*ORDER, "carried_out"})
     assert carried_out(course).intents == tuple(each for name in ORDER for each in rules[name](course).intents)
     assert any(isinstance(each, ReleaseService) for each in carried_out(course).intents)
 

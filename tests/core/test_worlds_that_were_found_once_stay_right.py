@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from rollouts.core.model.drain import DrainMode, DrainSpec, PreStop
+from rollouts.core.model.drain import DrainSpec
 from tests.core.coming_to_rest import assert_comes_to_rest
-from tests.core.test_an_update_without_a_verdict_is_safe_and_comes_to_rest import measuring
-from tests.core.test_any_load_is_waited_for_and_comes_to_rest import gated
 from tests.core.test_any_world_is_safe_and_comes_to_rest import DRAINS, gone_back, played, start
+from tests.core.test_any_world_with_more_of_one_kind_is_safe_and_comes_to_rest import gated, measuring
 
 
 def test_a_retry_while_the_weight_that_was_gone_back_to_is_live() -> None:
     """Status says 0 from the retry on, and the route sends half: the pause came before it was told. Stable may stay a half."""
-    drain = next(each for each in DRAINS if (each.mode, each.pre_stop) == (DrainMode.AUTO, PreStop.INJECT))
+    tape = [("retry", 1, 0), ("crash", 1, 0), ("pause", 0, 0), ("crash", 1, 0)]
 
-    there = played(gone_back(22, 2, drain), [("retry", 1, 0), ("crash", 1, 0), ("pause", 0, 0), ("crash", 1, 0)])
-
-    assert_comes_to_rest(there)
+    assert_comes_to_rest(played(gone_back(22, 2, DRAINS[0]), tape))
 
 
 def test_a_new_template_right_after_an_eviction() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import Decision
+from rollouts.core.model.intents import AskLive, Decision
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary, Strategy, TrafficRouting
-from rollouts.core.model.status import Condition, WaitingFor
+from rollouts.core.model.status import Condition, Traffic, WaitingFor
 from rollouts.core.model.steps import PauseUntilPromoted, SetHeaderRoute, SetMirrorRoute, Step
 from rollouts.core.model.traffic import RouteName
-from tests.core.model import World, router
+from tests.core.model import World, router, snapshot
 from tests.core.worlds import (
     edited,
     pods_ready,
@@ -84,3 +85,25 @@ def condition(there: World | Decision, kind: str) -> Condition:
     """The condition of that type."""
     (found,) = (each for each in there.status.conditions if each.type == kind)
     return found
+
+
+def said(there: World | Decision, kind: str) -> str:
+    """What the condition of that type says; "" where it is not there, or not true."""
+    return next((each.message for each in there.status.conditions if each.type == kind and each.status), "")
+
+
+def traffic(there: World | Decision) -> Traffic:
+    """What status says of the routes."""
+    assert there.status.traffic is not None, there.status
+    return there.status.traffic
+
+
+def questions_about_routes(there: World, *, seconds: float) -> int:
+    """How often data planes are asked in that time, with every pass that somebody asked for."""
+    asked, end_s = 0, there.now_s + seconds
+    while there.now_s < end_s:
+        asked += sum(isinstance(each, AskLive) for each in decide(snapshot(there)).intents)
+        there = reconciled(there)
+        wake_s = decide(snapshot(there)).requeue_at_s
+        there = replace(there, now_s=max(there.now_s + 0.01, wake_s or there.now_s))
+    return asked

@@ -265,27 +265,17 @@ def _new_pod(there: World, owner: ReplicaSet, *, number: int) -> Pod:
 
 def pods_ready(there: World, *, limit: int = 1000) -> World:
     """The oldest `limit` pods that can become ready do."""
-    since = dict(there.ready_since)
-    pods = []
-    for pod in there.pods:
-        if not pod.ready and pod.revision not in there.bad and limit > 0:
-            limit -= 1
-            since[pod.uid] = there.now_s
-            pods.append(replace(pod, ready=True, problem=""))
-        else:
-            pods.append(pod)
+    found = [pod.uid for pod in there.pods if not pod.ready and pod.revision not in there.bad][:limit]
+    since = {**there.ready_since, **dict.fromkeys(found, there.now_s)}
+    pods = (replace(pod, ready=True, problem="") if pod.uid in found else pod for pod in there.pods)
     return replace(there, pods=tuple(pods), ready_since=since)
 
 
 def pods_unready(there: World, revision: str, *, limit: int = 1000) -> World:
     """Pods of a revision fail their probes."""
-    pods = []
-    for pod in there.pods:
-        if pod.ready and pod.revision == revision and limit > 0:
-            limit -= 1
-            pods.append(replace(pod, ready=False, problem="CrashLoopBackOff: back-off 10s"))
-        else:
-            pods.append(pod)
+    found = [pod.uid for pod in there.pods if pod.ready and pod.revision == revision][:limit]
+    trouble = "CrashLoopBackOff: back-off 10s"
+    pods = (replace(pod, ready=False, problem=trouble) if pod.uid in found else pod for pod in there.pods)
     return replace(there, pods=tuple(pods))
 
 
@@ -370,10 +360,7 @@ def edited(there: World, **changes: Any) -> World:
     rollout = there.rollout
     version = there.version + 1
     rollout = replace(
-        rollout,
-        spec=replace(rollout.spec, **changes),
-        generation=rollout.generation + 1,
-        resource_version=str(version),
+        rollout, spec=replace(rollout.spec, **changes), generation=rollout.generation + 1, resource_version=str(version)
     )
     return replace(there, rollout=rollout, version=version)
 

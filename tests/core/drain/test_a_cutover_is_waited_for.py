@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +21,7 @@ from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, Set
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, service, snapshot, world
 from tests.core.test_any_world_is_safe_and_comes_to_rest import UNHURRIED, played
-from tests.core.updates import condition, updating
+from tests.core.updates import condition, updating, with_services
 from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
 DRAIN = DrainSpec(max_request_s=20.0)
@@ -28,9 +29,7 @@ WAIT_S = 23.0
 """3 s of proxy lag (iptables, a sync every second, and 2 s on top) and the longest request."""
 
 GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", scale_down_delay_s=0)
-SERVICES = Canary(
-    steps=(SetWeight(50),), max_surge=1, max_unavailable=0, stable_service="cart", canary_service="cart-canary"
-)
+SERVICES = with_services(SetWeight(50), max_surge=1, max_unavailable=0)
 ROUTED = replace(SERVICES, traffic_routing=TrafficRouting(), scale_down_delay_s=0)
 DYNAMIC = replace(SERVICES, traffic_routing=TrafficRouting(dynamic_stable_scale=True))
 SWITCHED: tuple[Strategy, ...] = (GREEN, SERVICES, ROUTED, DYNAMIC)
@@ -49,18 +48,12 @@ def _updated(strategy: Strategy, drain: DrainSpec = DRAIN) -> Iterator[World]:
 
 def _last_shrink(strategy: Strategy, drain: DrainSpec = DRAIN) -> tuple[World, float]:
     """The world at the end of an update, and the time from the last sight of the old revision to the end of its last pod."""
-    left_s = gone_s = None
-    there = None
-    for after in _updated(strategy, drain):
-        if there is not None and _shows(there, "a") and not _shows(after, "a"):
-            left_s = after.now_s
-        if there is not None and "a" in sizes(there) and "a" not in sizes(after):
-            gone_s = after.now_s
-        there = after
-    assert there is not None
-    assert left_s is not None
-    assert gone_s is not None
-    return there, gone_s - left_s
+    worlds = list(_updated(strategy, drain))
+    (left_s,) = [after.now_s for before, after in pairwise(worlds) if _shows(before, "a") and not _shows(after, "a")][
+        -1:
+    ]
+    (gone_s,) = [after.now_s for before, after in pairwise(worlds) if "a" in sizes(before) and "a" not in sizes(after)]
+    return worlds[-1], gone_s - left_s
 
 
 OFF = DrainSpec(mode=DrainMode.OFF)
@@ -86,27 +79,22 @@ def test_pods_that_lost_their_service_wait_for_the_proxies_and_the_longest_reque
     assert (there.status.phase, sizes(there), there.status.cutovers == ()) == (Phase.HEALTHY, {"b": 4}, drain is OFF)
 
 
+@pytest.mark.parametrize("made_again", [False, True], ids=["late slices", "a Service that was made again"])
 @pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
-def test_the_wait_begins_when_late_slices_have_left_the_old_revision(strategy: Strategy) -> None:
-    """The selector alone says nothing: until the slices follow, proxies go on sending requests to the old pods."""
+def test_the_wait_begins_when_slices_are_seen_to_have_left_the_old_revision(
+    strategy: Strategy, made_again: bool
+) -> None:
+    """The selector alone says nothing: until the slices follow, proxies go on sending requests to the old pods.
+
+    Until the slices of a Service that was made again have their label, nobody sees what they show, which may be the old pods.
+    """
     switched = next(after for after in _updated(strategy) if after.services["cart"].revision == "b")
     assert switched.services["cart"].ready_by_revision["a"]
-    passes_before = reconciled(later(reconciled(switched), 200.0))
+    if made_again:
+        unseen = replace(switched.services["cart"], ready_by_revision={}, slices_seen=False)
+        switched = replace(switched, services={**switched.services, "cart": unseen})
 
-    left = reconciled(slices_caught_up(passes_before))
-
-    assert sizes(settled(left, seconds=WAIT_S - 0.1))["a"] > 0
-    assert "a" not in sizes(settled(left, seconds=WAIT_S + 0.1))
-
-
-@pytest.mark.parametrize("strategy", SWITCHED, ids=NAMES)
-def test_the_wait_begins_when_the_slices_of_a_service_that_was_made_again_are_seen(strategy: Strategy) -> None:
-    """Until they have their label nobody sees what they show, which may be the old pods."""
-    switched = next(after for after in _updated(strategy) if after.services["cart"].revision == "b")
-    made_again = replace(switched.services["cart"], ready_by_revision={}, slices_seen=False)
-    unseen = replace(switched, services={**switched.services, "cart": made_again})
-
-    left = reconciled(slices_caught_up(reconciled(later(reconciled(unseen), 200.0))))
+    left = reconciled(slices_caught_up(reconciled(later(reconciled(switched), 200.0))))
 
     assert sizes(settled(left, seconds=WAIT_S - 0.1))["a"] > 0
     assert "a" not in sizes(settled(left, seconds=WAIT_S + 0.1))
@@ -147,26 +135,21 @@ def test_what_was_waited_for_is_kept_as_a_record() -> None:
     )
 
 
-def test_timeout_seconds_that_run_out_are_recorded_never_called_success() -> None:
-    """`timeoutSeconds` with `onTimeout: Continue`: the pods go, and a condition and an Event say that the wait was cut short."""
-    there, waited_s = _last_shrink(SERVICES, replace(DRAIN, timeout_s=7.0))
-
-    assert waited_s == pytest.approx(7.0, abs=0.01)
-    assert there.status.cutovers[-1].timed_out
-    assert condition(there, "DrainTimedOut").status
-    assert sum(each.reason is Reason.DRAIN_TIMED_OUT for each in there.notices) == 1
-
-
-def test_on_timeout_pause_pauses_and_ends_the_wait_in_full() -> None:
-    """`onTimeout: Pause`: the Rollout is Paused from `timeoutSeconds` on, and ends the wait in full."""
-    drain = replace(DRAIN, timeout_s=7.0, on_timeout=OnTimeout.PAUSE)
-    phases = {after.status.phase for after in _updated(SERVICES, drain) if after.status.cutovers}
+@pytest.mark.parametrize(("on_timeout", "waits_s"), [(OnTimeout.CONTINUE, 7.0), (OnTimeout.PAUSE, WAIT_S)])
+def test_timeout_seconds_that_run_out_are_recorded_never_called_success(on_timeout: OnTimeout, waits_s: float) -> None:
+    """The pods go, and a condition and an Event say that the wait was cut short; or it is Paused, and ends the wait in full."""
+    drain = replace(DRAIN, timeout_s=7.0, on_timeout=on_timeout)
+    paused = [
+        after for after in _updated(SERVICES, drain) if after.status.cutovers and after.status.phase is Phase.PAUSED
+    ]
     there, waited_s = _last_shrink(SERVICES, drain)
 
-    assert Phase.PAUSED in phases
-    assert waited_s == pytest.approx(WAIT_S, abs=0.01)
-    assert there.status.cutovers[-1].timed_out
-    assert there.status.phase is Phase.HEALTHY
+    assert waited_s == pytest.approx(waits_s, abs=0.01)
+    assert (there.status.cutovers[-1].timed_out, there.status.phase) == (True, Phase.HEALTHY)
+    assert bool(paused) is (on_timeout is OnTimeout.PAUSE)
+    if not paused:
+        assert condition(there, "DrainTimedOut").status
+        assert sum(each.reason is Reason.DRAIN_TIMED_OUT for each in there.notices) == 1
 
 
 def test_a_shorter_wait_in_the_spec_ends_a_running_one() -> None:
@@ -209,8 +192,7 @@ def test_a_canary_that_is_tried_again_while_it_drains_gives_up_its_pods_at_its_f
     there = annotated(settled(annotated(there, "abort", "true"), seconds=after_s), "abort", None)
     there = settled(annotated(there, "retry", "true"))
 
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-    assert sizes(there) == {"a": 4, "b": 1}
+    assert (there.status.phase, there.status.step_index, sizes(there)) == (Phase.PAUSED, 1, {"a": 4, "b": 1})
 
 
 def test_a_revision_that_another_service_begins_to_select_has_left_the_first_one() -> None:
@@ -220,8 +202,7 @@ def test_a_revision_that_another_service_begins_to_select_has_left_the_first_one
     canary = replace(ROUTED, steps=(SetCanaryReplicas(1), PauseUntilPromoted()))
     there = settled(edited(there, strategy=canary))
 
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-    assert sizes(there) == {"a": 4, "b": 1}
+    assert (there.status.phase, there.status.step_index, sizes(there)) == (Phase.PAUSED, 1, {"a": 4, "b": 1})
 
 
 def test_a_service_that_the_strategy_names_no_more_and_that_never_left_is_not_waited_for() -> None:
@@ -233,8 +214,7 @@ def test_a_service_that_the_strategy_names_no_more_and_that_never_left_is_not_wa
     there = replace(there, services={**there.services, **running(SERVICES).services})
     there = settled(edited(there, strategy=replace(ROUTED, steps=(SetCanaryReplicas(1), PauseUntilPromoted()))))
 
-    assert (there.status.phase, there.status.step_index) == (Phase.PAUSED, 1)
-    assert sizes(there) == {"a": 4, "b": 1}
+    assert (there.status.phase, there.status.step_index, sizes(there)) == (Phase.PAUSED, 1, {"a": 4, "b": 1})
 
 
 def test_a_strategy_that_names_no_service_waits_for_the_one_that_was_left() -> None:
@@ -247,26 +227,19 @@ def test_a_strategy_that_names_no_service_waits_for_the_one_that_was_left() -> N
     assert sizes(settled(by_pods)) == {"b": 4}
 
 
-def test_a_canary_by_the_ratio_of_pods_waits_for_nothing_more() -> None:
-    """One Service and no switch: pods that go are covered by their preStop, and a wait would only cost time."""
+def test_a_canary_by_the_ratio_of_pods_and_an_abort_are_not_slowed_down() -> None:
+    """One Service and no switch: pods that go are covered by their preStop, and a wait would only cost time.
+
+    In an abort the stable Service never moved, so the stable revision gets its pods back at once.
+    """
     plain = Canary(steps=(SetWeight(50),), max_surge=1, max_unavailable=0)
-    began_s = running(plain, drain=DRAIN).now_s
-
     there = updating(plain, drain=DRAIN)
-
-    assert there.now_s - began_s < 1.0
+    assert there.now_s - running(plain, drain=DRAIN).now_s < 1.0
     assert there.status.cutovers == ()
 
-
-def test_an_abort_of_a_canary_is_not_slowed_down() -> None:
-    """Its stable Service never moved, so the stable revision gets its pods back at once."""
-    strategy = replace(SERVICES, steps=(SetWeight(50), PauseUntilPromoted()))
-    there = updating(strategy, drain=DRAIN)
-    aborted_s = there.now_s
-
-    there = settled(annotated(there, "abort", "b"))
-
-    assert (sizes(there), there.now_s - aborted_s < 1.0) == ({"a": 4}, True)
+    there = updating(replace(SERVICES, steps=(SetWeight(50), PauseUntilPromoted())), drain=DRAIN)
+    aborted = settled(annotated(there, "abort", "b"))
+    assert (sizes(aborted), aborted.now_s - there.now_s < 1.0) == ({"a": 4}, True)
 
 
 def test_an_unknown_proxy_mode_is_a_condition_with_its_remedy() -> None:
@@ -301,10 +274,7 @@ def test_what_a_template_lacks_is_told_or_injected_and_said() -> None:
 @given(
     strategy=st.sampled_from(SWITCHED),
     drain=st.builds(
-        DrainSpec,
-        max_request_s=st.floats(0, 600),
-        timeout_s=st.floats(0, 600),
-        on_timeout=st.sampled_from(OnTimeout),
+        DrainSpec, max_request_s=st.floats(0, 600), timeout_s=st.floats(0, 600), on_timeout=st.sampled_from(OnTimeout)
     ),
     replicas=st.integers(1, 5),
 )

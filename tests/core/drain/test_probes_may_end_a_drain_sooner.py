@@ -10,23 +10,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.pass_context import context_of
 from rollouts.core.decide import decide
 from rollouts.core.drain.cutover import POLLS_APART_S, drain_questions
-from rollouts.core.model.drain import DrainSpec, EnvoyProbe, OnTimeout, ProxyFacts, ProxyMode
+from rollouts.core.model.drain import DrainSpec, EnvoyProbe, OnTimeout
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskDrained, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.snapshot import DrainSeen
-from rollouts.core.model.status import Cutover, Idle, Phase
+from rollouts.core.model.status import Cutover, Idle
 from tests.core.model import World, snapshot
 from tests.core.worlds import edited, quiet, reconciled, running, sizes, steps_of
 
 LAG_S = 3.0
 DRAIN = DrainSpec(max_request_s=20.0, probes=(EnvoyProbe(name="requests"),))
 STREAMS = replace(DRAIN, probes=(EnvoyProbe(name="requests"), EnvoyProbe(name="sockets", max_s=30.0)))
+CUT_SHORT = replace(DRAIN, timeout_s=10.0, on_timeout=OnTimeout.CONTINUE)
 ONLY_STREAMS = replace(DRAIN, max_request_s=5.0, probes=(EnvoyProbe(name="sockets", max_s=30.0),))
 GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", scale_down_delay_s=0)
 
@@ -40,12 +40,11 @@ def _worlds(drain: DrainSpec, *answers: tuple[float, DrainSeen]) -> Iterator[Wor
     """An update; from so many seconds after its cutover was confirmed on the probes find this."""
     there = edited(running(GREEN, drain=drain), revision="b")
     for _ in range(400):
-        for after in steps_of(there):
-            there = _told(after, answers)
-            yield there
-            break
-        else:
+        after = next(steps_of(there), None)
+        if after is None:
             return
+        there = _told(after, answers)
+        yield there
 
 
 def _told(there: World, answers: tuple[tuple[float, DrainSeen], ...]) -> World:
@@ -64,28 +63,11 @@ def _cutover(there: World) -> Cutover:
 
 def _end(drain: DrainSpec, *answers: tuple[float, DrainSeen]) -> tuple[World, float]:
     """The world at the end, and how long the old pods were kept."""
-    gone_s = None
-    there = None
-    for after in _worlds(drain, *answers):
-        if there is not None and "a" in sizes(there) and "a" not in sizes(after):
-            gone_s = after.now_s
-        there = after
-    assert there is not None
-    assert gone_s is not None
-    cutover = _cutover(there)
+    worlds = list(_worlds(drain, *answers))
+    gone_s = [after.now_s for before, after in pairwise(worlds) if "a" in sizes(before) and "a" not in sizes(after)][-1]
+    cutover = _cutover(worlds[-1])
     assert cutover.confirmed_at_s is not None
-    return there, gone_s - cutover.confirmed_at_s
-
-
-def test_three_polls_with_nothing_in_flight_end_the_wait() -> None:
-    """A second apart, from the moment on when no proxy sends anything new: nobody waits for requests that do not exist."""
-    there, kept_s = _end(DRAIN, (0.0, NOTHING))
-
-    assert LAG_S + 2.0 <= kept_s <= LAG_S + 3.2
-    cutover = _cutover(there)
-    assert (cutover.drained, cutover.timed_out, cutover.in_flight, cutover.streams) == (True, False, 0, None)
-    assert cutover.message.endswith("ended early: nothing was in flight on 3 polls in a row")
-    assert there.status.phase is Phase.HEALTHY
+    return worlds[-1], gone_s - cutover.confirmed_at_s
 
 
 @pytest.mark.parametrize(("probes", "revisions"), [(1, 1), (4, 1), (8, 1), (8, 2), (8, 5)])
@@ -119,6 +101,9 @@ def test_no_rollout_asks_more_than_four_times_a_second(probes: int, revisions: i
 
 Told = tuple[tuple[float, DrainSeen], ...]
 ENDS: dict[str, tuple[DrainSpec, Told, float, tuple[bool, int | None, int | None]]] = {
+    "nothing in flight, on three polls a second apart": (DRAIN, ((0.0, NOTHING),), 5.0, (True, 0, None)),
+    "nothing in flight, and a timeout": (CUT_SHORT, ((0.0, NOTHING),), 5.0, (True, 0, None)),
+    "requests in flight when the timeout is over": (CUT_SHORT, ((0.0, BUSY),), 10.0, (False, 7, None)),
     "requests in flight": (DRAIN, ((0.0, BUSY),), 23.0, (False, 7, None)),
     "a probe that does not answer": (DRAIN, ((0.0, UNKNOWN),), 23.0, (False, None, None)),
     "one that says NaN of requests": (DRAIN, ((0.0, replace(UNKNOWN, streams=0)),), 23.0, (False, None, None)),
@@ -134,21 +119,18 @@ ENDS: dict[str, tuple[DrainSpec, Told, float, tuple[bool, int | None, int | None
 def test_what_the_probes_find_ends_the_wait(
     drain: DrainSpec, answers: Told, after_s: float, record: tuple[bool, int | None, int | None]
 ) -> None:
-    """A probe can shorten the wait, never lengthen it: what it cannot say is waited for by time, and so is what is in flight."""
+    """A probe can shorten the wait, never lengthen it: what it cannot say is waited for by time, and so is what is in flight.
+
+    Of three polls, the first is made when no proxy sends anything new. `timeoutSeconds` holds for what is in flight.
+    """
     there, kept_s = _end(drain, *answers)
     cutover = _cutover(there)
 
     assert after_s - 0.1 <= kept_s <= after_s + (1.6 if cutover.drained else 0.1)
     assert (cutover.drained, cutover.in_flight, cutover.streams) == record
-
-
-def test_what_is_found_before_the_proxies_lag_is_over_counts_for_nothing() -> None:
-    """A proxy that has not heard of the change yet may send a request after a poll that found none."""
-    polls = [each for each in _worlds(DRAIN, (0.0, NOTHING)) if each.status.cutovers and each.drains]
-    early = [each for each in polls if each.now_s < (_cutover(each).confirmed_at_s or 0.0) + LAG_S]
-
-    assert early
-    assert [_cutover(each).idle for each in early] == [None] * len(early)
+    assert cutover.timed_out is (drain is CUT_SHORT and not cutover.drained)
+    assert cutover.message.endswith("ended early: nothing was in flight on 3 polls in a row") is cutover.drained
+    assert (30.0 in (each.max_s for each in drain.probes)) is ("s for the longest stream" in cutover.message)
 
 
 def test_the_wait_tells_what_is_in_flight() -> None:
@@ -191,20 +173,12 @@ def test_a_long_wait_for_streams_is_not_a_write_a_second() -> None:
 
 def test_what_was_counted_survives_a_restart_and_a_hole_in_the_polls_starts_it_anew() -> None:
     """A restart costs at most what a wait without probes takes, and never ends a wait on fewer than three polls."""
-    two = _quiet(2)
-    assert _cutover(two).idle is not None
+    one, two = _quiet(1), _quiet(2)
 
-    quick = _next_poll(two, seconds=1.0)
-    late = _next_poll(two, seconds=8.0)
-
-    assert _cutover(quick).drained
-    assert not _cutover(late).drained
-    assert _idle(late) == 1
-
-
-def _idle(there: World) -> int:
-    idle = _cutover(there).idle
-    return idle.polls if idle is not None else 0
+    assert _cutover(_next_poll(two, seconds=1.0)).drained
+    late = _cutover(_next_poll(two, seconds=8.0))
+    assert (late.drained, late.idle and late.idle.polls) == (False, 1)
+    assert _cutover(_next_poll(one, seconds=0.2)).idle == Idle(1, _polled_at_s(one)), "not a second apart"
 
 
 def _polled_at_s(there: World) -> float:
@@ -215,8 +189,8 @@ def _polled_at_s(there: World) -> float:
 
 def _quiet(polls: int) -> World:
     """So many polls in a row have found nothing in flight."""
-    worlds = _worlds(DRAIN, (0.0, NOTHING))
-    return next(there for there in worlds if there.status.cutovers and _idle(there) == polls)
+    worlds = (there for there in _worlds(DRAIN, (0.0, NOTHING)) if there.status.cutovers)
+    return next(there for there in worlds if (idle := _cutover(there).idle) is not None and idle.polls == polls)
 
 
 def _next_poll(there: World, *, seconds: float) -> World:
@@ -247,19 +221,6 @@ def test_an_answer_from_an_earlier_cutover_says_nothing() -> None:
     assert AskDrained("a") in decide(seen).intents
 
 
-def test_a_timeout_still_cuts_the_wait_short_and_probes_may_end_it_before() -> None:
-    """`timeoutSeconds` holds for what is in flight, not for what is not."""
-    cut = replace(DRAIN, timeout_s=10.0, on_timeout=OnTimeout.CONTINUE)
-
-    busy, busy_s = _end(cut, (0.0, BUSY))
-    idle, idle_s = _end(cut, (0.0, NOTHING))
-
-    assert busy_s == pytest.approx(10.0, abs=0.01)
-    assert (_cutover(busy).timed_out, _cutover(busy).in_flight) == (True, 7)
-    assert idle_s < 7.0
-    assert not _cutover(idle).timed_out
-
-
 def test_probes_taken_out_of_the_spec_leave_the_wait_as_it_is_without_them() -> None:
     """What was counted is forgotten, so that probes that come back start anew."""
     two = _quiet(2)
@@ -268,25 +229,6 @@ def test_probes_taken_out_of_the_spec_leave_the_wait_as_it_is_without_them() -> 
 
     assert _cutover(without).idle is None
     assert not _cutover(without).drained
-
-
-def test_a_stream_probe_lengthens_the_number_and_says_so() -> None:
-    """`rollouts plan` shows it before anything is applied."""
-    facts = ProxyFacts(mode=ProxyMode.IPTABLES, min_sync_period_s=1.0)
-
-    assert drain_numbers(DRAIN, facts).drain_s == 23.0
-    assert drain_numbers(STREAMS, facts).drain_s == 33.0
-    assert drain_numbers(STREAMS, facts).drain_why.endswith("30 s for the longest stream")
-
-
-def test_a_count_is_made_of_polls_that_are_apart() -> None:
-    """One answer that three passes look at is one poll."""
-    there = _quiet(1)
-    at_s = _polled_at_s(there)
-
-    again = reconciled(replace(there, drains={"a": replace(NOTHING, at_s=at_s + 0.2)}))
-
-    assert _cutover(again).idle == Idle(1, at_s)
 
 
 @pytest.mark.parametrize("writes", [0, 1, 2])

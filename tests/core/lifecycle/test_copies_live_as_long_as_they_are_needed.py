@@ -59,9 +59,6 @@ def _config(there: World, revision: str) -> dict[str, str]:
     return {use.source: use.name for use in one(there, revision).config or ()}
 
 
-# --- before they are used
-
-
 def test_nothing_is_made_of_a_template_whose_sources_are_not_known() -> None:
     """Both are asked for, and nothing else happens."""
     assert _intents(world(CANARY, config_refs=REFS))[:1] == ()
@@ -69,7 +66,7 @@ def test_nothing_is_made_of_a_template_whose_sources_are_not_known() -> None:
 
 
 def test_an_edit_goes_through_the_steps_and_the_stable_pods_keep_what_they_have() -> None:
-    """Each revision names a copy of its own, and people find it by its Event."""
+    """Each revision names a copy of its own, and people find it by its Event. A revert is a rollback: nothing is made."""
     there = _v2()
     status = there.status
 
@@ -78,16 +75,10 @@ def test_an_edit_goes_through_the_steps_and_the_stable_pods_keep_what_they_have(
     assert _config(there, status.current_revision)["conf"] == _copies(there)["v2"]
     assert status.step_index == 1
 
-
-def test_a_revert_goes_back_to_the_replica_set_and_the_copy_of_that_content() -> None:
-    """It is a rollback to that revision; nothing is made."""
-    there = _v2()
-    before = one(there, there.status.stable_revision)
-
+    stable = one(there, status.stable_revision)
     back = settled(source_written(there, "v1"))
-
-    assert (back.status.current_revision, back.status.stable_revision) == (before.revision, before.revision)
-    assert one(back, before.revision).uid == before.uid
+    assert (back.status.current_revision, back.status.stable_revision) == (stable.revision, stable.revision)
+    assert one(back, stable.revision).uid == stable.uid
     assert not {"CreateConfigCopy", "CreateReplicaSet"} & {*back.writes}
 
 
@@ -124,11 +115,8 @@ def test_a_replica_set_of_the_revision_on_record_waits_until_the_contents_are_kn
     assert _config(made, there.status.current_revision) == _config(there, there.status.current_revision)
 
 
-# --- ReplicaSets of an earlier version
-
-
-def test_an_upgrade_writes_a_note_and_nothing_else() -> None:
-    """No pod is replaced, no copy made."""
+def test_an_upgrade_writes_a_note_and_an_edit_after_it_starts_a_canary_with_a_copy() -> None:
+    """No pod is replaced, no copy made: only what changes gets one."""
     before = source_written(running(CANARY), "v1")
     there = settled(edited(before, config_refs=REFS))
 
@@ -136,17 +124,9 @@ def test_an_upgrade_writes_a_note_and_nothing_else() -> None:
     assert (there.pods, there.configs.copies) == (before.pods, ())
     assert _config(there, "a") == {"conf": "conf", "maybe": "maybe"}
 
-
-def test_an_edit_after_an_upgrade_starts_a_canary_with_a_copy() -> None:
-    """Only what changes gets one."""
-    there = settled(edited(source_written(running(CANARY), "v1"), config_refs=REFS))
     there = settled(source_written(later(there, 60.0), "v2"))
-
     assert (there.status.stable_revision, there.status.step_index) == ("a", 1)
     assert _config(there, there.status.current_revision)["conf"] == _copies(there)["v2"]
-
-
-# --- what nobody needs
 
 
 def _left_over() -> World:
@@ -166,20 +146,15 @@ def _deleted(seen: Snapshot) -> list[str]:
 
 
 def test_a_copy_that_nothing_names_goes_once_the_pods_were_listed() -> None:
-    """The deletion is bound to what was seen."""
+    """The deletion is bound to what was seen. A pod may have begun since an old list, and its ReplicaSet have gone."""
     there = _left_over()
     copy = next(each for each in there.configs.copies if each.content == "v2")
 
-    assert _intents(there) == (AskPods(),)
+    assert _intents(there) == decide(_listed(there, age_s=PODS_SEEN_S)).intents == (AskPods(),)
     assert decide(_listed(there)).intents == (
         DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version),
     )
     assert set(_copies(settled(there))) == {"v1"}
-
-
-def test_an_old_list_of_pods_proves_nothing() -> None:
-    """A pod may have begun since, and its ReplicaSet have gone."""
-    assert decide(_listed(_left_over(), age_s=PODS_SEEN_S)).intents == (AskPods(),)
 
 
 def test_a_pod_that_has_lost_its_replica_set_keeps_every_copy() -> None:
@@ -258,20 +233,24 @@ def test_retain_set_later_takes_the_owner_from_copies_that_exist() -> None:
     assert _changes(snapshot(settled(there))) == []
 
 
-def test_retain_taken_away_gives_copies_their_owner_whatever_their_sources_say() -> None:
-    """The first content is in no source any more."""
-    there = retained(settled(retained(_v2(), retain=True)), retain=False)
+LATER: dict[str, Callable[[World], World]] = {
+    "retain is taken away": lambda there: retained(settled(retained(there, retain=True)), retain=False),
+    "and the first content is in no source any more": lambda there: source_removed(
+        retained(settled(retained(there, retain=True)), retain=False)
+    ),
+    "they lost it, and the template names no source": lambda there: copies_moved(
+        settled(edited(there, config_refs=(), revision="b")), owned=False
+    ),
+}
 
-    assert _owners(settled(there)) == [True, True]
-    assert _owners(settled(source_removed(there))) == [True, True]
-    assert _changes(snapshot(settled(there))) == []
 
+@pytest.mark.parametrize("change", LATER.values(), ids=list(LATER))
+def test_copies_get_their_owner(change: Callable[[World], World]) -> None:
+    """Without an owner they would outlive the Rollout, which is what `retain` asks for."""
+    there = settled(change(_v2()))
 
-def test_a_copy_that_lost_its_owner_gets_one_though_the_template_names_no_source() -> None:
-    """Without an owner it would outlive the Rollout, which is what `retain` asks for."""
-    there = copies_moved(settled(edited(_v2(), config_refs=(), revision="b")), owned=False)
-
-    assert _owners(settled(there)) == [True, True]
+    assert _owners(there) == [True, True]
+    assert _changes(snapshot(there)) == []
 
 
 def test_other_owners_stay() -> None:

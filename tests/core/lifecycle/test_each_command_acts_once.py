@@ -14,15 +14,11 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.status import Command, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
-from tests.core.updates import updating
+from tests.core.updates import condition, said, updating
 from tests.core.worlds import edited, later, reconciled, running, settled
 
 GATES = Canary(steps=(SetWeight(20), PauseUntilPromoted(), SetWeight(40), PauseUntilPromoted()))
 OTHER_GATES = replace(GATES, steps=(SetWeight(60), PauseUntilPromoted(), SetWeight(80)))
-
-
-def _healthy() -> World:
-    return running(GATES)
 
 
 def _finished(there: World, revision: str) -> World:
@@ -35,22 +31,21 @@ def _refusals(there: World) -> list[str]:
     return [each.message for each in there.notices if each.reason in (Reason.COMMAND_INVALID, Reason.UNKNOWN_REVISION)]
 
 
-def _condition(there: World, kind: str) -> str:
-    return next((each.message for each in there.status.conditions if each.type == kind and each.status), "")
-
-
-# --- what is refused
-
-
 @pytest.mark.parametrize("verb", ["promote", "abort", "retry", "rollback"])
 def test_a_true_that_fits_nothing_is_refused_recorded_and_taken_off(verb: str) -> None:
-    """An annotation that stays would act as soon as it fits something: on an update that nobody had seen."""
-    there = settled(annotated(_healthy(), verb, "true"))
+    """An annotation that stays would act as soon as it fits something: on an update that nobody had seen.
+
+    Somebody who tries again gets an answer again.
+    """
+    there = settled(annotated(running(GATES), verb, "true"))
 
     (record,) = there.status.commands
     assert (record.verb, record.refusal is not None, there.rollout.annotations) == (verb, True, {})
     assert len(_refusals(there)) == 1
-    assert verb in _condition(there, "InvalidCommand")
+    assert verb in said(there, "InvalidCommand")
+
+    again = settled(annotated(later(there, 60), verb, "true"))
+    assert (len(_refusals(again)), len(again.status.commands)) == (2, 1)
 
 
 @pytest.mark.parametrize("digits", [30, 5000])
@@ -74,7 +69,7 @@ def test_a_value_that_nobody_can_mean_is_refused_by_its_beginning(verb: Verb) ->
     assert "256 characters" in record.refusal.message
     assert "pl4nted" in record.refusal.message
     assert len(record.value) < 200
-    assert len(_condition(there, "InvalidCommand")) < 400
+    assert len(said(there, "InvalidCommand")) < 400
     assert len(_refusals(there)) == 1
 
     assert settled(later(there, 600)).status.commands[-1] == record
@@ -83,18 +78,9 @@ def test_a_value_that_nobody_can_mean_is_refused_by_its_beginning(verb: Verb) ->
 
 def test_a_template_and_its_promotion_in_one_write_go_through() -> None:
     """A commit may say both: they are seen at once."""
-    there = settled(edited(annotated(_healthy(), "promote", "b@full"), revision="b"))
+    there = settled(edited(annotated(running(GATES), "promote", "b@full"), revision="b"))
 
     assert there.status.stable_revision == "b"
-
-
-def test_the_same_refusal_is_told_each_time() -> None:
-    """Somebody who tries again gets an answer again."""
-    there = settled(annotated(_healthy(), "promote", "true"))
-    there = settled(annotated(later(there, 60), "promote", "true"))
-
-    assert len(_refusals(there)) == 2
-    assert len(there.status.commands) == 1
 
 
 def test_a_retry_of_what_an_annotation_holds_back_is_refused_with_the_remedy() -> None:
@@ -118,7 +104,7 @@ def test_an_abort_by_true_holds_though_another_value_takes_its_place_at_once() -
 
 def test_a_true_that_has_to_wait_keeps_no_other_one() -> None:
     """A removal that failed is made good, though somebody has just set another annotation."""
-    there = annotated(annotated(_healthy(), "promote", "true"), "abort", "true")
+    there = annotated(annotated(running(GATES), "promote", "true"), "abort", "true")
     young, old = (
         Command(verb=verb, value=NOW, revision="a", at_s=there.now_s - age_s)
         for verb, age_s in ((Verb.PROMOTE, 0.1), (Verb.ABORT, 60.0))
@@ -132,9 +118,6 @@ def test_a_true_that_has_to_wait_keeps_no_other_one() -> None:
     assert wake_at_s == young.at_s + TAKE_OFF_AFTER_S
 
 
-# --- a `true` that is read late
-
-
 @pytest.mark.parametrize("verb", ["promote", "abort", "rollback", "retry"])
 def test_a_true_is_about_the_revision_that_status_shows(verb: str) -> None:
     """The controller was away; the template was changed after the command: `c` goes its own way, and the Event says so."""
@@ -145,22 +128,16 @@ def test_a_true_is_about_the_revision_that_status_shows(verb: str) -> None:
     assert any("b" in each and "c" in each for each in _refusals(there)), there.notices
 
 
-# --- other steps, another attempt, a later update
-
-
 def test_a_promotion_that_has_lost_its_steps_is_told_with_the_remedy_and_can_be_given_again() -> None:
     """Else people wait for a gate that they think is open."""
     there = settled(edited(settled(annotated(updating(GATES), "promote", "b@1")), strategy=OTHER_GATES))
-    assert "remove the annotation and set it again" in _condition(there, "InvalidCommand")
+    assert "remove the annotation and set it again" in said(there, "InvalidCommand")
     assert len(_refusals(there)) == 1
 
     there = settled(annotated(settled(annotated(there, "promote", None)), "promote", "b@1"))
 
     assert there.status.stable_revision == "b"
-    assert _condition(there, "InvalidCommand") == ""
-
-
-# --- rollbacks
+    assert said(there, "InvalidCommand") == ""
 
 
 @pytest.mark.parametrize("value", ["previous@b", "a", "true"])
@@ -174,34 +151,31 @@ def test_a_rollback_to_the_specs_own_revision_ends_a_rollback(value: str) -> Non
     assert there.status.current_revision == "b"
 
 
-# --- what people see
-
-
 def test_rolled_back_is_not_ready() -> None:
     """`kubectl wait --for=condition=Ready` after an apply must not pass with the revision before it."""
     there = _finished(running(GATES, rollback_window_revisions=3), "b")
     there = settled(annotated(there, "rollback", "previous@b"))
 
     assert there.status.phase is Phase.ROLLED_BACK
-    ready = next(each for each in there.status.conditions if each.type == "Ready")
+    ready = condition(there, "Ready")
     assert not ready.status
-    for text in (ready.message, _condition(there, "RolledBack"), there.status.message):
+    for text in (ready.message, said(there, "RolledBack"), there.status.message):
         assert "from revision b to a" in text
         assert "rollouts rollback cart -n shop --to b" in text
 
     there = _finished(there, "c")
-    assert (there.status.phase, _condition(there, "RolledBack")) == (Phase.HEALTHY, "")
+    assert (there.status.phase, said(there, "RolledBack")) == (Phase.HEALTHY, "")
 
 
 def test_a_pause_shows_on_a_healthy_rollout() -> None:
     """The next update will stand still: better known before."""
-    there = settled(annotated(_healthy(), "pause", "true"))
+    there = settled(annotated(running(GATES), "pause", "true"))
 
     assert there.status.phase is Phase.HEALTHY
-    assert "pause" in _condition(there, "Paused")
+    assert "pause" in said(there, "Paused")
     assert [each.reason for each in there.notices] == [Reason.ROLLOUT_PAUSED]
     there = settled(annotated(there, "pause", None))
-    assert _condition(there, "Paused") == ""
+    assert said(there, "Paused") == ""
     assert there.notices[-1].reason is Reason.ROLLOUT_RESUMED
 
 
@@ -234,7 +208,7 @@ def test_who_gave_a_command_is_on_record_and_in_the_event(author: Author, told: 
 
 def test_a_rollback_is_over_once_another_template_was_seen() -> None:
     """Also when the pass that saw it did no more than record a command: the same template again is a later one."""
-    there = settled(_finished(_healthy(), "b"))
+    there = settled(_finished(running(GATES), "b"))
     there = reconciled(annotated(there, "rollback", "true"))
     there = reconciled(annotated(edited(there, revision="c"), "promote", "true"))
 

@@ -31,13 +31,18 @@ def _told(
 
 
 def test_every_problem_is_in_the_condition_and_in_one_event() -> None:
-    """Not only the first: people mend them all at once."""
+    """Not only the first: people mend them all at once. It is waited for since the spec became so, and no deadline ends that."""
     decision = _told(running(Canary()).status)
+    again = _told(decision.status)
 
     told = condition(decision, "InvalidSpec")
     assert told.message == "spec.replicas: is negative; spec.strategy: names nothing"
     assert (told.status, told.observed_generation, decision.status.phase) == (True, 9, Phase.DEGRADED)
     assert [(each.reason, each.warning) for each in decision.notices] == [(Reason.INVALID_SPEC, True)]
+    assert waits_for(decision) is Reason.INVALID_SPEC
+    assert (waiting(decision).since_s, waiting(decision).deadline_s) == (T0 + 50, None)
+    assert (again.status, again.notices) == (decision.status, ()), "the second look changes nothing and sends no Event"
+    assert _told(RolloutStatus()).status.phase is Phase.DEGRADED, "a first spec that is wrong"
 
 
 def test_nothing_is_done_about_it() -> None:
@@ -51,11 +56,6 @@ def test_nothing_is_done_about_it() -> None:
     assert [getattr(decision.status, name) for name in kept] == [getattr(there.status, name) for name in kept]
 
 
-def test_a_first_spec_that_is_wrong_is_told_too() -> None:
-    """There is no status yet."""
-    assert _told(RolloutStatus()).status.phase is Phase.DEGRADED
-
-
 def test_a_mended_spec_goes_on_where_it_was() -> None:
     """The conditions about the wrong one are gone."""
     there = running(Canary())
@@ -65,17 +65,8 @@ def test_a_mended_spec_goes_on_where_it_was() -> None:
     assert {"InvalidSpec", "Stalled"}.isdisjoint({each.type for each in there.status.conditions})
 
 
-def test_it_is_what_the_rollout_waits_for() -> None:
-    """Since the spec became so; no progress deadline ends it. The second look changes nothing and sends no Event."""
-    first = _told(running(Canary()).status)
-    again = _told(first.status)
-
-    assert (waits_for(first), waiting(first).since_s, waiting(first).deadline_s) == (Reason.INVALID_SPEC, T0 + 50, None)
-    assert (again.status, again.notices) == (first.status, ())
-
-
 def test_pods_are_counted() -> None:
-    """Those that there are, and not those of the last spec that was valid."""
+    """Those that there are, and not those of the last spec that was valid; as before until every ReplicaSet can be seen."""
     there = updating(GATED)
     sets = [replace(each, replicas=1, ready=1, available=0) for each in there.replica_sets]
 
@@ -84,15 +75,7 @@ def test_pods_are_counted() -> None:
     counts = (status.replicas, status.ready_replicas, status.available_replicas, status.updated_replicas)
     assert counts == (len(sets), len(sets), 0, 1)
     assert (status.selector, status.hpa_replicas) == (there.status.selector, there.status.hpa_replicas)
-
-
-def test_pods_that_cannot_be_seen_are_not_counted_as_gone() -> None:
-    """The counts stay until every ReplicaSet can be seen."""
-    there = updating(GATED)
-
-    status = _told(there.status, all_seen=False).status
-
-    assert status.replicas == there.status.replicas > 0
+    assert _told(there.status, all_seen=False).status.replicas == there.status.replicas > 0
 
 
 def test_commands_are_put_on_record_if_status_alone_can_judge_them() -> None:

@@ -32,11 +32,6 @@ def _v1() -> World:
     return replace(later(settled(_first()), 3600.0), writes=(), notices=())
 
 
-def _v2() -> World:
-    """A canary with the second content waits for its promotion."""
-    return settled(source_written(_v1(), "v2", CRED.name))
-
-
 def _intents(there: World) -> tuple[Intent, ...]:
     return decide(snapshot(there)).intents
 
@@ -46,35 +41,26 @@ def _use(there: World, revision: str) -> ConfigUse:
     return use
 
 
-def _made(there: World) -> CreateReplicaSet:
-    (made,) = [each for each in _intents(there) if isinstance(each, CreateReplicaSet)]
-    return made
-
-
 def test_the_note_comes_after_the_copy_and_pods_after_the_note() -> None:
-    """Any prefix is safe: a copy that is noted was made. The ReplicaSet owns it: the cluster deletes it."""
+    """Any prefix is safe: a copy that is noted was made. The ReplicaSet owns it: the cluster deletes it.
+
+    The note is in the write that lets the ReplicaSet grow, where its size was known before its copy.
+    """
     there = reconciled(_first())
     (replica_set,) = there.replica_sets
     copy, note = _intents(there)
+    copy_first, grows = _intents(replace(there, replica_sets=(replace(replica_set, observed=True),)))
 
     assert isinstance(copy, CreateConfigCopy)
     assert copy.owner is not None
     assert (copy.use.kind, copy.owner.uid) == (ConfigKind.SECRET, replica_set.uid)
     assert isinstance(note, PatchReplicaSet)
     assert [use.made for use in note.config or ()] == [True]
-    writes = [each for each in settled(there).writes if each != "Status"]
-    assert writes[:4] == ["CreateReplicaSet", "CreateConfigCopy", "PatchReplicaSet", "PatchReplicaSet"]
-
-
-def test_a_replica_set_that_grows_has_its_copy_first() -> None:
-    """Its size was known before its copy: the note is in the write that lets it grow."""
-    there = reconciled(_first())
-    observed = replace(there, replica_sets=tuple(replace(each, observed=True) for each in there.replica_sets))
-    copy, grows = _intents(observed)
-
-    assert isinstance(copy, CreateConfigCopy)
+    assert isinstance(copy_first, CreateConfigCopy)
     assert isinstance(grows, PatchReplicaSet)
     assert (grows.replicas, [use.made for use in grows.config or ()]) == (4, [True])
+    writes = [each for each in settled(there).writes if each != "Status"]
+    assert writes[:4] == ["CreateReplicaSet", "CreateConfigCopy", "PatchReplicaSet", "PatchReplicaSet"]
 
 
 def test_each_replica_set_has_copies_of_its_own() -> None:
@@ -92,14 +78,16 @@ def test_a_replica_set_that_is_made_again_gets_another_copy() -> None:
     there = _v1()
     before = _use(there, there.status.current_revision)
     gone = later(deleted(there, there.status.current_revision), 1.0)
-    (use,) = _made(reconciled(gone) if not _intents(gone) else gone).config
+    (made,) = _intents(gone) or _intents(reconciled(gone))
 
+    assert isinstance(made, CreateReplicaSet)
+    (use,) = made.config
     assert (use.content, use.copy == before.copy) == (before.content, False)
 
 
 def test_copies_are_made_once_and_never_deleted_by_us() -> None:
     """Without the right to see them, a note is all there is."""
-    there = settled(later(_v2(), 7200.0))
+    there = settled(later(settled(source_written(_v1(), "v2", CRED.name)), 7200.0))
 
     assert there.writes.count("CreateConfigCopy") == 1
     assert not [each for each in _intents(there) if isinstance(each, CreateConfigCopy | DeleteConfigCopy)]

@@ -72,7 +72,10 @@ def test_a_grace_period_that_something_cut_short_is_told() -> None:
 
 @pytest.mark.parametrize("phase", list(Phase))
 def test_each_phase_has_its_conditions(phase: Phase) -> None:
-    """`kubectl wait --for=condition=Ready` and kstatus read them: of Reconciling and Stalled the mere presence."""
+    """`kubectl wait --for=condition=Ready` and kstatus read them: of Reconciling and Stalled the mere presence.
+
+    Every phase but Healthy says what is waited for: reason, sentence, since when; and a deadline unless only a person can end it.
+    """
     there = _phases()[phase]
     conditions = _conditions(there)
 
@@ -83,13 +86,6 @@ def test_each_phase_has_its_conditions(phase: Phase) -> None:
     assert conditions.get("Stalled") is (True if stalled else None)
     assert there.status.observed_generation == there.rollout.generation
     assert {each.observed_generation for each in there.status.conditions} == {there.rollout.generation}
-
-
-@pytest.mark.parametrize("phase", list(Phase))
-def test_every_phase_but_healthy_says_what_is_waited_for(phase: Phase) -> None:
-    """Reason, sentence, since when; and a deadline unless only a person can end it."""
-    there = _phases()[phase]
-
     if phase is Phase.HEALTHY:
         assert (there.status.waiting_for, there.status.message) == (None, "")
         return
@@ -128,33 +124,24 @@ def test_a_lost_pod_makes_it_unready_and_its_return_healthy_again() -> None:
     assert (back.status.phase, back.status.history) == (Phase.HEALTHY, there.status.history)
 
 
-def _without_an_image(bad: str = "b") -> World:
-    """Revision b waits for pods that have no image, for 50 s."""
-    there = reconciled(edited(running(STEPS), revision="b"))
-    there = replica_sets_caught_up(replace(there, bad=frozenset(bad)))
-    trouble = "ImagePullBackOff: no such image"
-    pods = tuple(replace(pod, problem=trouble) if pod.revision == "b" else pod for pod in there.pods)
-    return settled(replace(there, pods=pods), seconds=50)
-
-
 def test_pods_that_do_not_come_are_named_with_their_trouble() -> None:
     """After half a minute the pass asks for the pods once and says what the kubelet says. Asked again, nothing has changed.
 
-    The answer is in memory alone, so a restart forgets it; status would change to and fro, a write and an Event each time.
+    The answer is in memory alone, so a restart forgets it; status would change to and fro, a write and an Event each time. The
+    pods of the next revision are others.
     """
-    there = _without_an_image()
-    restarted = reconciled(replace(there, pods_seen=None))
+    there = reconciled(edited(running(STEPS), revision="b"))
+    there = replica_sets_caught_up(replace(there, bad=frozenset("bc")))
+    trouble = "ImagePullBackOff: no such image"
+    pods = tuple(replace(pod, problem=trouble) if pod.revision == "b" else pod for pod in there.pods)
+    there = settled(replace(there, pods=pods), seconds=50)
+    restarted = replace(there, pods_seen=None)
 
-    assert "ImagePullBackOff: no such image" in there.status.message
+    assert trouble in there.status.message
     assert waiting(there).problem in there.status.message
-    assert restarted.status.waiting_for == there.status.waiting_for
-
-
-def test_the_trouble_of_a_revision_is_not_that_of_the_next_one() -> None:
-    """Its pods are others."""
-    there = reconciled(edited(replace(_without_an_image("bc"), pods_seen=None), revision="c"))
-
-    assert (there.status.current_revision, waiting(there).problem) == ("c", "")
+    assert reconciled(restarted).status.waiting_for == there.status.waiting_for
+    another = reconciled(edited(restarted, revision="c"))
+    assert (another.status.current_revision, waiting(another).problem) == ("c", "")
 
 
 def test_a_replica_set_that_cannot_make_pods_says_why() -> None:

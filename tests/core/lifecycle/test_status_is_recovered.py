@@ -17,19 +17,13 @@ from rollouts.core.model.snapshot import OrphanedReplicaSet
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import World, annotated, snapshot
-from tests.core.updates import updating
+from tests.core.updates import condition, updating
 from tests.core.worlds import applied_again, edited, running, settled, sizes, status_wiped, steps_of
 
-STEPS = (SetWeight(25), PauseUntilPromoted())
-EVERY = pytest.mark.parametrize(
-    "strategy",
-    [
-        Canary(steps=STEPS),
-        Canary(steps=STEPS, stable_service="cart", canary_service="cart-canary"),
-        Canary(steps=STEPS, traffic_routing=TrafficRouting()),
-        BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False),
-    ],
-)
+STEPS = Canary(steps=(SetWeight(25), PauseUntilPromoted()))
+SERVICES = replace(STEPS, stable_service="cart", canary_service="cart-canary")
+GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
+EVERY = pytest.mark.parametrize("strategy", [STEPS, SERVICES, replace(STEPS, traffic_routing=TrafficRouting()), GREEN])
 
 
 LOST = pytest.mark.parametrize("lost", [status_wiped, applied_again], ids=["the status", "the object"])
@@ -108,8 +102,8 @@ def test_a_strangers_replica_set_is_told_once_and_left_alone() -> None:
     told = decide(replace(seen, orphans=(STRANGER,)))
     again = decide(replace(seen, orphans=(STRANGER,), status=told.status))
 
-    (condition,) = (each for each in told.status.conditions if each.type == "ReplicaSetNotAdopted")
-    assert (condition.reason, told.intents) == (Reason.NOT_ADOPTED, ())
-    assert all(part in condition.message for part in ("cart-x", STRANGER.problem, "remove the label"))
+    found = condition(told, "ReplicaSetNotAdopted")
+    assert (found.reason, told.intents) == (Reason.NOT_ADOPTED, ())
+    assert all(part in found.message for part in ("cart-x", STRANGER.problem, "remove the label"))
     assert ([each.reason for each in told.notices], again.notices) == ([Reason.NOT_ADOPTED], ())
     assert told.status.phase is Phase.HEALTHY

@@ -115,14 +115,7 @@ def _play(judge: Judge, tape: list[tuple[str, str, int]]) -> None:
     _settle(judge)
 
 
-NOTED_TWICE = [
-    ("say", "abort", 0),
-    ("settle", "", 0),
-    ("twice", "abort", 0),
-    ("say", "abort", 0),
-    ("stale", "", 0),
-    ("stale", "", 0),
-]
+NOTED_TWICE = [("say", "abort", 0), REST, ("twice", "abort", 0), ("say", "abort", 0), *[("stale", "", 0)] * 2]
 """The second pass has not heard of the note that the first one left on the ReplicaSet."""
 
 
@@ -132,9 +125,6 @@ NOTED_TWICE = [
 def test_each_command_acts_once_on_what_was_seen_or_is_refused(number: int, tape: list[tuple[str, str, int]]) -> None:
     """None acts on a later revision, another list of steps, or another attempt; none is lost."""
     _play(Judge(_start(number), lists=STEPS_BY_HASH), tape)
-
-
-# --- the judge itself
 
 
 def _judged(judge: Judge, verb: str, value: str) -> World:

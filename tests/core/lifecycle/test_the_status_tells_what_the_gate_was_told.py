@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from rollouts.core.decide import decide
 from rollouts.core.lifecycle.autoscaling_record import CHANGE_PERCENT, RENEWED_AFTER_S
 from rollouts.core.model.autoscaling import (
     AutoscalerRecord,
@@ -21,7 +20,7 @@ from rollouts.core.model.rollout import Canary
 from rollouts.core.model.steps import SetWeight
 from rollouts.core.strategy.autoscaling import POLL_S
 from tests.core.autoscalers import Load
-from tests.core.model import World, annotated, snapshot
+from tests.core.model import World, annotated
 from tests.core.worlds import edited, later, reconciled, running, settled
 
 CANARY = Canary(steps=(SetWeight(25), SetWeight(50)))
@@ -65,22 +64,16 @@ def test_it_tells_the_autoscalers_and_each_revisions_use() -> None:
     ]
 
 
-def test_an_autoscaler_that_scales_has_not_settled() -> None:
-    """And its headroom is what is left of what it wants."""
-    (autoscaler,) = told(updating(Load(changes=GROWING))).autoscalers
-
-    assert (autoscaler.desired, autoscaler.headroom_percent, autoscaler.settled_since_s) == (6, 40, None)
-
-
 def test_since_when_it_has_settled_is_kept() -> None:
-    """A time that moves with every look would be a write with every look."""
+    """A time that moves with every look would be a write with every look. One that scales has not settled."""
     first = updating(Load(percent={"b": 200}))
     later_on = settled(replace(first, load=Load(percent={"b": 300})), seconds=60)
 
-    before, after = told(first).autoscalers[0], told(later_on).autoscalers[0]
-
     assert told(later_on).at_s > told(first).at_s
-    assert before.settled_since_s == after.settled_since_s
+    assert told(later_on).autoscalers[0].settled_since_s == told(first).autoscalers[0].settled_since_s
+
+    (grows,) = told(updating(Load(changes=GROWING))).autoscalers
+    assert (grows.desired, grows.headroom_percent, grows.settled_since_s) == (6, 40, None)
 
 
 def test_what_was_not_measured_is_told_without_a_number() -> None:
@@ -152,10 +145,3 @@ def test_old_figures_are_written_again_though_nothing_differs() -> None:
 def test_nothing_is_told_once_the_gate_is_over(over: Callable[[World], World]) -> None:
     """Nobody reads autoscalers then, so what status said of them would grow old."""
     assert over(updating(Load(percent={"b": 200}))).status.autoscaling is None
-
-
-def test_the_same_snapshot_is_told_once() -> None:
-    """Two passes on one answer write one status."""
-    there = updating(Load(changes=GROWING))
-
-    assert decide(snapshot(there)).status == there.status

@@ -14,12 +14,13 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Percent, TrafficRouti
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
 from tests.core.measured_runs import runs_measured
-from tests.core.model import World, annotated, deleted, router
-from tests.core.updates import measuring, pods_fail, updating
+from tests.core.model import World, annotated, deleted
+from tests.core.updates import condition, measuring, pods_fail, routed, updating, waits_for
 from tests.core.worlds import edited, pods_ready, reconciled, replica_sets_caught_up, running, settled, steps_of
 
 GATE = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
+WITH_ROUTE = routed(*GATE.steps)
 ROUTED = Canary(steps=(SetWeight(50), Pause(60)), traffic_routing=TrafficRouting(), scale_down_delay_s=300)
 
 
@@ -68,47 +69,21 @@ def test_a_wait_says_what_it_waits_for_and_what_helps(there: Callable[[], World]
     assert sentence in message, message
 
 
-BY_RATIO = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
-WITH_ROUTE = replace(
-    BY_RATIO,
-    stable_service="cart",
-    canary_service="cart-canary",
-    traffic_routing=TrafficRouting(routers=(router("gatewayAPI", "asked-cart"),)),
+@pytest.mark.parametrize("strategy", [GATE, WITH_ROUTE, GREEN], ids=["ratio", "routed", "blue-green"])
+@pytest.mark.parametrize(
+    ("broken", "words"), [(0, ";"), (3, ", with fewer than"), (4, ", and no pod of it is available")]
 )
-GREEN = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
-WHOLE, NONE, FEW = (
-    "takes its place;",
-    "takes its place, and no pod of it is available",
-    "takes its place, with fewer than",
-)
-
-
-def _said(there: World) -> set[str]:
-    """What the conditions of an abort say."""
-    return {
-        each.message for each in there.status.conditions if each.type in ("Aborted", "Ready", "Stalled", "Progressing")
-    }
-
-
-def _aborted(strategy: Canary | BlueGreen, *, broken: int) -> World:
-    """Revision b is aborted, and so many pods of the stable one are not ready."""
-    there = updating(strategy)
-    there = settled(annotated(there, "abort", "b"))
-    there = replace(there, bad=frozenset("a"), patient=False)
-    return settled(pods_fail(there, "a", limit=broken), seconds=1)
-
-
-@pytest.mark.parametrize("strategy", [BY_RATIO, WITH_ROUTE, GREEN], ids=["ratio", "routed", "blue-green"])
-@pytest.mark.parametrize(("broken", "words"), [(0, WHOLE), (3, FEW), (4, NONE)])
 def test_an_abort_says_whether_the_stable_revision_can_serve(
     strategy: Canary | BlueGreen, broken: int, words: str
 ) -> None:
     """Argo Rollouts issue 777: stable had 0 of 4 pods ready, and the conditions said that it serves."""
-    there = _aborted(strategy, broken=broken)
+    there = settled(annotated(updating(strategy), "abort", "b"))
+    there = settled(pods_fail(replace(there, bad=frozenset("a")), "a", limit=broken), seconds=1)
 
+    told = {condition(there, kind).message for kind in ("Aborted", "Ready", "Stalled", "Progressing")}
     assert there.status.phase is Phase.ABORTED
-    assert [each for each in _said(there) if words not in each] == []
-    assert "serves" not in " ".join((*_said(there), there.status.message))
+    assert [each for each in told if f"takes its place{words}" not in each] == []
+    assert "serves" not in " ".join((*told, there.status.message))
 
 
 def test_a_canary_without_pods_says_where_its_traffic_is() -> None:
@@ -151,7 +126,7 @@ def test_a_run_that_gets_no_answers_says_what_helps(*, errors: int, told: bool) 
     unjudged = "rollouts promote cart -n shop --skip-analysis"
     ways = (f"rollouts analysis terminate {there.runs[0].name} -n shop", unjudged, "rollouts abort cart -n shop")
     assert [each in there.status.message for each in ways] == [told] * 3
-    assert there.status.waiting_for is not None and there.status.waiting_for.reason is Reason.ANALYSIS_RUNNING
+    assert waits_for(there) is Reason.ANALYSIS_RUNNING
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,19 @@ import pytest
 
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
+from rollouts.core.model.rollout import BlueGreen, Strategy
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated, route, router, service, world
-from tests.core.updates import waiting
+from tests.core.model import World, annotated, route, service, world
+from tests.core.updates import TIMED, routed, waiting, with_services
 from tests.core.worlds import edited, later, route_put_back, running, settled, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
-SERVICES = Canary(steps=STEPS, stable_service="cart", canary_service="cart-canary")
+SERVICES = with_services(*STEPS)
 GREEN = BlueGreen(active_service="cart")
-ROUTED = replace(SERVICES, traffic_routing=TrafficRouting(routers=(router("istio", "cart"),)))
+ROUTED = routed(*STEPS, by=(TIMED,))
 
 Change = Callable[[World], World]
 
@@ -36,13 +36,8 @@ def _with_services(there: World, **changes: object) -> World:
 
 
 def _with_routes(there: World, **changes: object) -> World:
-    return replace(
-        there, routes={name: route(name, resource_version=str(there.version), **changes) for name in there.planes}
-    )
-
-
-def _mended(there: World) -> World:
-    return route_put_back(_with_services(there), 1)
+    version = str(there.version)
+    return replace(there, routes={name: route(name, resource_version=version, **changes) for name in there.planes})
 
 
 BROKEN: dict[str, tuple[Strategy, Change, Reason, bool]] = {
@@ -55,7 +50,7 @@ BROKEN: dict[str, tuple[Strategy, Change, Reason, bool]] = {
     "no route": (ROUTED, lambda there: replace(there, routes={}), Reason.ROUTE_NOT_FOUND, False),
     "another's route": (ROUTED, lambda there: _with_routes(there, managed_by="till"), Reason.ROUTE_NOT_USABLE, True),
 }  # fmt: skip
-EVERY = pytest.mark.parametrize(("strategy", "breaks", "reason", "spec_is_wrong"), BROKEN.values(), ids=list(BROKEN))
+EVERY = pytest.mark.parametrize("case", BROKEN)
 
 
 def _conditions(there: World) -> dict[str, tuple[bool, Reason]]:
@@ -63,10 +58,9 @@ def _conditions(there: World) -> dict[str, tuple[bool, Reason]]:
 
 
 @EVERY
-def test_a_new_rollout_is_given_the_time_of_an_apply_and_is_stalled_then(
-    strategy: Strategy, breaks: Change, reason: Reason, spec_is_wrong: bool
-) -> None:
+def test_a_new_rollout_is_given_the_time_of_an_apply_and_is_stalled_then(case: str) -> None:
     """`kubectl apply -f folder/` makes the Service a moment later; 10 s on nobody will."""
+    strategy, breaks, reason, spec_is_wrong = BROKEN[case]
     there = settled(breaks(world(strategy)), seconds=9)
     assert there.status.phase is Phase.PROGRESSING
     assert "Stalled" not in _conditions(there)
@@ -75,22 +69,17 @@ def test_a_new_rollout_is_given_the_time_of_an_apply_and_is_stalled_then(
 
     conditions = _conditions(there)
     assert there.status.phase is Phase.DEGRADED
-    assert {kind: conditions[kind] for kind in ("Ready", "Stalled", "Progressing")} == {
-        "Ready": (False, reason),
-        "Stalled": (True, reason),
-        "Progressing": (False, reason),
-    }
+    told = [conditions[kind] for kind in ("Ready", "Stalled", "Progressing")]
+    assert told == [(False, reason), (True, reason), (False, reason)]
     assert "Reconciling" not in conditions
     assert conditions.get("InvalidSpec") == ((True, reason) if spec_is_wrong else None)
     assert (waiting(there).reason, waiting(there).deadline_s) == (reason, None)
 
 
 @EVERY
-def test_it_stays_stalled_while_it_is_looked_at_again_and_one_event_tells(
-    strategy: Strategy, breaks: Change, reason: Reason, spec_is_wrong: bool
-) -> None:
+def test_it_stays_stalled_while_it_is_looked_at_again_and_one_event_tells(case: str) -> None:
     """What is not watched is asked for every 10 s; that is no progress, and the progress deadline is no news."""
-    del spec_is_wrong
+    strategy, breaks, reason, _ = BROKEN[case]
     there = settled(breaks(running(strategy)), seconds=15)
     there = settled(edited(replace(there, notices=()), revision="b"), seconds=15)
     assert there.status.phase is Phase.DEGRADED
@@ -105,16 +94,14 @@ def test_it_stays_stalled_while_it_is_looked_at_again_and_one_event_tells(
 
 
 @EVERY
-def test_it_goes_on_by_itself_when_it_is_mended(
-    strategy: Strategy, breaks: Change, reason: Reason, spec_is_wrong: bool
-) -> None:
+def test_it_goes_on_by_itself_when_it_is_mended(case: str) -> None:
     """Nobody has to edit the Rollout, or retry; and the progress deadline begins then."""
-    del reason, spec_is_wrong
+    strategy, breaks, _, _ = BROKEN[case]
     broken = breaks(edited(running(strategy, progress_deadline_s=30), revision="b"))
     broken = settled(broken, seconds=500)
     assert broken.status.phase is Phase.DEGRADED
 
-    there = settled(later(_mended(broken), 10.1), seconds=5)
+    there = settled(later(route_put_back(_with_services(broken), 1), 10.1), seconds=5)
     assert "Stalled" not in _conditions(there)
     assert "InvalidSpec" not in _conditions(there)
     there = settled(annotated(settled(there), "promote", "b@full"))

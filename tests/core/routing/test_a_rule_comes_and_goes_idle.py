@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from tests.core.model import World, annotated, snapshot
-from tests.core.updates import ASKED, TIMED, routed, updating, waiting, waits_for
+from tests.core.updates import ASKED, TIMED, routed, traffic, updating, waiting, waits_for
 from tests.core.worlds import reconciled
 
 PASSES_MOST = 20
@@ -44,14 +45,12 @@ def at_the_header_step(name: RouteName) -> World:
     raise AssertionError(f"still at step {there.status.step_index}")
 
 
-def on_the_way(there: World, name: RouteName, **changes: object) -> World:
+def on_the_way(there: World, name: RouteName, **changes: Any) -> World:
     """The codec has put an idle rule into the route, the first of its two writes."""
     route = there.routes[name]
     assert route.split is not None
-    now = replace(
-        route, split=replace(route.split, idle=1), resource_version="77", live=None, features=frozenset(Feature)
-    )
-    return replace(there, routes={name: replace(now, **changes)})  # type: ignore[arg-type]
+    idle: dict[str, Any] = {"split": replace(route.split, idle=1), "resource_version": "77", "live": None}
+    return replace(there, routes={name: replace(route, **{**idle, "features": frozenset(Feature), **changes})})
 
 
 def write_of(decision: Decision) -> SetTraffic:
@@ -93,8 +92,7 @@ def test_what_it_has_is_woken() -> None:
 
     assert write_of(decision).settled
     assert not [each for each in decision.intents if isinstance(each, AskLive)]
-    assert decision.status.traffic is not None
-    assert decision.status.traffic.verified_by is None, "the header route itself is not live yet"
+    assert traffic(decision).verified_by is None, "the header route itself is not live yet"
 
 
 def test_where_nobody_can_be_asked_the_settle_time_passes_in_between() -> None:

@@ -26,7 +26,18 @@ from rollouts.core.model.traffic import (
 )
 from rollouts.core.routing.verification import COUNT_AGAIN_S, COUNTED_S
 from tests.core.model import World, annotated, snapshot
-from tests.core.updates import COUNTED, GATE, pods_there, routed, updating, waiting, waits_for, without_gateways
+from tests.core.updates import (
+    COUNTED,
+    GATE,
+    pods_there,
+    questions_about_routes,
+    routed,
+    traffic,
+    updating,
+    waiting,
+    waits_for,
+    without_gateways,
+)
 from tests.core.worlds import edited, gateways_caught_up, reconciled, running, settled, sizes, slices_caught_up
 
 MATCH = RequestMatch(headers=(NamedMatch("x-canary", TextMatch(MatchKind.EXACT, "yes")),))
@@ -59,38 +70,25 @@ def test_what_was_counted_ends_a_step_and_is_said() -> None:
     there = settled(edited(there, revision="b"))
 
     assert there.status.step_index == 1
-    assert there.status.traffic is not None
-    assert there.status.traffic.verified_by is VerifiedBy.COUNTERS
+    assert traffic(there).verified_by is VerifiedBy.COUNTERS
     there = settled(annotated(there, "promote", "b@1"))
     assert (there.status.phase, there.planes[COUNTED], sizes(there)) == (Phase.HEALTHY, ALL_TO_STABLE, {"b": 4})
 
 
-def test_a_quiet_gateway_is_not_waited_for_without_end() -> None:
-    """At night nothing can be counted: the settle time holds after a minute, and the wait has its deadline from the start."""
+@pytest.mark.parametrize(("settle_s", "ends_s"), [(5.0, COUNTED_S), (90.0, 90.0)])
+def test_a_quiet_gateway_is_not_waited_for_without_end(settle_s: float, ends_s: float) -> None:
+    """At night nothing can be counted: after a minute the settle time holds, and one that was declared is not cut short."""
     start = replace(running(_counted(SetWeight(50), GATE)), unheard=True)
+    start = replace(start, routes={COUNTED: replace(start.routes[COUNTED], settle_s=settle_s)})
     there = told(edited(start, revision="b"))
+    begun_s = traffic(there).seen_at_s
 
-    assert there.status.traffic is not None and there.status.waiting_for is not None
-    assert there.status.waiting_for.reason is Reason.TRAFFIC_SWITCHING
-    assert there.status.traffic.seen_at_s is not None
-    assert there.status.waiting_for.deadline_s == there.status.traffic.seen_at_s + COUNTED_S
-    before = waited(there, COUNTED_S - 1)
-    assert before.status.step_index == 0
-    there = waited(before, 2)
-    assert there.status.step_index == 1
-    assert there.status.traffic is not None
-    assert there.status.traffic.verified_by is VerifiedBy.SETTLE_TIME
-
-
-def test_a_longer_settle_time_is_not_cut_short() -> None:
-    """What was declared for the router is the least that is waited where nothing was counted."""
-    start = replace(running(_counted(SetWeight(50), GATE)), unheard=True)
-    slow = replace(start.routes[COUNTED], settle_s=90.0)
-    there = told(edited(replace(start, routes={COUNTED: slow}), revision="b"))
-
-    there = waited(there, 88)
+    assert begun_s is not None
+    assert (waits_for(there), waiting(there).deadline_s) == (Reason.TRAFFIC_SWITCHING, begun_s + ends_s)
+    there = waited(there, ends_s - 2)
     assert there.status.step_index == 0
-    assert waited(there, 3).status.step_index == 1
+    there = waited(there, 3)
+    assert (there.status.step_index, traffic(there).verified_by) == (1, VerifiedBy.SETTLE_TIME)
 
 
 def test_no_time_makes_up_for_what_the_counters_deny() -> None:
@@ -103,25 +101,23 @@ def test_no_time_makes_up_for_what_the_counters_deny() -> None:
     assert settled(gateways_caught_up(there)).status.phase is Phase.HEALTHY
 
 
-def test_a_route_that_was_refused_is_not_taken_for_settled() -> None:
-    """Silence of the counters and a refusal together: the refusal is told, and nothing goes on."""
-    start = replace(running(_counted(SetWeight(50), GATE)), unheard=True)
-    there = told(edited(start, revision="b"))
-    refused = replace(there.routes[COUNTED], accepted=Acceptance(Answer.NO, "no such port"))
-    there = waited(replace(there, routes={COUNTED: refused}), 2 * COUNTED_S)
-
-    assert there.status.step_index == 0
-    assert waits_for(there) is Reason.ROUTE_NOT_ACCEPTED
+REFUSED = Acceptance(Answer.NO, "no such port")
+LATE = Acceptance(Answer.UNKNOWN, "Gateway edge/web has not reported")
 
 
-def test_a_route_that_waits_for_one_of_its_parents_names_that_one() -> None:
-    """That no gateway has accepted it would be untrue of a route that one of two has taken."""
+@pytest.mark.parametrize("accepted", [REFUSED, LATE], ids=["refused", "one of its parents has not answered"])
+def test_a_route_that_was_not_accepted_is_not_taken_for_settled(accepted: Acceptance) -> None:
+    """Silence of the counters beside it: it is told why, and nothing goes on.
+
+    That no gateway has accepted it would be untrue of a route that one of two has taken.
+    """
     there = told(edited(replace(running(_counted(SetWeight(50), GATE)), unheard=True), revision="b"))
-    late = replace(there.routes[COUNTED], accepted=Acceptance(Answer.UNKNOWN, "Gateway edge/web has not reported"))
-    there = waited(replace(there, routes={COUNTED: late}), 2 * COUNTED_S)
+    there = replace(there, routes={COUNTED: replace(there.routes[COUNTED], accepted=accepted)})
+    there = waited(there, 2 * COUNTED_S)
 
-    assert waits_for(there) is Reason.ROUTE_NOT_ACCEPTED
-    assert waiting(there).message.endswith("is not accepted yet: Gateway edge/web has not reported")
+    assert (there.status.step_index, waits_for(there)) == (0, Reason.ROUTE_NOT_ACCEPTED)
+    if accepted is LATE:
+        assert waiting(there).message.endswith(f"is not accepted yet: {LATE.message}")
 
 
 def test_with_a_header_route_the_settle_time_holds() -> None:
@@ -131,8 +127,7 @@ def test_with_a_header_route_the_settle_time_holds() -> None:
     assert not any(isinstance(each, AskLive) and each.split.matches for each in decide(snapshot(there)).intents)
     there = waited(there, 6)
     assert there.status.step_index == 1
-    assert there.status.traffic is not None
-    assert there.status.traffic.verified_by is VerifiedBy.SETTLE_TIME
+    assert traffic(there).verified_by is VerifiedBy.SETTLE_TIME
 
 
 def test_the_question_says_since_when_and_what_was_before() -> None:
@@ -145,9 +140,8 @@ def test_the_question_says_since_when_and_what_was_before() -> None:
         asked += [each for each in decide(snapshot(there)).intents if isinstance(each, AskLive)]
         there = reconciled(there)
 
-    assert there.status.traffic is not None
     assert {(each.split, each.before, each.since_s) for each in asked} == {
-        (Split(Fraction(1, 2)), Fraction(1, 5), there.status.traffic.seen_at_s)
+        (Split(Fraction(1, 2)), Fraction(1, 5), traffic(there).seen_at_s)
     }
 
 
@@ -155,12 +149,6 @@ def test_the_question_says_since_when_and_what_was_before() -> None:
 def test_prometheus_is_asked_no_more_often_than_it_knows_anything_new(unheard: bool) -> None:
     """A query a second from every Rollout that waits would be its own load."""
     there = told(edited(replace(running(_counted(SetWeight(50), GATE)), unheard=unheard), revision="b"))
-    asked, end_s = 0, there.now_s + 50
-    while there.now_s < end_s:
-        decision = decide(snapshot(there))
-        asked += sum(isinstance(each, AskLive) for each in decision.intents)
-        there = reconciled(there)
-        wake_s = decide(snapshot(there)).requeue_at_s
-        there = replace(there, now_s=max(there.now_s + 0.01, wake_s or there.now_s))
+    asked = questions_about_routes(there, seconds=50)
 
     assert 50 / COUNT_AGAIN_S - 1 <= asked <= 50 / COUNT_AGAIN_S + 1

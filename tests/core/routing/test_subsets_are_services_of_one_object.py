@@ -81,13 +81,8 @@ def test_an_update_goes_between_any_two(pair: str) -> None:
     assert there.status.step_index == 1
 
 
-def test_a_subsets_name_is_read_as_it_was_written() -> None:
-    """Status has its text."""
-    assert service_ref(str(CANARY)) == CANARY
-    assert service_ref("cart-canary") == "cart-canary"
-
-
-def test_people_are_told_of_the_rule_and_the_subset() -> None:
-    """`rule/subset` is in no object that they know."""
+def test_a_subsets_name_is_read_as_it_was_written_and_told_as_people_know_it() -> None:
+    """Status has its text, and `rule/subset` is in no object."""
+    assert (service_ref(str(CANARY)), service_ref("cart-canary")) == (CANARY, "cart-canary")
     assert display_name(CANARY) == "subset canary of DestinationRule cart-rule"
     assert display_name("cart-canary") == "Service cart-canary"

@@ -9,7 +9,7 @@ import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskLive, SetTraffic
+from rollouts.core.model.intents import SetTraffic
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Percent, ProgressThreshold
 from rollouts.core.model.status import Phase
@@ -40,7 +40,9 @@ from tests.core.updates import (
     TIMED,
     pods_fail,
     pods_there,
+    questions_about_routes,
     routed,
+    traffic,
     updating,
     waiting,
     waits_for,
@@ -78,8 +80,7 @@ def films(there: World) -> Iterator[World]:
 def test_a_canary_goes_through_each_set_weight_and_hands_all_back_to_stable(name: RouteName) -> None:
     """The whole way: each weight is what the data plane does when its step ends, and at rest the stable Service has all."""
     there = running(routed(SetWeight(5), GATE, SetWeight(50), GATE, by=(name,)))
-    assert there.status.traffic is not None
-    assert there.status.traffic.observed_percent == 0
+    assert traffic(there).observed_percent == 0
 
     there = settled(edited(there, revision="b"))
     assert plane(there, name) == Split(Fraction(1, 20))
@@ -93,20 +94,6 @@ def test_a_canary_goes_through_each_set_weight_and_hands_all_back_to_stable(name
     assert plane(there, name) == ALL_TO_STABLE
     assert there.services["cart"].revision == "b"
     assert sizes(there) == {"b": 4}
-
-
-def test_no_service_changes_what_it_selects_while_it_has_traffic() -> None:
-    """The canary's end is where peers drop requests: a selector that changes under traffic loses what its slices are late for."""
-    start = running(routed(SetWeight(50)))
-    services, before = dict(start.services), start
-    for there in films(edited(start, revision="b")):
-        for name, share in (("cart", 1 - plane(before).share), ("cart-canary", plane(before).share)):
-            changed = there.services[name].revision != services[name].revision
-            assert not (changed and share), (
-                f"{name} changes to {there.services[name].revision} with {share} of the traffic"
-            )
-        services, before = dict(there.services), there
-    assert there.status.stable_revision == "b"
 
 
 def test_the_stable_service_changes_only_when_nothing_reaches_it() -> None:
@@ -131,8 +118,7 @@ def test_a_step_is_not_done_before_its_weight_is_live(name: RouteName) -> None:
 
     assert there.routes[name].split == Split(Fraction(1, 2))
     assert there.status.step_index == 0
-    assert there.status.traffic is not None
-    assert (there.status.traffic.desired_percent, there.status.traffic.observed_percent) == (50, 0)
+    assert (traffic(there).desired_percent, traffic(there).observed_percent) == (50, 0)
 
 
 @pytest.mark.parametrize("names", [(TIMED,), (TIMED, ASKED)], ids=["alone", "beside one that is asked"])
@@ -146,8 +132,7 @@ def test_where_nobody_can_be_asked_the_settle_time_is_waited(names: tuple[RouteN
     assert settled(there, seconds=4.9).status.step_index == 0
     there = settled(there)
     assert there.status.step_index == 1
-    assert there.status.traffic is not None
-    assert there.status.traffic.verified_by is VerifiedBy.SETTLE_TIME
+    assert traffic(there).verified_by is VerifiedBy.SETTLE_TIME
 
 
 def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
@@ -173,21 +158,22 @@ def test_an_abort_brings_all_back_first_and_the_canary_goes_last() -> None:
     assert sizes(there) == {"a": 4}
 
 
-def test_an_abort_gives_a_shrunk_stable_only_what_its_pods_can_take() -> None:
-    """Flagger issue 635 and Argo Rollouts issue 3372: all traffic went to a primary that had been scaled down."""
-    steps = (SetWeight(75), GATE)
-    there = updating(routed(*steps, dynamic=True, max_unavailable=0))
+@pytest.mark.parametrize("threshold", [None, ProgressThreshold(Percent(25))], ids=["", "replicaProgressThreshold"])
+def test_an_abort_gives_a_shrunk_stable_only_what_its_pods_can_take(threshold: ProgressThreshold | None) -> None:
+    """Flagger issue 635 and Argo Rollouts issue 3372: all traffic went to a primary that had been scaled down.
+
+    A threshold is for steps: Argo Rollouts brings everything back as soon as it is met, to a quarter of the pods here.
+    """
+    there = at_weight(75, dynamic=True, threshold=threshold)
     assert sizes(there) == {"a": 1, "b": 3}
 
     shares = []
     for film in films(annotated(there, "abort", "true")):
-        there, split = film, film.routes[ASKED].split
-        assert split is not None
-        ready = sum(pod.ready for pod in there.pods if pod.revision == "a")
-        assert (1 - split.share) * 4 <= max(ready, 1), f"{split} with {ready} stable pods"
+        there, split = film, set_split(film)
+        assert (1 - split.share) * 4 <= max(ready(there, "a"), 1), f"{split} with {ready(there, 'a')} stable pods"
         shares.append(split.share)
     assert shares == sorted(shares, reverse=True)
-    assert plane(there) == ALL_TO_STABLE
+    assert set_split(there) == plane(there) == ALL_TO_STABLE
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamicStableScale"])
@@ -200,8 +186,7 @@ def test_a_new_revision_in_the_middle_takes_the_traffic_off_the_old_one_first(dy
     for film in films(edited(there, revision="c")):
         there, share = film, plane(film).share
         selected = there.services["cart-canary"].revision
-        ready = sum(pod.ready for pod in there.pods if pod.revision == selected)
-        assert ready >= 2 or not share, f"{share} goes to {ready} pods of {selected}"
+        assert ready(there, selected) >= 2 or not share, f"{share} goes to {ready(there, selected)} pods of {selected}"
     assert plane(there) == Split(Fraction(1, 2))
     assert there.services["cart-canary"].revision == "c"
     assert sizes(there) == {"a": 2 if dynamic else 4, "c": 2}
@@ -238,20 +223,19 @@ def test_set_header_route_and_set_mirror_route_find_a_pod_even_at_weight_0(there
     assert plane(there) == ALL_TO_STABLE
 
 
-def test_set_canary_scale_takes_the_weight_that_it_is_given() -> None:
-    """`setCanaryScale` is the user's own word: one pod may get half of the traffic."""
-    there = updating(routed(SetCanaryReplicas(1), SetWeight(50), GATE))
+@pytest.mark.parametrize(
+    ("steps", "share"),
+    [
+        ((SetCanaryReplicas(1), SetWeight(50), GATE), Fraction(1, 2)),
+        ((SetWeight(Fraction(1, 10)), GATE), Fraction(1, 1000)),
+    ],
+    ids=["setCanaryScale is the user's own word", "maxTrafficWeight 1000, setWeight 1"],
+)
+def test_a_share_and_its_pods_are_what_the_steps_say(steps: tuple[Step, ...], share: Fraction) -> None:
+    """One pod may get half of the traffic, and parts of a percent are exact."""
+    there = updating(routed(*steps))
 
-    assert sizes(there) == {"a": 4, "b": 1}
-    assert plane(there) == Split(Fraction(1, 2))
-
-
-def test_parts_of_a_percent_are_exact() -> None:
-    """`maxTrafficWeight: 1000, setWeight: 1` is a thousandth."""
-    there = settled(edited(running(routed(SetWeight(Fraction(1, 10)), GATE)), revision="b"))
-
-    assert plane(there) == Split(Fraction(1, 1000))
-    assert sizes(there) == {"a": 4, "b": 1}
+    assert (plane(there), sizes(there)) == (Split(share), {"a": 4, "b": 1})
 
 
 @pytest.mark.parametrize("name", [ASKED, TIMED])
@@ -271,15 +255,7 @@ def test_a_data_plane_is_not_asked_all_the_time() -> None:
     """Fifty milliseconds first, then ever more slowly: at most a question a second."""
     there = running(routed(SetWeight(50), GATE))
     there = without_gateways(edited(there, revision="b"))
-    asked, started_s = 0, there.now_s
-    while there.now_s < started_s + 60:
-        decision = decide(snapshot(there))
-        asked += sum(isinstance(each, AskLive) for each in decision.intents)
-        there = reconciled(there)
-        wake_s = decide(snapshot(there)).requeue_at_s
-        there = replace(there, now_s=max(there.now_s + 0.01, wake_s or there.now_s))
-
-    assert 50 <= asked <= 100
+    assert 50 <= questions_about_routes(there, seconds=60) <= 100
 
 
 def test_traffic_comes_back_to_the_stable_service_only_when_its_slices_show_the_new_pods() -> None:
@@ -299,10 +275,14 @@ def test_traffic_comes_back_to_the_stable_service_only_when_its_slices_show_the_
     assert plane(settled(there)) == ALL_TO_STABLE
 
 
-def test_ping_pong_services_take_turns_and_none_changes_under_traffic() -> None:
-    """At the end the traffic stays where it is: the Services change roles, so that no load balancer registers pods anew."""
-    there = running(routed(SetWeight(50), ping_pong=True))
-    for revision, stable, split in (("b", "cart-canary", Split(Fraction(1))), ("c", "cart", ALL_TO_STABLE)):
+@pytest.mark.parametrize("ping_pong", [False, True], ids=["", "pingPong"])
+def test_no_service_changes_what_it_selects_while_it_has_traffic(ping_pong: bool) -> None:
+    """The canary's end is where peers drop requests: a selector that changes under traffic loses what its slices are late for.
+
+    With `pingPong` the Services take turns: the traffic stays where it is, so that no load balancer registers pods anew.
+    """
+    there = running(routed(SetWeight(50), ping_pong=ping_pong))
+    for revision in "bc":
         before = there
         for film in films(edited(there, revision=revision)):
             there = film
@@ -310,10 +290,11 @@ def test_ping_pong_services_take_turns_and_none_changes_under_traffic() -> None:
                 changed = there.services[name].revision != before.services[name].revision
                 assert not (changed and share), f"{name} changes with {share} of the traffic"
             before = there
+        turned = ping_pong and revision == "b"
         assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, revision)
-        assert there.services[stable].revision == revision
-        assert plane(there) == split
-        assert there.status.pong_is_stable == (revision == "b")
+        assert there.services["cart-canary" if turned else "cart"].revision == revision
+        assert plane(there) == (Split(Fraction(1)) if turned else ALL_TO_STABLE)
+        assert there.status.pong_is_stable == turned
         assert sizes(there) == {revision: 4}
 
 
@@ -376,11 +357,11 @@ def at_weight(percent: int, *, dynamic: bool = False, threshold: ProgressThresho
     there = updating(
         routed(SetWeight(percent), gate, dynamic=dynamic, max_unavailable=0, replica_progress_threshold=threshold)
     )
-    assert said(there) == Split(Fraction(percent, 100))
+    assert set_split(there) == Split(Fraction(percent, 100))
     return there
 
 
-def said(there: World) -> Split:
+def set_split(there: World) -> Split:
     """What the route says."""
     split = there.routes[ASKED].split
     assert split is not None
@@ -392,17 +373,6 @@ def ready(there: World, revision: str) -> int:
     return sum(pod.ready for pod in there.pods if pod.revision == revision)
 
 
-def test_a_progress_threshold_is_for_steps_and_not_for_what_comes_back_to_stable() -> None:
-    """Argo Rollouts brings everything back as soon as the threshold is met, to a quarter of the pods here."""
-    there = at_weight(75, dynamic=True, threshold=ProgressThreshold(Percent(25)))
-
-    for film in steps_of(annotated(there, "abort", "true")):
-        there = film
-        assert (1 - said(there).share) * 4 <= max(ready(there, "a"), 1), f"{said(there)} with {ready(there, 'a')} pods"
-
-    assert said(there) == ALL_TO_STABLE
-
-
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_full_promotion_holds_the_weight_until_every_pod_is_there(dynamic: bool) -> None:
     """With dynamicStableScale Argo Rollouts lets it grow pod by pod; a weight that is held is a weight that was looked at."""
@@ -412,7 +382,7 @@ def test_a_full_promotion_holds_the_weight_until_every_pod_is_there(dynamic: boo
     for film in steps_of(annotated(there, "promote", "b@full")):
         there = film
         if ready(there, "b") < 4:
-            shares.add(said(there).share)
+            shares.add(set_split(there).share)
 
     assert shares == {Fraction(1, 4)}
-    assert (there.status.stable_revision, said(there)) == ("b", ALL_TO_STABLE)
+    assert (there.status.stable_revision, set_split(there)) == ("b", ALL_TO_STABLE)

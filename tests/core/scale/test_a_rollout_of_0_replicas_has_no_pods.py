@@ -14,22 +14,16 @@ from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRout
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.model.traffic import ALL_TO_STABLE
-from tests.core.model import annotated, router
-from tests.core.updates import updating, waiting, waits_for
+from tests.core.model import annotated
+from tests.core.updates import routed, updating, waiting, waits_for, with_services
 from tests.core.worlds import edited, running, settled, sizes, steps_of
 
 STEPS = (SetWeight(50), PauseUntilPromoted())
 PINNED_STEPS = (SetCanaryReplicas(2), SetWeight(50), PauseUntilPromoted())
-ROUTE = router("gatewayAPI", "asked-cart")
 RATIO = Canary(steps=STEPS)
-SERVICES = Canary(steps=STEPS, max_surge=2, stable_service="cart", canary_service="cart-canary")
+SERVICES = with_services(*STEPS, max_surge=2)
 PINNED = Canary(steps=PINNED_STEPS, traffic_routing=TrafficRouting(min_pods_per_replica_set=2))
-ROUTED = Canary(
-    steps=PINNED_STEPS,
-    traffic_routing=TrafficRouting(routers=(ROUTE,), dynamic_stable_scale=True),
-    stable_service="cart",
-    canary_service="cart-canary",
-)
+ROUTED = routed(*PINNED_STEPS, dynamic=True)
 PING_PONG = replace(ROUTED, ping_pong=True)
 PREVIEW = BlueGreen(
     active_service="cart", preview_service="cart-preview", preview_replica_count=1, auto_promotion_enabled=False
@@ -39,7 +33,7 @@ EVERY = (RATIO, SERVICES, PINNED, ROUTED, PING_PONG, PREVIEW)
 
 @pytest.mark.parametrize("strategy", EVERY)
 def test_scaled_to_0_in_the_middle_of_an_update_no_pod_is_left_and_the_sizes_come_back(strategy: Strategy) -> None:
-    """The step stays what it was."""
+    """The step stays what it was. Whoever aborts what is switched off gets the old version in the morning."""
     there = updating(strategy)
     step = there.status.step_index
 
@@ -49,6 +43,12 @@ def test_scaled_to_0_in_the_middle_of_an_update_no_pod_is_left_and_the_sizes_com
     again = settled(edited(off, replicas=4))
     assert (sizes(again), again.status.step_index) == (sizes(there), step)
     assert again.planes == there.planes
+
+    aborted = settled(annotated(off, "abort", "b"))
+    assert (sizes(aborted), aborted.status.phase) == ({}, Phase.ABORTED)
+    back = settled(edited(aborted, replicas=3))
+    assert sizes(back) == {"a": 3}
+    assert list(back.planes.values()) == [ALL_TO_STABLE] * len(back.planes)
 
 
 @pytest.mark.parametrize("strategy", EVERY)
@@ -63,18 +63,6 @@ def test_an_update_of_0_replicas_makes_no_pod_and_comes_back_whole(strategy: Str
         there = after
     assert (there.status.stable_revision, there.status.phase) == ("b", Phase.HEALTHY)
     assert sizes(settled(edited(there, replicas=3))) == {"b": 3}
-
-
-@pytest.mark.parametrize("strategy", EVERY)
-def test_an_abort_at_0_makes_no_pod_and_stable_comes_back_alone(strategy: Strategy) -> None:
-    """Whoever aborts what is switched off gets the old version in the morning."""
-    there = settled(annotated(settled(edited(updating(strategy), replicas=0)), "abort", "b"))
-    assert (sizes(there), there.status.phase) == ({}, Phase.ABORTED)
-
-    back = settled(edited(there, replicas=3))
-
-    assert sizes(back) == {"a": 3}
-    assert list(back.planes.values()) == [ALL_TO_STABLE] * len(back.planes)
 
 
 @pytest.mark.parametrize("strategy", EVERY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rollouts.core.model.frozen import replace
@@ -28,25 +30,21 @@ CANARY = Canary(max_unavailable=1)
 GREEN = BlueGreen(active_service="cart", max_unavailable=1)
 
 
-def _asked(strategy: Strategy, how: str) -> tuple[World, set[str]]:
-    there = later(running(strategy), 100)
-    old = {pod.uid for pod in there.pods}
-    match how:
-        case "spec":
-            return edited(there, restart_at_s=there.now_s), old
-        case "time":
-            return annotated(there, "restart", str(there.now_s)), old
-        case _:
-            return annotated(there, "restart", "true"), old
+ASKED: dict[str, Callable[[World], World]] = {
+    "by `spec.restartAt`": lambda there: edited(there, restart_at_s=there.now_s),
+    "by the annotation's time": lambda there: annotated(there, "restart", str(there.now_s)),
+    "by `true`": lambda there: annotated(there, "restart", "true"),
+}
 
 
 @pytest.mark.parametrize("strategy", [CANARY, GREEN])
-@pytest.mark.parametrize("how", ["spec", "time", "true"])
-def test_every_older_pod_is_replaced_once(strategy: Strategy, how: str) -> None:
-    """By `spec.restartAt`, by the annotation's time, and by `true`; younger pods stay, and so does the revision."""
-    there, old = _asked(strategy, how)
+@pytest.mark.parametrize("asked", ASKED.values(), ids=list(ASKED))
+def test_every_older_pod_is_replaced_once(strategy: Strategy, asked: Callable[[World], World]) -> None:
+    """Younger pods stay, and so does the revision."""
+    there = later(running(strategy), 100)
+    old = {pod.uid for pod in there.pods}
 
-    there = settled(there)
+    there = settled(asked(there))
 
     assert not old & {pod.uid for pod in there.pods}
     assert (there.writes.count("EvictPod"), there.status.phase, len(there.replica_sets)) == (4, Phase.HEALTHY, 1)
@@ -144,8 +142,9 @@ def test_pods_that_a_restart_added_go_when_their_metadata_changes_in_the_same_pa
 
 def test_a_budget_that_refuses_is_respected_and_told() -> None:
     """Eviction, not deletion; it is tried again later."""
-    there, old = _asked(CANARY, "time")
-    there = settled(replace(there, budget=4), seconds=60)
+    there = later(running(CANARY), 100)
+    old = {pod.uid for pod in there.pods}
+    there = settled(replace(annotated(there, "restart", "true"), budget=4), seconds=60)
     assert waits_for(there) is Reason.DISRUPTION_BUDGET
     assert old == {pod.uid for pod in there.pods}
 
@@ -156,12 +155,16 @@ def test_a_budget_that_refuses_is_respected_and_told() -> None:
 
 
 def test_a_time_to_come_is_waited_for() -> None:
-    """`restartAt` tomorrow wakes the pass tomorrow."""
+    """`restartAt` tomorrow wakes the pass tomorrow. By one that cannot be read no pod goes by mistake."""
     there = running(CANARY)
     there = settled(edited(there, restart_at_s=there.now_s + 500), seconds=400)
     assert "EvictPod" not in there.writes
 
     assert settled(there, seconds=200).writes.count("EvictPod") == 4
+
+    unread = settled(annotated(running(CANARY), "restart", "soon"))
+    assert condition(unread, "InvalidCommand").reason is Reason.COMMAND_INVALID
+    assert "EvictPod" not in unread.writes
 
 
 def test_broken_pods_do_not_stop_a_restart() -> None:
@@ -198,11 +201,3 @@ def test_a_restart_goes_on_when_another_revision_comes_in_between(again: bool) -
     there = settled(edited(there, revision="c"))
 
     assert not old & {pod.uid for pod in there.pods}
-
-
-def test_a_time_that_cannot_be_read_is_said() -> None:
-    """No pod goes by mistake."""
-    there = settled(annotated(running(CANARY), "restart", "soon"))
-
-    assert condition(there, "InvalidCommand").reason is Reason.COMMAND_INVALID
-    assert "EvictPod" not in there.writes

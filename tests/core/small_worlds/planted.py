@@ -287,7 +287,7 @@ MISTAKES = {
     ),
     "a new update begins with the verdicts of the one before": Mistake(
         _says(changes, "_at_first_step", lambda now, status, **_: replace(now, analyses=status.analyses)),
-        ("S7", "ratio 1, an analysis, an edit", 11),
+        ("S7", "ratio 1, an analysis, an edit", 10),
         "P12 flagger 30",
     ),
     "a run's name is not bound to its update": Mistake(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rollouts.core.decide import begun_on_record, decide
@@ -20,14 +22,10 @@ CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 GREEN = BlueGreen(active_service="cart", auto_promotion_enabled=False)
 
 
-def _refused(seen: Snapshot, *, revision: str = "b", ago_s: float = 1.0, generation: int | None = None) -> Snapshot:
+def _refused(seen: Snapshot, *, ago_s: float = 1.0, **changes: Any) -> Snapshot:
+    given: dict[str, Any] = {"revision": "b", "generation": seen.rollout.generation, **changes}
     refused = CreationRefused(
-        revision=revision,
-        at_s=seen.now_s - ago_s,
-        generation=seen.rollout.generation if generation is None else generation,
-        reason=Reason.API_FORBIDDEN,
-        message="exceeded quota",
-        again_s=AGAIN_S,
+        at_s=seen.now_s - ago_s, reason=Reason.API_FORBIDDEN, message="exceeded quota", again_s=AGAIN_S, **given
     )
     return replace(seen, creation_refused=refused)
 
@@ -52,8 +50,7 @@ def test_the_revision_is_taken_up_and_its_replicaset_is_not_tried_again(strategy
     assert not _creates(decision)
     assert decision.status.current_revision == "b"
     assert (waiting(decision).reason, told["RevisionRefused"]) == (Reason.API_FORBIDDEN, "exceeded quota")
-    assert decision.requeue_at_s is not None
-    assert decision.requeue_at_s <= seen.now_s + AGAIN_S
+    assert decision.requeue_at_s is not None and decision.requeue_at_s <= seen.now_s + AGAIN_S
 
 
 @pytest.mark.parametrize(

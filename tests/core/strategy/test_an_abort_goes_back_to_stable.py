@@ -13,7 +13,7 @@ from rollouts.core.model.rollout import Canary, TrafficRouting
 from rollouts.core.model.status import Outcome, Phase, Verb
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.model import annotated, snapshot
-from tests.core.updates import pods_there, updating
+from tests.core.updates import condition, pods_there, updating
 from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes
 
 HALF = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
@@ -35,16 +35,6 @@ def test_an_abort_is_durable_before_anything_is_taken_from_the_canary(value: str
         assert isinstance(decision.intents[-1], RemoveAnnotation)
     assert decision.status.abort is not None
     assert decision.status.abort.revision == "b"
-
-
-@pytest.mark.parametrize("value", ["true", "b"])
-def test_the_stable_revision_has_every_pod_again(value: str) -> None:
-    """Phase Aborted, with the reason, and the new revision without pods."""
-    there = settled(annotated(updating(HALF), "abort", value))
-
-    assert (sizes(there), there.status.phase, there.status.weight_percent) == ({"a": 4}, Phase.ABORTED, 0)
-    assert "aborted by annotation" in there.status.message
-    assert {each.type for each in there.status.conditions if each.status} >= {"Aborted", "Stalled"}
 
 
 def test_the_pass_after_the_abort_already_scales() -> None:
@@ -131,11 +121,19 @@ def test_an_abort_on_record_is_told_with_what_it_does() -> None:
     assert acts.status.abort is not None
 
 
-def test_a_named_abort_ends_when_its_annotation_goes() -> None:
-    """Declarative: what Git says holds, and no longer."""
-    there = settled(annotated(updating(HALF), "abort", "b"))
+@pytest.mark.parametrize("value", ["true", "b"])
+def test_the_stable_revision_has_every_pod_again(value: str) -> None:
+    """Phase Aborted, with the reason. A named abort is declarative: what Git says holds, and no longer."""
+    there = settled(annotated(updating(HALF), "abort", value))
+
+    assert (sizes(there), there.status.phase, there.status.weight_percent) == ({"a": 4}, Phase.ABORTED, 0)
+    assert "aborted by annotation" in there.status.message
+    assert {each.type for each in there.status.conditions if each.status} >= {"Aborted", "Stalled"}
 
     there = settled(annotated(there, "abort", None))
+    if value == "true":
+        assert there.status.phase is Phase.ABORTED
+        return
 
     assert (there.status.phase, there.status.attempt, sizes(there)) == (Phase.PAUSED, 1, {"a": 2, "b": 2})
 
@@ -175,7 +173,7 @@ def test_a_stable_revision_is_not_aborted() -> None:
     """There is nothing to go back to; the message says what to do instead."""
     there = settled(annotated(running(HALF), "abort", "a"))
 
-    problem = next(each for each in there.status.conditions if each.type == "InvalidCommand")
+    problem = condition(there, "InvalidCommand")
     assert problem.reason is Reason.COMMAND_INVALID
     assert "use rollback" in problem.message
     assert there.status.phase is Phase.HEALTHY

@@ -33,19 +33,15 @@ def _promotion(there: World) -> Command:
 
 
 def test_a_person_passes_an_analysis_step_that_still_measures_by_its_name() -> None:
-    """In Argo Rollouts `promote` passes such a step. Here only a value that says so does; the next pause holds as before."""
-    there = measuring(THEN_A_PAUSE)
+    """In Argo Rollouts `promote` passes such a step. Here only a value that says so does; the next pause holds as before.
 
-    there = settled(annotated(there, "promote", "b@skip-1", by=ALICE))
+    A promotion without evidence is never silent: it is in the command, in the record of the analysis and in an Event. The step's
+    run ends, as it costs queries; the analysis beside the steps was not passed.
+    """
+    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", "b@skip-1", by=ALICE))
 
     assert (there.status.step_index, there.status.phase) == (2, Phase.PAUSED)
     assert waits_for(there) is Reason.PROMOTION_NEEDED
-
-
-def test_it_is_on_record_who_passed_it_and_that_there_was_no_verdict() -> None:
-    """A promotion without evidence is never silent: in the command, in the record of the analysis and in an Event."""
-    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", "b@skip-1", by=ALICE))
-
     command = _promotion(there)
     assert (command.refusal, command.unjudged, command.by) == (None, True, ALICE)
     record = next(each for each in there.status.analyses if each.gate.step == 1)
@@ -53,16 +49,8 @@ def test_it_is_on_record_who_passed_it_and_that_there_was_no_verdict() -> None:
     assert record.message == "passed without a verdict (by alice@example.com)"
     told = [each.message for each in there.notices if each.reason is Reason.PROMOTED]
     assert told == ["revision b may pass the step 1 analysis without a verdict (by alice@example.com)"]
-
-
-def test_its_run_ends_and_the_analysis_beside_the_steps_goes_on() -> None:
-    """Nobody waits for the step's run any more, and it costs queries; the one beside the steps was not passed."""
-    there = settled(annotated(measuring(THEN_A_PAUSE), "promote", "b@skip-1"))
-
-    assert _ended(there, AnalysisKind.STEP)
-    assert not _ended(there, AnalysisKind.BACKGROUND)
-    aborted = settled(runs_measured(there, AnalysisPhase.FAILED))
-    assert aborted.status.phase is Phase.ABORTED
+    assert (_ended(there, AnalysisKind.STEP), _ended(there, AnalysisKind.BACKGROUND)) == (True, False)
+    assert settled(runs_measured(there, AnalysisPhase.FAILED)).status.phase is Phase.ABORTED
 
 
 def test_what_its_run_says_after_that_counts_for_nothing() -> None:
@@ -147,22 +135,15 @@ def test_it_passes_one_analysis_once() -> None:
 
 
 def test_a_preview_is_switched_without_the_verdict_of_its_analysis() -> None:
-    """The same form at a blue-green update: only that gate is passed."""
+    """The same form at a blue-green update: only that gate is passed, and none that waits for a person."""
     there = settled(annotated(measuring(replace(BEFORE, post_promotion=CHECK)), "promote", "b@skip-pre-promotion"))
-
     assert (there.services["cart"].revision, there.status.stable_revision) == ("b", "a")
-    assert _ended(there, AnalysisKind.PRE_PROMOTION)
-    assert not _ended(there, AnalysisKind.POST_PROMOTION)
+    assert (_ended(there, AnalysisKind.PRE_PROMOTION), _ended(there, AnalysisKind.POST_PROMOTION)) == (True, False)
 
-
-def test_a_preview_that_a_person_promotes_needs_that_too() -> None:
-    """Going on without the verdict opens no gate that waits for a person, and its run has ended meanwhile."""
-    there = settled(
-        annotated(measuring(replace(BEFORE, auto_promotion_enabled=False)), "promote", "b@skip-pre-promotion")
-    )
+    by_hand = replace(BEFORE, auto_promotion_enabled=False)
+    there = settled(annotated(measuring(by_hand), "promote", "b@skip-pre-promotion"))
     assert (there.services["cart"].revision, there.status.stable_revision) == ("a", "a")
     assert _ended(there, AnalysisKind.PRE_PROMOTION)
-
     assert settled(annotated(there, "promote", "b@0")).status.stable_revision == "b"
 
 
@@ -172,6 +153,3 @@ def test_a_revision_with_the_traffic_becomes_stable_without_the_verdict() -> Non
 
     assert there.status.stable_revision == "b"
     assert _ended(there, AnalysisKind.POST_PROMOTION)
-
-
-Analysis(path="spec.strategy.canary.analysis", settings={}, templates=("success-rate",))

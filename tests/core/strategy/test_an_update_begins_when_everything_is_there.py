@@ -16,24 +16,20 @@ from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind, D
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import CreateReplicaSet
 from rollouts.core.model.reasons import Reason
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting, analyses
+from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, analyses
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from rollouts.core.strategy.beginning import LOOKS_ON_S, TOLD_MAX, held_back
-from tests.core.model import World, annotated, route, router, service, snapshot, world
-from tests.core.updates import measuring, updating, waits_for
+from tests.core.model import World, annotated, route, service, snapshot, world
+from tests.core.updates import TIMED, condition, measuring, routed, updating, waits_for, with_services
 from tests.core.worlds import edited, later, one, reconciled, route_put_back, running, settled, sizes, with_route
 
 CHECKED = Analysis(path="spec.strategy.canary.steps[3].analysis", settings={}, templates=("good",))
 STEPS = (SetWeight(25), PauseUntilPromoted(), SetWeight(50), Analyze(CHECKED), SetWeight(75), Analyze(CHECKED))
 AT_STEPS = Canary(steps=STEPS)
 NO_SURGE = Canary(steps=STEPS, max_surge=0, max_unavailable=1)
-SERVICES = Canary(steps=STEPS, analysis=CHECKED, stable_service="cart", canary_service="cart-canary")
-ROUTED = replace(
-    SERVICES,
-    steps=(SetCanaryReplicas(2), *STEPS),
-    traffic_routing=TrafficRouting(routers=(router("istio", "cart"),), dynamic_stable_scale=True),
-)
+SERVICES = with_services(*STEPS, analysis=CHECKED)
+ROUTED = routed(SetCanaryReplicas(2), *STEPS, by=(TIMED,), dynamic=True, analysis=CHECKED)
 PING_PONG = replace(ROUTED, ping_pong=True)
 GREEN = BlueGreen(
     active_service="cart",
@@ -138,8 +134,8 @@ def test_no_pod_of_an_update_exists_before_everything_is_there(
     assert (there.status.step_index, there.status.gate_started_at_s, there.runs) == (0, None, ())
     assert (waits_for(there), there.status.phase) == (reason, Phase.DEGRADED)
     assert f"revision b has no pods until all is there: {told}" in there.status.message
-    stalled = [each for each in there.status.conditions if each.type == "Stalled"]
-    assert [(each.reason, told in each.message) for each in stalled] == [(reason, True)]
+    stalled = condition(there, "Stalled")
+    assert (stalled.reason, told in stalled.message) == (reason, True)
     assert any(each.warning and each.reason is reason and told in each.message for each in there.notices)
 
     there = settled(_mended(there, before), seconds=30)
@@ -149,27 +145,18 @@ def test_no_pod_of_an_update_exists_before_everything_is_there(
 
 @pytest.mark.parametrize("strategy", [AT_STEPS, NO_SURGE, SERVICES, ROUTED, GREEN])
 def test_an_update_that_waits_to_begin_follows_the_autoscaler(strategy: Strategy) -> None:
-    """The stable revision serves alone: it gets every pod that is asked for, and gives back what is not."""
-    gate = next(iter(analyses(strategy)))
-    there = settled(edited(_without_template(gate)(running(strategy)), revision="b"))
+    """The stable revision serves alone: it gets every pod that is asked for, and gives back what is not.
 
-    grown = settled(edited(there, replicas=7))
-    shrunk = settled(edited(grown, replicas=2))
+    Steps done at 0 replicas, where no pod can be analysed, would be done without a look at what comes later.
+    """
+    there = settled(edited(replace(running(strategy), templates_missing=frozenset(analyses(strategy))), revision="b"))
+    for replicas in (7, 2, 0, 4):
+        there = settled(edited(there, replicas=replicas))
+        assert sizes(there) == ({"a": replicas} if replicas else {})
+        assert one(there, "a").available == replicas
+        assert (there.status.stable_revision, there.status.step_index) == ("a", 0)
 
-    assert (sizes(grown), one(grown, "a").available, sizes(shrunk)) == ({"a": 7}, 7, {"a": 2})
-
-
-@pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
-def test_an_update_of_a_rollout_that_is_switched_off_begins_no_sooner(strategy: Strategy) -> None:
-    """Its analyses wait for pods; steps done at 0 replicas would be done without a look at what comes later."""
-    missing = frozenset(analyses(strategy))
-    off = settled(edited(replace(running(strategy), templates_missing=missing), revision="b", replicas=0))
-    assert (off.status.stable_revision, off.status.step_index, sizes(off)) == ("a", 0, {})
-
-    on = settled(edited(off, replicas=4))
-    assert sizes(on) == {"a": 4}
-
-    assert "b" in sizes(settled(replace(on, templates_missing=frozenset())))
+    assert "b" in sizes(settled(replace(there, templates_missing=frozenset())))
 
 
 def test_all_that_is_missing_is_told_at_once() -> None:
@@ -270,29 +257,21 @@ def test_an_abort_of_an_update_that_has_not_begun_leaves_the_stable_revision_alo
 
 
 @pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
-def test_the_way_back_to_the_stable_revision_needs_nothing(strategy: Strategy) -> None:
-    """A template that is missing keeps no bad revision alive: `git revert` goes back at once."""
-    there = updating(strategy)
-    missing = frozenset(analyses(strategy))
+def test_the_way_back_needs_nothing(strategy: Strategy) -> None:
+    """A template that is missing keeps no bad revision alive: `git revert` goes back at once, in the middle and afterwards.
 
-    there = settled(edited(replace(there, templates_missing=missing), revision="a"))
+    An earlier revision's pods come, by command too, and the analyses at their steps judge it as always.
+    """
+    there, missing = updating(strategy), frozenset(analyses(strategy))
+    back = settled(edited(replace(there, templates_missing=missing), revision="a"))
+    assert (back.status.current_revision, sizes(back), back.status.phase) == ("a", {"a": 4}, Phase.HEALTHY)
 
-    assert (there.status.current_revision, sizes(there)) == ("a", {"a": 4})
-    assert there.status.phase is Phase.HEALTHY
-
-
-@pytest.mark.parametrize("strategy", [AT_STEPS, SERVICES, ROUTED, GREEN])
-def test_a_rollback_to_an_earlier_revision_is_not_held_up(strategy: Strategy) -> None:
-    """By command and by `git revert`: its pods come, and the analyses at their steps judge it as always."""
-    there = settled(annotated(updating(strategy), "promote", "b@full"))
-    there = replace(settled(later(there, 3600)), templates_missing=frozenset(analyses(strategy)))
+    there = settled(annotated(there, "promote", "b@full"))
+    there = replace(settled(later(there, 3600)), templates_missing=missing)
     assert (there.status.stable_revision, sizes(there)) == ("b", {"b": 4})
 
-    by_command = settled(annotated(there, "rollback", "a"))
-    by_git = settled(edited(annotated(there, "rollback", None), revision="a"))
-
-    assert "a" in sizes(by_command)
-    assert "a" in sizes(by_git)
+    assert "a" in sizes(settled(annotated(there, "rollback", "a")))
+    assert "a" in sizes(settled(edited(annotated(there, "rollback", None), revision="a")))
 
 
 def test_an_aborted_revision_without_pods_begins_again_when_everything_is_there() -> None:

@@ -18,7 +18,7 @@ from rollouts.core.model.intents import AskAutoscaling
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, TrafficRouting
 from rollouts.core.model.status import Phase
-from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight, Step
+from rollouts.core.model.steps import Analyze, Pause, PauseUntilPromoted, SetWeight
 from rollouts.core.strategy.autoscaling import FRESH_S, POLL_S
 from tests.core.autoscalers import LIMITED, Load
 from tests.core.model import World, annotated, snapshot
@@ -115,28 +115,22 @@ HOLDS: dict[str, tuple[AutoscalingGate, Load, Reason, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("strategy", [CANARY, ROUTED], ids=["by ratio", "by weights"])
+@pytest.mark.parametrize("strategy", [CANARY, ROUTED, GREEN], ids=["by ratio", "by weights", "blue-green"])
 @pytest.mark.parametrize("case", HOLDS)
-def test_a_canary_stays_at_its_step_and_says_why(case: str, strategy: Strategy) -> None:
-    """With the numbers and what to do. Three idle pods and one that burns are 45 % together, which an HPA calls fine."""
+def test_an_update_stays_where_it_is_and_says_why(case: str, strategy: Strategy) -> None:
+    """With the numbers and what to do. Three idle pods and one that burns are 45 % together, which an HPA calls fine.
+
+    A canary asks at each step, and blue-green once, before the switch. With the evidence it goes on by itself.
+    """
     gate, load, reason, words = HOLDS[case]
 
     there = held(load, gate=gate, strategy=strategy)
 
-    assert there.status.step_index == 0
+    assert (there.status.step_index, there.status.gate_passed) == (0, False)
     assert told(there)[0] is reason
-    assert words in told(there)[1]
-
-
-@pytest.mark.parametrize("case", HOLDS)
-def test_a_preview_is_not_promoted(case: str) -> None:
-    """Blue-green asks once, before the switch."""
-    gate, load, reason, _ = HOLDS[case]
-
-    there = held(load, gate=gate, strategy=GREEN)
-
-    assert not there.status.gate_passed
-    assert told(there)[0] is reason
+    assert words in told(there)[1] or strategy is GREEN
+    if strategy is CANARY:
+        assert settled(replace(there, load=Load())).status.stable_revision == "b"
 
 
 SHRINKS = ScalingCondition(True, "ScaleDownStabilized", "recent recommendations were higher than current one")
@@ -154,16 +148,6 @@ def test_an_update_goes_on(strategy: Strategy, load: Load) -> None:
 
     assert there.status.stable_revision == "b"
     assert there.load.asked > 0
-
-
-@pytest.mark.parametrize("case", HOLDS)
-def test_an_update_goes_on_once_the_evidence_is_there(case: str) -> None:
-    """What held it is over, and nobody had to do anything."""
-    gate, load, _, _ = HOLDS[case]
-
-    there = settled(replace(held(load, gate=gate), load=Load()))
-
-    assert there.status.stable_revision == "b"
 
 
 @pytest.mark.parametrize(
@@ -237,9 +221,6 @@ def test_min_headroom_percent_is_enough_for_what_the_new_revision_uses_more() ->
     assert held(replace(hungry, changes={"max_replicas": 40}), gate=gate).status.stable_revision == "b"
 
 
-# --- questions
-
-
 def _held_up(seconds: float) -> World:
     return settled(updating(Load(percent={"b": 200})), seconds=seconds)
 
@@ -291,34 +272,34 @@ def test_an_answer_to_another_gate_is_none() -> None:
     assert reconciled(there).status.step_index == 0
 
 
-# --- people
-
-
-def test_a_promotion_passes_the_gate_of_one_step() -> None:
-    """Once: the next step asks again."""
-    there = held(Load(percent={"b": 200}), gate=LIMIT)
-
-    there = settled(annotated(there, "promote", "true"), seconds=600)
-
-    assert there.status.step_index == 1
-    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
-    assert "promote" not in there.rollout.annotations
+MANUAL = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50)))
 
 
 @pytest.mark.parametrize(
-    ("steps", "value", "passed"),
-    [(JUDGED.steps, "b@1", 2), ((SetWeight(25),), "true", 1)],
-    ids=["after an analysis, whose verdict is there", "after the last step"],
+    ("strategy", "index", "value", "passed"),
+    [
+        (CANARY, 0, "true", 1),
+        (JUDGED, 1, "b@1", 2),
+        (Canary(steps=(SetWeight(25),)), 1, "true", 1),
+        (MANUAL, 1, "true", 2),
+    ],
+    ids=["of one step", "after an analysis, whose verdict is there", "after the last step", "who looked at a pause"],
 )
-def test_a_promotion_passes_the_gate_where_the_update_stands(steps: tuple[Step, ...], value: str, passed: int) -> None:
-    """It cannot be meant for what is done already; after the last step there is none to name, and `true` is enough."""
-    there = at_step(1, Canary(steps=steps))
+def test_a_promotion_passes_the_gate_where_the_update_stands(
+    strategy: Canary, index: int, value: str, passed: int
+) -> None:
+    """Once: the next step asks again. After the last step there is none to name, and `true` is enough."""
+    there = at_step(index, strategy)
     there = settled(replace(there, load=Load(percent={"b": 200})), seconds=60)
-    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT
+    at_pause = strategy is MANUAL
+    assert told(there)[0] is (Reason.PROMOTION_NEEDED if at_pause else Reason.CONTAINER_OVER_LIMIT)
 
-    there = settled(annotated(there, "promote", value), seconds=60)
+    there = settled(annotated(there, "promote", value), seconds=600)
 
-    assert (there.status.step_index, there.status.stable_revision == "b") == (passed, passed == 1)
+    last = len(strategy.steps) == passed == index
+    assert (there.status.step_index, there.status.stable_revision == "b") == (passed, last)
+    assert last or told(there)[0] is Reason.CONTAINER_OVER_LIMIT
+    assert value != "true" or "promote" not in there.rollout.annotations
 
 
 def test_a_step_that_waits_for_nothing_but_pods_cannot_be_promoted() -> None:
@@ -332,30 +313,15 @@ def test_a_step_that_waits_for_nothing_but_pods_cannot_be_promoted() -> None:
     assert there.status.commands[-1].refusal is not None
 
 
-@pytest.mark.parametrize("strategy", [CANARY, GREEN], ids=["canary", "blue-green"])
-def test_a_promotion_in_full_passes_all_of_them(strategy: Strategy) -> None:
-    """As it passes every other wait."""
+@pytest.mark.parametrize("strategy", [CANARY, ROUTED, GREEN], ids=["by ratio", "by weights", "blue-green"])
+def test_an_abort_a_promotion_in_full_and_the_way_back_wait_for_no_autoscaler(strategy: Strategy) -> None:
+    """Going back is always safe, and most urgent when the load is high; a full promotion passes this as every other wait."""
     there = held(Load(unmeasured=True, none=True), strategy=strategy)
 
-    assert settled(annotated(there, "promote", "b@full")).status.stable_revision == "b"
-
-
-@pytest.mark.parametrize("strategy", [CANARY, ROUTED, GREEN], ids=["by ratio", "by weights", "blue-green"])
-def test_an_abort_waits_for_no_autoscaler(strategy: Strategy) -> None:
-    """Going back is always safe, and most urgent when the load is high."""
-    there = held(Load(percent={"b": 200}), strategy=strategy)
-
-    there = settled(annotated(there, "abort", "true"), seconds=60)
-
-    assert there.status.phase is Phase.ABORTED
-    assert sizes(there)["a"] == 4
-
-
-def test_the_way_back_to_the_stable_revision_waits_for_nothing() -> None:
-    """It skips its steps, and with them their gates."""
-    there = held(Load(percent={"b": 200}))
-
+    aborted = settled(annotated(there, "abort", "true"), seconds=60)
+    assert (aborted.status.phase, sizes(aborted)["a"]) == (Phase.ABORTED, 4)
     assert settled(edited(there, revision="a")).status.phase is Phase.HEALTHY
+    assert settled(annotated(there, "promote", "b@full")).status.stable_revision == "b"
 
 
 def test_no_deadline_aborts_an_update_at_the_gate() -> None:
@@ -367,15 +333,3 @@ def test_no_deadline_aborts_an_update_at_the_gate() -> None:
 
     assert {each.type for each in there.status.conditions if each.status} >= {"Stalled"}
     assert there.status.phase is Phase.DEGRADED
-
-
-def test_a_promotion_that_needs_a_person_needs_nobody_twice() -> None:
-    """Who promotes a step by hand has looked; the next step asks the autoscaler again."""
-    manual = Canary(steps=(SetWeight(25), PauseUntilPromoted(), SetWeight(50)))
-    there = settled(updating(Load(), strategy=manual))
-    assert told(there)[0] is Reason.PROMOTION_NEEDED
-
-    there = settled(annotated(replace(there, load=Load(percent={"b": 200})), "promote", "true"), seconds=600)
-
-    assert there.status.step_index == 2
-    assert told(there)[0] is Reason.CONTAINER_OVER_LIMIT

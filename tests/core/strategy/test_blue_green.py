@@ -1,16 +1,20 @@
-"""Promise: the preview grows whole beside the active revision, takes its Service at once, and the old side waits its time."""
+"""Promise: the preview grows whole beside the active revision, takes its Service at once, and the old side waits its time.
+
+While the preview's pods start, its Service leads to none; status says so and when tests may begin, and nothing warns. It stays
+empty (Argo Rollouts issue 2641 calls that a fault): a test that asks until something answers must not meet the old version.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import SwitchService
+from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
-from rollouts.core.model.status import Phase
+from rollouts.core.model.status import Condition, Phase
 from tests.core.model import World, annotated
-from tests.core.updates import pods_fail, waiting
-from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, steps_of
+from tests.core.updates import condition, pods_fail, updating, waiting
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
 MANUAL = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_enabled=False)
 TIMED = BlueGreen(active_service="cart", preview_service="cart-preview", auto_promotion_s=30)
@@ -44,6 +48,9 @@ def test_preview_replica_count_makes_a_preview_smaller_until_it_is_promoted() ->
         there = after
 
     assert (there.status.phase, sizes(there)) == (Phase.HEALTHY, {"b": 4})
+    assert there.writes.count("SwitchService") == 2, (
+        "a selector that flaps breaks connections (argo-rollouts issue 3078)"
+    )
 
 
 @pytest.mark.parametrize(("elapsed_s", "active"), [(20, "a"), (31, "b")])
@@ -88,14 +95,6 @@ def test_an_abort_after_the_switch_takes_the_service_back_at_once() -> None:
     assert settled(there).status.phase is Phase.ABORTED
 
 
-def test_each_service_is_pointed_once() -> None:
-    """A selector that flaps breaks connections (argo-rollouts issue 3078)."""
-    there = edited(running(MANUAL), revision="b")
-    there = settled(annotated(settled(there), "promote", "b"))
-
-    assert there.writes.count(SwitchService.__name__) == 2
-
-
 @pytest.mark.parametrize("by_itself", [True, False])
 def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision_has_failed(by_itself: bool) -> None:
     """They are all that could serve; a clock alone takes no capacity away. Status says why, and how to go back, at once."""
@@ -115,3 +114,65 @@ def test_old_pods_that_are_ready_outlive_their_delay_while_the_promoted_revision
 
     well = settled(replace(there, bad=frozenset()))
     assert (well.status.phase, sizes(well)) == (Phase.HEALTHY, {"b": 3})
+
+
+def _ready(there: World) -> Condition:
+    return condition(there, "PreviewReady")
+
+
+def _starting(strategy: BlueGreen = MANUAL) -> World:
+    """Revision b has its ReplicaSet, and no pod of it gets ready."""
+    return settled(edited(replace(running(strategy), bad=frozenset("b")), revision="b"), seconds=5)
+
+
+def test_while_its_pods_start_the_wait_and_the_condition_say_that_the_preview_is_empty() -> None:
+    """Whoever opens the preview then gets an error, and reads here that it is no fault. Without one there is no condition."""
+    there = _starting()
+
+    assert (_ready(there).status, _ready(there).reason) == (False, Reason.PREVIEW_STARTING)
+    assert "Service cart-preview has no ready pod until then" in there.status.message
+    assert "PreviewReady" in there.status.message
+    assert not any(each.warning for each in there.notices)
+    without = _starting(replace(MANUAL, preview_service=None))
+    assert "PreviewReady" not in {each.type for each in without.status.conditions}
+
+
+@pytest.mark.parametrize("count", [None, 1])
+def test_tests_begin_when_the_preview_leads_to_the_new_revision_alone(count: int | None) -> None:
+    """In every state on the way: True only while the slices show pods of revision b and of no other."""
+    there = running(replace(MANUAL, preview_replica_count=count))
+    seen = set()
+    for each in steps_of(edited(there, revision="b")):
+        ready, shown = _ready(each).status, each.services["cart-preview"].ready_by_revision
+        if each.status.current_revision == "b" and ready:
+            assert {key for key, pods in shown.items() if pods} == {"b"}
+        seen.add((each.status.current_revision, ready))
+
+    assert ("b", True) in seen and ("b", False) in seen
+
+
+def test_a_preview_whose_pods_are_lost_is_not_ready_any_more() -> None:
+    """A test that fails then has a reason that it can read."""
+    there = updating(MANUAL)
+    assert _ready(there).status
+
+    lost = pods_fail(replace(there, bad=frozenset("b")), "b")
+    lost = reconciled(slices_caught_up(lost))
+
+    assert not _ready(lost).status
+
+
+def test_the_gate_says_that_a_revision_is_previewed_only_when_the_preview_leads_to_it() -> None:
+    """In every state on the way; and without a preview Service nobody sees the revision before its promotion."""
+    for each in steps_of(edited(running(MANUAL), revision="b")):
+        if "waiting for promotion" in each.status.message:
+            assert ("which is previewed" in each.status.message) is _ready(each).status
+    assert "which is previewed" not in updating(replace(MANUAL, preview_service=None)).status.message
+
+
+def test_after_an_abort_the_preview_is_not_that_of_the_revision() -> None:
+    """The Service goes back to the stable revision: a test that still waits must not pass with that one."""
+    there = settled(annotated(updating(MANUAL), "abort", "true"))
+
+    assert there.status.phase is Phase.ABORTED
+    assert (_ready(there).status, _ready(there).reason) == (False, Reason.ROLLOUT_ABORTED)

@@ -13,7 +13,7 @@ import pytest
 
 from rollouts.core.context.pass_context import context_of
 from rollouts.core.lifecycle.analyses import run_name
-from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, RunSeen, run_spec_hash
+from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase, run_spec_hash
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Strategy
@@ -93,16 +93,8 @@ def test_a_run_that_was_there_before_it_was_asked_for_is_none_of_ours() -> None:
     assert there.status.analyses == ()
     gate = AnalysisGate(AnalysisKind.STEP, 1)
     seen = snapshot(there)
-    early = RunSeen(
-        name=run_name(context_of(seen, seen.status), gate, 1),
-        uid="early",
-        resource_version="1",
-        gate=gate,
-        revision="b",
-        created_at_s=there.now_s,
-        phase=AnalysisPhase.SUCCESSFUL,
-        spec_hash=run_spec_hash(b"{}"),
-    )
+    name = run_name(context_of(seen, seen.status), gate, 1)
+    early = replace(measuring(AT_STEP).runs[0], name=name, uid="early", phase=AnalysisPhase.SUCCESSFUL)
 
     there = settled(replace(there, runs=(early,), bad=frozenset()))
 

@@ -20,27 +20,14 @@ def _pausing() -> World:
     return settled(edited(running(TIMED), revision="b"), seconds=1)
 
 
-@pytest.mark.parametrize(("elapsed_s", "index"), [(0, 1), (57, 1), (61, 2), (3600, 2)])
+@pytest.mark.parametrize(("elapsed_s", "index"), [(0, 1), (57, 1), (61, 2), (3600, 2), (-900, 1)])
 def test_a_timed_pause_ends_when_its_duration_has_passed(elapsed_s: float, index: int) -> None:
-    """Measured from the start of the step, not from the last pass."""
+    """Measured from the start of the step, not from the last pass, and without polling. A clock that goes back lengthens it."""
     there = _pausing()
 
     assert reconciled(later(there, elapsed_s)).status.step_index == index
-
-
-def test_a_pass_wakes_at_the_end_of_the_pause() -> None:
-    """No polling: the decision names the moment."""
-    there = _pausing()
-
-    assert decide(snapshot(there)).requeue_at_s == (there.status.step_started_at_s or 0) + 60
-    assert waiting(there).deadline_s == decide(snapshot(there)).requeue_at_s
-
-
-def test_a_clock_that_goes_back_lengthens_a_pause_and_never_skips_it() -> None:
-    """NTP steps back: waiting longer is safe."""
-    there = later(_pausing(), -1000)
-
-    assert reconciled(later(there, 100)).status.step_index == 1
+    wakes_s = decide(snapshot(there)).requeue_at_s
+    assert wakes_s == waiting(there).deadline_s == (there.status.step_started_at_s or 0) + 60
 
 
 def _hold(there: World, how: str) -> World:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
@@ -21,9 +22,7 @@ OWN = RouteName("traefik", "HTTPRoute", "shop", "own-cart")
 ROUTES = {"asked": ASKED, "timed": TIMED, "counted": COUNTED, "our own": OWN}
 CHECKED = Analysis(path="spec.strategy.canary.steps[1].analysis", settings={}, templates=("good",))
 LASTS: dict[str, Step] = {"at a pause": PauseUntilPromoted(), "at an analysis": Analyze(CHECKED)}
-every_router = pytest.mark.parametrize("name", ROUTES)
-every_step = pytest.mark.parametrize("last", LASTS)
-with_and_without_ping_pong = pytest.mark.parametrize("ping_pong", [False, True])
+EVERY = pytest.mark.parametrize(("name", "last", "ping_pong"), [*product(ROUTES, LASTS, (False, True))])
 
 
 def at_all_the_traffic(name: str, last: str, *, ping_pong: bool) -> World:
@@ -38,11 +37,6 @@ def without_it(there: World) -> World:
     return pods_fail(there, "a")
 
 
-def measured(there: World) -> World:
-    """The analysis gets its measurements now."""
-    return replace(there, unmeasured=False)
-
-
 def while_it_selects(there: World) -> Iterator[World]:
     """Each world until nothing happens any more, as long as the stable Service selects the stable revision."""
     for each in steps_of(there):
@@ -51,24 +45,21 @@ def while_it_selects(there: World) -> Iterator[World]:
         yield each
 
 
-@with_and_without_ping_pong
-@every_step
-@every_router
+@EVERY
 def test_a_stable_pod_that_fails_for_a_moment_is_not_taken_away(name: str, last: str, *, ping_pong: bool) -> None:
     """It was: its ReplicaSet went to 0, the Service had no pod any more, and with `pingPong` the update waited forever."""
     there = without_it(at_all_the_traffic(name, last, ping_pong=ping_pong))
 
     assert {one(each, "a").spec_replicas for each in while_it_selects(there)} == {1}
     assert one(settled(there), "a").available == 1
-    assert_comes_to_rest(measured(there))
+    assert_comes_to_rest(replace(there, unmeasured=False))
 
 
-@with_and_without_ping_pong
-@every_step
-@every_router
+@EVERY
 def test_a_stable_revision_that_stays_broken_holds_up_no_promotion(name: str, last: str, *, ping_pong: bool) -> None:
     """No request reaches its Service. Which pods that one shows is not asked any more when the Services change roles."""
-    there = measured(without_it(replace(at_all_the_traffic(name, last, ping_pong=ping_pong), bad=frozenset("a"))))
+    there = replace(at_all_the_traffic(name, last, ping_pong=ping_pong), bad=frozenset("a"), unmeasured=False)
+    there = without_it(there)
 
     done = settled(annotated(settled(there), "promote", "b@full"))
 
@@ -76,9 +67,7 @@ def test_a_stable_revision_that_stays_broken_holds_up_no_promotion(name: str, la
     assert {name: each.revision for name, each in done.services.items()} == {"cart": "b", "cart-canary": "b"}
 
 
-@with_and_without_ping_pong
-@every_step
-@every_router
+@EVERY
 def test_the_stable_service_has_a_pod_again_after_0_replicas(name: str, last: str, *, ping_pong: bool) -> None:
     """An autoscaler or a person took `replicas` to 0 and back while the step waited."""
     at_0 = settled(edited(at_all_the_traffic(name, last, ping_pong=ping_pong), replicas=0))
@@ -88,12 +77,10 @@ def test_the_stable_service_has_a_pod_again_after_0_replicas(name: str, last: st
 
     assert (back.status.step_index, sizes(back)) == (1, {"a": 1, "b": 3})
     assert one(back, "a").available == 1
-    assert_comes_to_rest(measured(back))
+    assert_comes_to_rest(replace(back, unmeasured=False))
 
 
-@with_and_without_ping_pong
-@every_step
-@every_router
+@EVERY
 def test_an_abort_without_a_stable_pod_brings_all_of_them_back(name: str, last: str, *, ping_pong: bool) -> None:
     """The last pod may have failed when somebody aborts: the traffic stays until the others are there."""
     there = without_it(at_all_the_traffic(name, last, ping_pong=ping_pong))
@@ -101,7 +88,7 @@ def test_an_abort_without_a_stable_pod_brings_all_of_them_back(name: str, last: 
     done = settled(annotated(there, "abort", "b"))
 
     assert (done.status.phase, one(done, "a").available) == (Phase.ABORTED, 4)
-    assert_comes_to_rest(measured(done))
+    assert_comes_to_rest(replace(done, unmeasured=False))
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 4])

@@ -1,6 +1,7 @@
-"""Promise: a copy that somebody deletes is made again while its source has the content, and otherwise it is told who needs it.
+"""Promise: a copy that somebody deletes is made again while its source has the content; else, and if it is forged, it is told.
 
-Copies of ConfigMaps are watched; whether one of a Secret is there is asked for while pods may wait for it.
+Copies of ConfigMaps are watched; whether one of a Secret is there is asked for while pods may wait for it. No ReplicaSet gets its
+first pods while a copy that it names is gone, is another one, or was compared with nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from rollouts.core.decide import decide
+from rollouts.core.forecast import rehearse
 from rollouts.core.lifecycle.lost_copies import LOOK_AGAIN_S, REFUSED_AGAIN_S
 from rollouts.core.model.config import ConfigKind, ConfigRef, ConfigVersioning, CopyLook, SourceLeftAlone, SourceUnread
 from rollouts.core.model.frozen import replace
@@ -18,19 +20,22 @@ from rollouts.core.model.intents import AskConfig, AskSecretCopy, CreateConfigCo
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.snapshot import Snapshot
+from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from tests.core.config_worlds import (
     CONF,
     CRED,
     REFS,
     copy_deleted,
+    copy_forged,
     secret_copy_deleted,
     source_removed,
     source_written,
     with_configs,
 )
-from tests.core.model import World, snapshot, world
-from tests.core.worlds import edited, later, one, reconciled, settled
+from tests.core.model import World, annotated, deleted, snapshot, world
+from tests.core.updates import condition, said, waiting, waits_for
+from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes
 
 CANARY = Canary(steps=(SetWeight(50), PauseUntilPromoted()))
 KEY = (CONF.kind, CONF.name)
@@ -58,14 +63,9 @@ def _intents(seen: World | Snapshot) -> tuple[Intent, ...]:
     return decide(seen if isinstance(seen, Snapshot) else snapshot(seen)).intents
 
 
-def _copies(there: World) -> set[str]:
-    return {each.content for each in there.configs.copies}
-
-
 def _told(there: World | Snapshot) -> str:
     """What the condition says; "" without it."""
-    status = decide(there if isinstance(there, Snapshot) else snapshot(there)).status
-    return next((each.message for each in status.conditions if each.type == "ConfigCopyMissing"), "")
+    return said(decide(there if isinstance(there, Snapshot) else snapshot(there)), "ConfigCopyMissing")
 
 
 # --- ConfigMaps
@@ -88,11 +88,11 @@ def test_a_name_that_is_not_free_yet_is_not_written_to(how: dict[str, Any]) -> N
 def test_a_copy_that_cannot_be_made_again_is_told() -> None:
     """Running pods name it; pods that start would wait for it."""
     there = settled(copy_deleted(_v2(), 0))
-    told = [each for each in there.status.conditions if each.type == "ConfigCopyMissing"]
+    told = condition(there, "ConfigCopyMissing")
 
-    assert [each.reason for each in told] == [Reason.CONFIG_COPY_MISSING]
-    assert "the copy of conf, is gone, and the source has another content by now; pods that start" in told[0].message
-    assert Notice(Reason.CONFIG_COPY_MISSING, told[0].message, warning=True) in there.notices
+    assert told.reason is Reason.CONFIG_COPY_MISSING
+    assert "the copy of conf, is gone, and the source has another content by now; pods that start" in told.message
+    assert Notice(Reason.CONFIG_COPY_MISSING, told.message, warning=True) in there.notices
 
 
 def test_a_copy_is_made_again_though_the_template_names_its_source_no_more() -> None:
@@ -100,7 +100,7 @@ def test_a_copy_is_made_again_though_the_template_names_its_source_no_more() -> 
     there = with_configs(copy_deleted(_unnamed(), 0), read={})
 
     assert AskConfig(CONF) in _intents(there)
-    assert _copies(settled(there)) == {"v1"}
+    assert {each.content for each in settled(there).configs.copies} == {"v1"}
     assert _told(settled(there)) == ""
 
 
@@ -175,26 +175,15 @@ def test_while_all_pods_are_ready_nobody_asks_for_copies_of_secrets() -> None:
     assert decide(seen).requeue_at_s is None
 
 
-def test_while_a_pod_is_not_ready_its_copy_is_asked_for_again_and_again() -> None:
-    """The pod may wait for it; only the answer tells."""
-    there = _v1(CRED)
-    name, seen = _copy(there), _ill(there)
-    fresh = _looked(seen, name, there=True, age_s=LOOK_AGAIN_S - 1.0)
+@pytest.mark.parametrize(("there", "again_s"), [(True, LOOK_AGAIN_S), (None, REFUSED_AGAIN_S)])
+def test_while_a_pod_is_not_ready_its_copy_is_asked_for_again_and_again(*, there: bool | None, again_s: float) -> None:
+    """The pod may wait for it; only the answer tells. A webhook or a quota may refuse the question, which proves nothing."""
+    name, seen = _copy(_v1(CRED)), _ill(_v1(CRED))
+    fresh = decide(_looked(seen, name, there=there, age_s=again_s - 1.0))
 
     assert AskSecretCopy(name) in _intents(replace(seen, copy_looks={}))
-    assert _intents(fresh) == ()
-    assert decide(fresh).requeue_at_s == seen.now_s + 1.0
-    assert AskSecretCopy(name) in _intents(_looked(seen, name, there=True, age_s=LOOK_AGAIN_S))
-
-
-def test_a_server_that_does_not_say_is_asked_seldom() -> None:
-    """A webhook or a quota refuses the question: an answer that nobody has proves nothing."""
-    there = _v1(CRED)
-    name, seen = _copy(there), _ill(there)
-
-    assert _intents(_looked(seen, name, there=None, age_s=LOOK_AGAIN_S)) == ()
-    assert AskSecretCopy(name) in _intents(_looked(seen, name, there=None, age_s=REFUSED_AGAIN_S))
-    assert _told(_looked(seen, name, there=None)) == ""
+    assert (fresh.intents, fresh.requeue_at_s, said(fresh, "ConfigCopyMissing")) == ((), seen.now_s + 1.0, "")
+    assert AskSecretCopy(name) in _intents(_looked(seen, name, there=there, age_s=again_s))
 
 
 def test_a_deleted_copy_of_a_secret_is_made_again_for_its_replica_set() -> None:
@@ -247,3 +236,117 @@ def test_a_copy_of_a_secret_that_the_template_names_no_more_is_made_again_or_tol
     assert "grant get of secrets" in _told(forbidden)
     assert "left alone" in _told(alone)
     assert not [each for each in _intents(forbidden) if isinstance(each, CreateConfigCopy | CreateReplicaSet)]
+
+
+def _two_revisions() -> tuple[World, str]:
+    """The first one is kept without pods, and a rollback goes back to it; its name."""
+    there = settled(source_written(running(CANARY, config_refs=REFS), "v1"))
+    first = there.status.stable_revision
+    there = settled(source_written(later(there, 60), "v2"))
+    there = settled(annotated(there, "promote", "true"))
+    assert there.status.stable_revision != first
+    return later(there, 60), first
+
+
+def _without(there: World, revision: str, how: Callable[[World, int], World] = copy_deleted) -> World:
+    """The copy that the revision names is deleted, or forged."""
+    names = [each.name for each in there.configs.copies]
+    return how(there, names.index(_named(there, revision)))
+
+
+def _named(there: World, revision: str) -> str:
+    (name,) = {use.copy for use in one(there, revision).config or () if use.has_copy}
+    return name
+
+
+def _asked(there: World) -> list[str]:
+    return [each.ref.name for each in decide(snapshot(there)).intents if isinstance(each, AskConfig)]
+
+
+def _unread(there: World, **changes: Any) -> World:
+    """Another process goes on, and has read no copy."""
+    return with_configs(there, copies=tuple(replace(each, checked=False, **changes) for each in there.configs.copies))
+
+
+def test_copies_that_are_as_old_as_their_replica_sets_are_not_read_while_nothing_happens() -> None:
+    """Ten thousand Rollouts have a hundred thousand copies."""
+    there, _ = _two_revisions()
+
+    assert _asked(_unread(there)) == []
+
+
+def test_a_rollback_waits_for_a_copy_that_cannot_be_read() -> None:
+    """It says which, and why."""
+    there, first = _two_revisions()
+    why = "etcdserver: leader changed"
+    there = with_configs(_unread(there, unread_because=why), trouble=why)
+
+    there = settled(annotated(there, "rollback", first), seconds=60)
+
+    assert first not in sizes(there)
+    assert waits_for(there) is Reason.CONFIG_NOT_READ
+    assert "leader changed" in waiting(there).message
+
+
+def test_a_rollback_waits_for_a_copy_that_is_gone_until_it_can_be_made_again() -> None:
+    """Pods with an optional reference would begin, and serve, without their configuration."""
+    there, first = _two_revisions()
+
+    there = settled(annotated(_without(there, first), "rollback", first), seconds=600)
+    assert first not in sizes(there)
+    assert waits_for(there) is Reason.CONFIG_COPY_MISSING
+    assert "is gone" in waiting(there).message
+
+    there = settled(source_written(there, "v1"), seconds=600)
+    assert first in sizes(there)
+    assert _named(there, first) in {each.name for each in there.configs.copies}
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_copy_that_is_younger_than_its_replica_set_is_read_at_once_and_told(serves: bool) -> None:
+    """Somebody has made it: the pods of the revision that serves stay, another one gets none."""
+    there, first = _two_revisions()
+    revision = there.status.stable_revision if serves else first
+    before = sizes(there)
+
+    there = settled(_without(there, revision, copy_forged))
+    told = condition(there, "ConfigCopyMissing").message
+    assert f"revision {revision} names it" in told
+    assert ("pods that start read it" in told) is serves
+    assert sizes(there) == before
+
+    there = settled(annotated(there, "rollback", first), seconds=600)
+    assert (first in sizes(there)) is serves
+
+
+def test_nothing_is_asked_twice() -> None:
+    """A forged copy stays forged: its uid has not changed."""
+    there, first = _two_revisions()
+    there = settled(_without(there, first, copy_forged))
+
+    assert _asked(reconciled(there)) == []
+
+
+def test_a_rehearsal_believes_that_unread_copies_are_what_their_names_say() -> None:
+    """`rollouts plan` reads no copy, and nobody has replaced most of them."""
+    there, first = _two_revisions()
+
+    told = rehearse(snapshot(annotated(_unread(there), "rollback", first)), startup_s=1.0)
+
+    assert told.stuck is not None
+    assert (told.revision, told.stuck.reason) == (first, Reason.ROLLED_BACK)
+
+
+def test_an_update_whose_stable_revision_can_have_no_pods_says_how_it_goes_on() -> None:
+    """Scaled to 0 at its gate, and back: nothing serves, and nobody but a person gives the old configuration up."""
+    there = _v2()
+    stable, current = there.status.stable_revision, there.status.current_revision
+    there = settled(edited(there, replicas=0))
+    there = settled(edited(_without(there, stable), replicas=4))
+
+    assert (waits_for(there), sizes(there)) == (Reason.CONFIG_COPY_MISSING, {})
+    delete = f"or go on without it: kubectl delete replicaset {one(there, stable).name} -n shop"
+    assert waiting(there).message.endswith(delete)
+
+    there = settled(deleted(there, stable))
+    assert (there.status.phase, sizes(there)) == (Phase.PAUSED, {current: 4})

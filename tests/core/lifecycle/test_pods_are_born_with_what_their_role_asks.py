@@ -1,14 +1,21 @@
-"""Promise: pods carry their role's labels and annotations, from the first moment of the role to its last, without a restart."""
+"""Promise: pods are born with what their role asks for, and labels and annotations follow the role without a restart.
+
+So is the rule of `antiAffinity` against the stable one's nodes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.rollout import BlueGreen, Canary, PodMetadata, Strategy
+from rollouts.core.model.intents import CreateReplicaSet
+from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Strategy
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from tests.core.model import World, annotated
+from tests.core.model import World, annotated, snapshot, world
 from tests.core.updates import updating
 from tests.core.worlds import edited, reconciled, running, settled
 
@@ -64,3 +71,22 @@ def test_a_crash_between_any_two_writes_loses_nothing(strategy: Strategy) -> Non
     there = settled(there)
 
     assert _roles(there, "b") == {("old", None)}
+
+
+APART_GREEN = BlueGreen(active_service="cart", anti_affinity=AntiAffinity(required=True))
+APART = Canary(anti_affinity=AntiAffinity(required=True))
+WORLDS: dict[str, tuple[Callable[[], World], str]] = {
+    "a new revision of a canary": (lambda: edited(running(APART), revision="b"), "a"),
+    "a new revision of a blue-green update": (lambda: edited(running(APART_GREEN), revision="b"), "a"),
+    "the first revision keeps away from nobody": (lambda: world(APART), ""),
+    "nor does the first one of blue-green": (lambda: world(APART_GREEN), ""),
+    "without the field there is no rule": (lambda: edited(running(Canary()), revision="b"), ""),
+}
+
+
+@pytest.mark.parametrize(("there", "away_from"), WORLDS.values(), ids=list(WORLDS))
+def test_a_new_revision_keeps_away_from_the_stable_one(there: Callable[[], World], away_from: str) -> None:
+    """Named in the intent, so that the template that is made says it from the start."""
+    created = next(each for each in decide(snapshot(there())).intents if isinstance(each, CreateReplicaSet))
+
+    assert created.anti_affinity_revision == away_from

@@ -1,23 +1,26 @@
-"""Promise: a route of another namespace is changed only when status records that this Rollout manages it.
+"""Promise: a route of another namespace is changed only when status records that this Rollout manages it; one of `own` is made.
 
-Whoever owns a route can write any Rollout's name into its annotations; with the record a mark is believed, without it is not.
+Whoever owns a route can write any Rollout's name into its annotations; with the record a mark is believed, without it is not. A
+route of `trafficRouting.own` that is missing is made, and an update goes through it as through any other.
 """
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import pytest
 
 from rollouts.core.decide import decide
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.intents import AskRoute, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.rollout import TrafficRouting
-from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
-from rollouts.core.model.traffic import ALL_TO_STABLE, RouteAbsent, RouteName, RouteUnasked
-from tests.core.model import World, route, router, snapshot
-from tests.core.updates import updating, with_services
-from tests.core.worlds import edited, running, settled, steps_of
+from rollouts.core.model.traffic import ALL_TO_STABLE, Route, RouteAbsent, RouteName, RouteUnasked, Split
+from tests.core.api_server import applied
+from tests.core.model import World, annotated, route, router, snapshot, world
+from tests.core.updates import routed, updating, with_services
+from tests.core.worlds import edited, reconciled, running, settled, steps_of, without_route
 from tests.invariants.every import broken_by
 
 EDGE = RouteName("gatewayAPI", "HTTPRoute", "edge", "asked-cart")
@@ -51,23 +54,18 @@ def test_a_route_that_the_spec_drops_is_given_back_and_its_record_goes() -> None
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_after_a_restart_the_route_on_record_is_asked_for(named: bool) -> None:
-    """Nobody watches its kind yet: that it is not seen does not mean that it is gone."""
+def test_after_a_restart_the_route_on_record_is_asked_for_until_it_is_known_to_be_gone(named: bool) -> None:
+    """Nobody watches its kind yet: that it is not seen does not mean that it is gone.
+
+    Whoever makes another one of its name has no hold on this Rollout.
+    """
     there = at_half() if named else edited(at_half(), strategy=BY_PODS)
-    seen = replace(snapshot(there), routes={EDGE: RouteUnasked(EDGE, named)})
+    unasked = decide(replace(snapshot(there), routes={EDGE: RouteUnasked(EDGE, named)}))
+    gone: Route = RouteAbsent(EDGE, at_s=there.now_s, named=named)
 
-    decision = decide(seen)
-
-    assert AskRoute(EDGE) in decision.intents
-    assert decision.status.elsewhere == (EDGE,)
-
-
-def test_a_record_goes_when_its_route_is_gone() -> None:
-    """Whoever makes another one of its name has no hold on this Rollout."""
-    there = edited(at_half(), strategy=BY_PODS)
-    seen: Snapshot = replace(snapshot(there), routes={EDGE: RouteAbsent(EDGE, at_s=there.now_s, named=False)})
-
-    assert decide(seen).status.elsewhere == ()
+    assert AskRoute(EDGE) in unasked.intents
+    assert unasked.status.elsewhere == (EDGE,)
+    assert named or decide(replace(snapshot(there), routes={EDGE: gone})).status.elsewhere == ()
 
 
 def test_a_write_without_a_record_is_a_broken_invariant() -> None:
@@ -94,3 +92,42 @@ def test_a_marked_route_elsewhere_without_a_record_is_none_of_ours() -> None:
     untouched = replace(there.routes[OTHER], accepted=marked.accepted)  # its gateway's word for it
     assert untouched == marked
     assert there.status.phase is Phase.PAUSED
+
+
+OURS = RouteName("istio", "HTTPRoute", "shop", "own-cart")
+CANARY = routed(SetWeight(25), by=(OURS,))
+
+
+def _making() -> tuple[World, MakeRoute]:
+    """The world at the pass that makes the route, and the write."""
+    there = world(CANARY)
+    for _ in range(5):
+        found = [each for each in decide(snapshot(there)).intents if isinstance(each, MakeRoute)]
+        if found:
+            return there, found[0]
+        there = reconciled(there)
+    raise AssertionError(there.status)
+
+
+def test_a_missing_route_is_made_with_all_for_the_stable_service() -> None:
+    """It is ours from its first version on."""
+    there, intent = _making()
+
+    made = applied(there, intent).routes[OURS]
+
+    assert (intent.route, intent.split) == (OURS, ALL_TO_STABLE)
+    assert (made.split, made.managed_by) == (ALL_TO_STABLE, "cart")
+
+
+def test_a_route_of_ours_that_somebody_deletes_during_an_update_is_made_again() -> None:
+    """With the share that its step asks for: an update that stands at 25 % stays there."""
+    held = annotated(edited(running(CANARY), revision="b"), "pause", None)
+    for _ in range(200):
+        if held.planes.get(OURS) == Split(Fraction(1, 4)):
+            break
+        held = settled(held, seconds=0.5)
+
+    there = settled(without_route(held, OURS))
+
+    assert there.writes.count("MakeRoute") == 1
+    assert (there.status.phase, there.status.stable_revision) == (Phase.HEALTHY, "b")

@@ -125,10 +125,9 @@ class Configured:
 
     def replica_sets(self, name: str = "web") -> dict[str, Manifest]:
         """By revision."""
-        found = [
-            each for each in self.cluster.list(REPLICA_SET, "default") if each["metadata"]["labels"]["app"] == name
-        ]
-        return {each["metadata"]["labels"]["rollouts.dev/revision"]: each for each in found}
+        found = self.cluster.list(REPLICA_SET, "default")
+        labels = ((each["metadata"]["labels"], each) for each in found)
+        return {of["rollouts.dev/revision"]: each for of, each in labels if of["app"] == name}
 
     def names(self, revision: str, name: str = "web") -> list[str]:
         """The ConfigMaps that a revision's pods read."""

@@ -12,12 +12,7 @@ from rollouts.ports import ApiServer, Request, Response, WatchStream
 
 
 class Door:
-    """The API server for one controller: what it asks is kept, and some of it is answered by the test.
-
-    Args:
-        answers: the answer in the server's place; None for the server's.
-        after: what happens between the server's answer and its arrival.
-    """
+    """The API server for one controller: what it asks is kept; `answers` are in its place, `after` comes before they arrive."""
 
     def __init__(
         self,

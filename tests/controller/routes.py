@@ -58,13 +58,7 @@ def routed(
 
 
 class Planes:
-    """Data planes that can tell about routes with gateways.
-
-    Args:
-        by: how; None for not at all.
-        live: what they answer about a route; without it they must not be asked.
-        drained: what they answer about a revision; without it they must not be asked.
-    """
+    """Data planes that can tell about routes with gateways; without `live` and `drained` they must not be asked for these."""
 
     def __init__(
         self,
@@ -91,11 +85,7 @@ class Planes:
 
 
 class Reading:
-    """An observer that reads routes, over a world whose server serves HTTPRoutes.
-
-    Args:
-        found: its kind is known to be served, and watched.
-    """
+    """An observer that reads routes, over a world whose server serves HTTPRoutes; not `found`: nobody knows that yet."""
 
     def __init__(self, world: World, *, found: bool = True, planes: DataPlanes | None = None) -> None:
         self.world = world
@@ -132,10 +122,6 @@ async def release(reading: Reading) -> int:
     world.rollouts.replace("", [], "5")
     world.services.replace("", [], "5")
     orphans = Orphans(
-        client=world.client,
-        store=world.store,
-        barrier=world.barrier,
-        managed=world.managed,
-        routes=reading.reader,
+        client=world.client, store=world.store, barrier=world.barrier, managed=world.managed, routes=reading.reader
     )
     return await orphans.release(CART)

@@ -14,8 +14,10 @@ import pytest
 from rollouts.controller.health.readiness import BLIND_MAX_S
 from rollouts.controller.wiring import EXIT_BLIND, EXIT_STOPPED, run_controller
 from rollouts.core.model.frozen import replace
+from rollouts.core.model.status import Verb
+from rollouts.manifests.ownership import PREFIX
 from rollouts.objects import ENDPOINT_SLICE, EVENT, LEASE, REPLICA_SET, ROLLOUT, SERVICE, Kind, Manifest
-from rollouts.ports import ApiServer, Request, Response, WatchStream
+from rollouts.ports import ApiServer, Clock, Request, Response, WatchStream
 from rollouts.settings import Settings
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.telemetry import Telemetry
@@ -36,6 +38,12 @@ def served(cluster: SimulatedCluster, name: str, namespace: str = "default", **m
     """Applies both."""
     cluster.apply(build.service(name, namespace))
     cluster.apply(rollout(name, namespace=namespace, **more))
+
+
+def annotate(cluster: SimulatedCluster, kind: Kind, name: str, annotation: str, text: str) -> None:
+    """As somebody else."""
+    noted = build.manifest(kind, name, "default", metadata={"annotations": {annotation: text}})
+    cluster.apply(noted, manager="somebody")
 
 
 def deep(data: bytes) -> bytes:
@@ -64,11 +72,9 @@ class Spoiling:
         plural = request.path.rpartition("/")[2]
         if any(request.path.endswith(each) for each in self.refused):
             return Refused()
-        stream = SpoilingStream(
-            self, plural, await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-        )
-        self.streams.append(stream)
-        return stream
+        watched = await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
+        self.streams.append(SpoilingStream(self, plural, watched))
+        return self.streams[-1]
 
     def refuse(self, kind: Kind, *, namespace: str = "") -> None:
         """The watches of that kind end, in one namespace or everywhere, and are refused from now on."""
@@ -133,7 +139,9 @@ class SpoilingStream:
 class Running:
     """A controller in a task."""
 
-    def __init__(self, cluster: SimulatedCluster, api: ApiServer | None = None, **settings: Any) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, api: ApiServer | None = None, *, clock: Clock | None = None, **settings: Any
+    ) -> None:
         self.stop = asyncio.Event()
         self.telemetry: list[Telemetry] = []
         self.task = asyncio.create_task(
@@ -141,7 +149,7 @@ class Running:
                 Settings(**{"leader_elect": False} | settings),
                 api=api or cluster.api,
                 lease_api=cluster.api,
-                clock=cluster.clock,
+                clock=clock or cluster.clock,
                 rng=random.Random(1),  # noqa: S311 - jitter
                 stop=self.stop,
                 on_ready=self.telemetry.append,
@@ -169,6 +177,11 @@ async def until(cluster: SimulatedCluster, name: str, holds: Callable[[Manifest]
 def healthy(status: Manifest) -> bool:
     """Rolled out."""
     return status.get("phase") == "Healthy"
+
+
+def waits_for(status: Manifest) -> str:
+    """The reason of what it waits for."""
+    return str((status.get("waitingFor") or {}).get("reason"))
 
 
 async def test_a_deep_rollout_is_told_so_and_the_next_one_is_served(cluster: SimulatedCluster) -> None:
@@ -202,9 +215,7 @@ async def test_an_unreadable_replica_set_is_not_taken_for_absent(cluster: Simula
     api.spoilt.add((REPLICA_SET.plural, "cart"))
     watches = api.watches
     cluster.apply(rollout("cart", image="app:2"))
-    status = await until(
-        cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == "ObjectUnreadable"
-    )
+    status = await until(cluster, "cart", lambda each: waits_for(each) == "ObjectUnreadable")
     sets = len(cluster.list(REPLICA_SET, "default"))
     await asyncio.sleep(100)
 
@@ -219,8 +230,7 @@ async def test_an_unreadable_replica_set_is_not_taken_for_absent(cluster: Simula
 
     api.spoilt.clear()
     for each in cluster.list(REPLICA_SET, "default"):
-        noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"smaller": "now"}}
-        cluster.apply({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": noted}, manager="mender")
+        annotate(cluster, REPLICA_SET, each["metadata"]["name"], "smaller", "now")
     await until(cluster, "cart", healthy)
     assert await running.stopped() == EXIT_STOPPED
 
@@ -253,7 +263,7 @@ async def test_a_watch_that_is_refused_for_good_is_told_and_the_lease_given_up(c
     await until(cluster, "calm", healthy)
     api.refuse(REPLICA_SET)
     served(cluster, "cart")
-    status = await until(cluster, "cart", lambda each: (each.get("waitingFor") or {}).get("reason") == "WatchFailed")
+    status = await until(cluster, "cart", lambda each: waits_for(each) == "WatchFailed")
 
     assert "replicasets" in status["message"]
     assert "may not watch" in status["message"]
@@ -363,8 +373,7 @@ async def test_once_everything_can_be_read_again_everything_is_rolled_out(seed: 
     api.harms = False
     for kind in (ROLLOUT, REPLICA_SET, SERVICE, ENDPOINT_SLICE):
         for each in cluster.list(kind, "default"):
-            noted = {"name": each["metadata"]["name"], "namespace": "default", "annotations": {"readable": "again"}}
-            cluster.apply({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": noted}, manager="mender")
+            annotate(cluster, kind, each["metadata"]["name"], "readable", "again")
     for name in names:
         await until(cluster, name, lambda each: healthy(each) and each["observedGeneration"] == 3)
 
@@ -392,4 +401,32 @@ async def test_a_slow_webhook_in_one_namespace_delays_nobody_in_another(cluster:
     await asyncio.sleep(0.5)
 
     assert [each["metadata"]["labels"]["app"] for each in cluster.list(REPLICA_SET, "default")] == ["cart"]
+    assert await running.stopped() == EXIT_STOPPED
+
+
+BLINDED: dict[str, Callable[[Spoiling], None]] = {
+    "ObjectUnreadable": lambda api: api.spoilt.add((REPLICA_SET.plural, "cart")),
+    "WatchFailed": lambda api: api.refuse(REPLICA_SET),
+}
+
+
+@pytest.mark.parametrize("reason", BLINDED)
+async def test_an_abort_is_put_on_record_while_not_all_can_be_seen(reason: str, cluster: SimulatedCluster) -> None:
+    """Nothing is decided on half of the world. But silence is the worst answer to an abort, which is bound to the status."""
+    api = Spoiling(cluster.api)
+    running = Running(cluster, api)
+    served(cluster, "cart")
+    await until(cluster, "cart", healthy)
+    BLINDED[reason](api)
+    cluster.apply(rollout("cart", image="app:2"))
+    await until(cluster, "cart", lambda each: waits_for(each) == reason)
+    sets = len(cluster.list(REPLICA_SET, "default"))
+
+    annotate(cluster, ROLLOUT, "cart", f"{PREFIX}{Verb.ABORT}", "true")
+    status = await until(cluster, "cart", lambda each: bool(each.get("commands")))
+
+    assert [each["verb"] for each in status["commands"]] == ["abort"]
+    assert status["waitingFor"]["reason"] == reason, "which object or right to mend"
+    await asyncio.sleep(30)
+    assert len(cluster.list(REPLICA_SET, "default")) == sets
     assert await running.stopped() == EXIT_STOPPED

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -33,7 +33,6 @@ from rollouts.controller.facts.gateway_classes import GatewayClasses
 from rollouts.controller.facts.gateway_lags import GatewayLags
 from rollouts.controller.facts.route_kinds import RouteKinds
 from rollouts.controller.observe.analyses import Analyses
-from rollouts.controller.observe.config import Configs
 from rollouts.controller.observe.observer import Observer
 from rollouts.controller.observe.routes import RouteReader
 from rollouts.controller.workqueue.barrier import Barrier
@@ -72,13 +71,8 @@ CART_UID = "cart-uid"
 
 def metadata(name: str, *, version: int = 1, **more: Any) -> dict[str, Any]:
     """Metadata of an object in namespace shop."""
-    return {
-        "name": name,
-        "namespace": "shop",
-        "uid": f"{name}-uid",
-        "resourceVersion": str(version),
-        "generation": 1,
-    } | more
+    of = {"name": name, "namespace": "shop", "uid": f"{name}-uid", "resourceVersion": str(version), "generation": 1}
+    return of | more
 
 
 def obj(kind: Kind, manifest: dict[str, Any]) -> Any:
@@ -96,13 +90,8 @@ def rollout(
     name: str = "cart", *, version: int = 1, status: Any = None, spec: Any = None, **more: Any
 ) -> RolloutObject:
     """A Rollout with a spec that can be carried out."""
-    manifest = {
-        "metadata": metadata(name, version=version, **more),
-        "spec": spec or spec_of({"setWeight": 50}, name=name),
-        "status": status or {},
-    }
-    found: RolloutObject = obj(ROLLOUT, manifest)
-    return found
+    meta, whole = metadata(name, version=version, **more), spec or spec_of({"setWeight": 50}, name=name)
+    return cast(RolloutObject, obj(ROLLOUT, {"metadata": meta, "spec": whole, "status": status or {}}))
 
 
 def parsed(**changes: Any) -> Rollout:
@@ -135,35 +124,29 @@ def replica_set(name: str = "cart-v1", *, version: int = 1, status: Any = None, 
     """A ReplicaSet of Rollout cart."""
     labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": name.removeprefix("cart-")}
     meta = metadata(name, version=version, ownerReferences=owned(), labels=labels) | more
-    found: ReplicaSetObject = obj(REPLICA_SET, {"metadata": meta, "spec": {"replicas": 2}, "status": status or {}})
-    return found
+    of = {"metadata": meta, "spec": {"replicas": 2}, "status": status or {}}
+    return cast(ReplicaSetObject, obj(REPLICA_SET, of))
 
 
 def stored(manifest: dict[str, Any], *, version: int) -> ReplicaSetObject:
     """A ReplicaSet that was created with that manifest, as the watch then brings it; it has no pods yet."""
     meta = manifest["metadata"] | {"uid": f"{manifest['metadata']['name']}-uid", "resourceVersion": str(version)}
-    found: ReplicaSetObject = obj(REPLICA_SET, manifest | {"metadata": meta})
-    return found
+    return cast(ReplicaSetObject, obj(REPLICA_SET, manifest | {"metadata": meta}))
 
 
 def service(name: str = "web", *, version: int = 1, managed_by: str = "", **more: Any) -> ServiceObject:
     """A Service, managed or not."""
     managed = {"labels": {"rollouts.dev/managed": "true"}, "annotations": {"rollouts.dev/managed-by": managed_by}}
     meta = metadata(name, version=version, **(managed if managed_by else {}))
-    found: ServiceObject = obj(SERVICE, {"metadata": meta, "spec": {"selector": {"app": "cart"} | more}})
-    return found
+    return cast(ServiceObject, obj(SERVICE, {"metadata": meta, "spec": {"selector": {"app": "cart"} | more}}))
 
 
 def slice_of(service_name: str, *pods: str, version: int = 1, name: str = "") -> EndpointSliceObject:
     """An EndpointSlice whose endpoints are those pods, all ready."""
     endpoints = [{"conditions": {"ready": True}, "targetRef": {"kind": "Pod", "name": pod}} for pod in pods]
     labels = {"kubernetes.io/service-name": service_name, "rollouts.dev/managed": "true"}
-    manifest = {
-        "metadata": metadata(name or f"{service_name}-x", version=version, labels=labels),
-        "endpoints": endpoints,
-    }
-    found: EndpointSliceObject = obj(ENDPOINT_SLICE, manifest)
-    return found
+    meta = metadata(name or f"{service_name}-x", version=version, labels=labels)
+    return cast(EndpointSliceObject, obj(ENDPOINT_SLICE, {"metadata": meta, "endpoints": endpoints}))
 
 
 def analysis_run(
@@ -173,8 +156,8 @@ def analysis_run(
     labels = {"rollouts.dev/name": "cart", "rollouts.dev/revision": "v2"}
     labels |= {"rollouts.dev/analysis": "step", "rollouts.dev/step": "0"}
     meta = metadata(name, version=version, ownerReferences=owned(), labels=labels) | more
-    found: AnalysisRunObject = obj(ANALYSIS_RUN, {"metadata": meta, "spec": spec or {}, "status": status or {}})
-    return found
+    of = {"metadata": meta, "spec": spec or {}, "status": status or {}}
+    return cast(AnalysisRunObject, obj(ANALYSIS_RUN, of))
 
 
 def template(name: str = "errors", *, version: int = 1, cluster: bool = False, **spec: Any) -> AnalysisTemplateObject:
@@ -183,8 +166,7 @@ def template(name: str = "errors", *, version: int = 1, cluster: bool = False, *
     metric = {"name": name, "successCondition": "result[0] < 1", "provider": {"prometheus": prometheus}}
     kind = CLUSTER_ANALYSIS_TEMPLATE if cluster else ANALYSIS_TEMPLATE
     meta = metadata(name, version=version) | ({"namespace": ""} if cluster else {})
-    found: AnalysisTemplateObject = obj(kind, {"metadata": meta, "spec": {"metrics": [metric], **spec}})
-    return found
+    return cast(AnalysisTemplateObject, obj(kind, {"metadata": meta, "spec": {"metrics": [metric], **spec}}))
 
 
 Answer = Callable[[Request], Response]
@@ -261,71 +243,37 @@ class World:
         self.client = Client(self.api, clock=self.clock, may_write=lambda: self.leads, request_deadline_s=5.0, rng=rng)
         self.load = ClusterMetrics(self.client, self.clock)
 
-    def observer(
-        self,
-        routes: RouteReader | None = None,
-        *,
-        lags: GatewayLags | None = None,
-        configs: Configs | None = None,
-    ) -> Observer:
+    @property
+    def _shared(self) -> dict[str, Any]:
+        """What nearly every part has."""
+        return {"store": self.store, "inbox": self.inbox, "clock": self.clock}
+
+    def observer(self, routes: RouteReader | None = None, **more: Any) -> Observer:
         """What reads it into core values."""
-        return Observer(
-            store=self.store,
-            inbox=self.inbox,
-            managed=self.managed,
-            clock=self.clock,
-            analyses=self.analyses,
-            routes=routes,
-            lags=lags,
-            configs=configs,
-        )
+        return Observer(**self._shared, managed=self.managed, analyses=self.analyses, routes=routes, **more)
 
     def triggers(self) -> Triggers:
         """Whom a change concerns."""
-        return Triggers(
-            inbox=self.inbox,
-            store=self.store,
-            runs=self.analyses.seen,
-            templates=self.analyses.askers,
-            sources=self.contents.askers,
-        )
+        seen, asked, named = self.analyses.seen, self.analyses.askers, self.contents.askers
+        return Triggers(inbox=self.inbox, store=self.store, runs=seen, templates=asked, sources=named)
 
     def performer(
         self, questions: asyncio.TaskGroup, *, planes: DataPlanes | None = None, lags: GatewayLags | None = None
     ) -> Performer:
         """A performer whose questions that group owns."""
+        shared = {**self._shared, "client": self.client, "queue": self.queue}
         answers = Answers(
-            client=self.client,
-            store=self.store,
-            inbox=self.inbox,
-            queue=self.queue,
+            **shared,
             kinds=self.kinds,
             classes=GatewayClasses(clock=self.clock),
             load=self.load,
             planes=planes,
             lags=lags,
-            clock=self.clock,
             questions=questions,
         )
-        sources = Sources(
-            client=self.client,
-            store=self.store,
-            contents=self.contents,
-            barrier=self.barrier,
-            queue=self.queue,
-            clock=self.clock,
-            reads=questions,
-        )
-        return Performer(
-            client=self.client,
-            store=self.store,
-            barrier=self.barrier,
-            inbox=self.inbox,
-            queue=self.queue,
-            clock=self.clock,
-            answers=answers,
-            sources=sources,
-        )
+        of_sources = {name: part for name, part in shared.items() if name != "inbox"}
+        sources = Sources(**of_sources, contents=self.contents, barrier=self.barrier, reads=questions)
+        return Performer(**shared, barrier=self.barrier, answers=answers, sources=sources)
 
     def target(self, version: str = "7") -> RolloutVersion:
         """Rollout cart, decided on at that version."""

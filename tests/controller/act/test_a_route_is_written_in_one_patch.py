@@ -16,9 +16,9 @@ from rollouts.controller.observe.observer import Seen
 from rollouts.controller.observe.places import Place
 from rollouts.controller.observe.routes import RouteRead
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, MakeRoute, ReleaseRoute, SetTraffic
+from rollouts.core.model.intents import AskDrained, AskLive, AskRoute, Intent, MakeRoute, ReleaseRoute, SetTraffic
 from rollouts.core.model.status import Cutover
-from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, RouteSeen, Split
+from rollouts.core.model.traffic import ALL_TO_STABLE, RouteName, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.objects import Manifest
 from rollouts.ports import JSON_PATCH
@@ -134,32 +134,23 @@ async def test_a_released_route_is_as_its_user_wrote_it(world: World) -> None:
     assert patched(managed, calls) == {**users, "metadata": users["metadata"] | {"resourceVersion": "8"}}
 
 
-@pytest.mark.parametrize("version", ["6", "8"])
-async def test_a_plan_for_another_version_is_a_conflict(version: str, world: World) -> None:
-    """What another wrote since must be looked at first."""
-    seen = seen_with(world, route_manifest(version=7))
-
-    with pytest.raises(ApiConflict):
-        render(seen.snapshot, set_traffic(HALF, version=version), seen.routes)
-
-
-async def test_a_route_that_was_not_read_is_never_written(world: World) -> None:
-    """There is nothing to compute a patch against."""
-    seen = seen_with(world, route_manifest(version=7))
-
-    with pytest.raises(ApiConflict):
-        render(seen.snapshot, set_traffic(HALF), {})
-
-
 @pytest.mark.parametrize(
-    "intent", [MakeRoute(route=ROUTE, split=HALF), replace(set_traffic(HALF), anew=True)], ids=["made", "made again"]
+    ("intent", "read", "words"),
+    [
+        (set_traffic(HALF, version="6"), True, ""),
+        (set_traffic(HALF, version="8"), True, ""),
+        (set_traffic(HALF), False, ""),
+        (MakeRoute(route=ROUTE, split=HALF), True, r"trafficRouting\.own has no manifest"),
+        (replace(set_traffic(HALF), anew=True), True, r"trafficRouting\.own has no manifest"),
+    ],
+    ids=["for an older version", "for a newer one", "not read", "made of no manifest", "made again of none"],
 )
-async def test_a_route_is_made_only_of_a_manifest_in_the_spec(intent: MakeRoute | SetTraffic, world: World) -> None:
-    """The spec may have lost it since the decision."""
+async def test_a_plan_for_another_view_is_a_conflict(intent: Intent, read: bool, words: str, world: World) -> None:
+    """What another wrote since must be looked at first, and the spec may have lost its manifest."""
     seen = seen_with(world, route_manifest(version=7))
 
-    with pytest.raises(ApiConflict, match=r"trafficRouting\.own has no manifest"):
-        render(seen.snapshot, intent, seen.routes)
+    with pytest.raises(ApiConflict, match=words or None):
+        render(seen.snapshot, intent, seen.routes if read else {})
 
 
 async def test_a_route_without_its_codec_is_left_alone(world: World) -> None:
@@ -175,10 +166,7 @@ async def test_a_route_without_its_codec_is_left_alone(world: World) -> None:
 async def test_questions_carry_what_their_answer_needs(world: World) -> None:
     """They are asked on the side, when nobody has the snapshot at hand any more."""
     seen = seen_with(world, route_manifest(version=7, **MARKS))
-    cutovers = (
-        Cutover(service="cart-canary", from_revision="v1", to_revision="v2"),
-        Cutover(service="cart", from_revision="v1", to_revision="v2"),
-    )
+    cutovers = tuple(Cutover(service=each, from_revision="v1", to_revision="v2") for each in ("cart-canary", "cart"))
     snapshot = replace(seen.snapshot, status=replace(seen.snapshot.status, cutovers=cutovers))
 
     (read,) = render(snapshot, AskRoute(ROUTE), seen.routes)
@@ -192,11 +180,8 @@ async def test_questions_carry_what_their_answer_needs(world: World) -> None:
     assert (live.question.gateways, live.question.names) == (("shop/public",), frozenset({"cart"}))
     assert (live.question.since_s, live.question.before, live.pace) == (5.0, Fraction(1, 5), PACE)
     assert isinstance(drained, AskProbes)
-    assert (drained.question.revision, drained.question.service, drained.question.gateways) == (
-        "v1",
-        "cart",
-        ("shop/public",),
-    )
+    asked = drained.question
+    assert (asked.revision, asked.service, asked.gateways) == ("v1", "cart", ("shop/public",))
     assert drained.label_selector == "rollouts.dev/name=cart"
 
 
@@ -216,23 +201,16 @@ class Owning:
 def owning(seen: Seen, *ops: Op, owned: Manifest | None = None) -> dict[RouteName, RouteRead]:
     """The same route, read by such a codec."""
     read = seen.routes[ROUTE]
-    assert read.objects is not None and isinstance(read.route, RouteSeen)
+    assert read.objects is not None
     target = Target(kinds=(HTTP_ROUTE,), namespace="shop", name="cart", owned_name="cart-weights")
     place: Any = Place(ROUTE, Owning(ops), target)  # type: ignore[arg-type]
     context = Context(rollout="cart", namespace="shop", stable=Destination("cart"), canary=Destination("cart-canary"))
-    return {
-        ROUTE: RouteRead(
-            place=place,
-            context=context,
-            route=read.route,
-            kind=HTTP_ROUTE,
-            owned_kind=HTTP_ROUTE,
-            objects=Objects(read.objects.user, owned),
-        )
-    }
+    objects = Objects(read.objects.user, owned)
+    return {ROUTE: replace(read, place=place, context=context, owned_kind=HTTP_ROUTE, objects=objects)}
 
 
 OWNING_MARKS = {**MARKS, "annotations": MARKS["annotations"] | {"rollouts.dev/beside": "cart-weights"}}
+OWNED_SEEN = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
 OWNED = {"metadata": {"name": "cart-weights"}, "spec": {"weights": [1, 1]}}
 
 
@@ -251,14 +229,15 @@ async def test_an_object_of_ours_goes_with_the_rollout_and_is_watched(world: Wor
 
 
 async def test_an_object_of_ours_is_changed_only_as_it_was_read(world: World) -> None:
-    """Another one may have its name by now."""
+    """Another one may have its name by now; where it is gone the view is old."""
     seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS))
-    owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
 
-    (call,) = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED), owned=owned))
+    (call,) = render(seen.snapshot, set_traffic(HALF), owning(seen, ApplyOwned(OWNED), owned=OWNED_SEEN))
 
     assert isinstance(call, Apply)
     assert (call.manifest["metadata"]["uid"], call.manifest["metadata"]["resourceVersion"]) == ("u", "5")
+    with pytest.raises(ApiConflict):
+        render(seen.snapshot, set_traffic(HALF), owning(seen, DeleteOwned()))
 
 
 async def test_the_users_object_is_marked_though_only_ours_changes(world: World) -> None:
@@ -269,10 +248,8 @@ async def test_the_users_object_is_marked_though_only_ours_changes(world: World)
 
     assert [type(call) for call in calls] == [Apply, Patch]
     assert isinstance(calls[1], Patch)
-    assert (
-        json_patch(route_manifest(version=7), list(calls[1].body))["metadata"]["annotations"]
-        == OWNING_MARKS["annotations"]
-    )
+    after = json_patch(route_manifest(version=7), list(calls[1].body))
+    assert after["metadata"]["annotations"] == OWNING_MARKS["annotations"]
 
 
 async def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route(world: World) -> None:
@@ -285,12 +262,11 @@ async def test_what_we_own_is_found_though_the_spec_no_longer_names_its_route(wo
 async def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_it(world: World) -> None:
     """A route that points at nothing answers 500; so each is a pass of its own, and our marks bring the second one about."""
     seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS))
-    owned = {"metadata": {"name": "cart-weights", "uid": "u", "resourceVersion": "5"}}
     removal = {"op": "remove", "path": "/spec/rules"}
     release = ReleaseRoute(route=ROUTE, uid="cart-uid", resource_version="7")
 
-    (first,) = render(seen.snapshot, release, owning(seen, DeleteOwned(), PatchUser((removal,)), owned=owned))
-    second = render(seen.snapshot, release, owning(seen, DeleteOwned(), owned=owned))
+    (first,) = render(seen.snapshot, release, owning(seen, DeleteOwned(), PatchUser((removal,)), owned=OWNED_SEEN))
+    second = render(seen.snapshot, release, owning(seen, DeleteOwned(), owned=OWNED_SEEN))
 
     assert isinstance(first, Patch)
     assert (list(first.body), first.leaves_watch) == ([GUARD, removal], False)
@@ -302,11 +278,3 @@ async def test_on_release_ours_goes_after_the_users_object_no_longer_points_at_i
     assert second[1].leaves_watch
     after = json_patch(route_manifest(version=7, **OWNING_MARKS), list(second[1].body))
     assert (after["metadata"]["labels"], after["metadata"]["annotations"]) == ({}, {})
-
-
-async def test_an_object_of_ours_that_is_gone_already_is_a_conflict(world: World) -> None:
-    """The view is old: look again."""
-    seen = seen_with(world, route_manifest(version=7, **OWNING_MARKS))
-
-    with pytest.raises(ApiConflict):
-        render(seen.snapshot, set_traffic(HALF), owning(seen, DeleteOwned()))

@@ -62,9 +62,7 @@ async def test_an_answer_that_is_no_news_wakes_its_pass_a_second_later(world: Wo
     assert world.inbox.autoscaling(CART, GATE) == replace(first, at_s=world.clock.now_s())
 
 
-async def test_a_question_does_not_hold_up_the_writes_and_its_answer_wakes_the_key(
-    world: World, performer: Performer
-) -> None:
+async def test_a_question_holds_up_no_write_and_its_answer_wakes_the_key(world: World, performer: Performer) -> None:
     """A slow answer must never delay a reconcile."""
 
     def reply(request: Request) -> Response:
@@ -103,15 +101,9 @@ async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: P
         true = {"kind": "ReplicaSet", "name": "cart-v1", "uid": "cart-v1-uid", "controller": True}
         references = [{"apiVersion": "apps/v1", **true, **owner}]
         waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
-        labels = {"rollouts.dev/revision": "v1"}
+        metadata = {"labels": {"rollouts.dev/revision": "v1"}, "ownerReferences": references}
         return {
-            "metadata": {
-                "name": name,
-                "namespace": "shop",
-                "uid": name,
-                "labels": labels,
-                "ownerReferences": references,
-            },
+            "metadata": {"name": name, "namespace": "shop", "uid": name, **metadata},
             "status": {"phase": "Pending", "containerStatuses": [waiting]},
         }
 
@@ -136,9 +128,7 @@ async def test_only_pods_of_our_replica_sets_are_seen(world: World, performer: P
     ]
 
 
-async def test_an_answer_about_a_service_lasts_ten_seconds_or_until_we_write_to_it(
-    world: World, performer: Performer
-) -> None:
+async def test_an_answer_about_a_service_lasts_10_s_or_until_we_write_to_it(world: World, performer: Performer) -> None:
     """The Service is not watched: an old answer may name a resourceVersion that is long gone."""
     reply = says(Response(200, msgspec.json.encode(service("web"))))
     world.api.answers = [reply, says(ok(3)), reply]
@@ -184,9 +174,7 @@ async def test_what_the_inbox_knows_of_a_rollout_goes_with_it(world: World, perf
     ],
     ids=["deep", "no version", "endless", "no text", "deep error"],
 )
-async def test_an_answer_that_cannot_be_read_ends_no_other_question(
-    answer: Response, world: World, performer: Performer
-) -> None:
+async def test_an_unreadable_answer_ends_nothing_else(answer: Response, world: World, performer: Performer) -> None:
     """One hostile object that a Rollout names ended the questions of all, and with them the leader."""
     world.api.answers = [lambda _request: answer]
     await performer.perform(world.target(), [ReadService(name="web")])

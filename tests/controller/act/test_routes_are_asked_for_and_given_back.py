@@ -29,6 +29,12 @@ from tests.controller.world import CART, CART_UID, Answer, World, answered, erro
 pytestmark = pytest.mark.virtual_time
 
 READ = ReadRoute(route=ROUTE, kinds=(HTTP_ROUTE, BETA))
+PATCH = Patch(kind=HTTP_ROUTE, name="cart", uid="u", body=[], content_type=JSON_PATCH, route=ROUTE)
+LIVE = LiveQuestion(
+    route=ROUTE, resource_version="7", split=ALL_TO_STABLE, stable_service="cart", canary_service="cart-canary"
+)
+BY_QUERY = (PrometheusProbe(name="p", query="up"),)
+DRAINED = DrainQuestion(namespace="shop", rollout="cart", revision="v1", service="cart", probes=BY_QUERY)
 
 
 def serving(*kinds: Kind, objects: dict[str, Any] | None = None) -> Answer:
@@ -91,9 +97,7 @@ async def test_a_route_that_is_missing_is_not_taken_for_a_missing_kind(world: Wo
     ]
 
 
-async def test_a_route_that_the_controller_may_not_read_is_told_with_the_remedy(
-    world: World, performer: Performer
-) -> None:
+async def test_a_route_that_may_not_be_read_is_told_with_the_remedy(world: World, performer: Performer) -> None:
     """A router that the chart does not enable; a Rollout that only "reads" for ever tells nobody what to do."""
 
     def answer(request: Request) -> Response:
@@ -123,12 +127,7 @@ async def test_what_we_own_beside_a_route_is_read_with_it(world: World, performe
 
 async def test_without_data_planes_every_question_is_answered_as_not_known(world: World, performer: Performer) -> None:
     """Silence would leave the Rollout waiting for an answer that nobody gives."""
-    probe = PrometheusProbe(name="p", query="up")
-    live = LiveQuestion(
-        route=ROUTE, resource_version="7", split=ALL_TO_STABLE, stable_service="cart", canary_service="cart-canary"
-    )
-    drain = DrainQuestion(namespace="shop", rollout="cart", revision="v1", service="cart", probes=(probe,))
-    await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", PACE, live), AskProbes(drain, "a=b")])
+    await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", PACE, LIVE), AskProbes(DRAINED, "a=b")])
     await answered()
 
     said, drained = world.inbox.live(CART, ROUTE), world.inbox.drained(CART)["v1"]
@@ -140,29 +139,21 @@ async def test_without_data_planes_every_question_is_answered_as_not_known(world
 
 async def test_an_answer_that_says_the_same_again_wakes_its_pass_when_it_is_time_to_ask(world: World) -> None:
     """A pass that finds "not yet" once more has nothing to do but to set its timer. "They follow" is acted on each time."""
-    question = LiveQuestion(
-        route=ROUTE, resource_version="7", split=ALL_TO_STABLE, stable_service="cart", canary_service="cart-canary"
-    )
     says = ["v1 is at 0 %", "v1 is at 0 %", "v1 is at 0 %", "v1 is at 5 %", "", ""]
     woken_after_s: list[float] = []
 
     async def live(question: LiveQuestion) -> LiveSeen:
         await asyncio.sleep(0.005)
         message, version = says.pop(0), question.resource_version
-        return LiveSeen(
-            at_s=world.clock.now_s(),
-            resource_version=version,
-            live=not message,
-            by=VerifiedBy.CONFIG,
-            message=message,
-        )
+        at_s = world.clock.now_s()
+        return LiveSeen(at_s=at_s, resource_version=version, live=not message, by=VerifiedBy.CONFIG, message=message)
 
     pace = Pace(since_s=world.clock.now_s(), first_s=0.05, most_s=0.06)
     async with asyncio.TaskGroup() as questions:
         performer = world.performer(questions, planes=Planes(live=live))
         while says:
             asked_s = world.clock.monotonic_s()
-            await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", pace, question)])
+            await performer.perform(world.target(), [AskDataPlanes(ROUTE, "7", pace, LIVE)])
             assert await world.queue.take() == CART
             world.queue.done(CART)
             woken_after_s.append(round(world.clock.monotonic_s() - asked_s, 3))
@@ -187,10 +178,7 @@ async def test_the_probes_are_told_which_pods_are_the_revisions(world: World) ->
         {"metadata": {"continue": "more"}, "items": [pod("v1", "10.0.0.1"), pod("v2", "10.0.0.2")]},
         {"metadata": {}, "items": [pod("v1", ""), pod("v1", "10.0.0.3")]},
     )
-    by_query = DrainQuestion(
-        namespace="shop", rollout="cart", revision="v1", service="cart", probes=(PrometheusProbe(name="p", query="up"),)
-    )
-    by_address = replace(by_query, probes=(EnvoyProbe(name="e"),))
+    by_address = replace(DRAINED, probes=(EnvoyProbe(name="e"),))
     world.api.answers = [says(Response(200, msgspec.json.encode(page))) for page in pages]
     async with asyncio.TaskGroup() as questions:
         performer = world.performer(questions, planes=Planes(drained=drained))
@@ -199,7 +187,7 @@ async def test_the_probes_are_told_which_pods_are_the_revisions(world: World) ->
     before = len(world.api.requests)
     async with asyncio.TaskGroup() as questions:
         performer = world.performer(questions, planes=Planes(drained=drained))
-        await performer.perform(world.target(), [AskProbes(by_query, "rollouts.dev/name=cart")])
+        await performer.perform(world.target(), [AskProbes(DRAINED, "rollouts.dev/name=cart")])
     assert len(world.api.requests) == before
 
     envoy, query = told
@@ -210,11 +198,8 @@ async def test_the_probes_are_told_which_pods_are_the_revisions(world: World) ->
 @pytest.mark.parametrize("namespace", ["shop", "edge"])
 async def test_a_written_route_is_waited_for_where_it_is(namespace: str, world: World, performer: Performer) -> None:
     """Read your writes: a pass on the older view would write the same again."""
-    patch = Patch(
-        kind=HTTP_ROUTE, name="cart", uid="u", body=[], content_type=JSON_PATCH, namespace=namespace, route=ROUTE
-    )
     table = world.store.add(HTTP_ROUTE, RouteObject)
-    await performer.perform(world.target(), [patch])
+    await performer.perform(world.target(), [replace(PATCH, namespace=namespace)])
     assert world.barrier.holds_back(CART)
     table.put("", route(version=99, namespace=namespace))
     assert not world.barrier.holds_back(CART)
@@ -224,11 +209,8 @@ async def test_a_written_route_is_waited_for_where_it_is(namespace: str, world: 
 
 async def test_a_write_that_no_watch_will_show_is_not_waited_for(world: World, performer: Performer) -> None:
     """A controller of some namespaces may be given a route in another."""
-    patch = Patch(
-        kind=HTTP_ROUTE, name="cart", uid="u", body=[], content_type=JSON_PATCH, namespace="edge", route=ROUTE
-    )
     world.store.add(HTTP_ROUTE, RouteObject, namespaces=("shop",))
-    await performer.perform(world.target(), [patch])
+    await performer.perform(world.target(), [replace(PATCH, namespace="edge")])
     assert not world.barrier.holds_back(CART)
 
 
@@ -258,13 +240,13 @@ async def test_a_route_that_cannot_be_made_is_looked_at_again(
     assert world.inbox.route(CART, ROUTE) is None
 
 
-@pytest.mark.parametrize("call", ["patch", "apply"])
-async def test_a_route_that_is_gone_is_looked_for_again(call: str, world: World, performer: Performer) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [PATCH, Apply(kind=HTTP_ROUTE, name="w", namespace="shop", manifest={}, route=ROUTE)],
+    ids=["patch", "apply"],
+)
+async def test_a_route_that_went_is_looked_for_again(call: Patch | Apply, world: World, performer: Performer) -> None:
     """The answer that the plan was made from says nothing any more."""
-    calls: dict[str, Patch | Apply] = {
-        "patch": Patch(kind=HTTP_ROUTE, name="cart", uid="u", body=[], content_type=JSON_PATCH, route=ROUTE),
-        "apply": Apply(kind=HTTP_ROUTE, name="w", namespace="shop", manifest={}, route=ROUTE),
-    }
     objects = {HTTP_ROUTE.path("shop", "cart"): route_manifest()}
 
     def answer(request: Request) -> Response:
@@ -272,7 +254,7 @@ async def test_a_route_that_is_gone_is_looked_for_again(call: str, world: World,
 
     await asked(world, performer, answer)
     with pytest.raises(ApiConflict):
-        await performer.perform(world.target(), [calls[call]])
+        await performer.perform(world.target(), [call])
     assert world.inbox.route(CART, ROUTE) is None
 
 
@@ -325,6 +307,9 @@ async def released(world: World, answer: Answer, *, count: int = 0, **marks: Any
     return world.api.requests
 
 
+OF_ACME = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}
+
+
 async def test_a_deleted_rollout_gives_its_routes_back(world: World) -> None:
     """Its weights would lead to one revision's Service for ever."""
     get, patch = await released(world, says(error(404, "NotFound")), count=1)
@@ -339,17 +324,17 @@ async def test_a_deleted_rollout_gives_its_routes_back(world: World) -> None:
     ]
 
 
-async def test_a_route_is_never_given_back_on_a_doubt(world: World) -> None:
-    """The Rollout is there: our store is behind."""
-    assert [request.method for request in await released(world, says(ok(9, uid=CART_UID)))] == ["GET"]
-
-
-async def test_a_route_whose_codec_is_gone_is_left_and_told(world: World) -> None:
-    """Nobody may guess which weights were the user's."""
-    marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}
-
-    requests = await released(world, says(error(404, "NotFound")), annotations=marks)
-    assert [request.method for request in requests] == ["GET"]
+@pytest.mark.parametrize(
+    ("answer", "marks"),
+    [
+        (ok(9, uid=CART_UID), {}),
+        (error(404, "NotFound"), {"annotations": OF_ACME}),
+    ],
+    ids=["our store is behind", "its codec is gone"],
+)
+async def test_a_route_is_never_given_back_on_a_doubt(answer: Response, marks: Any, world: World) -> None:
+    """Its Rollout is there, or nobody knows which weights were the user's."""
+    assert [request.method for request in await released(world, says(answer), **marks)] == ["GET"]
 
 
 # What was managed before this process began.
@@ -367,9 +352,8 @@ def listing(*names: str) -> Answer:
 
     def answer(request: Request) -> Response:
         if request.path == HTTP_ROUTE.path("edge"):
-            return Response(
-                200, msgspec.json.encode({"metadata": {}, "items": [route_manifest(name) for name in names]})
-            )
+            items = [route_manifest(name) for name in names]
+            return Response(200, msgspec.json.encode({"metadata": {}, "items": items}))
         if request.path == HTTP_ROUTE.path("shop"):
             return Response(200, b'{"metadata":{},"items":[]}')
         return serving(HTTP_ROUTE)(request)
@@ -404,33 +388,27 @@ async def test_what_may_not_be_listed_stops_nothing(world: World) -> None:
     assert await looked_for(world, (other,), (HTTP_ROUTE,), otherwise=both) == [HTTP_ROUTE]
 
 
-@pytest.mark.parametrize("name", sorted(registry()))
-def test_every_router_of_ours_tells_its_kinds(name: str) -> None:
-    """What `--router` looks through."""
-    assert all(kind.plural for kinds in kinds_of(registry()[name]) for kind in kinds)
-    assert kinds_of(registry()[name])
-
-
-def test_a_provider_without_kinds_has_none_to_look_through() -> None:
-    """Another package's need not name them."""
+def test_every_router_of_ours_tells_its_kinds() -> None:
+    """What `--router` looks through. Another package's need not name them."""
+    for name, each in registry().items():
+        assert kinds_of(each), name
+        assert all(kind.plural for kinds in kinds_of(each) for kind in kinds), name
     assert kinds_of(object()) == ()
 
 
 INGRESS = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
 OURS = owned()
+MARK = {"annotations": {"rollouts.dev/managed-by": "cart"}}
 
 
 @pytest.mark.parametrize(
     ("metadata_of_beside", "deleted"),
     [
         ({}, False),
-        ({"annotations": {"rollouts.dev/managed-by": "cart"}}, False),
+        (MARK, False),
         ({"annotations": {"rollouts.dev/managed-by": "other"}, "ownerReferences": OURS}, False),
-        (
-            {"annotations": {"rollouts.dev/managed-by": "cart"}, "ownerReferences": [{**OURS[0], "name": "other"}]},
-            False,
-        ),
-        ({"annotations": {"rollouts.dev/managed-by": "cart"}, "ownerReferences": OURS}, True),
+        ({**MARK, "ownerReferences": [{**OURS[0], "name": "other"}]}, False),
+        ({**MARK, "ownerReferences": OURS}, True),
     ],
     ids=["nobody's", "a mark alone", "another mark", "another owner", "ours"],
 )

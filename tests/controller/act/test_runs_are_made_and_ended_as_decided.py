@@ -8,7 +8,8 @@ from rollouts.controller.act.performer import Performer
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, RunDraft
 from rollouts.core.model.intents import CreateAnalysisRun, DeleteAnalysisRun, Intent, TerminateAnalysisRun
 from rollouts.errors import ApiExists
-from tests.controller.world import CART, Answer, World, analysis_run, error, ok, owned, rendered, says
+from rollouts.ports import Response
+from tests.controller.world import CART, World, analysis_run, error, ok, owned, rendered, says
 
 pytestmark = pytest.mark.virtual_time
 
@@ -19,37 +20,30 @@ MEASURE = CreateAnalysisRun(
 END = TerminateAnalysisRun(name="cart-run", uid="cart-run-uid")
 CLEAR = DeleteAnalysisRun(name="cart-run", uid="cart-run-uid", resource_version="3")
 
+OURS = ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v2"})
+
 
 @pytest.mark.parametrize(
     ("intent", "answers", "methods"),
     [
-        (MEASURE, [says(ok(5, name="cart-run", uid="cart-run-uid"))], ["POST"]),
-        (
-            MEASURE,
-            [
-                says(error(409, "AlreadyExists")),
-                says(ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v2"})),
-            ],
-            ["POST", "GET"],
-        ),
-        (END, [says(ok(5))], ["PATCH"]),
-        (CLEAR, [says(ok(5))], ["DELETE"]),
+        (MEASURE, [ok(5, name="cart-run", uid="cart-run-uid")], ["POST"]),
+        (MEASURE, [error(409, "AlreadyExists"), OURS], ["POST", "GET"]),
+        (END, [ok(5)], ["PATCH"]),
+        (CLEAR, [ok(5)], ["DELETE"]),
     ],
+    ids=["made", "there already", "told to end", "deleted"],
 )
 async def test_no_pass_decides_before_it_sees_what_became_of_a_run(
-    intent: Intent, answers: list[Answer], methods: list[str], world: World, performer: Performer
+    intent: Intent, answers: list[Response], methods: list[str], world: World, performer: Performer
 ) -> None:
     """A pass that does not see its own run yet would make it again; one that sees a deleted run would judge by it."""
-    world.api.answers = [*answers]
+    world.api.answers = [says(each) for each in answers]
     world.runs.put("", analysis_run(version=3))
     await performer.perform(world.target(), rendered(intent))
 
     assert world.barrier.holds_back(CART)
-
     assert [request.method for request in world.api.requests] == methods
-    assert {request.path.split("/namespaces/shop/")[1].split("/")[0] for request in world.api.requests} == {
-        "analysisruns"
-    }
+    assert {request.path.split("/")[6] for request in world.api.requests} == {"analysisruns"}
 
 
 async def test_a_run_is_refused_by_a_server_that_would_drop_a_field_of_it(world: World, performer: Performer) -> None:

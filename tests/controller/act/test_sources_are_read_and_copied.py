@@ -66,9 +66,7 @@ def paths(world: World) -> list[str]:
     return [f"{each.method} {each.path.rpartition('/')[2]}" for each in world.api.requests]
 
 
-async def test_the_hash_of_a_read_is_kept_and_everybody_who_names_the_source_is_woken(
-    world: World, performer: Performer
-) -> None:
+async def test_the_hash_of_a_read_is_kept_and_who_names_the_source_is_woken(world: World, performer: Performer) -> None:
     """The next pass of each finds it; the content itself is gone."""
     world.api.answers = [whole(immutable=True)]
     await asked(world, performer)
@@ -148,9 +146,7 @@ async def test_a_read_of_an_older_version_than_the_watch_shows_says_nothing(worl
     assert read.resource_version == "9"
 
 
-async def test_what_a_read_does_not_find_is_not_absent_before_the_watch_says_so(
-    world: World, performer: Performer
-) -> None:
+async def test_what_a_read_does_not_find_is_absent_when_the_watch_says_so(world: World, performer: Performer) -> None:
     """It was deleted and made again, or a cache lies: the question is asked again."""
     world.api.answers = [says(error(404, "NotFound")), whole()]
     await asked(world, performer)
@@ -200,19 +196,15 @@ async def test_a_source_that_has_changed_meanwhile_is_not_copied(world: World, p
 @pytest.mark.parametrize(
     ("source", "failure", "remedy"),
     [
-        (says(error(404, "NotFound")), ApiConflict, "deleted meanwhile"),
-        (
-            says(error(403, "Forbidden")),
-            ApiForbidden,
-            "grant get of configmaps, or set spec.configVersioning.mode: Off",
-        ),
+        (error(404, "NotFound"), ApiConflict, "deleted meanwhile"),
+        (error(403, "Forbidden"), ApiForbidden, "grant get of configmaps, or set spec.configVersioning.mode: Off"),
     ],
 )
 async def test_a_source_that_cannot_be_read_is_not_copied(
-    source: Answer, failure: type[Exception], remedy: str, world: World, performer: Performer
+    source: Response, failure: type[Exception], remedy: str, world: World, performer: Performer
 ) -> None:
     """A ReplicaSet that names a copy comes after the copy, so it does not come."""
-    world.api.answers = [source]
+    world.api.answers = [says(source)]
     with pytest.raises((CreationWriteRefused, failure), match=remedy) as refused:
         await performer.perform(world.target(), [COPY, STATUS])
     assert isinstance(getattr(refused.value, "cause", refused.value), failure)
@@ -248,6 +240,7 @@ async def test_a_copy_that_is_refused_is_told(
 
 
 EXISTS = says(error(409, "AlreadyExists"))
+OTHERS = owned("other", "other")
 
 
 @pytest.mark.parametrize(
@@ -269,12 +262,8 @@ async def test_a_copy_that_nobody_controls_is_adopted_for_a_rollout_that_lives(
     others: list[dict[str, Any]] | None, world: World, performer: Performer
 ) -> None:
     """Else it would stay behind; for a Rollout in deletion it would go although somebody kept it."""
-    world.api.answers = [
-        whole(),
-        EXISTS,
-        copy(metadata={"ownerReferences": others}),
-        whole("cart", metadata={"uid": CART_UID}),
-    ]
+    found = copy(metadata={"ownerReferences": others})
+    world.api.answers = [whole(), EXISTS, found, whole("cart", metadata={"uid": CART_UID})]
     await performer.perform(world.target(), [COPY])
 
     assert paths(world)[3:] == ["GET cart", "PATCH app-config-x"]
@@ -289,11 +278,7 @@ async def test_a_copy_that_nobody_controls_is_adopted_for_a_rollout_that_lives(
         (says(error(404, "NotFound")), ApiConflict, "was deleted"),
         (copy(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), ApiConflict, "being deleted"),
         (copy(metadata={"ownerReferences": owned(uid="earlier")}), ApiConflict, "earlier Rollout"),
-        (
-            copy(metadata={"ownerReferences": owned("other", "other")}),
-            ApiExists,
-            "another object controls it; delete it",
-        ),
+        (copy(metadata={"ownerReferences": OTHERS}), ApiExists, "another object controls it; delete it"),
         (copy(metadata={"labels": {}}), ApiExists, "it lacks the label rollouts.dev/name: cart and .*; delete it"),
         (copy(immutable=False), ApiExists, "it is not immutable; delete it"),
         (copy(color="green"), ApiExists, "it has another content; delete it"),
@@ -312,14 +297,12 @@ async def test_what_has_the_name_of_a_copy_and_is_none_is_neither_used_nor_chang
 
 async def test_nothing_that_was_read_is_shown(world: World) -> None:
     """A ConfigMap often has what should have been a Secret."""
-    world.api.answers = [
-        whole(color="hunter2"),
-        says(Response(200, b'{"metadata":{"resourceVersion":"1"},"data":"hunter2"}')),
-    ]
+    unreadable = says(Response(200, b'{"metadata":{"resourceVersion":"1"},"data":"hunter2"}'))
+    world.api.answers = [whole(color="hunter2"), unreadable]
     read = await read_source(world.client, MAP, "shop", "app-config")
     assert read.data == {"color": "hunter2"}
     assert "hunter2" not in repr(read)
-    with pytest.raises(ApiUnavailable) as unreadable:
+    with pytest.raises(ApiUnavailable) as failed:
         await read_source(world.client, MAP, "shop", "app-config")
-    assert "hunter2" not in repr(unreadable.value)
-    assert unreadable.value.__cause__ is None
+    assert "hunter2" not in repr(failed.value)
+    assert failed.value.__cause__ is None

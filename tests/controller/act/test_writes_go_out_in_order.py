@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pytest
 
 from rollouts.api.status.wire import status_to_wire
-from rollouts.controller.act.calls import Adopt, Create, Delete, Evict, Patch, RemoveRolloutAnnotation, WriteStatus
+from rollouts.controller.act.calls import (
+    Adopt,
+    Create,
+    Delete,
+    Evict,
+    Patch,
+    RemoveRolloutAnnotation,
+    Write,
+    WriteStatus,
+)
 from rollouts.controller.act.performer import CreationWriteRefused, Performer
 from rollouts.controller.act.render import render, render_status
 from rollouts.core.model.frozen import replace
@@ -20,7 +29,7 @@ from rollouts.core.model.status import Phase, RolloutStatus, Verb
 from rollouts.errors import ApiConflict, ApiExists, ApiForbidden, ApiInvalid, ApiUnavailable, NotLeader
 from rollouts.objects import POD, REPLICA_SET, SERVICE
 from rollouts.ports import MERGE_PATCH, Response
-from tests.controller.world import CART, CART_UID, Answer, World, error, ok, owned, replica_set, rollout, says
+from tests.controller.world import CART, CART_UID, World, error, ok, owned, replica_set, rollout, says
 from tests.core.model import snapshot
 from tests.core.worlds import running
 
@@ -30,20 +39,14 @@ GROW = Patch(
     kind=REPLICA_SET, name="cart-v1", uid="cart-v1-uid", body={"spec": {"replicas": 3}}, content_type=MERGE_PATCH
 )
 MAKE = Create(
-    kind=REPLICA_SET,
-    name="cart-v2",
-    manifest={"metadata": {"name": "cart-v2"}},
-    owner_uid=CART_UID,
-    revision="v2",
+    kind=REPLICA_SET, name="cart-v2", manifest={"metadata": {"name": "cart-v2"}}, owner_uid=CART_UID, revision="v2"
 )
 ADOPT = Adopt(GROW)
-OF_V2 = {"rollouts.dev/revision": "v2"}
+OF_V1, OF_V2 = ({"rollouts.dev/revision": each} for each in ("v1", "v2"))
 STATUS = WriteStatus(patch={"phase": "Healthy"})
 
 
-async def test_status_is_written_last_and_against_the_version_that_was_decided_on(
-    world: World, performer: Performer
-) -> None:
+async def test_status_is_written_last_and_against_the_version_decided_on(world: World, performer: Performer) -> None:
     """A stale plan gets a 409 rather than overwriting what somebody else has decided since."""
     assert await performer.perform(world.target("7"), [GROW, STATUS]) == 2
 
@@ -51,9 +54,7 @@ async def test_status_is_written_last_and_against_the_version_that_was_decided_o
     assert world.api.body(1) == {"metadata": {"resourceVersion": "7"}, "status": {"phase": "Healthy"}}
 
 
-async def test_writes_to_the_rollout_continue_from_the_version_that_the_last_one_made(
-    world: World, performer: Performer
-) -> None:
+async def test_writes_to_the_rollout_continue_from_the_last_ones_version(world: World, performer: Performer) -> None:
     """Two writes to one object in a pass must not conflict with each other."""
     world.api.answers = [says(ok(8)), says(ok(9))]
     verb = RemoveRolloutAnnotation(annotation="rollouts.dev/promote", value="true")
@@ -80,9 +81,7 @@ def test_a_status_that_is_there_already_is_not_written() -> None:
     assert render_status(replace(status, step_index=3), before=there)[0] == WriteStatus(patch={"currentStepIndex": 3})
 
 
-async def test_a_command_that_is_taken_off_takes_the_note_of_who_gave_it_along(
-    world: World, performer: Performer
-) -> None:
+async def test_a_command_that_goes_takes_the_note_of_who_gave_it_along(world: World, performer: Performer) -> None:
     """Also where no policy removes it: a note without its command would stand beside the next one."""
     world.api.answers = [says(ok(8))]
     noted = {"promote": "true", "promote-by": "alice"}
@@ -94,13 +93,56 @@ async def test_a_command_that_is_taken_off_takes_the_note_of_who_gave_it_along(
     assert removed == ["promote", "promote-by"]
 
 
-async def test_the_first_failure_stops_the_rest(world: World, performer: Performer) -> None:
-    """Any prefix of a decision is safe; a decision with a hole in it is not."""
-    world.api.answers = [says(ok(8)), says(error(403, "Forbidden"))]
-    with pytest.raises(CreationWriteRefused, match="403 Forbidden"):
-        await performer.perform(world.target(), [GROW, MAKE, STATUS])
+GOING = "2026-01-01T00:00:00Z"
+EXISTS, NOT_FOUND, FORBIDDEN = error(409, "AlreadyExists"), error(404, "NotFound"), error(403, "Forbidden")
+OLD_CRD = error(400, "BadRequest", 'strict decoding error: unknown field "spec.more"')
+STRICT = replace(GROW, strict=True)
+VERDICTS = WriteStatus(patch={"analyses": [{"run": "cart-b-step-1", "phase": "Pending"}]})
 
-    assert [request.method for request in world.api.requests] == ["PATCH", "POST"]
+
+def made(**metadata: Any) -> Response:
+    """The ReplicaSet that has the name already: ours, unless its metadata says otherwise."""
+    return ok(5, **{"ownerReferences": owned(), "labels": OF_V2, **metadata})
+
+
+def kept(**status: Any) -> Response:
+    """The Rollout after a write of its status, of which a CRD keeps these fields."""
+    metadata = {"name": "cart", "uid": "cart-uid", "resourceVersion": "8"}
+    return Response(200, msgspec.json.encode({"metadata": metadata, "status": status}))
+
+
+Refused: TypeAlias = tuple[list[Write], list[Response], type[Exception], str]
+REFUSED: dict[str, Refused] = {
+    "a failure stops the rest": ([GROW, MAKE, STATUS], [ok(8), FORBIDDEN], CreationWriteRefused, "403 Forbidden"),
+    "nobody owns what has the name": ([MAKE, STATUS], [EXISTS, ok(5, labels=OF_V2)], ApiExists, ""),
+    "an older Rollout owns it": ([MAKE, STATUS], [EXISTS, made(ownerReferences=owned(uid="older"))], ApiExists, ""),
+    "it is of another revision": ([MAKE, STATUS], [EXISTS, made(labels=OF_V1)], ApiExists, ""),
+    "another Rollout owns it": ([MAKE, STATUS], [EXISTS, made(ownerReferences=owned(name="till"))], ApiExists, ""),
+    "a Job owns it": ([MAKE, STATUS], [EXISTS, made(ownerReferences=[{**owned()[0], "kind": "Job"}])], ApiExists, ""),
+    "ours is going": ([MAKE, STATUS], [EXISTS, made(deletionTimestamp=GOING)], ApiConflict, "is being deleted"),
+    "ours went meanwhile": ([MAKE, STATUS], [EXISTS, NOT_FOUND], ApiConflict, "was deleted while"),
+    "what is changed is gone": ([GROW], [NOT_FOUND], ApiConflict, ""),
+    "the namespace is gone": ([MAKE], [NOT_FOUND], ApiConflict, ""),
+    "the Rollout is gone": ([STATUS], [NOT_FOUND], ApiConflict, ""),
+    "a namesake": ([STRICT], [error(422, "Invalid", "metadata.uid: field is immutable")], ApiConflict, "metadata.uid"),
+    "a field that the CRD lacks": ([STRICT], [OLD_CRD], ApiInvalid, "is older than that field: upgrade it"),
+    "a value that is wrong": ([STRICT], [error(422, "Invalid", "too long")], ApiInvalid, "too long$"),
+    "adopted for another Rollout": ([ADOPT], [ok(9, uid="another")], ApiConflict, ""),
+    "adopted for one that is going": ([ADOPT], [ok(9, uid=CART_UID, deletionTimestamp=GOING)], ApiConflict, ""),
+    "adopted for one that is gone": ([ADOPT], [NOT_FOUND], ApiConflict, ""),
+    "a CRD that drops verdicts": ([VERDICTS], [kept(phase="x")], ApiInvalid, r"rollouts crds \| kubectl apply -f -"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+async def test_a_refused_write_is_the_last_of_its_pass(case: Refused, world: World, performer: Performer) -> None:
+    """Any prefix of a decision is safe. An old view is looked at again, and nobody's pods are taken over."""
+    calls, answers, failure, words = case
+    world.api.answers = [says(each) for each in answers]
+    with pytest.raises(failure, match=words or None):
+        await performer.perform(world.target("7"), calls)
+
+    assert len(world.api.requests) == len(answers)
 
 
 async def test_a_pod_that_may_not_be_changed_is_told_with_what_to_do(world: World, performer: Performer) -> None:
@@ -122,80 +164,12 @@ async def test_no_write_leaves_without_the_lease(world: World, performer: Perfor
 
 async def test_a_replica_set_that_is_ours_already_is_as_good_as_made(world: World, performer: Performer) -> None:
     """The answer to the first attempt may have been lost on its way."""
-    ours = ok(5, ownerReferences=owned(), labels=OF_V2)
-    world.api.answers = [says(error(409, "AlreadyExists")), says(ours)]
+    world.api.answers = [says(EXISTS), says(made())]
     await performer.perform(world.target(), [MAKE, STATUS])
 
     assert world.store.is_behind(REPLICA_SET, "shop", "cart-v2")
 
     assert [request.method for request in world.api.requests] == ["POST", "GET", "PATCH"]
-
-
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        ok(5, labels=OF_V2),
-        ok(5, ownerReferences=owned(uid="an older cart"), labels=OF_V2),
-        ok(5, ownerReferences=owned(), labels={"rollouts.dev/revision": "v1"}),
-        ok(5, ownerReferences=owned(name="till"), labels=OF_V2),
-        ok(5, ownerReferences=[{**owned()[0], "kind": "Job"}], labels=OF_V2),
-    ],
-)
-async def test_a_name_that_another_owner_has_is_never_taken_over(
-    foreign: Response, world: World, performer: Performer
-) -> None:
-    """Adopting somebody's pods would roll out what nobody asked for."""
-    world.api.answers = [says(error(409, "AlreadyExists")), says(foreign)]
-    with pytest.raises(ApiExists):
-        await performer.perform(world.target(), [MAKE, STATUS])
-
-
-@pytest.mark.parametrize(
-    ("found", "why"),
-    [
-        (ok(5, ownerReferences=owned(), labels=OF_V2, deletionTimestamp="2026-01-01T00:00:00Z"), "is being deleted"),
-        (error(404, "NotFound"), "was deleted while"),
-    ],
-)
-async def test_a_replica_set_of_ours_that_goes_is_not_as_good_as_made(
-    found: Response, why: str, world: World, performer: Performer
-) -> None:
-    """Its pods go with it: the next pass makes another one, once the name is free."""
-    world.api.answers = [says(error(409, "AlreadyExists")), says(found)]
-    with pytest.raises(ApiConflict, match=why):
-        await performer.perform(world.target(), [MAKE, STATUS])
-
-
-@pytest.mark.parametrize("call", [GROW, MAKE, STATUS])
-async def test_an_object_that_is_gone_means_that_our_view_is_old(
-    call: Patch | Create | WriteStatus, world: World, performer: Performer
-) -> None:
-    """404 on a write is no verdict about the spec: observe again."""
-    world.api.answers = [says(error(404, "NotFound"))]
-    with pytest.raises(ApiConflict):
-        await performer.perform(world.target(), [call])
-
-
-@pytest.mark.parametrize(
-    ("answer", "failure", "words"),
-    [
-        (error(422, "Invalid", "metadata.uid: field is immutable"), ApiConflict, "metadata.uid"),
-        (
-            error(400, "BadRequest", 'strict decoding error: unknown field "spec.more"'),
-            ApiInvalid,
-            "is older than that field: upgrade it",
-        ),
-        (error(422, "Invalid", "too long"), ApiInvalid, "too long$"),
-    ],
-    ids=["another object has the name", "an old CRD", "anything else"],
-)
-async def test_a_refused_patch_says_whether_to_look_again(
-    answer: Response, failure: type[Exception], words: str, world: World, performer: Performer
-) -> None:
-    """A namesake is a matter of the next pass; a field that the cluster does not know needs a person."""
-    world.api.answers = [says(answer)]
-    with pytest.raises(failure, match=words):
-        await performer.perform(world.target(), [replace(GROW, strict=True)])
 
 
 async def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout(world: World, performer: Performer) -> None:
@@ -205,25 +179,6 @@ async def test_a_replica_set_is_adopted_after_a_live_look_at_the_rollout(world: 
 
     assert [request.method for request in world.api.requests] == ["GET", "PATCH"]
     assert [request.path.rsplit("/", 1)[-1] for request in world.api.requests] == ["cart", "cart-v1"]
-
-
-@pytest.mark.parametrize(
-    "live",
-    [
-        ok(9, uid="another"),
-        ok(9, uid=CART_UID, deletionTimestamp="2026-01-01T00:00:00Z"),
-        error(404, "NotFound"),
-    ],
-    ids=["another", "going", "gone"],
-)
-async def test_nothing_is_adopted_for_a_rollout_that_is_not_there_any_more(
-    live: Response, world: World, performer: Performer
-) -> None:
-    """Its pods would go with it, or to a Rollout that somebody else has applied."""
-    world.api.answers = [says(live)]
-    with pytest.raises(ApiConflict):
-        await performer.perform(world.target("7"), [ADOPT])
-    assert [request.method for request in world.api.requests] == ["GET"]
 
 
 async def test_a_rollout_that_is_gone_is_left_alone_until_the_watch_says_so(world: World, performer: Performer) -> None:
@@ -250,9 +205,7 @@ async def test_a_view_that_was_refused_is_not_decided_on_again(world: World, per
     assert not world.barrier.holds_back(CART)
 
 
-async def test_a_refusal_that_no_newer_version_follows_holds_its_key_for_thirty_seconds(
-    world: World, performer: Performer
-) -> None:
+async def test_a_refusal_without_a_newer_version_holds_its_key_for_30_s(world: World, performer: Performer) -> None:
     """A webhook may say Conflict of a Rollout that nobody has changed: its watch has nothing more to show."""
     world.api.answers = [says(error(409, "Conflict"))]
     world.rollouts.put("", rollout(version=7))
@@ -326,9 +279,7 @@ async def test_a_pass_waits_until_the_watch_has_shown_its_key_s_last_writes(worl
     assert not world.barrier.holds_back(CART)
 
 
-async def test_a_write_that_is_never_shown_holds_its_key_until_the_watch_has_passed_it_by(
-    world: World, performer: Performer
-) -> None:
+async def test_an_unseen_write_holds_its_key_until_the_watch_is_beyond_it(world: World, performer: Performer) -> None:
     """A lost event must not wedge a Rollout for ever, and a watch that is behind shows what is known to be old."""
     world.api.answers = [says(ok(8))]
     world.rollouts.put("", rollout(version=7))
@@ -350,24 +301,8 @@ async def test_a_service_that_leaves_the_watch_unseen_holds_nobody_back(world: W
     assert not world.barrier.holds_back(CART)
 
 
-VERDICTS = WriteStatus(patch={"analyses": [{"run": "cart-b-step-1", "phase": "Pending"}]})
-
-
-def answered_with(**status: Any) -> Answer:
-    """The Rollout after a write of its status, of which a CRD keeps these fields."""
-    metadata = {"name": "cart", "uid": "cart-uid", "resourceVersion": "8"}
-    return says(Response(200, msgspec.json.encode({"metadata": metadata, "status": status})))
-
-
-async def test_a_server_that_drops_verdicts_has_an_old_crd(world: World, performer: Performer) -> None:
-    """It answers 200 and keeps nothing of them, so no verdict would ever count."""
-    world.api.answers = [answered_with(phase="Progressing")]
-    with pytest.raises(ApiInvalid, match=r"rollouts crds \| kubectl apply -f -"):
-        await performer.perform(world.target("7"), [VERDICTS])
-
-
 async def test_a_server_that_keeps_verdicts_is_believed(world: World, performer: Performer) -> None:
     """And one that was told of none has nothing to keep."""
-    world.api.answers = [answered_with(**VERDICTS.patch), answered_with(phase="Healthy")]
+    world.api.answers = [says(kept(**VERDICTS.patch)), says(kept(phase="Healthy"))]
     await performer.perform(world.target("7"), [VERDICTS])
     await performer.perform(world.target("7"), [STATUS])

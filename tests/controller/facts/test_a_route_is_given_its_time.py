@@ -77,21 +77,7 @@ def test_of_several_gateways_the_slowest_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "alb",
-        "alb=",
-        "alb=soon",
-        "alb=-1",
-        "alb=nan",
-        "alb=inf",
-        "alb=4000",
-        "=5",
-        "a/b/c=5",
-        "/b=5",
-        "a/=5",
-    ],
+    "text", ["", "alb", "alb=", "alb=soon", "alb=-1", "alb=nan", "alb=inf", "alb=4000", "=5", "a/b/c=5", "/b=5", "a/=5"]
 )
 def test_a_flag_that_cannot_be_used_names_the_remedy(text: str) -> None:
     """At the start of the process, not in the middle of a rollout."""

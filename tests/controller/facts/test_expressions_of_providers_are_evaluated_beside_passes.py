@@ -94,18 +94,13 @@ async def test_what_it_cannot_say_is_the_same_too(process: BoundedProcess) -> No
 
 async def test_a_probe_is_judged_there(process: BoundedProcess) -> None:
     """Its path is an expression over an object, and its verdict one over an answer."""
-    probe = read_probe(
-        SettingsReader(
-            {"http": {"url": "http://admin", "path": {"cel": "'/' + object.metadata.name"}}, "cel": "body == want"}
-        )
-    )
+    http = {"url": "http://admin", "path": {"cel": "'/' + object.metadata.name"}}
+    probe = read_probe(SettingsReader({"http": http, "cel": "body == want"}))
     assert probe is not None
 
     assert await process.call(probe.path_of, route("cart"), tenant="a") == "/cart"
-    want = Split(Fraction(1, 4))
-    found = await process.call(
-        probe.judged, json.dumps(25.0).encode(), route("cart"), want, "cart", "canary", tenant="b"
-    )
+    want, body = Split(Fraction(1, 4)), json.dumps(25.0).encode()
+    found = await process.call(probe.judged, body, route("cart"), want, "cart", "canary", tenant="b")
     assert found.answer is Answer.YES
 
 
@@ -133,14 +128,12 @@ async def test_one_that_takes_too_long_is_told_and_tried_again_later() -> None:
             return function(*arguments)
 
     busy = Busy()
-    provider: Declared = off_loop(
-        declared(IN_CEL), WorkedOut(cast(BoundedCalls, busy), clock=SimClock(asyncio.get_running_loop()))
-    )
+    worked_out = WorkedOut(cast(BoundedCalls, busy), clock=SimClock(asyncio.get_running_loop()))
+    provider: Declared = off_loop(declared(IN_CEL), worked_out)
     (target,) = provider.targets({"name": "cart"}, namespace=NAMESPACE)
     objects = Objects(route("cart", "cart-canary"))
-    with pytest.raises(
-        Unroutable, match="expressions of its TrafficProvider cannot be used for it: it took more than 100 ms"
-    ):
+    told = "expressions of its TrafficProvider cannot be used for it: it took more than 100 ms"
+    with pytest.raises(Unroutable, match=told):
         await answer_of(lambda: provider.read(objects, target, CONTEXT))
     accepted, _ = await answer_of(lambda: provider.accepted(objects, target))
     assert accepted.answer is Answer.UNKNOWN

@@ -37,8 +37,7 @@ def gateway(class_name: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "published",
-    [[{"name": "HTTPRouteRequestMirror"}, {"name": "Gateway"}], ["HTTPRouteRequestMirror", "Gateway"]],
+    "published", [[{"name": "HTTPRouteRequestMirror"}, {"name": "Gateway"}], ["HTTPRouteRequestMirror", "Gateway"]]
 )
 async def test_the_class_of_the_gateway_names_what_it_supports(published: list[object]) -> None:
     """`supportedFeatures` are objects since Gateway API 1.2 and were words before; both are served by somebody."""

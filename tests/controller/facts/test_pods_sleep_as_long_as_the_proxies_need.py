@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any
 
 import pytest
 
 from rollouts.api.schema import crd_manifests
 from rollouts.controller.facts.proxies import FRESH_S
-from rollouts.controller.wiring import run_controller
 from rollouts.objects import EVENT, REPLICA_SET, ROLLOUT, Manifest
-from rollouts.settings import ProxyModeSetting, Settings
+from rollouts.settings import ProxyModeSetting
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
+from tests.controller.test_the_process_outlives_what_objects_hold import Running
 
 pytestmark = pytest.mark.virtual_time
 
@@ -30,12 +29,7 @@ async def _rolled_out(
     later_s: float = 0.0,
     later_mode: str = "",
 ) -> tuple[Manifest, Manifest, list[str]]:
-    """The pod spec that was made, the Rollout's status, and what its Events say.
-
-    Args:
-        later_s: so long the controller goes on after the Rollout is Healthy.
-        later_mode: kube-proxy's ConfigMap names this mode from then on; empty for no change.
-    """
+    """The pod spec, the Rollout's status and what its Events say, `later_s` after kube-proxy's mode became another one."""
 
     def is_healthy(seen: Manifest | None) -> bool:
         return seen is not None and seen.get("status", {}).get("phase") == "Healthy"
@@ -43,23 +37,13 @@ async def _rolled_out(
     async with SimulatedCluster(
         seed=3, crds=crd_manifests(), kube_proxy=kube_proxy, kubelet=KubeletSettings(kernel=kernel)
     ) as cluster:
-        stop = asyncio.Event()
-        controller = asyncio.create_task(
-            run_controller(
-                Settings(leader_elect=False, proxy_mode=proxy_mode),
-                api=cluster.api,
-                clock=cluster.clock,
-                rng=random.Random(1),  # noqa: S311 - jitter
-                stop=stop,
-            )
-        )
+        controller = Running(cluster, proxy_mode=proxy_mode)
         cluster.apply(CART)
         await cluster.until(is_healthy, kind=ROLLOUT, namespace="default", name="cart", deadline_s=60)
         if later_mode:
             cluster.apply(_config(later_mode), manager="kubeadm")
         await asyncio.sleep(later_s)
-        stop.set()
-        await controller
+        await controller.stopped()
         (made,), (rollout,) = cluster.list(REPLICA_SET), cluster.list(ROLLOUT)
         notes = [str(each["note"]) for each in cluster.list(EVENT)]
         return made["spec"]["template"]["spec"], rollout["status"], notes
@@ -89,12 +73,8 @@ async def test_the_sleep_is_that_of_the_proxy_mode(kube_proxy: str, kernel: str,
 
     assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": seconds}}}
     assert pod["terminationGracePeriodSeconds"] == grace_s
-    assert status["drain"]["preStop"] == {
-        "containers": ["app"],
-        "seconds": seconds,
-        "graceSeconds": grace_s,
-        "native": True,
-    }
+    noted = {"containers": ["app"], "seconds": seconds, "graceSeconds": grace_s, "native": True}
+    assert status["drain"]["preStop"] == noted
     assert any(f"preStop sleep of {seconds} s in app" in note for note in notes)
     assert _unknown(status) == []
 

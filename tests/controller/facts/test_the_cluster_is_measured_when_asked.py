@@ -26,6 +26,7 @@ SAMPLES = "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods"
 PODS = "/api/v1/namespaces/shop/pods"
 AUTOSCALERS = "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers"
 TOLD = "told by a server"
+FORBIDDEN = error(403, "Forbidden", TOLD)
 LIMIT = ContainerLimit(container="app", resource=CPU, max_utilization_percent=90)
 ALL = AutoscalingGate(settled=True, min_headroom_percent=20, container=LIMIT)
 
@@ -74,16 +75,11 @@ async def test_the_gate_gets_what_it_asks_for(metrics: ClusterMetrics) -> None:
     assert (seen.at_s, seen.message) == (NOW_S, "")
 
 
-async def test_the_pods_and_the_autoscaler_of_a_rollout_with_a_long_name_are_found(
-    metrics: ClusterMetrics, api: ScriptedApi
-) -> None:
+async def test_pods_and_autoscalers_of_a_long_name_are_found(metrics: ClusterMetrics, api: ScriptedApi) -> None:
     """A label has 63 characters, so pods and runs carry a name that was shortened; the autoscaler names the whole one."""
     name = "a-name-that-is-longer-than-any-label-could-ever-be-in-kubernetes"
-    answer = answers(
-        pods=listed(pod("a", rollout=name_label(name))),
-        autoscalers=listed(autoscaler(target=name), autoscaler("else", target=name[:-1])),
-    )
-    api.otherwise = answer
+    scalers = listed(autoscaler(target=name), autoscaler("else", target=name[:-1]))
+    api.otherwise = answers(pods=listed(pod("a", rollout=name_label(name))), autoscalers=scalers)
     for known_as in (name, name_label(name)):
         seen = await metrics.seen(Key("shop", known_as), ALL)
         assert [each.name for each in seen.autoscalers or ()] == ["web"]
@@ -151,12 +147,9 @@ async def test_one_who_is_cancelled_takes_nobody_along(metrics: ClusterMetrics, 
             error(404, "NotFound", TOLD),
             "metrics.k8s.io cannot be read: the cluster does not have it; install metrics-server",
         ),
-        (
-            error(503, "ServiceUnavailable", TOLD),
-            "it does not answer; see kubectl get apiservice v1beta1.metrics.k8s.io",
-        ),
+        (error(503, "x", TOLD), "it does not answer; see kubectl get apiservice v1beta1.metrics.k8s.io"),
         (error(429, "TooManyRequests", TOLD), "it does not answer"),
-        (error(403, "Forbidden", TOLD), "may not list pods of metrics.k8s.io; kubectl rollouts doctor says more"),
+        (FORBIDDEN, "may not list pods of metrics.k8s.io; kubectl rollouts doctor says more"),
         (error(400, "BadRequest", TOLD), "does not answer as it must (ApiInvalid)"),
         (Response(200, b"<html>"), "the answer is no list"),
     ],
@@ -180,11 +173,8 @@ async def test_what_cannot_be_read_is_told_with_its_remedy(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"pods": error(403, "Forbidden", TOLD)}, "pods cannot be read: the controller may not list pods;"),
-        (
-            {"autoscalers": error(403, "Forbidden", TOLD)},
-            "the controller may not list horizontalpodautoscalers of autoscaling;",
-        ),
+        ({"pods": FORBIDDEN}, "pods cannot be read: the controller may not list pods;"),
+        ({"autoscalers": FORBIDDEN}, "the controller may not list horizontalpodautoscalers of autoscaling;"),
         ({"autoscalers": error(404, "NotFound", TOLD)}, "the cluster does not have autoscaling/v2"),
         ({"autoscalers": Response(200, b'{"items": [{"metadata": 3}]}')}, "the answer is no list"),
     ],

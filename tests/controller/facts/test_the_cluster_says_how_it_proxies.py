@@ -20,6 +20,7 @@ from tests.controller.world import ScriptedApi
 pytestmark = pytest.mark.virtual_time
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
+KUBE_PROXY = f"{CONFIG_MAPS}/kube-proxy"
 DAEMON_SET = "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy"
 NODES = "/api/v1/nodes"
 VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.1"}
@@ -75,30 +76,26 @@ async def _asked(found: dict[str, dict[str, Any] | int], *, declared: ProxyMode 
 
 async def test_kubeadms_config_map_names_the_mode_and_its_period() -> None:
     """Only the period of that mode counts, and no node need be listed: kernels matter to ipvs alone."""
-    api = ScriptedApi(otherwise=_answers({f"{CONFIG_MAPS}/kube-proxy": _config("iptables")}))
+    api = ScriptedApi(otherwise=_answers({KUBE_PROXY: _config("iptables")}))
 
     assert await proxy_facts(_client(api)) == ProxyFacts(
         mode=ProxyMode.IPTABLES, known_by="ConfigMap kube-system/kube-proxy says iptables", min_sync_period_s=10.0
     )
-    assert [request.path for request in api.requests] == [f"{CONFIG_MAPS}/kube-proxy"]
+    assert [request.path for request in api.requests] == [KUBE_PROXY]
 
 
 @pytest.mark.parametrize(("mode", "found"), [("", ProxyMode.IPTABLES), ("nftables", ProxyMode.NFTABLES)])
 async def test_an_empty_mode_is_iptables_and_a_missing_period_the_default(mode: str, found: ProxyMode) -> None:
     """kube-proxy on Linux; nftables is not in this configuration, so its period is the default of a second."""
-    facts = await _asked({f"{CONFIG_MAPS}/kube-proxy": _config(mode)})
+    facts = await _asked({KUBE_PROXY: _config(mode)})
 
     assert (facts.mode, facts.min_sync_period_s) == (found, 10.0 if not mode else 1.0)
 
 
 async def test_of_many_kernels_the_oldest_counts() -> None:
     """One node before 5.9 is enough to send a used port to the old pod."""
-    found: dict[str, dict[str, Any] | int] = {
-        f"{CONFIG_MAPS}/kube-proxy": _config("ipvs"),
-        NODES: _kernels("6.1.0-18-amd64", "5.4.0-150-generic", "5.15.0"),
-    }
-
-    facts = await _asked(found)
+    kernels = _kernels("6.1.0-18-amd64", "5.4.0-150-generic", "5.15.0")
+    facts = await _asked({KUBE_PROXY: _config("ipvs"), NODES: kernels})
 
     assert (facts.mode, facts.oldest_kernel, facts.min_sync_period_s) == (ProxyMode.IPVS, (5, 4), 0.0)
     assert (facts.ipvs_tcp_timeout_s, facts.ipvs_tcp_fin_timeout_s) == (600.0, 30.0)
@@ -107,7 +104,7 @@ async def test_of_many_kernels_the_oldest_counts() -> None:
 @pytest.mark.parametrize("nodes", [403, _kernels(), _kernels("6.1.0", "")])
 async def test_a_kernel_that_is_not_known_is_not_taken_for_a_new_one(nodes: dict[str, Any] | int) -> None:
     """No right to list nodes, no nodes, or one that says nothing: the safe number."""
-    facts = await _asked({f"{CONFIG_MAPS}/kube-proxy": _config("ipvs"), NODES: nodes})
+    facts = await _asked({KUBE_PROXY: _config("ipvs"), NODES: nodes})
 
     assert facts.oldest_kernel is None
 
@@ -115,7 +112,7 @@ async def test_a_kernel_that_is_not_known_is_not_taken_for_a_new_one(nodes: dict
 async def test_eks_keeps_it_elsewhere() -> None:
     """ConfigMap kube-proxy-config, key config; its ConfigMap kube-proxy holds a kubeconfig only."""
     found: dict[str, dict[str, Any] | int] = {
-        f"{CONFIG_MAPS}/kube-proxy": {"data": {"kubeconfig": "kind: Config"}},
+        KUBE_PROXY: {"data": {"kubeconfig": "kind: Config"}},
         f"{CONFIG_MAPS}/kube-proxy-config": _config("iptables", key="config"),
     }
 
@@ -153,7 +150,7 @@ async def test_what_is_refused_or_absent_is_unknown_with_its_remedy(status: int)
 @pytest.mark.parametrize("text", ["", "}{", "kind: Config", "- a", KUBEADM.replace("MODE", "winkernel")])
 async def test_a_configuration_that_says_nothing_to_us_is_unknown(text: str) -> None:
     """Broken YAML, another kind, or a mode of another system."""
-    facts = await _asked({f"{CONFIG_MAPS}/kube-proxy": {"data": {"config.conf": text}}})
+    facts = await _asked({KUBE_PROXY: {"data": {"config.conf": text}}})
 
     assert facts.mode is ProxyMode.UNKNOWN
 
@@ -184,7 +181,7 @@ async def _learnt(
         return 1.25
 
     text = KUBEADM.replace("MODE", "iptables").replace('metricsBindAddress: ""', f'metricsBindAddress: "{bind}"')
-    api = ScriptedApi(otherwise=_answers({f"{CONFIG_MAPS}/kube-proxy": {"data": {"config.conf": text}}, NODES: nodes}))
+    api = ScriptedApi(otherwise=_answers({KUBE_PROXY: {"data": {"config.conf": text}}, NODES: nodes}))
     facts = await proxy_facts(_client(api), ask_nodes=ask)
     return facts.learnt_lag_s, asked
 
@@ -217,16 +214,16 @@ async def test_no_node_is_asked_in_vain(bind: str, nodes: dict[str, Any] | int) 
 async def test_trouble_is_not_read_as_unknown() -> None:
     """A 503 of a starting API server says nothing about proxies."""
     with pytest.raises(ApiUnavailable):
-        await _asked({f"{CONFIG_MAPS}/kube-proxy": 503})
+        await _asked({KUBE_PROXY: 503})
 
 
 @pytest.mark.parametrize(
     "body", [b"<html>", b'{"x":' + b"[" * 100_000, b'{"data":{"a":"\xff"}}', b'{"items":["\xff"],"spec":["']
 )
-@pytest.mark.parametrize("path", [f"{CONFIG_MAPS}/kube-proxy", DAEMON_SET, NODES])
+@pytest.mark.parametrize("path", [KUBE_PROXY, DAEMON_SET, NODES])
 async def test_an_answer_that_cannot_be_read_is_trouble_too(path: str, body: bytes) -> None:
     """It is what a proxy in between says, whatever its depth and its bytes."""
-    others: dict[str, dict[str, Any] | int] = {f"{CONFIG_MAPS}/kube-proxy": _config("ipvs")} if path == NODES else {}
+    others: dict[str, dict[str, Any] | int] = {KUBE_PROXY: _config("ipvs")} if path == NODES else {}
     rest = _answers(others)
     api = ScriptedApi(otherwise=lambda request: Response(200, body) if request.path == path else rest(request))
 
@@ -236,16 +233,13 @@ async def test_an_answer_that_cannot_be_read_is_trouble_too(path: str, body: byt
 
 async def test_it_is_asked_once_an_hour_and_sooner_after_trouble() -> None:
     """Not for each Rollout, nor in a pass. What was known stays while the API server has trouble."""
-    trouble = _answers({"/version": 503, f"{CONFIG_MAPS}/kube-proxy": 503})
-    good = _answers({"/version": VERSION, f"{CONFIG_MAPS}/kube-proxy": _config("nftables")})
+    trouble = _answers({"/version": 503, KUBE_PROXY: 503})
+    good = _answers({"/version": VERSION, KUBE_PROXY: _config("nftables")})
     api = ScriptedApi(otherwise=good)
     changes: list[ProxyMode] = []
     api.otherwise = trouble
     proxies = Proxies(
-        client=_client(api),
-        api=api,
-        declared=None,
-        on_change=lambda: changes.append(proxies.facts.proxy.mode),
+        client=_client(api), api=api, declared=None, on_change=lambda: changes.append(proxies.facts.proxy.mode)
     )
     asking = asyncio.ensure_future(proxies.run())
     await proxies.asked.wait()
@@ -268,7 +262,7 @@ async def test_it_is_asked_once_an_hour_and_sooner_after_trouble() -> None:
 async def test_pods_sleep_natively_where_the_server_knows_it(minor: str, native: bool) -> None:
     """GA in 1.34: from there every kubelet that may run beside the server knows the field."""
     version = {**VERSION, "minor": minor}
-    api = ScriptedApi(otherwise=_answers({"/version": version, f"{CONFIG_MAPS}/kube-proxy": _config("iptables")}))
+    api = ScriptedApi(otherwise=_answers({"/version": version, KUBE_PROXY: _config("iptables")}))
     proxies = Proxies(client=_client(api), api=api, declared=None, on_change=lambda: None)
     asking = asyncio.ensure_future(proxies.run())
     await proxies.asked.wait()

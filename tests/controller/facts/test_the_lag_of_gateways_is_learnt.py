@@ -49,21 +49,28 @@ async def _learnt(lags_s: Iterable[float], *, by: VerifiedBy = VerifiedBy.CONFIG
     return lags
 
 
-async def test_a_lag_is_from_the_first_question_to_the_answer_that_it_is_live() -> None:
-    """In whole seconds, rounded up: status and templates must not follow every millisecond."""
-    assert (await _learnt([1.2, 1.4, 1.6])).slowest_s(["infra/web"]) == 2.0
+@pytest.mark.parametrize(
+    ("lags_s", "by", "known"),
+    [
+        ([1.2, 1.4, 1.6], VerifiedBy.CONFIG, 2.0),
+        ([], VerifiedBy.CONFIG, None),
+        ([4.2, 4.2], VerifiedBy.CONFIG, None),
+        ([4.2, 4.2, 4.2], VerifiedBy.CONFIG, 5.0),
+        ([0.1, 0.1, 9.0], VerifiedBy.CONFIG, 1.0),
+        ([0.5, 0.5, 0.5, 3_600.0, 3_600.0, MOST_S + 1], VerifiedBy.CONFIG, 1.0),
+        ([9.5, 9.5, 9.5, *[0.5] * 50], VerifiedBy.CONFIG, 1.0),
+        ([20.0, 20.0, 20.0], VerifiedBy.COUNTERS, None),
+    ],
+    ids=["whole seconds", "none", "two", "three", "a pass came late", "it was down", "long ago", "the scrape was late"],
+)
+async def test_a_lag_is_from_the_first_question_to_the_answer_that_it_is_live(
+    lags_s: list[float], by: VerifiedBy, known: float | None
+) -> None:
+    """Of three measurements at least, the longest but one. Whole seconds, as templates must not follow every millisecond.
 
-
-@pytest.mark.parametrize(("lags_s", "known"), [([], None), ([4.2, 4.2], None), ([4.2, 4.2, 4.2], 5.0)])
-async def test_one_accident_teaches_nothing(lags_s: list[float], known: float | None) -> None:
-    """Three measurements at least, and of them the longest but one: a pass of ours that came late is not the gateway."""
-    assert (await _learnt(lags_s)).slowest_s(["infra/web"]) == known
-    assert (await _learnt([0.1, 0.1, 9.0])).slowest_s(["infra/web"]) == 1.0
-
-
-async def test_a_gateway_that_was_down_is_not_slow() -> None:
-    """No pod can sleep for an hour; that wait is told by the weights that do not come."""
-    assert (await _learnt([0.5, 0.5, 0.5, 3_600.0, 3_600.0, MOST_S + 1])).slowest_s(["infra/web"]) == 1.0
+    A gateway that was down is not slow, and one that was given more CPU is quick again after its next fifty routes.
+    """
+    assert (await _learnt(lags_s, by=by)).slowest_s(["infra/web"]) == known
 
 
 async def test_of_several_gateways_the_slowest_counts() -> None:
@@ -94,16 +101,6 @@ async def test_a_route_that_is_new_to_its_gateway_says_nothing() -> None:
             await asyncio.sleep(lag_s)
             lags.answered(question, _answer(question))
     assert lags.slowest_s(["infra/web"]) == 1.0
-
-
-async def test_counters_do_not_tell_since_when() -> None:
-    """They come with the next scrape, a quarter of a minute after the fact."""
-    assert (await _learnt([20.0, 20.0, 20.0], by=VerifiedBy.COUNTERS)).slowest_s(["infra/web"]) is None
-
-
-async def test_what_was_slow_long_ago_is_forgotten() -> None:
-    """A gateway that was given more CPU is quick again after its next fifty routes."""
-    assert (await _learnt([9.5, 9.5, 9.5, *[0.5] * 50])).slowest_s(["infra/web"]) == 1.0
 
 
 async def test_an_answer_about_another_version_measures_nothing() -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import pytest
 
 from rollouts.clock import SystemClock
-from rollouts.controller.wiring import EXIT_STOPPED, run_controller
+from rollouts.controller.wiring import EXIT_STOPPED
 from rollouts.objects import ROLLOUT, Manifest
-from rollouts.settings import Settings
 from rollouts.sim.cluster import SimulatedCluster
 from tests import build
+from tests.controller.test_the_process_outlives_what_objects_hold import Running
 
 pytestmark = pytest.mark.virtual_time
 
@@ -31,10 +30,7 @@ async def test_a_clock_that_is_set_neither_ends_nor_lengthens_a_pause(jump_s: fl
     jumped_s = 0.0
     loop = asyncio.get_running_loop()
     clock = SystemClock(wall_s=lambda: cluster.clock.now_s() + jumped_s, elapsed_s=loop.time)
-    stop = asyncio.Event()
-    rng = random.Random(1)  # noqa: S311 - jitter
-    settings = Settings(leader_elect=False)
-    running = asyncio.create_task(run_controller(settings, api=cluster.api, clock=clock, rng=rng, stop=stop))
+    running = Running(cluster, clock=clock)
 
     def phase() -> str:
         found = cluster.get(ROLLOUT, "default", "cart")
@@ -52,5 +48,4 @@ async def test_a_clock_that_is_set_neither_ends_nor_lengthens_a_pause(jump_s: fl
     assert phase() == "Paused"
     await asyncio.sleep(600)
     assert phase() == "Healthy"
-    stop.set()
-    assert await running == EXIT_STOPPED
+    assert await running.stopped() == EXIT_STOPPED

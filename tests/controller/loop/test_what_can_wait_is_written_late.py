@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rollouts.controller.loop.deferred import (
@@ -40,12 +42,15 @@ def test_a_count_is_due_when_its_patience_is_over(clock: HandClock, deferred: De
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == 0
 
 
-def test_an_act_makes_the_count_wait_for_what_follows(clock: HandClock, deferred: DeferredStatus) -> None:
-    """Between two acts of one update the counts change again within moments: writing them in between is one write too many."""
+@pytest.mark.parametrize("happens", [DeferredStatus.moved, DeferredStatus.settled], ids=["an act", "a write"])
+def test_what_comes_after_an_act_or_a_write_has_all_of_its_patience(
+    happens: Callable[[DeferredStatus, Key], None], clock: HandClock, deferred: DeferredStatus
+) -> None:
+    """Between two acts of one update the counts change again within moments; what is written is forgotten."""
     deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S)
 
     clock.at_s += COUNTERS_DEFERRED_S - 1
-    deferred.moved(CART)
+    happens(deferred, CART)
 
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
@@ -69,16 +74,6 @@ def test_counts_of_many_rollouts_share_a_budget(others: int, wait_s: float, defe
         deferred.wait_s(Key("shop", f"other-{number}"), patience_s=COUNTERS_DEFERRED_S)
 
     assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == wait_s
-
-
-def test_what_is_written_is_forgotten(clock: HandClock, deferred: DeferredStatus) -> None:
-    """The next difference has all of its patience."""
-    deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S)
-    clock.at_s += 4
-
-    deferred.settled(CART)
-
-    assert deferred.wait_s(CART, patience_s=COUNTERS_DEFERRED_S) == COUNTERS_DEFERRED_S
 
 
 def test_what_waits_to_be_written_is_not_forgotten_by_the_next_pass(deferred: DeferredStatus) -> None:

@@ -29,6 +29,7 @@ from tests.controller.world import CART, World, replica_set, rollout, template
 pytestmark = pytest.mark.virtual_time
 
 STEP_1 = AnalysisGate(AnalysisKind.STEP, 1)
+ABORT = {"revision": revision_of(analysing()), "at": "2026-01-01T00:00:00Z", "reason": "Aborted"}
 
 
 def field(name: str, path: str) -> dict[str, Any]:
@@ -66,19 +67,11 @@ async def test_a_draft_is_the_whole_run(world: World) -> None:
     [
         (analysing(analysis=ERRORS), {}, {STEP_0, BACKGROUND}),
         (analysing({"setWeight": 5}, {"analysis": ERRORS}), {}, {STEP_1}),
-        (
-            analysing({"setWeight": 5}, {"analysis": ERRORS}),
-            {"currentStepIndex": 1},
-            {STEP_1},
-        ),
+        (analysing({"setWeight": 5}, {"analysis": ERRORS}), {"currentStepIndex": 1}, {STEP_1}),
         (analysing(analysis=ERRORS), {"currentStepIndex": 1}, {BACKGROUND}),
         (analysing(), {"currentRevision": "v0", "currentStepIndex": 1}, {STEP_0}),
         (analysing(), {"stableRevision": revision_of(analysing())}, set()),
-        (
-            analysing(),
-            {"abort": {"revision": revision_of(analysing()), "at": "2026-01-01T00:00:00Z", "reason": "Aborted"}},
-            set(),
-        ),
+        (analysing(), {"abort": ABORT}, set()),
     ],
 )
 async def test_drafts_are_made_for_what_may_begin_next(
@@ -125,12 +118,9 @@ async def test_very_large_templates_are_read_in_several_passes(world: World) -> 
 
 
 @pytest.mark.parametrize(
-    ("path", "comes_later"),
-    [("status.canary.weights", True), ("metadata.labels['region']", False), ("status[", False)],
+    ("path", "comes_later"), [("status.canary.weights", True), ("metadata.labels['region']", False), ("status[", False)]
 )
-async def test_a_field_that_is_not_there_may_be_one_of_a_status_that_is_not_written_yet(
-    path: str, comes_later: bool, world: World
-) -> None:
+async def test_a_missing_field_may_be_one_of_a_status_to_come(path: str, comes_later: bool, world: World) -> None:
     """The controller itself writes it: an update that waited for it to begin would wait for itself."""
     spec = analysing({"analysis": {**ERRORS, "args": [field("where", path)]}})
     world.rollouts.put("", rollout(spec=spec, status=updating(spec)))
@@ -148,10 +138,8 @@ async def test_a_preview_has_its_analyses(world: World) -> None:
     spec = {**analysing(), "strategy": {"blueGreen": blue_green}}
     world.rollouts.put("", rollout(spec=spec, status=updating(spec)))
     world.templates.put("", template())
-    assert set(snapshot(world).drafts) == {
-        AnalysisGate(AnalysisKind.PRE_PROMOTION),
-        AnalysisGate(AnalysisKind.POST_PROMOTION),
-    }
+    kinds = (AnalysisKind.PRE_PROMOTION, AnalysisKind.POST_PROMOTION)
+    assert set(snapshot(world).drafts) == set(map(AnalysisGate, kinds))
 
 
 async def test_a_template_that_is_missing_is_named(world: World) -> None:

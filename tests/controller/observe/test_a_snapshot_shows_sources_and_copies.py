@@ -35,6 +35,9 @@ pytestmark = pytest.mark.virtual_time
 MAP = ConfigKind.CONFIG_MAP
 REF = ConfigRef(MAP, "app-config")
 SOURCE = (MAP, "shop", "app-config")
+MADE = ReplicaSet(
+    name="cart-v1", uid="u", resource_version="1", revision="v1", number=1, created_at_s=0.0, spec_replicas=1
+)
 READ = ContentRead(uid="app-config-uid", resource_version="7", content="abc", immutable=False)
 USE = ConfigUse(
     kind=MAP, source="app-config", content="abc", copy="app-config-x", uid="app-config-uid", resource_version="7"
@@ -54,26 +57,12 @@ def observed(
     notes: Sequence[ConfigUse] = (),
     **why: Any,
 ) -> tuple[Source, tuple[CopySeen, ...]]:
-    """What is seen of the one source of Rollout cart, and of its copies, in a world with these ConfigMaps.
-
-    Args:
-        read: what the last read of the source said.
-        notes: what a ReplicaSet of the Rollout says that it uses.
-    """
+    """What is seen of cart's one source and of its copies, after this read, and beside a ReplicaSet that notes these uses."""
     for each in objects:
         world.config_maps.put("", each)
     if read is not None:
         world.contents.put(SOURCE, read)
-    made = ReplicaSet(
-        name="cart-v1",
-        uid="u",
-        resource_version="1",
-        revision="v1",
-        number=1,
-        created_at_s=0.0,
-        spec_replicas=1,
-        config=tuple(notes),
-    )
+    made = replace(MADE, config=tuple(notes))
     configs = Configs(world.store, world.contents, clock=world.clock, **why)
     source = configs.sources(CART, (REF,), [made])[MAP, "app-config"]
     assert CART in world.contents.askers.of(SOURCE)
@@ -87,52 +76,28 @@ def world(world: World) -> World:
     return world
 
 
-def known(content: str = "abc", *, immutable: bool = False, shared_by: int = 1) -> SourceKnown:
-    """The source in its version 7."""
-    return SourceKnown(
-        content=content,
-        immutable=immutable,
-        uid="app-config-uid",
-        resource_version="7",
-        changed_at_s=1767225605.0,
-        shared_by=shared_by,
-    )
-
-
+KNOWN = SourceKnown(
+    content="abc", immutable=False, uid="app-config-uid", resource_version="7", changed_at_s=1767225605.0, shared_by=1
+)
 FAILED = ReadFailed(message="no", needs_a_person=True)
 OFF: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning": "off"}}
 AS_IN_A_SPEC: dict[str, Any] = {"annotations": {"rollouts.dev/config-versioning": "Off"}}
+SEEN: dict[str, tuple[list[Any], ContentRead | ReadFailed | None, Source]] = {
+    "absent": ([], None, SourceAbsent()),
+    "never read": ([config_map()], None, SourceUnread()),
+    "read": ([config_map()], READ, KNOWN),
+    "changed since": ([config_map(version=8)], READ, SourceUnread()),
+    "the watch is behind": ([config_map(version=6)], READ, SourceUnread(asks=False)),
+    "made again": ([config_map(uid="another")], READ, SourceUnread()),
+    "failed": ([config_map()], FAILED, SourceUnread("no", needs_a_person=True)),
+    "gone since": ([], READ, SourceAbsent()),
+    "opted out": ([config_map(**OFF)], READ, SourceLeftAlone()),
+    "opted out, nobody may read it": ([config_map(**OFF)], FAILED, SourceLeftAlone()),
+    "opted out as in a spec": ([config_map(**AS_IN_A_SPEC)], None, SourceLeftAlone()),
+}
 
 
-@pytest.mark.parametrize(
-    ("shown", "read", "source"),
-    [
-        ([], None, SourceAbsent()),
-        ([config_map()], None, SourceUnread()),
-        ([config_map()], READ, known()),
-        ([config_map(version=8)], READ, SourceUnread()),
-        ([config_map(version=6)], READ, SourceUnread(asks=False)),
-        ([config_map(uid="another")], READ, SourceUnread()),
-        ([config_map()], FAILED, SourceUnread("no", needs_a_person=True)),
-        ([], READ, SourceAbsent()),
-        ([config_map(**OFF)], READ, SourceLeftAlone()),
-        ([config_map(**OFF)], FAILED, SourceLeftAlone()),
-        ([config_map(**AS_IN_A_SPEC)], None, SourceLeftAlone()),
-    ],
-    ids=[
-        "absent",
-        "never read",
-        "read",
-        "changed since",
-        "the watch is behind",
-        "made again",
-        "failed",
-        "gone since",
-        "opted out",
-        "opted out, nobody may read it",
-        "opted out as in a spec",
-    ],
-)
+@pytest.mark.parametrize(("shown", "read", "source"), SEEN.values(), ids=SEEN)
 async def test_a_source_is_what_its_watch_and_the_last_read_say(
     shown: list[Any], read: ContentRead | ReadFailed | None, source: Source, world: World
 ) -> None:
@@ -143,16 +108,14 @@ async def test_a_source_is_what_its_watch_and_the_last_read_say(
 @pytest.mark.parametrize(
     ("use", "source"),
     [
-        (USE, known()),
+        (USE, KNOWN),
         (replace(USE, copy=""), SourceUnread()),
         (replace(USE, resource_version="6"), SourceUnread()),
         (replace(USE, uid="other"), SourceUnread()),
     ],
     ids=["that version", "used as it is: immutable or not", "an older version", "another object"],
 )
-async def test_a_note_on_a_replica_set_saves_the_read_of_that_version(
-    use: ConfigUse, source: Source, world: World
-) -> None:
+async def test_a_note_on_a_replica_set_saves_reading_that_version(use: ConfigUse, source: Source, world: World) -> None:
     """After a restart nothing is remembered, and ten thousand sources would be read for nothing."""
     assert observed(world, config_map(), notes=[use])[0] == source
 
@@ -213,7 +176,7 @@ async def test_how_many_share_a_source_is_known(world: World) -> None:
     """Their updates do not begin in one second."""
     for name in ("b", "c"):
         world.contents.askers.asks(Key("shop", name), [SOURCE])
-    assert observed(world, config_map(), read=READ)[0] == known(shared_by=3)
+    assert observed(world, config_map(), read=READ)[0] == replace(KNOWN, shared_by=3)
 
 
 MARKED = {"rollouts.dev/name": "cart", "rollouts.dev/config-copy": "true"}
@@ -287,9 +250,7 @@ async def test_whose_a_copy_is_and_at_which_place_is_seen(
         (copy(ownerReferences=owned("other", "other")), "another object controls it"),
     ],
 )
-async def test_what_has_the_labels_of_a_copy_and_was_not_made_as_one_is_neither_used_nor_deleted(
-    found: Any, why: str, world: World
-) -> None:
+async def test_what_only_looks_like_a_copy_is_neither_used_nor_deleted(found: Any, why: str, world: World) -> None:
     """Whoever changes a copy of a copy by hand keeps its labels; what a Rollout deletes must be its own."""
     _, (marked,) = observed(world, found)
 

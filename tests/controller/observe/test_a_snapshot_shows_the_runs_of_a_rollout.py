@@ -87,14 +87,8 @@ async def test_a_run_is_measured_once_every_metric_that_counts_has_a_verdict(wor
     unmeasured = MetricResult(name="c", dry_run=True)
     running = RunStatus(phase=AnalysisPhase.RUNNING, started_at_s=1.0)
 
-    seen = runs_with(
-        world,
-        {},
-        running,
-        replace(running, results=(good, MetricResult(name="b"), unmeasured)),
-        replace(running, results=(good, broken, unmeasured)),
-        replace(running, results=(good, fine, unmeasured)),
-    )
+    results = ((good, each, unmeasured) for each in (MetricResult(name="b"), broken, fine))
+    seen = runs_with(world, {}, running, *(replace(running, results=each) for each in results))
 
     assert [each.measured for each in seen] == [False, False, False, False, True]
 
@@ -210,14 +204,8 @@ async def test_a_name_that_somebody_else_has_is_seen(world: World) -> None:
 
     The Rollout depends on it all the same: it waits until somebody deletes it.
     """
-    record = {
-        "kind": "step",
-        "step": 0,
-        "number": 1,
-        "run": "cart-run",
-        "phase": "Running",
-        "at": "2026-01-01T00:00:00Z",
-    }
+    of_step = {"kind": "step", "step": 0, "number": 1}
+    record = {**of_step, "run": "cart-run", "phase": "Running", "at": "2026-01-01T00:00:00Z"}
     spec = analysing()
     world.rollouts.put("", rollout(spec=spec, status=updating(spec, analyses=[record])))
     world.runs.put("", analysis_run(ownerReferences=[]))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollouts.cluster.decoding import UnreadableObject, decode
+from rollouts.cluster.decoding import UnreadableObject
 from rollouts.controller.observe.observer import Gone, Seen, Unreadable
 from rollouts.controller.observe.pods import pod_page, pods_seen
 from rollouts.controller.workqueue.inbox import ServiceAnswer
@@ -52,11 +52,14 @@ async def test_a_spec_that_cannot_be_read_is_a_value(world: World) -> None:
     assert "spec.replicas" in [problem.path for problem in seen.problems]
 
 
-async def test_replica_sets_are_those_that_the_rollout_s_uid_controls(world: World) -> None:
-    """A Rollout that was deleted and made again must not take over its namesake's pods."""
-    world.rollouts.put("", rollout(version=2, spec=SPEC, uid="new-uid"))
-    world.replica_sets.put("", replica_set("cart-v1"))
-    assert snapshot(world).replica_sets == ()
+LIES = (
+    {"name": "other"},
+    {"kind": "Deployment"},
+    {"apiVersion": "apps/v1"},
+    {"apiVersion": "rollouts.development/v1"},
+    {"controller": False},
+    {"uid": "of an earlier Rollout of the name"},
+)
 
 
 @pytest.mark.parametrize(
@@ -84,26 +87,11 @@ async def test_a_replica_set_that_cannot_be_read_stops_the_rollout_that_may_own_
 
 
 @pytest.mark.parametrize(
-    "lie",
-    [
-        {"name": "other"},
-        {"kind": "Deployment"},
-        {"apiVersion": "apps/v1"},
-        {"apiVersion": "rollouts.development/v1"},
-        {"controller": False},
-        {"uid": "someone's"},
-    ],
+    "metadata", [*({"ownerReferences": [{**owned()[0], **lie}]} for lie in LIES), {"namespace": "mallory"}], ids=str
 )
-async def test_a_replica_set_whose_owner_reference_lies_is_nobodys(lie: dict[str, Any], world: World) -> None:
-    """All of a reference has to be true, not its uid alone, which whoever may read the Rollout knows."""
-    references = [{**owned()[0], **lie}]
-    world.replica_sets.put("", replica_set("cart-v1", ownerReferences=references))
-    assert snapshot(world).replica_sets == ()
-
-
-async def test_a_replica_set_in_another_namespace_is_nobodys(world: World) -> None:
-    """Owner references are of one namespace; from elsewhere one blocked an update, and shrank the stable revision."""
-    world.replica_sets.put("", replica_set("cart-v1", namespace="mallory"))
+async def test_a_replica_set_whose_owner_reference_lies_is_nobodys(metadata: dict[str, Any], world: World) -> None:
+    """All of it has to be true, not its uid alone, which whoever may read the Rollout knows; and it is of one namespace."""
+    world.replica_sets.put("", replica_set("cart-v1", **metadata))
     assert snapshot(world).replica_sets == ()
 
 
@@ -130,8 +118,7 @@ async def test_a_replica_set_is_stale_until_its_controller_has_seen_its_spec(wor
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
-    [(None, ServiceUnasked("web")), (ServiceAnswer(None, 0.0), ServiceAbsent("web", EPOCH_S))],
+    ("answer", "expected"), [(None, ServiceUnasked("web")), (ServiceAnswer(None, 0.0), ServiceAbsent("web", EPOCH_S))]
 )
 async def test_a_service_that_is_not_watched_is_known_only_by_asking(
     answer: ServiceAnswer | None, expected: ServiceUnasked | ServiceAbsent, world: World
@@ -228,17 +215,11 @@ def _pod(
         (_pod("x"), ["mine", "x"], 0),
     ],
 )
-def test_a_running_pod_with_a_revision_and_without_a_replica_set_is_counted(
-    other: dict[str, Any], ours: list[str], unowned: int
-) -> None:
+def test_a_running_pod_without_a_replica_set_is_counted(other: dict[str, Any], ours: list[str], unowned: int) -> None:
     """It is neither touched nor taken for a pod of a revision; its copy of a ConfigMap must stay."""
     page = {"metadata": {"resourceVersion": "1"}, "items": [_pod("mine"), other]}
-    owner = decode(
-        REPLICA_SET,
-        msgspec.json.encode(
-            {"metadata": {"namespace": "shop", "name": "cart-a", "uid": "uid-a", "resourceVersion": "1"}, "spec": {}}
-        ),
-    )
+    meta = {"namespace": "shop", "name": "cart-a", "uid": "uid-a", "resourceVersion": "1"}
+    owner = obj(REPLICA_SET, {"metadata": meta, "spec": {}})
 
     seen = pods_seen(pod_page(msgspec.json.encode(page)).items, (owner,), at_s=7.0)
 

@@ -50,65 +50,44 @@ async def test_a_route_that_is_nested_too_deeply_is_told_and_not_read(levels: in
     assert "nested more than 64 levels deep; reduce the nesting" in seen.message
 
 
-def problems(reading: Reading, **routing: Any) -> list[tuple[str, str]]:
-    """What is wrong with a spec with this routing."""
-    reading.world.rollouts.put("", routed(trafficRouting=routing))
-    seen = reading.observer.observe(CART)
-    assert isinstance(seen, Unreadable), seen
-    return [(each.path, each.message) for each in seen.problems]
-
-
-async def test_a_router_that_nobody_knows_is_a_problem_of_the_spec(reading: Reading) -> None:
-    """A router that is accepted and then ignored would leave all the traffic where it is, and the steps would pass."""
-    ((path, message),) = problems(reading, plugins={"acme/router": {"a": 1}})
-
-    assert path == "spec.strategy.canary.trafficRouting.plugins[acme/router]"
-    assert "gatewayAPI" in message  # what there is
-
-
-async def test_problems_of_a_routers_own_part_come_with_their_path_in_the_spec(reading: Reading) -> None:
-    """The codec knows only its own part; the user looks at the whole."""
-    told = problems(
-        reading, gatewayAPI={"httpRoutes": [{"name": "a"}], "features": ["Telepathy"]}, plugins={"mine": {}}
-    )
-
-    assert [path for path, _ in told] == [
-        "spec.strategy.canary.trafficRouting.gatewayAPI.features",
-        "spec.strategy.canary.trafficRouting.plugins.mine",
-    ]
-
-
-async def test_a_route_that_is_named_twice_is_a_problem(reading: Reading) -> None:
-    """Two plans for one object would undo each other."""
-    told = problems(reading, gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]})
-
-    assert [path for path, _ in told] == ["spec.strategy.canary.trafficRouting.gatewayAPI"]
-
-
 def _own(name: str = "a", **metadata: str) -> Manifest:
     return build.manifest(HTTP_ROUTE, name, metadata=metadata, spec={})
 
 
-@pytest.mark.parametrize(
-    ("own", "path", "message"),
-    [
-        ([_own("b")], "own[0]", "no router of trafficRouting names"),
-        ([{**_own(), "apiVersion": "gateway.networking.k8s.io/v9"}], "own[0]", "no router of trafficRouting names"),
-        ([_own(namespace="else")], "own[0]", "no router of trafficRouting names"),
-        ([_own(), _own()], "own[1]", "a second time"),
-        ([_own("there", namespace="infra")], "own[0].metadata.namespace", "must be the Rollout's namespace"),
-    ],
-)
-async def test_a_route_that_is_to_be_made_is_one_that_a_router_names(
-    own: list[object], path: str, message: str, reading: Reading
-) -> None:
-    """Else it would be made and never managed, or never go with its Rollout."""
-    ((where, why),) = problems(
-        reading, gatewayAPI={"httpRoutes": [{"name": "a"}, {"name": "there", "namespace": "infra"}]}, own=own
-    )
+def _names(*own: Manifest) -> dict[str, Any]:
+    names = [{"name": "a"}, {"name": "there", "namespace": "infra"}]
+    return {"gatewayAPI": {"httpRoutes": names}, "own": list(own)}
 
-    assert where == f"spec.strategy.canary.trafficRouting.{path}"
-    assert message in why
+
+UNFIT = {"httpRoutes": [{"name": "a"}], "features": ["Telepathy"]}
+NO_ROUTER = "no router of trafficRouting names"
+
+
+@pytest.mark.parametrize(
+    ("routing", "told"),
+    [
+        ({"plugins": {"acme/router": {"a": 1}}}, {".plugins[acme/router]": "gatewayAPI"}),
+        ({"gatewayAPI": UNFIT, "plugins": {"mine": {}}}, {".gatewayAPI.features": "", ".plugins.mine": ""}),
+        ({"gatewayAPI": {"httpRoutes": [{"name": "a"}, {"name": "a", "rules": ["x"]}]}}, {".gatewayAPI": ""}),
+        (_names(_own("b")), {".own[0]": NO_ROUTER}),
+        (_names({**_own(), "apiVersion": "gateway.networking.k8s.io/v9"}), {".own[0]": NO_ROUTER}),
+        (_names(_own(namespace="else")), {".own[0]": NO_ROUTER}),
+        (_names(_own(), _own()), {".own[1]": "a second time"}),
+        (_names(_own("there", namespace="infra")), {".own[0].metadata.namespace": "must be the Rollout's namespace"}),
+    ],
+    ids=["no such router", "its own part", "named twice", "unnamed", "version", "namespace", "twice", "elsewhere"],
+)
+async def test_what_is_wrong_with_the_routing_is_told_with_its_path(
+    routing: dict[str, Any], told: dict[str, str], reading: Reading
+) -> None:
+    """A router that is ignored would leave all traffic where it is, and a route that none names would never be managed."""
+    reading.world.rollouts.put("", routed(trafficRouting=routing))
+    seen = reading.observer.observe(CART)
+    assert isinstance(seen, Unreadable), seen
+    problems = {each.path.removeprefix("spec.strategy.canary.trafficRouting"): each.message for each in seen.problems}
+
+    assert (list(problems), len(seen.problems)) == (list(told), len(told))
+    assert [words in problems[path] for path, words in told.items()] == [True] * len(told)
 
 
 @pytest.mark.parametrize(
@@ -131,24 +110,20 @@ async def test_a_manifest_that_cannot_be_managed_is_not_made(spec: object, why: 
 async def test_a_route_that_is_not_watched_is_known_only_by_asking(world: World) -> None:
     """Not to be in a filtered watch is not to be absent."""
     reading = Reading(world, found=False)
-    _put(reading)
-    assert seen_route(reading) == RouteUnasked(ROUTE)
-
-
-def _put(reading: Reading) -> None:
     reading.world.rollouts.put("", routed())
+    assert seen_route(reading) == RouteUnasked(ROUTE)
 
 
 async def test_a_route_that_does_not_exist_is_a_value_with_its_reason(reading: Reading) -> None:
     """A missing CRD and a missing route ask for different remedies."""
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     reading.world.inbox.put_route(CART, ROUTE, RouteAnswer(asked_s=0.0, message="no such kind"))
     assert seen_route(reading) == RouteAbsent(ROUTE, EPOCH_S, "no such kind")
 
 
 async def test_a_route_is_read_from_the_answer_until_it_is_watched(reading: Reading) -> None:
     """Our label is not on it yet, so no watch shows it."""
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(9, 1)))
     reading.world.inbox.put_route(CART, ROUTE, answer)
     seen = seen_route(reading)
@@ -159,7 +134,7 @@ async def test_a_route_is_read_from_the_answer_until_it_is_watched(reading: Read
 
 async def test_what_the_watch_shows_wins_over_an_answer(reading: Reading) -> None:
     """An answer is of the moment when it was asked for."""
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     answer = RouteAnswer(asked_s=0.0, kind=HTTP_ROUTE, user=route(weights=(1, 1)))
     reading.world.inbox.put_route(CART, ROUTE, answer)
     reading.shown(route(version=7, weights=(3, 1), **MARKS))
@@ -171,7 +146,7 @@ async def test_what_the_watch_shows_wins_over_an_answer(reading: Reading) -> Non
 
 async def test_a_route_that_its_codec_refuses_says_why(reading: Reading) -> None:
     """A user may have taken the Service out of the route; the remedy is theirs."""
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     manifest = route(**MARKS)
     reading.world.rollouts.put(
         "", routed(trafficRouting={"gatewayAPI": {"httpRoutes": [{"name": "cart", "rules": ["none"]}]}}, version=2)
@@ -199,11 +174,9 @@ async def test_a_route_that_its_codec_refuses_says_why(reading: Reading) -> None
         ("other/../cart", "other", ""),
     ],
 )
-async def test_a_route_tells_which_rollout_steers_it(
-    text: str, allowed: str, managed_by: str, reading: Reading
-) -> None:
+async def test_a_route_tells_which_rollout_has_it(text: str, allowed: str, managed_by: str, reading: Reading) -> None:
     """A Rollout of the same name in another namespace is another Rollout, and one that the route's owner has to allow."""
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     allows = {"rollouts.dev/allow-rollouts-from": allowed}
     reading.shown(route(**MARKS | {"annotations": {"rollouts.dev/managed-by": text, **allows}}))
     seen = seen_route(reading)
@@ -225,7 +198,7 @@ async def test_a_route_that_the_spec_no_longer_names_is_seen_until_it_is_given_b
 
 async def test_a_route_of_a_router_that_is_gone_cannot_be_read(reading: Reading) -> None:
     """The package that knew it was taken out of the image: nobody may guess what is ours in it."""
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     marks = {"rollouts.dev/managed-by": "cart", "rollouts.dev/router": "acme"}
     reading.shown(route("old", **MARKS | {"annotations": marks}))
     seen = seen_route(reading, RouteName("acme", "HTTPRoute", "shop", "old"))
@@ -235,12 +208,8 @@ async def test_a_route_of_a_router_that_is_gone_cannot_be_read(reading: Reading)
     assert "'acme'" in seen.problem
 
 
-@pytest.mark.parametrize(
-    ("marks", "usable"), [({}, False), (MARKS, False), (MARKS | {"ownerReferences": owned()}, True)]
-)
-async def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(
-    marks: Any, usable: bool, reading: Reading
-) -> None:
+@pytest.mark.parametrize(("marks", "fit"), [({}, False), (MARKS, False), (MARKS | {"ownerReferences": owned()}, True)])
+async def test_what_only_has_the_name_of_ours_is_never_taken_over(marks: Any, fit: bool, reading: Reading) -> None:
     """Somebody else's canary Ingress holds somebody else's rules."""
     ingress = Kind("networking.k8s.io", "v1", "Ingress", "ingresses")
     name = RouteName("nginx", "Ingress", "shop", "cart")
@@ -255,14 +224,14 @@ async def test_an_object_that_only_has_the_name_of_ours_is_never_taken_over(
     seen = seen_route(reading, name)
 
     assert isinstance(seen, RouteSeen)
-    assert ("is not the Rollout's; rename" not in seen.problem) is usable
+    assert ("is not the Rollout's; rename" not in seen.problem) is fit
 
 
 async def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snapshot(reading: Reading) -> None:
     """A pass depends on what is there, not on what happened."""
     live = LiveSeen(at_s=1.0, resource_version="1", live=True, by=VerifiedBy.CONFIG)
     drained = DrainSeen(2.0, 3)
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     reading.shown(route(**MARKS))
     reading.world.inbox.put_live(CART, ROUTE, live)
     reading.world.inbox.put_drained(CART, "v1", drained)
@@ -276,7 +245,7 @@ async def test_what_was_answered_by_the_data_plane_and_the_probes_is_in_the_snap
 
 async def test_a_version_of_a_route_is_decoded_once(reading: Reading) -> None:
     """Most passes follow from something else; a route with its status is several KB of JSON."""
-    _put(reading)
+    reading.world.rollouts.put("", routed())
     reading.shown(route(**MARKS))
     first, second = reading.seen().routes[ROUTE].objects, reading.seen().routes[ROUTE].objects
     assert first is not None and second is not None

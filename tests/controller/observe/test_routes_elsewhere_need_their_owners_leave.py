@@ -29,9 +29,8 @@ def elsewhere(annotations: dict[str, str], *, weights: tuple[int, int] = (3, 1))
     """A route of namespace edge whose backends are in namespace shop."""
     labels = MARKS["labels"] if "rollouts.dev/managed-by" in annotations else {}
     found = route(namespace="edge", annotations=annotations, labels=labels, weights=weights)
-    backends = (b'"name":"cart"', b'"name":"cart-canary"')
     spec = bytes(found.spec)
-    for each in backends:
+    for each in (b'"name":"cart"', b'"name":"cart-canary"'):
         spec = spec.replace(each, each + b',"namespace":"shop"')
     return RouteObject(metadata=found.metadata, spec=type(found.spec)(spec))
 
@@ -79,17 +78,10 @@ async def test_leave_that_was_taken_back_in_an_update_is_told_as_such(world: Wor
 
 @pytest.mark.parametrize(
     ("annotations", "record", "left"),
-    [
-        (MARK | LEAVE, RECORD, True),
-        (MARK | LEAVE, {}, False),
-        (MARK, {}, False),
-        (LEAVE, {}, False),
-    ],
+    [(MARK | LEAVE, RECORD, True), (MARK | LEAVE, {}, False), (MARK, {}, False), (LEAVE, {}, False)],
     ids=["on record", "leave and a mark", "a mark", "leave"],
 )
-async def test_a_mark_elsewhere_counts_only_with_the_record(
-    annotations: Any, record: Any, left: bool, reading: Reading
-) -> None:
+async def test_a_mark_elsewhere_needs_the_record(annotations: Any, record: Any, left: bool, reading: Reading) -> None:
     """Its owner can write both the mark and the leave, and would hold up any Rollout that he likes."""
     reading.world.rollouts.put("", routed(status=record))
     reading.shown(elsewhere(annotations))

@@ -59,7 +59,12 @@ def running(value: str, phase: str = "Failed") -> dict[str, Any]:
     return {"phase": "Running", "startedAt": "2026-01-01T00:00:00Z", "metricResults": [result]}
 
 
-MEASURED, AGAIN = running("0.1"), running("0.2")
+MEASURED, AGAIN, SUCCESSFUL = running("0.1"), running("0.2"), running("0.1", "Successful")
+OF_A_DEPLOYMENT, OF_A_JOB = (
+    [{"apiVersion": version, "kind": kind, "name": "cart", "uid": "d", "controller": True}]
+    for version, kind in (("apps/v1", "Deployment"), ("batch/v1", "Job"))
+)
+TILL = Key("shop", "till")
 BESIDE = {"rollouts.dev/analysis": "background"}
 
 
@@ -74,6 +79,8 @@ BESIDE = {"rollouts.dev/analysis": "background"}
         (None, replica_set()),
         (replica_set(), None),
         (replica_set(), replica_set(version=2, status={"availableReplicas": 1})),
+        (None, replica_set(ownerReferences=None)),
+        (replica_set(), replica_set(version=2, ownerReferences=None)),
         (None, service("web", managed_by="cart")),
         (service("web", managed_by="cart"), service("web", managed_by="cart", version=2, extra="1")),
         (service("web", managed_by="cart"), None),
@@ -103,37 +110,23 @@ async def test_a_change_of_what_a_decision_reads_wakes_its_rollout(before: Any, 
         (rollout(), rollout(version=2, managedFields=[{"manager": "somebody"}])),
         (replica_set(), replica_set(version=2)),
         (replica_set(), replica_set(version=2, status={"fullyLabeledReplicas": 2})),
+        (None, replica_set(ownerReferences=OF_A_DEPLOYMENT)),
+        (None, replica_set(ownerReferences=None, labels={})),
+        (None, analysis_run(ownerReferences=OF_A_JOB)),
         (service(managed_by="cart"), service(managed_by="cart", version=2)),
         (slice_of("web", "a"), slice_of("web", "a", version=2)),
         (analysis_run(), analysis_run(version=2)),
         (analysis_run(), analysis_run(version=2, annotations={"a": "b"}, status={"runSummary": {"count": 1}})),
         (analysis_run(labels=BESIDE, status=MEASURED), analysis_run(labels=BESIDE, version=2, status=AGAIN)),
-        (
-            analysis_run(status=running("0.1", "Successful")),
-            analysis_run(version=2, status=running("0.2", "Successful")),
-        ),
+        (analysis_run(status=SUCCESSFUL), analysis_run(version=2, status=running("0.2", "Successful"))),
         (None, analysis_run(ownerReferences=[])),
         (None, config_copy(labels=None)),
         (config_copy(labels=None), config_copy(labels=None, version=2)),
     ],
 )
 async def test_a_change_that_no_decision_reads_wakes_nobody(before: Any, after: Any, world: World) -> None:
-    """Every pass costs CPU; managedFields change with every write of anybody."""
+    """Every pass costs CPU; managedFields change with every write of anybody, and a Deployment's pods may have our label."""
     assert woken(world, before, after, managed="cart") == set()
-
-
-async def test_a_replica_set_of_another_controller_wakes_nobody(world: World) -> None:
-    """A Deployment's ReplicaSets may carry our label by mistake."""
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart", "uid": "d", "controller": True}
-
-    assert woken(world, None, replica_set(ownerReferences=[owner])) == set()
-
-
-async def test_a_replica_set_that_nobody_controls_wakes_the_rollout_of_its_name(world: World) -> None:
-    """It may adopt it; also when the owner reference goes without a change of anything else."""
-    assert woken(world, None, replica_set(ownerReferences=None)) == {CART}
-    assert woken(world, replica_set(), replica_set(version=2, ownerReferences=None)) == {CART}
-    assert woken(world, None, replica_set(ownerReferences=None, labels={})) == set()
 
 
 async def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too(world: World) -> None:
@@ -145,22 +138,21 @@ async def test_a_rollout_whose_name_is_too_long_for_a_label_is_woken_too(world: 
     assert woken(world, None, replica_set(ownerReferences=None, labels=labels)) == {Key("shop", name)}
 
 
-async def test_a_service_that_changes_hands_wakes_both(world: World) -> None:
-    """The one that lost it must say so, the one that got it may go on."""
-    assert woken(world, service(managed_by="cart"), service(managed_by="till", version=2)) == {
-        CART,
-        Key("shop", "till"),
-    }
-
-
-async def test_endpoints_wake_the_rollout_that_steers_their_service(world: World) -> None:
-    """Confirmation that a Service has switched comes from its EndpointSlices."""
-    assert woken(world, slice_of("web", "a"), slice_of("web", "a", "b", version=2), managed="cart") == {CART}
-
-
-async def test_a_service_wakes_those_who_asked_about_it(world: World) -> None:
-    """A Service that a spec names can be under another Rollout's steering, or come under it."""
-    assert woken(world, None, service("web", managed_by="till"), asked="cart") == {CART, Key("shop", "till")}
+@pytest.mark.parametrize(
+    ("before", "after", "known", "wakes"),
+    [
+        (service(managed_by="cart"), service(managed_by="till", version=2), {}, {CART, TILL}),
+        (None, service("web", managed_by="till"), {"asked": "cart"}, {CART, TILL}),
+        (slice_of("web", "a"), slice_of("web", "a", "b", version=2), {"managed": "cart"}, {CART}),
+        (None, analysis_run(ownerReferences=owned("other", "o")), {}, {Key("shop", "other")}),
+    ],
+    ids=["a Service changes hands", "one that somebody asked about", "endpoints of one that is steered", "a run"],
+)
+async def test_a_change_wakes_whoever_has_to_do_with_the_object(
+    before: Any, after: Any, known: dict[str, str], wakes: set[Key], world: World
+) -> None:
+    """The one that lost a Service must say so; that it has switched is confirmed by its EndpointSlices."""
+    assert woken(world, before, after, **known) == wakes
 
 
 def test_the_index_of_managed_services_follows_every_change() -> None:
@@ -171,22 +163,10 @@ def test_the_index_of_managed_services_follows_every_change() -> None:
     managed.learn(None, service("api", managed_by="cart"))
 
     assert managed.of(CART) == ("api", "web")
-
     managed.learn(mine, yours)
-
-    assert (managed.of(CART), managed.of(Key("shop", "till"))) == (("api",), ("web",))
-
+    assert (managed.of(CART), managed.of(TILL)) == (("api",), ("web",))
     managed.learn(yours, None)
-
-    assert managed.of(Key("shop", "till")) == ()
-
-
-async def test_a_run_of_somebody_elses_wakes_nobody(world: World) -> None:
-    """A run of another Rollout, or of another controller, is none of ours."""
-    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "cart", "uid": "j", "controller": True}
-
-    assert woken(world, None, analysis_run(ownerReferences=owned("other", "o"))) == {Key("shop", "other")}
-    assert woken(world, None, analysis_run(ownerReferences=[job])) == set()
+    assert managed.of(TILL) == ()
 
 
 async def test_a_run_of_somebody_elses_under_a_name_that_is_needed_wakes_who_needs_it(world: World) -> None:

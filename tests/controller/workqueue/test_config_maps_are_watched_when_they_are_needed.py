@@ -121,9 +121,8 @@ async def test_without_the_right_the_reason_is_told_and_the_right_is_waited_for(
         await asyncio.sleep(600)
     assert stage.watch.why_unseen("default") == REMEDY
     assert stage.sights == [REMEDY]
-    assert [each["remedy"] for each in logs if each["event"] == "kind_not_seen"] == [
-        "grant get, list and watch of configmaps"
-    ]
+    (told,) = (each["remedy"] for each in logs if each["event"] == "kind_not_seen")
+    assert told == "grant get, list and watch of configmaps"
     stage.door.refused.clear()
     await asyncio.sleep(65)
     assert (stage.watch.why_unseen("default"), stage.names()) == ("", {"settings"})

@@ -44,18 +44,6 @@ def test_both_are_told_and_woken() -> None:
     assert found.of(key("a")) == ()
 
 
-def test_a_wider_selector_overlaps_a_narrower_one() -> None:
-    """One of them is enough: the first one finds the pods of the second."""
-    found = Selectors()
-    found.learn(None, made("a", {"app": "web"}))
-    found.learn(None, made("b", {"app": "web", "tier": "front"}))
-    found.learn(None, made("c", {"app": "other"}))
-
-    assert found.of(key("a")) == ("Rollout b",)
-    assert found.of(key("b")) == ("Rollout a",)
-    assert found.of(key("c")) == ()
-
-
 @pytest.mark.parametrize(
     "more",
     [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}, {"matchLabels": None}, {"matchLabels": {"app": 7}}],
@@ -69,9 +57,7 @@ def test_what_cannot_be_compared_is_left_out(more: dict[str, Any]) -> None:
     assert found.of(key("b")) == ()
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from("pqrs"), st.none() | st.tuples(LABELS, LABELS)), max_size=12),
-)
+@given(st.lists(st.tuples(st.sampled_from("pqrs"), st.none() | st.tuples(LABELS, LABELS)), max_size=12))
 def test_the_index_finds_what_a_comparison_of_all_with_all_finds(
     changes: list[tuple[str, tuple[dict[str, str], dict[str, str]] | None]],
 ) -> None:
@@ -85,9 +71,7 @@ def test_the_index_finds_what_a_comparison_of_all_with_all_finds(
         if before is not None or after is not None:
             found.learn(before, after)
 
-    workloads = {
-        name: Workload("Rollout", name, *change) for name, change in dict(changes).items() if change is not None
-    }
+    workloads = {name: Workload("Rollout", name, *last) for name, last in dict(changes).items() if last is not None}
     pairs = [(a, b) for a, b in itertools.permutations(workloads, 2) if share_pods(workloads[a], workloads[b])]
     for name in "pqrs":
         assert found.of(key(name)) == tuple(sorted(f"Rollout {b}" for a, b in pairs if a == name))

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,14 @@ import pytest
 from aiohttp import ClientSession, web
 
 from tests.cluster.test_connection import kubeconfig, serving
+from tests.controller.health.test_probes_are_answered import free_address
 
 PLANTED = "hunter2-planted"
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 async def ran(kubeconfig_path: Path, *, until: str, **environment: str) -> tuple[list[dict[str, str]], str]:
     """The log lines of a controller up to the event `until` and its orderly end, and its metrics."""
-    port = free_port()
+    port = free_address().port
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "rollouts", "controller", "--kubeconfig", str(kubeconfig_path)),
         *("--metrics-address", f"127.0.0.1:{port}"),

@@ -54,9 +54,7 @@ async def test_requests_and_watches_keep_their_patience_on_the_way() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_token_that_was_dead_at_the_start_is_replaced_and_the_rollout_goes_on_in_seconds(
-    cluster: SimulatedCluster,
-) -> None:
+async def test_a_token_that_was_dead_at_the_start_is_replaced_in_seconds(cluster: SimulatedCluster) -> None:
     """It had taken up to a minute: the refusal counted as a missing right, and the watches' pauses grew to that."""
     api = Token(cluster.api)
     api.dead = True

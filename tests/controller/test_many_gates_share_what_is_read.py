@@ -52,9 +52,7 @@ def waits_for(stage: Stage) -> Counter[str]:
 def lists(stage: Stage) -> dict[str, int]:
     """How often each list was read so far."""
     counts = stage.cluster.api.counts
-    return {
-        each: sum(n for (verb, plural, *_), n in counts.items() if (verb, plural) == ("GET", each)) for each in LISTS
-    }
+    return {each: sum(n for (verb, kind, *_), n in counts.items() if (verb, kind) == ("GET", each)) for each in LISTS}
 
 
 async def test_many_gates_share_their_lists() -> None:

@@ -30,9 +30,8 @@ def secret(value: str = OLD, name: str = NAME, **more: Any) -> Manifest:
     data = {"token": base64.b64encode(value.encode()).decode()}
     applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"data": data})}
     annotations = applied | more.pop("annotations", {})
-    return build.secret(
-        name, "default", metadata={"annotations": annotations}, **{"type": "Opaque", "data": data, **more}
-    )
+    of = {"metadata": {"annotations": annotations}, "type": "Opaque", "data": data}
+    return build.secret(name, "default", **{**of, **more})
 
 
 def reading(name: str = "web", source: str = NAME, **spec: Any) -> Manifest:
@@ -98,9 +97,7 @@ async def test_without_opting_in_no_secret_is_ever_asked_for(stage: Configured) 
     assert asked(stage) == []
 
 
-async def test_a_rotated_secret_goes_through_the_steps_and_the_old_pods_keep_what_they_have(
-    stage: Configured, first: str
-) -> None:
+async def test_a_rotated_secret_takes_the_steps_and_old_pods_keep_theirs(stage: Configured, first: str) -> None:
     """At the gate each revision reads a copy of its own; after the promotion the history keeps the old one."""
     assert (named(stage, first) != NAME, value(stage, named(stage, first))) == (True, OLD)
     stage.apply(secret(NEW))
@@ -121,9 +118,7 @@ async def test_a_revert_leads_back_to_the_former_revision(stage: Configured, fir
     assert back["currentRevision"] == first
 
 
-async def test_only_the_named_secrets_and_the_key_are_read_and_nothing_is_listed_changed_or_deleted(
-    stage: Configured,
-) -> None:
+async def test_only_named_secrets_and_the_key_are_read_and_none_is_listed_or_changed(stage: Configured) -> None:
     """The Role has `get` on these names and `create`, and no other right: see `rollouts rbac`."""
     stage.apply(secret(), secret("of somebody else", "other"), reading(revisionHistoryLimit=0))
     first = await stage.until_healthy()
@@ -160,10 +155,8 @@ async def test_the_value_is_in_nothing_that_the_controller_writes_or_logs() -> N
             stage.apply(secret(NEW))
             await stage.promoted(at=first)
             shown = [stage.cluster.list(kind, "default") for kind in (ROLLOUT, REPLICA_SET, EVENT)]
-            names = [
-                each["metadata"] for each in stage.cluster.list(SECRET, "default") if each["metadata"]["name"] != NAME
-            ]
-            text = json.dumps([*shown, names])
+            secrets = [each["metadata"] for each in stage.cluster.list(SECRET, "default")]
+            text = json.dumps([*shown, [each for each in secrets if each["name"] != NAME]])
             for planted in (OLD, NEW):
                 assert planted not in text
                 assert base64.b64encode(planted.encode()).decode() not in text
@@ -195,9 +188,8 @@ async def test_without_the_rights_the_rollout_waits_and_names_the_command(stage:
     assert list(stage.replica_sets()) == [first]
 
     stage.door.answers = refused("POST")
-    await stage.until(
-        lambda one: "rollouts rbac -f" in json.dumps(one.get("conditions")) and one["currentRevision"] != first
-    )
+    asks = "rollouts rbac -f"
+    await stage.until(lambda one: asks in json.dumps(one.get("conditions")) and one["currentRevision"] != first)
     sizes = {revision: each["spec"]["replicas"] for revision, each in stage.replica_sets().items()}
     assert sizes.pop(first) == 2
     assert set(sizes.values()) == {0}, "no pod begins without its copy"

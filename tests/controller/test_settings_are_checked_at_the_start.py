@@ -107,13 +107,8 @@ def test_nothing_is_open_to_templates_by_default() -> None:
 def test_flags_about_metrics_become_settings() -> None:
     """Every one of them, as the chart passes them."""
     arguments = ["--metrics-ca", "/ca.pem", "--metrics-credentials", "/run/metrics", "--tenant-metrics", "*.example"]
-    arguments += [
-        "--tenant-metrics-port",
-        "9090",
-        "--tenant-metrics-http",
-        "--metrics-refused-network",
-        "203.0.113.0/24",
-    ]
+    arguments += ["--tenant-metrics-port", "9090", "--tenant-metrics-http"]
+    arguments += ["--metrics-refused-network", "203.0.113.0/24"]
     arguments += ["--job-metrics", "--job-service-account", "jobs", "--measurements", "9"]
 
     assert _settings(arguments).metrics == MetricSettings(

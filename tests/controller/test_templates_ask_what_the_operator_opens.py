@@ -25,21 +25,11 @@ from tests.probes.servers import ok, serving
         ({"tenant_hosts": ["*"]}, "https://127.0.0.1", "may not be asked"),
         ({"tenant_hosts": ["localhost"]}, "https://localhost", "may not be asked"),
         ({"tenant_hosts": ["*"]}, "https://169.254.169.254", "may not be asked"),
-        (
-            {"tenant_hosts": ["*"], "refused_networks": ["93.184.216.0/24"]},
-            "https://93.184.216.34",
-            "may not be asked",
-        ),
-        (
-            {"tenant_hosts": ["*"], "tenant_http": True, "tenant_ports": [80]},
-            "http://10.0.0.1",
-            "may not be asked",
-        ),
+        ({"tenant_hosts": ["*"], "refused_networks": ["93.184.216.0/24"]}, "https://93.184.216.34", "may not be asked"),
+        ({"tenant_hosts": ["*"], "tenant_http": True, "tenant_ports": [80]}, "http://10.0.0.1", "may not be asked"),
     ],
 )
-async def test_a_url_of_a_template_needs_a_flag_for_each_part_of_it(
-    flags: dict[str, Any], url: str, words: str
-) -> None:
+async def test_a_url_of_a_template_needs_a_flag_for_each_part(flags: dict[str, Any], url: str, words: str) -> None:
     """Host, port, TLS, and at last the address, which no flag makes a private one."""
     asker = metric_asker(Settings(metrics=parse_metric_settings(**flags)), clock=SystemClock())
     answer = await asker.ask(HttpRequest(url=url, timeout_s=5), MetricEndpoint(url=url), deadline_s=5)

@@ -39,12 +39,7 @@ CONTROLLER = Settings(leader_elect=False, identity="one", lease_namespace="defau
 
 
 class Metrics:
-    """`ports.MetricEndpoints`: answers each query by its script.
-
-    Args:
-        script: a query that is not in it has the value 1.
-        took_s: from a question to its answer.
-    """
+    """`ports.MetricEndpoints`: answers each query by its script, or 1 where it has none, after `took_s`."""
 
     def __init__(self, clock: Clock, script: Script | None = None, *, took_s: float = 0.01) -> None:
         self._clock = clock

@@ -85,10 +85,8 @@ async def test_a_crash_in_a_source_tells_no_text_of_it() -> None:
         found, woken = await taken(Does(ValueError("s3cret")), WEB, Task.TAKE)
 
     assert found is not None
-    assert (found.phase, found.message) == (
-        AnalysisPhase.ERROR,
-        "the controller failed (ValueError), which is a bug in it",
-    )
+    words = "the controller failed (ValueError), which is a bug in it"
+    assert (found.phase, found.message) == (AnalysisPhase.ERROR, words)
     assert woken == [KEY]
     assert "s3cret" not in repr(logs)
     assert "measure:" in repr(logs), "the place in the code is told"
@@ -104,17 +102,6 @@ async def test_a_source_that_never_answers_is_given_up() -> None:
     assert found.finished_at_s - found.started_at_s == pytest.approx(MEASUREMENT_DEADLINE_S)
 
 
-async def test_a_new_measurement_fails_when_the_api_server_is_away() -> None:
-    """It is an Error, as with Argo Rollouts, and taken again."""
-    source = Does(ApiUnavailable("away"), lambda: GOOD)
-
-    found, _ = await taken(source, JOB, Task.TAKE)
-
-    assert found is not None
-    assert found.phase is AnalysisPhase.ERROR
-    assert source.calls == 1
-
-
 @pytest.mark.parametrize("task", [Task.RESUME, Task.STOP])
 async def test_what_has_begun_is_asked_about_again(task: Task) -> None:
     """Its Job may have ended well: an API server that restarts must not turn that into an Error."""
@@ -126,11 +113,16 @@ async def test_what_has_begun_is_asked_about_again(task: Task) -> None:
     assert source.calls == 3
 
 
-async def test_what_is_refused_is_not_asked_about_again() -> None:
-    """Nobody changes RBAC within seconds."""
-    source = Does(ApiForbidden("no"))
+@pytest.mark.parametrize(
+    ("error", "task"),
+    [(ApiUnavailable("away"), Task.TAKE), (ApiForbidden("no"), Task.RESUME)],
+    ids=["a new measurement while the API server is away", "what is refused"],
+)
+async def test_what_fails_is_an_error_and_not_asked_about_again(error: Exception, task: Task) -> None:
+    """A new one is taken again, as with Argo Rollouts; and nobody changes RBAC within seconds."""
+    source = Does(error, lambda: GOOD)
 
-    found, _ = await taken(source, JOB, Task.RESUME)
+    found, _ = await taken(source, JOB, task)
 
     assert found is not None
     assert found.phase is AnalysisPhase.ERROR

@@ -23,13 +23,8 @@ from tests.controller.analysis.stage import BUSY, Stage
 
 pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
-CPU = {
-    "name": "cpu",
-    "interval": "30s",
-    "count": 3,
-    "successCondition": "result.utilizationPercent <= 90",
-    "provider": {"containerResource": {"container": "app", "resource": "cpu"}},
-}
+OF_APP = {"containerResource": {"container": "app", "resource": "cpu"}}
+CPU = build.metric("cpu", condition="result.utilizationPercent <= 90", interval="30s", count=3, provider=OF_APP)
 TEMPLATE = build.analysis_template(CPU, name="cpu", namespace=BUSY)
 
 
@@ -66,18 +61,14 @@ async def updated(
     return phase, run["status"]["phase"], run["status"].get("message", "")
 
 
-async def test_a_canary_that_burns_is_given_up(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("cores", "ends"), [(0.95, ("Aborted", "Failed")), (0.05, ("Healthy", "Successful"))], ids=["burns", "healthy"]
+)
+async def test_a_canary_that_burns_is_given_up(cores: float, ends: tuple[str, str], stage: Stage) -> None:
     """Three pods at 10 % and one at 190 % are 55 % on average, which an autoscaler with a target of 60 % calls idle."""
-    phase, run, _ = await updated(stage, lambda _: None, canary_cores=0.95)
+    phase, run, _ = await updated(stage, lambda _: None, canary_cores=cores)
 
-    assert (phase, run) == ("Aborted", "Failed")
-
-
-async def test_a_healthy_canary_is_promoted(stage: Stage) -> None:
-    """On the same evidence."""
-    phase, run, _ = await updated(stage, lambda _: None, canary_cores=0.05)
-
-    assert (phase, run) == ("Healthy", "Successful")
+    assert (phase, run) == ends
 
 
 @pytest.mark.parametrize(

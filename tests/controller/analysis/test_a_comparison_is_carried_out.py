@@ -22,11 +22,7 @@ _ASKED = re.compile(r'(errors|requests)_total\{hash="(canary|stable)"\}\[(\d+)s\
 
 
 class Counters(Metrics):
-    """A Prometheus with two counters of each arm, which have grown evenly for an hour.
-
-    Args:
-        per_s: by arm: requests and errors in a second.
-    """
+    """A Prometheus with two counters of each arm, requests and errors, which have grown `per_s` for an hour."""
 
     def __init__(self, clock: Clock, **per_s: tuple[float, float]) -> None:
         super().__init__(clock)

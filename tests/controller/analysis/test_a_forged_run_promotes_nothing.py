@@ -25,6 +25,7 @@ from tests.controller.analysis.stage import BUSY, Stage, metric
 pytestmark = pytest.mark.virtual_time(limit_s=20_000)
 
 EASY = metric("easy")
+HARD = build.analysis_template(metric("hard", initialDelay="1m"), name="cpu", namespace=BUSY)
 
 
 def _status(stage: Stage) -> Manifest:
@@ -39,10 +40,6 @@ async def _until(holds: Callable[[], Any]) -> None:
     raise AssertionError("it never came")
 
 
-def _runs(stage: Stage) -> list[Manifest]:
-    return stage.cluster.list(ANALYSIS_RUN, BUSY)
-
-
 def _delete(stage: Stage, name: str) -> None:
     assert stage.cluster.api.answer(Request("DELETE", ANALYSIS_RUN.path(BUSY, name))).status == 200
 
@@ -54,17 +51,17 @@ def _copied(run: Manifest, name: str, *metrics: Manifest) -> Manifest:
 
 
 @asynccontextmanager
-async def updating(stage: Stage) -> AsyncIterator[Manifest]:
+async def updating(stage: Stage, template: Manifest = HARD) -> AsyncIterator[Manifest]:
     """An update to web:2 that waits for its run, which is there."""
     stage.metrics.says({"hard": [0.5]})
-    template = build.analysis_template(metric("hard", initialDelay="1m"), name="cpu", namespace=BUSY)
     stage.cluster.apply(template)
     stage.cluster.apply(burning.rollout("web:1"))
     async with stage.controller():
         await _until(lambda: _status(stage).get("phase") == "Healthy")
+        await asyncio.sleep(60.0)
         stage.cluster.apply(burning.rollout("web:2"))
-        await _until(lambda: _runs(stage))
-        (run,) = _runs(stage)
+        await _until(lambda: stage.cluster.list(ANALYSIS_RUN, BUSY))
+        (run,) = stage.cluster.list(ANALYSIS_RUN, BUSY)
         yield run
 
 
@@ -106,14 +103,7 @@ async def test_a_label_of_a_run_does_not_say_which_pods_are_measured(stage: Stag
     stage.cluster.metrics_server()
     stage.cluster.consumptions.use(Consumption(idle_cores=0.05), image="web:1")
     stage.cluster.consumptions.use(Consumption(idle_cores=0.95), image="web:2")
-    stage.cluster.apply(burning.TEMPLATE)
-    stage.cluster.apply(burning.rollout("web:1"))
-    async with stage.controller():
-        await _until(lambda: _status(stage).get("phase") == "Healthy")
-        await asyncio.sleep(60.0)
-        stage.cluster.apply(burning.rollout("web:2"))
-        await _until(lambda: _runs(stage))
-        (run,) = _runs(stage)
+    async with updating(stage, burning.TEMPLATE) as run:
         body = {"metadata": {"labels": {REVISION: _status(stage)["stableRevision"]}}}
         path = ANALYSIS_RUN.path(BUSY, run["metadata"]["name"])
         patched = stage.cluster.api.answer(Request("PATCH", path, {}, msgspec.json.encode(body), MERGE_PATCH))

@@ -70,7 +70,7 @@ def test_a_status_that_is_none_is_as_if_it_were_not_there(raw: bytes, why: str) 
 @pytest.mark.parametrize("text", ["", "x" * 200])
 def test_no_status_of_ours_is_refused(metrics: int, each: int, text: str) -> None:
     """With as many metrics, and measurements of each, as there may be, all with every field."""
-    measurement = Measurement(
+    one = Measurement(
         phase=AnalysisPhase.FAILED,
         started_at_s=1.0,
         finished_at_s=2.0,
@@ -80,9 +80,7 @@ def test_no_status_of_ours_is_refused(metrics: int, each: int, text: str) -> Non
         samples=9,
         metadata=(("job", "a"), ("uid", "b")),
     )
-    result = MetricResult(
-        name="m", phase=AnalysisPhase.RUNNING, message="m", measurements=(measurement,) * each, count=each
-    )
+    result = MetricResult(name="m", phase=AnalysisPhase.RUNNING, message="m", measurements=(one,) * each, count=each)
     status = RunStatus(
         phase=AnalysisPhase.RUNNING,
         message="m",

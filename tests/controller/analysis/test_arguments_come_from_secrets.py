@@ -31,9 +31,7 @@ def secret(name: str = "prom", **data: str) -> Manifest:
     return build.secret(name, NAMESPACE, data=encoded)
 
 
-def argument() -> Manifest:
-    """An argument from a Secret."""
-    return {"name": "token", "valueFrom": {"secretKeyRef": {"name": "prom", "key": "token"}}}
+ARGUMENT = {"name": "token", "valueFrom": {"secretKeyRef": {"name": "prom", "key": "token"}}}
 
 
 def asks_with(name: str, value: str, **more: Any) -> Manifest:
@@ -47,7 +45,7 @@ async def test_the_value_is_sent_and_shown_to_nobody(stage: Stage) -> None:
     api = door(stage)
     stage.cluster.apply(secret(token=f"{TOKEN}\n"))
     metrics = (asks_with("a", "Bearer {{args.token}}"), asks_with("b", "Bearer {{ args.token }}"))
-    stage.cluster.apply(analysis_run("run", *metrics, args=[argument()]))
+    stage.cluster.apply(analysis_run("run", *metrics, args=[ARGUMENT]))
     with structlog.testing.capture_logs() as logged:
         async with stage.controller(api=api):
             assert await stage.until_over() == "Successful"
@@ -77,7 +75,7 @@ async def test_what_is_missing_is_told(made: list[Manifest], status: int, words:
     for each in made:
         stage.cluster.apply(each)
     metric = asks_with("a", "{{args.token}}", consecutiveErrorLimit=0)
-    stage.cluster.apply(analysis_run("run", metric, args=[argument()]))
+    stage.cluster.apply(analysis_run("run", metric, args=[ARGUMENT]))
     async with stage.controller(api=door(stage, status=status)):
         assert await stage.until_over() == "Error"
     assert words in stage.result("a")["message"]
@@ -89,7 +87,7 @@ async def test_a_new_value_is_used_with_the_next_measurement(stage: Stage) -> No
     """Secrets are rotated while runs go on."""
     stage.cluster.apply(secret(token="old"))
     metric = asks_with("a", "{{args.token}}", interval="10s", count=3)
-    stage.cluster.apply(analysis_run("run", metric, args=[argument()]))
+    stage.cluster.apply(analysis_run("run", metric, args=[ARGUMENT]))
     async with stage.controller():
         await stage.cluster.until(
             lambda seen: bool(((seen or {}).get("status") or {}).get("metricResults")),

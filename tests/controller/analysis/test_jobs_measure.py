@@ -123,11 +123,8 @@ async def test_the_end_of_the_job_is_the_verdict(
     assert job["metadata"]["ownerReferences"][0]["uid"] == run["metadata"]["uid"]
     assert job["spec"]["template"]["spec"]["serviceAccountName"] == "jobs"
     (measured,) = stage.result("smoke")["measurements"]
-    assert measured["metadata"] == {
-        "job-name": job["metadata"]["name"],
-        "job-namespace": NAMESPACE,
-        "job-uid": job["metadata"]["uid"],
-    }
+    of = job["metadata"]
+    assert measured["metadata"] == {"job-name": of["name"], "job-namespace": NAMESPACE, "job-uid": of["uid"]}
 
 
 async def test_a_long_job_is_asked_seldom(stage: Stage, jobs: JobStage) -> None:
@@ -149,6 +146,7 @@ async def test_without_the_flag_no_job_is_made(stage: Stage) -> None:
     async with stage.controller(api=api):
         assert await stage.until_over() == "Error"
     assert "--job-metrics" in stage.result("smoke")["message"]
+    assert "--job-metrics" in stage.status()["message"]
     assert api.count("/jobs") == 0
 
 
@@ -195,14 +193,8 @@ async def test_a_job_that_somebody_deletes_is_an_error(replaced: bool, stage: St
 async def test_a_job_of_another_owner_with_its_name_is_not_taken(stage: Stage, jobs: JobStage) -> None:
     """Whoever plants a Job that has ended well gets no verdict for it."""
     run = stage.cluster.apply(analysis_run("run", asks_a_job(consecutiveErrorLimit=0)))
-    of = MeasuringJob(
-        namespace=NAMESPACE,
-        run="run",
-        uid=run["metadata"]["uid"],
-        metric="smoke",
-        number=1,
-        service_account="jobs",
-    )
+    uid = run["metadata"]["uid"]
+    of = MeasuringJob(namespace=NAMESPACE, run="run", uid=uid, metric="smoke", number=1, service_account="jobs")
     jobs.end(planted(stage, of.name), "Complete", succeeded=1)
     async with stage.controller(settings=ON):
         assert await stage.until_over(within_s=60) == "Error"

@@ -73,10 +73,11 @@ async def measured(
     return await taken(metric, echo, secret_values=secret_values)
 
 
-async def compared(of: Any, echo: Any) -> Measurement:
+async def compared(of: Any, echo: Any, *, secret_values: Any = values) -> Measurement:
     """One look of a comparison whose arguments are secrets."""
     compare = {"kind": "value", "canary": "new", "stable": "old", "of": of, "effect": "10%"}
-    return await taken({"name": "m", "interval": "1m", "count": 9, "provider": {"compare": compare}}, echo)
+    metric = {"name": "m", "interval": "1m", "count": 9, "provider": {"compare": compare}}
+    return await taken(metric, echo, secret_values=secret_values)
 
 
 async def taken(metric: Any, echo: Any, *, secret_values: Any = values) -> Measurement:
@@ -138,11 +139,8 @@ async def test_a_comparison_sends_its_secrets_to_both_arms() -> None:
 async def test_nothing_in_a_secret_is_the_place_of_an_arm() -> None:
     """Whoever writes a Secret writes no part of a request."""
     echo = Echo(1)
-    compare = {"kind": "value", "canary": "new", "stable": "old", "effect": "10%"}
-    of = web("https://shop.example/{{arm}}")
-    metric = {"name": "m", "interval": "1m", "count": 9, "provider": {"compare": {**compare, "of": of}}}
 
-    await taken(metric, echo, secret_values=holding("{{arm}}"))
+    await compared(web("https://shop.example/{{arm}}"), echo, secret_values=holding("{{arm}}"))
 
     assert [value.reveal() for _, value in echo.requests[0].headers] == ["Bearer {{arm}}", "{{arm}}"]
 
@@ -187,7 +185,7 @@ async def test_a_number_that_is_a_secret_is_not_shown_in_another_spelling(secret
 
 
 @pytest.mark.parametrize(
-    "url", ["https://{{args.token}}.example/", "https://a.example:{{args.number}}/", "{{args.token}}"]
+    "url", ["https://{{args.token}}.example", "https://a.example:{{args.number}}", "{{args.token}}"]
 )
 async def test_a_secret_may_not_say_who_is_asked(url: str) -> None:
     """Hosts and ports are told in messages and logs, and a host is asked of name servers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ EVERY_S = 60.0
 PODS = {"new": ("a",), "old": ("b", "c")}
 
 
+@dataclass
 class Measured:
     """A cluster that measures pods of two revisions.
 
@@ -45,34 +47,31 @@ class Measured:
         refused: all metrics APIs answer so.
     """
 
-    def __init__(
-        self, cores: dict[str, float], *, stuck: bool = False, unmeasured: str = "", refused: Response | None = None
-    ) -> None:
-        self._cores = cores
-        self._stuck = stuck
-        self._unmeasured = unmeasured
-        self._refused = refused
-        self.clock: SimClock | None = None
+    cores: dict[str, float]
+    stuck: bool = False
+    unmeasured: str = ""
+    refused: Response | None = None
+    clock: SimClock | None = None
 
     def answer(self, request: Request) -> Response:
         """Of the API server."""
         if request.path == "/api/v1/namespaces/shop/pods":
             return Response(200, listed(*(pod(name, revision=arm) for arm, names in PODS.items() for name in names)))
-        return self._refused or Response(200, self._of(request))
+        return self.refused or Response(200, self._of(request))
 
     def _of(self, request: Request) -> bytes:
         assert self.clock is not None
-        now_s = 0.0 if self._stuck else self.clock.now_s() - NOW_S
-        known = [(name, arm) for arm, names in PODS.items() for name in names if name != self._unmeasured]
+        now_s = 0.0 if self.stuck else self.clock.now_s() - NOW_S
+        known = [(name, arm) for arm, names in PODS.items() for name in names if name != self.unmeasured]
         match request.path.split("/")[2]:
             case "metrics.k8s.io":
-                samples = (sample(name, f"{1000 * self._cores[arm]:.0f}m", age_s=5 - now_s) for name, arm in known)
+                samples = (sample(name, f"{1000 * self.cores[arm]:.0f}m", age_s=5 - now_s) for name, arm in known)
                 return listed(*samples)
             case "custom.metrics.k8s.io":
                 asked = [each for each in known if f"revision={each[1]}" in request.query["labelSelector"]]
-                return listed(*(_value(name, self._cores[arm], now_s - 5) for name, arm in asked))
+                return listed(*(_value(name, self.cores[arm], now_s - 5) for name, arm in asked))
             case _:
-                return listed(_value("", self._cores[request.query["labelSelector"].partition("=")[2]], now_s - 5))
+                return listed(_value("", self.cores[request.query["labelSelector"].partition("=")[2]], now_s - 5))
 
 
 def _value(name: str, number: float, at_s: float) -> dict[str, Any]:

@@ -54,11 +54,13 @@ CUSTOM = "/apis/custom.metrics.k8s.io"
 EXTERNAL = "/apis/external.metrics.k8s.io"
 SAMPLES, PODS = f"/apis/metrics.k8s.io/v1beta1/{SHOP}/pods", f"/api/v1/{SHOP}/pods"
 AUTOSCALERS = f"/apis/autoscaling/v2/{SHOP}/horizontalpodautoscalers"
+NETWORKING = "/apis/networking.k8s.io/v1"
 HITS_OF_PODS = f"{CUSTOM}/v1beta2/{SHOP}/pods/*/hits"
 HITS_OF_INGRESS = f"{CUSTOM}/v1beta2/{SHOP}/ingresses.networking.k8s.io/web/hits"
 LENGTH = f"{EXTERNAL}/v1beta1/{SHOP}/s0%2Fqueue"
+INGRESSES = ("ingresses/status", "ingresses")
 TOLD = "told by a server"
-NOT_FOUND = error(404, "NotFound", TOLD)
+NOT_FOUND, DOWN = error(404, "NotFound", TOLD), error(503, "ServiceUnavailable", TOLD)
 
 
 def values(*names: str, number: str = "3") -> bytes:
@@ -77,9 +79,7 @@ def whole(changes: Answers | None = None) -> Answers:
         SAMPLES: listed(sample("a", "100m"), sample("b", "300m")),
         PODS: listed(pod("a"), pod("b"), pod("c", revision="old")),
         AUTOSCALERS: listed(autoscaler()),
-        "/apis/networking.k8s.io/v1": msgspec.json.encode(
-            {"resources": [{"name": "ingresses/status", "kind": "Ingress"}, {"name": "ingresses", "kind": "Ingress"}]}
-        ),
+        NETWORKING: msgspec.json.encode({"resources": [{"name": name, "kind": "Ingress"} for name in INGRESSES]}),
         HITS_OF_PODS: values("a", "b"),
         HITS_OF_INGRESS: values("web"),
         CUSTOM: group("v1beta2", "v1beta1"),
@@ -157,10 +157,8 @@ async def test_names_and_selectors_go_where_the_adapter_reads_them(measure: Meas
     """No name leads to another path, and the selector of pods is not the one of the metric's labels."""
     await measure(HITS)
     (asked,) = (each for each in api.requests if each.path == HITS_OF_PODS)
-    assert asked.query == {
-        "labelSelector": "rollouts.dev/name=web,rollouts.dev/revision=new",
-        "metricLabelSelector": "code=500",
-    }
+    selector = "rollouts.dev/name=web,rollouts.dev/revision=new"
+    assert asked.query == {"labelSelector": selector, "metricLabelSelector": "code=500"}
     await measure(QUEUE)
     assert (api.requests[-1].path, api.requests[-1].query) == (LENGTH, {"labelSelector": QUEUE.selector})
     await measure(ExternalMetric(metric=".."))
@@ -176,31 +174,19 @@ async def test_runs_share_lists_with_each_other(measure: Measure, api: ScriptedA
 
 ABSENT: dict[str, tuple[ClusterSource, Answers, str]] = {
     "no metrics-server": (USE, whole({SAMPLES: NOT_FOUND}), "install metrics-server"),
-    "metrics-server down": (
-        USE,
-        whole({SAMPLES: error(503, "ServiceUnavailable", TOLD)}),
-        "see kubectl get apiservice v1beta1.metrics.k8s.io",
-    ),
+    "metrics-server down": (USE, whole({SAMPLES: DOWN}), "see kubectl get apiservice v1beta1.metrics.k8s.io"),
     "no right to samples": (USE, whole({SAMPLES: error(403, "Forbidden", TOLD)}), "kubectl rollouts doctor"),
     "no right to pods": (USE, whole({PODS: error(403, "Forbidden", TOLD)}), "may not list pods;"),
     "no right to autoscalers": (ROOM, whole({AUTOSCALERS: error(403, "Forbidden", TOLD)}), "kubectl rollouts doctor"),
     "no adapter": (HITS, whole({HITS_OF_PODS: NOT_FOUND, CUSTOM: NOT_FOUND}), "install an adapter"),
-    "adapter down": (
-        HITS,
-        whole({HITS_OF_PODS: error(503, "x", TOLD)}),
-        "does not answer; see kubectl get apiservice",
-    ),
+    "adapter down": (HITS, whole({HITS_OF_PODS: DOWN}), "does not answer; see kubectl get apiservice"),
     "no right to the metric": (HITS, whole({HITS_OF_PODS: error(403, "x", TOLD)}), "analysis.customMetrics"),
     "adapter refuses": (HITS, whole({HITS_OF_PODS: error(400, "x", TOLD)}), "does not answer as it must (ApiInvalid)"),
     "adapter sends a page": (HITS, whole({HITS_OF_PODS: b"<html>"}), "cannot be read"),
     "a group that is none": (HITS, whole({HITS_OF_PODS: NOT_FOUND, CUSTOM: b"[]"}), "cannot be read"),
     "no pods to compare with": (HITS, whole({PODS: error(403, "x", TOLD)}), "may not list pods;"),
-    "no such kind": (
-        INGRESS,
-        whole({"/apis/networking.k8s.io/v1": b'{"resources": []}'}),
-        "does not have Ingress of networking.k8s.io/v1",
-    ),
-    "no such group": (INGRESS, whole({"/apis/networking.k8s.io/v1": NOT_FOUND}), "does not have Ingress"),
+    "no kind": (INGRESS, whole({NETWORKING: b'{"resources":[]}'}), "does not have Ingress of networking.k8s.io/v1"),
+    "no such group": (INGRESS, whole({NETWORKING: NOT_FOUND}), "does not have Ingress"),
     "no external adapter": (QUEUE, whole({LENGTH: NOT_FOUND, EXTERNAL: NOT_FOUND}), "install an adapter"),
     "external adapter down": (QUEUE, whole({LENGTH: error(500, "x", TOLD)}), "does not answer"),
     "no right to the external metric": (QUEUE, whole({LENGTH: error(403, "x", TOLD)}), "analysis.externalMetrics"),
@@ -209,9 +195,7 @@ ABSENT: dict[str, tuple[ClusterSource, Answers, str]] = {
 
 
 @pytest.mark.parametrize(("source", "found", "words"), ABSENT.values(), ids=ABSENT)
-async def test_what_cannot_be_read_is_an_error_with_its_remedy(
-    source: ClusterSource, words: str, measure: Measure
-) -> None:
+async def test_what_cannot_be_read_is_told_with_its_remedy(source: ClusterSource, words: str, measure: Measure) -> None:
     """No part of a server's text gets into a status."""
     measured = await measure(source)
     assert (measured.phase, measured.value) == (AnalysisPhase.ERROR, "")
@@ -304,9 +288,8 @@ class Metered(Door):
             return NOT_FOUND
         age_s = 1 - (self._stage.now_s() - NOW_S)  # on the builders' clock
         names = [each["metadata"]["name"] for each in self._stage.cluster.list(POD, BUSY)]
-        return Response(
-            200, listed(*(sample(each, f"{self._millicores}m", age_s=age_s, window="1s") for each in names))
-        )
+        of = f"{self._millicores}m"
+        return Response(200, listed(*(sample(each, of, age_s=age_s, window="1s") for each in names)))
 
 
 def of_container(**more: Any) -> Manifest:
@@ -346,10 +329,9 @@ async def test_the_pods_of_a_revision_are_evidence(stage: Stage) -> None:
     """Only those that carry its labels: neighbours in the namespace say nothing about it."""
     async with stage.controller():
         await healthy_after_s(stage)
-        rollout = stage.cluster.get(ROLLOUT, BUSY, "web") or {}
-        revision = rollout["status"]["stableRevision"]
-        stage.cluster.apply(labelled(analysis_run("run", KUBERNETES), name="web", revision=revision))
-        stage.cluster.apply(labelled(analysis_run("none", KUBERNETES), name="web", revision="nobody"))
+        revision = (stage.cluster.get(ROLLOUT, BUSY, "web") or {})["status"]["stableRevision"]
+        for name, about in (("run", revision), ("none", "nobody")):
+            stage.cluster.apply(labelled(analysis_run(name, KUBERNETES), name="web", revision=about))
         assert await stage.until_over(namespace=BUSY) == "Successful"
         assert await stage.until_over("none", namespace=BUSY) == "Inconclusive"
     (result,) = stage.status(namespace=BUSY)["metricResults"]

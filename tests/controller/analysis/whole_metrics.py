@@ -20,42 +20,21 @@ _RANGE = {"start": 'now() - duration("5m")', "end": "now()", "step": "1m"}
 
 
 def _sources(declared: str, arm: str = "a") -> Iterator[tuple[str, dict[str, Any]]]:
-    """The sources that two arms may have.
-
-    Args:
-        declared: URL of a server that an administrator has declared, as `default` too.
-        arm: what tells the arms apart.
-    """
+    """The sources that two arms may have; `declared` is the URL of the server `default`, and `arm` tells the arms apart."""
     query, headers = f'up{{hash="{arm}"}}', [{"key": "X-Own", "value": arm}]
     metric, thing = {**_METRIC, "name": f"queue-{arm}"}, {**_OBJECT, "name": f"cart-{arm}"}
-    yield (
-        "prometheus by its address",
-        {"prometheus": {"address": declared, "query": query, "headers": [{"key": "X-Own", "value": "1"}]}},
-    )
-    yield (
-        "prometheus by its name",
-        {"prometheus": {"metricProvider": "default", "query": query, "timeout": 5, "rangeQuery": _RANGE}},
-    )
-    yield (
-        "prometheus with a token",
-        {"prometheus": {"address": declared, "query": query, "authentication": {"oauth2": _OAUTH}}},
-    )
+    asks, named = {"address": declared, "query": query}, {"metricProvider": "default", "query": query}
+    oauth, basic = {"authentication": {"oauth2": _OAUTH}}, {"authentication": {"basicAuth": _BASIC}}
+    yield "prometheus by its address", {"prometheus": {**asks, "headers": [{"key": "X-Own", "value": "1"}]}}
+    yield "prometheus by its name", {"prometheus": {**named, "timeout": 5, "rangeQuery": _RANGE}}
+    yield "prometheus with a token", {"prometheus": {**asks, **oauth}}
     yield "web", {"web": {"url": f"{declared}/q", "headers": headers, "jsonPath": "{$.a}", "timeoutSeconds": 5}}
     yield "web with a body", {"web": {"url": f"{declared}/{arm}", "method": "POST", "body": "text"}}
     yield "web with JSON", {"web": {"url": f"{declared}/{arm}", "method": "POST", "jsonBody": {"a": "b"}}}
-    yield "web with a token", {"web": {"url": f"{declared}/{arm}", "authentication": {"oauth2": _OAUTH}}}
-    yield (
-        "prometheus with a password",
-        {"prometheus": {"address": declared, "query": query, "authentication": {"basicAuth": _BASIC}}},
-    )
-    yield (
-        "web with a password",
-        {"web": {"url": f"{declared}/{arm}", "authentication": {"basicAuth": _BASIC}}},
-    )
-    yield (
-        "containerResource",
-        {"containerResource": {"container": "app", "resource": "cpu", "maxAgeSeconds": 90}},
-    )
+    yield "web with a token", {"web": {"url": f"{declared}/{arm}", **oauth}}
+    yield "prometheus with a password", {"prometheus": {**asks, **basic}}
+    yield "web with a password", {"web": {"url": f"{declared}/{arm}", **basic}}
+    yield "containerResource", {"containerResource": {"container": "app", "resource": "cpu", "maxAgeSeconds": 90}}
     yield "customMetric", {"customMetric": {"metric": metric, "describedObject": thing, "maxAgeSeconds": 90}}
     yield "externalMetric", {"externalMetric": {"metric": metric, "maxAgeSeconds": 90}}
 
@@ -74,9 +53,8 @@ def whole_runs(declared: str) -> dict[str, dict[str, Any]]:
         test = {"test": "mannWhitney"} if "rangeQuery" in source.get("prometheus", {}) else {"kind": "value"}
         providers[f"compare: {name}"] = {"compare": {**arms, **test, "of": source}}
     counters = {"prometheus": {"address": declared, "query": 'errors_total{hash="{{arm}}"}'}}
-    providers["compare: rates"] = {
-        "compare": {**arms, "effect": "1%", "of": counters, "total": 'requests_total{hash="{{arm}}"}'}
-    }
+    rates = {**arms, "effect": "1%", "of": counters, "total": 'requests_total{hash="{{arm}}"}'}
+    providers["compare: rates"] = {"compare": rates}
     return {name: _run(name, provider) for name, provider in copy.deepcopy(providers).items()}
 
 
@@ -88,12 +66,10 @@ def _run(name: str, provider: Mapping[str, Any]) -> dict[str, Any]:
     metric = {"name": "m", "initialDelay": "1s", "provider": provider, **conditions, **({} if compared else limits)}
     if not ranks:
         metric |= {"interval": "1m", "count": 9}
+    secret = {"name": "s", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "k"}}}
     return {
         "metrics": [metric],
-        "args": [
-            {"name": "x", "value": "1"},
-            {"name": "s", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "k"}}},
-        ],
+        "args": [{"name": "x", "value": "1"}, secret],
         "dryRun": [{"metricName": "m"}],
         "measurementRetention": [{"metricName": "m", "limit": 3}],
     }

@@ -28,9 +28,7 @@ class Running:
     def __init__(self, cluster: SimulatedCluster, folder: Path, prometheus_url: str = "") -> None:
         self.cluster = cluster
         self.door = Door(cluster.api)
-        client = Client(
-            self.door, clock=cluster.clock, may_write=lambda: self.leading is not None, request_deadline_s=15
-        )
+        client = Client(self.door, clock=cluster.clock, may_write=lambda: bool(self.leading), request_deadline_s=15)
         self.providers = MetricProviders(
             api=self.door,
             client=client,

@@ -20,6 +20,11 @@ from tests.controller.providers.metric_world import KEY, NAMESPACE, TOKEN, URL, 
 
 pytestmark = pytest.mark.virtual_time(limit_s=4_000)
 
+LOGIN = "https://login.example"
+OAUTH = {"tokenUrl": LOGIN, "clientId": "me", "clientSecret": KEY}
+(ITS_CRD,) = (each for each in crd_manifests() if each["spec"]["names"]["kind"] == METRIC_PROVIDER.kind)
+OTHERS = [each for each in crd_manifests() if each != ITS_CRD]
+
 
 async def test_one_that_needs_no_credentials_is_ready(running: Running) -> None:
     """Nothing else is asked of the cluster."""
@@ -42,10 +47,7 @@ async def test_one_that_needs_no_credentials_is_ready(running: Running) -> None:
     [
         ({"basic": {"username": "me", "password": KEY}}, Basic("me", Secret(TOKEN))),
         ({"bearer": KEY}, Bearer(Secret(TOKEN))),
-        (
-            {"oauth2": {"tokenUrl": "https://login.example", "clientId": "me", "clientSecret": KEY, "scopes": ["a"]}},
-            ClientCredentials("https://login.example", "me", Secret(TOKEN), ("a",), declared=True),
-        ),
+        ({"oauth2": {**OAUTH, "scopes": ["a"]}}, ClientCredentials(LOGIN, "me", Secret(TOKEN), ("a",), declared=True)),
         ({"headers": [{"name": "X-Key", "valueFrom": KEY}]}, None),
     ],
 )
@@ -130,15 +132,10 @@ async def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, running: Runn
         ({"headers": [{"name": "Host", "value": "c"}]}, "spec.headers[0]: it is not for a metric to set"),
         ({"headers": [{"name": "A", "value": "c\nd"}]}, "spec.headers[0]: its value has a line break"),
         ({"bearer": KEY, "headers": [{"name": "authorization", "value": "c"}]}, "Authorization is what"),
-        (
-            {"oauth2": {"tokenUrl": "login", "clientId": "a", "clientSecret": KEY}},
-            "spec.oauth2.tokenUrl: the URL must be",
-        ),
+        ({"oauth2": {**OAUTH, "tokenUrl": "login"}}, "spec.oauth2.tokenUrl: the URL must be"),
     ],
 )
-async def test_a_bad_one_says_what_is_wrong_with_it(
-    spec: dict[str, Any], words: str, tmp_path: Path, running: Running
-) -> None:
+async def test_a_bad_one_says_what_is_wrong(spec: dict[str, Any], words: str, tmp_path: Path, running: Running) -> None:
     """With the path, as the API server would say it; metrics do not ask it."""
     text = json.dumps(spec).replace("/FOLDER", str(tmp_path))
     running.provider(**json.loads(text))
@@ -256,16 +253,9 @@ async def test_a_changed_declaration_is_asked_as_before_until_it_is_read(running
 
 @pytest.mark.parametrize("prometheus_url", ["http://prom:9090"])
 @pytest.mark.parametrize(
-    ("crds", "may_watch"),
-    [
-        (crd_manifests(), False),
-        ([each for each in crd_manifests() if each["spec"]["names"]["kind"] != METRIC_PROVIDER.kind], True),
-    ],
-    ids=["may not be watched", "no such kind"],
+    ("crds", "may_watch"), [(crd_manifests(), False), (OTHERS, True)], ids=["may not be watched", "no such kind"]
 )
-async def test_where_there_can_be_none_the_flag_still_works_and_nobody_keeps_asking(
-    may_watch: bool, running: Running
-) -> None:
+async def test_without_the_kind_the_flag_still_works_and_nobody_keeps_asking(may_watch: bool, running: Running) -> None:
     """The kind is looked for only while something is measured."""
     await asyncio.sleep(2)
     await running.providers.wait_known(0.1)
@@ -275,9 +265,7 @@ async def test_where_there_can_be_none_the_flag_still_works_and_nobody_keeps_ask
     assert list(running.providers.declared()) == ["default"]
     running.door.answers = lambda _: None
     if may_watch:
-        running.cluster.apply(
-            next(each for each in crd_manifests() if each["spec"]["names"]["kind"] == METRIC_PROVIDER.kind)
-        )
+        running.cluster.apply(ITS_CRD)
     running.provider()
     await asyncio.sleep(130)
     assert list(running.providers.declared()) == ["default", "prom"]

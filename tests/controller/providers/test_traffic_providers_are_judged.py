@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from rollouts.api.schema import crd_manifests
 from rollouts.bounded.here import Here
 from rollouts.controller.wiring import EXIT_STOPPED, run_controller
 from rollouts.objects import ROLLOUT, TRAFFIC_PROVIDER, Manifest
-from rollouts.ports import MERGE_PATCH, Request
+from rollouts.ports import MERGE_PATCH, Request, Response
 from rollouts.settings import Settings
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.telemetry import Telemetry
@@ -127,6 +127,14 @@ def running(cluster: SimulatedCluster) -> Running:
     return Running(cluster)
 
 
+MAY_NOT_CREATE = 'apisixroutes.apisix.apache.org is forbidden: User "x" cannot create resource "apisixroutes"'
+
+
+def refused_in_a_dry_run(words: str) -> Callable[[Request], Response | None]:
+    """What a door says to dry runs; the rest passes."""
+    return lambda asked: refusal(403, "Forbidden", words) if "dryRun" in asked.query else None
+
+
 async def test_a_good_one_is_ready_after_a_dry_run_that_stores_nothing(running: Running) -> None:
     """Its tests' objects are what the router's own CRD is asked about, before and after."""
     async with running.judged():
@@ -135,9 +143,8 @@ async def test_a_good_one_is_ready_after_a_dry_run_that_stores_nothing(running: 
         assert stalled["status"] == "False"
         weights = [[each["weight"] for each in one["spec"]["http"][0]["backends"]] for one in running.door.tried]
         assert weights == [[100, 0], [90, 10]]
-        assert not running.cluster.api.answer(Request("GET", "/apis/apisix.apache.org/v2/apisixroutes")).body.count(
-            b"rollouts-dry-run"
-        )
+        stored = running.cluster.api.answer(Request("GET", "/apis/apisix.apache.org/v2/apisixroutes"))
+        assert b"rollouts-dry-run" not in stored.body
         before = len(running.door.asked)
         await asyncio.sleep(900)
         assert len(running.door.asked) - before <= 20  # watches end and begin again
@@ -158,9 +165,7 @@ async def test_a_good_one_is_ready_after_a_dry_run_that_stores_nothing(running: 
         ),
     ],
 )  # fmt: skip
-async def test_a_bad_one_says_what_is_wrong_with_it(
-    made: Manifest, reason: str, message: str, running: Running
-) -> None:
+async def test_a_bad_one_says_what_is_wrong(made: Manifest, reason: str, message: str, running: Running) -> None:
     """Its author reads it with kubectl, and nobody's traffic is where it is found out."""
     name = made["metadata"]["name"]
     async with running.judged(made):
@@ -207,8 +212,7 @@ async def test_a_copy_that_the_api_server_would_make_unknown_is_found_by_the_dry
 
 async def test_one_that_may_not_be_tried_is_ready_and_says_what_would_allow_it(running: Running) -> None:
     """The right to create a router's objects is more than the controller needs for its work."""
-    words = 'apisixroutes.apisix.apache.org is forbidden: User "x" cannot create resource "apisixroutes"'
-    running.door.answers = lambda asked: refusal(403, "Forbidden", words) if "dryRun" in asked.query else None
+    running.door.answers = refused_in_a_dry_run(MAY_NOT_CREATE)
     async with running.judged():
         ready = running.condition()
         assert (ready["status"], ready["reason"]) == ("True", "NotTried")
@@ -217,8 +221,9 @@ async def test_one_that_may_not_be_tried_is_ready_and_says_what_would_allow_it(r
 
 async def test_a_webhook_that_says_no_is_not_taken_for_a_missing_right(running: Running) -> None:
     """Both answer 403."""
-    words = 'admission webhook "policy.example.com" denied the request: no weights here'
-    running.door.answers = lambda asked: refusal(403, "Forbidden", words) if "dryRun" in asked.query else None
+    running.door.answers = refused_in_a_dry_run(
+        'admission webhook "policy.example.com" denied the request: no weights here'
+    )
     async with running.judged():
         assert (running.condition()["status"], running.condition()["reason"]) == ("False", "TestRefused")
         assert "no weights here" in running.condition()["message"]
@@ -248,7 +253,7 @@ async def test_a_restart_asks_nothing_and_interrupts_nobody(running: Running) ->
 
 
 @pytest.mark.parametrize("crds", [crd_manifests()[:1], crd_manifests()], ids=["no such kind", "may not be watched"])
-async def test_where_there_can_be_none_the_controller_works_and_does_not_keep_asking(
+async def test_without_the_kind_the_controller_works_and_asks_no_more(
     crds: tuple[Manifest, ...], running: Running
 ) -> None:
     """An installation for some namespaces may not watch the cluster's objects, and an older one has not the kind."""
@@ -314,9 +319,8 @@ async def test_a_status_that_somebody_writes_over_is_put_right(running: Running)
 
 async def test_two_installations_do_not_fight_over_what_they_say(running: Running) -> None:
     """One may create the router's objects and the other may not: each says so once, and the last word stands."""
-    words = 'apisixroutes.apisix.apache.org is forbidden: User "x" cannot create resource "apisixroutes"'
     other = Running(running.cluster)
-    other.door.answers = lambda asked: refusal(403, "Forbidden", words) if "dryRun" in asked.query else None
+    other.door.answers = refused_in_a_dry_run(MAY_NOT_CREATE)
     async with running.controller("one"), other.controller("two"):
         running.cluster.apply(provider())
         await asyncio.sleep(600)

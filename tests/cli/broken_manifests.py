@@ -15,6 +15,7 @@ REMOVED = object()
 C = "spec.template.spec.containers[0]"
 RESOURCES, ALIVE = f"{C}.resources", f"{C}.livenessProbe"
 POD = "spec.template.spec"
+TOLERATION = f"{POD}.tolerations[0]"
 STEPS = "spec.strategy.canary.steps"
 GATEWAY_API = "spec.strategy.canary.trafficRouting.gatewayAPI"
 JOB_SPEC = "spec.metrics[0].provider.job.spec"
@@ -92,6 +93,7 @@ def _rollout(change: str, value: Any, words: str, told: str = "") -> Broken:
 
 IN_SPEC = [
     _rollout("spec.replica", 3, "did you mean replicas"),
+    _rollout("spec.zzz", 1, "spec.zzz: unknown field; the fields are replicas, "),
     _rollout("spec.replicas", "3", "must be an integer"),
     _rollout("spec.replicas", -1, "must be 0 or more"),
     _rollout("spec.selector", REMOVED, "is required"),
@@ -145,9 +147,7 @@ IN_TEMPLATE = [
     _rollout(ALIVE, {"exec": {"command": ["a"]}, "successThreshold": 2}, "must be 1", f"{ALIVE}.successThreshold"),
     _rollout(f"{POD}.ports", [{"containerPort": 80}], "is unknown to Kubernetes 1."),
     _rollout(f"{C}.lifecycle.preStop.sleep.seconds", 60, "terminationGracePeriodSeconds"),
-    _rollout(
-        f"{POD}.tolerations", [{"operator": "Exists", "value": "b"}], "must be empty", f"{POD}.tolerations[0].value"
-    ),
+    _rollout(f"{POD}.tolerations", [{"operator": "Exists", "value": "b"}], "must be empty", f"{TOLERATION}.value"),
 ]
 ACROSS = [
     Broken("Service", "spec.selector.app", "basket", "which have app=cart", "spec.selector"),

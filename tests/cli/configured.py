@@ -22,7 +22,8 @@ KINDS: Mapping[ConfigKind, Kind] = {MAP: CONFIG_MAP, SECRET_KIND: SECRET}
 def config_map(name: str, data: Mapping[str, str], binary: Mapping[str, bytes] | None = None) -> Manifest:
     """A ConfigMap."""
     encoded = {key: base64.b64encode(value).decode() for key, value in (binary or {}).items()}
-    return build.config_map(name, data=dict(data), **({"binaryData": encoded} if encoded else {}))
+    more: dict[str, Any] = {"binaryData": encoded} if encoded else {}
+    return build.config_map(name, data=dict(data), **more)
 
 
 def secret(name: str, data: Mapping[str, str]) -> Manifest:

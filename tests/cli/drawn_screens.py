@@ -57,7 +57,7 @@ def views() -> tuple[RolloutView, ...]:
     wrong = replace(cart, name="mail", phase="Degraded", waiting=None, weight_percent=None, problems=(
         "spec.strategy.canary.steps[2].setWeight: must be 0 to 100",))  # fmt: skip
     small = replace(
-        cart, name="api", phase="Progressing", weight_percent=Fraction(1, 2), live_percent=None, step_index=0
+        cart, name="api", phase="Progressing", weight_percent=Fraction("0.5"), live_percent=None, step_index=0
     )
     return (
         cart,
@@ -79,15 +79,9 @@ def scaled() -> RolloutView:
     )
     held = waits(replace(example(), phase="Progressing", step_index=0, events=()), Reason.CONTAINER_OVER_LIMIT, burns,
                  since_s=80, left_s=None)  # fmt: skip
-    canary, stable = held.revisions
-    return replace(
-        held,
-        scaling=(ScalingLine("cart", 4, 5, 20, NOW_S - 700, NOW_S - 12),),
-        revisions=(
-            replace(canary, use=UseLine("app cpu", 173, 1, 1, NOW_S - 12)),
-            replace(stable, use=UseLine("app cpu", None, 2, 3, NOW_S - 40)),
-        ),
-    )
+    uses = (UseLine("app cpu", 173, 1, 1, NOW_S - 12), UseLine("app cpu", None, 2, 3, NOW_S - 40))
+    revisions = tuple(replace(each, use=use) for each, use in zip(held.revisions, uses, strict=True))
+    return replace(held, scaling=(ScalingLine("cart", 4, 5, 20, NOW_S - 700, NOW_S - 12),), revisions=revisions)
 
 
 def listing(*, wide: bool = False, all_namespaces: bool = False) -> RenderableType:
@@ -185,11 +179,7 @@ DRAWN: dict[str, Screen] = {
 
 
 def screen(name: str, width: int, *, colour: bool = False) -> str:
-    """What a command prints.
-
-    Args:
-        width: of the terminal, which has LINES lines; PIPE for none.
-    """
+    """What a command prints on a terminal of that width and of LINES lines; PIPE for none."""
     out = io.StringIO()
     console = Console(
         file=out,

@@ -44,7 +44,7 @@ def measurement(
     """One measurement that took half a second."""
     at_s = NOW_S - ago_s
     return Measurement(
-        phase=phase, started_at_s=at_s, finished_at_s=at_s + 0.5, value=value, message=message, samples=1
+        phase=phase, started_at_s=at_s, finished_at_s=at_s + 0.5, value=value, samples=1, message=message
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,48 +15,31 @@ from rollouts.cli.demo.manifests import rollout, service
 from rollouts.cli.demo.stage import DemoStage, simulated_stage
 from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.objects import Manifest
-from rollouts.ports import Request, Response, WatchStream
+from rollouts.ports import Request, Response
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
 from tests.build import canary
 from tests.cli.command_line import CommandLine, Said
+from tests.controller.door import Door, refusal
 
 STEPS = canary({"setWeight": 50}, {"pause": {}})
 PATIENCE_S = 20.0
 
 
-@dataclass
-class Door:
-    """The API server as the command line finds it: every request is recorded, and some paths are refused.
+class ShopDoor(Door):
+    """The API server as the command line finds it; it answers 403 for parts of paths, and knows no resource for others."""
 
-    Args:
-        refused: parts of paths that are answered with 403.
-        absent: parts of paths that this server knows no resource for.
-    """
+    def __init__(self, api: SimServer) -> None:
+        super().__init__(api, self._answer)
+        self.refused: tuple[str, ...] = ()
+        self.absent: tuple[str, ...] = ()
+        self.end_watches = api.end_watches
 
-    api: SimServer
-    requests: list[Request] = field(default_factory=list)
-    refused: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """As the port's."""
-        self.requests.append(request)
+    def _answer(self, request: Request) -> Response | None:
         if any(part in request.path for part in self.refused):
-            return Response(403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}')
-        if any(part in request.path for part in self.absent):
-            message = "the server could not find the requested resource"
-            return Response(404, json.dumps({"kind": "Status", "code": 404, "message": message}).encode())
-        return await self.api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """As the port's."""
-        self.requests.append(request)
-        return await self.api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    def end_watches(self) -> None:
-        """As the server's."""
-        self.api.end_watches()
+            return refusal(403, "Forbidden")
+        absent = any(part in request.path for part in self.absent)
+        return refusal(404, "NotFound", "the server could not find the requested resource") if absent else None
 
 
 @dataclass(frozen=True)
@@ -64,7 +47,7 @@ class Shop(CommandLine):
     """A cluster, and its door for the command line."""
 
     stage: DemoStage
-    door: Door
+    door: ShopDoor
 
     @property
     def namespace(self) -> str:
@@ -106,7 +89,7 @@ async def empty_shop(folder: Path, printed: pytest.CaptureFixture[str]) -> Async
     """A namespace with nothing in it."""
     async with simulated_stage(serve=None, seed=3) as stage:
         assert stage.sim is not None
-        door = Door(stage.sim.api)
+        door = ShopDoor(stage.sim.api)
         async with SimHttp(cast(SimServer, door)) as http:
             kubeconfig = http.write_kubeconfig(folder / "kubeconfig", namespace=stage.namespace)
             yield Shop(folder, printed, kubeconfig, stage, door)

@@ -120,9 +120,7 @@ async def test_several_templates_and_arguments_make_one_run(home: Served) -> Non
         (("rate", "--rollout", "cart", "--dry-run", "-w"), 2, "--dry-run makes none"),
     ],
 )
-async def test_what_cannot_be_made_is_said_and_nothing_is_written(
-    home: Served, words: tuple[str, ...], code: int, text: str
-) -> None:
+async def test_what_cannot_be_made_is_not_written(home: Served, words: tuple[str, ...], code: int, text: str) -> None:
     """1 is the template's author's, 2 the caller's, 4 the cluster's."""
     await home.create(ANALYSIS_TEMPLATE, template("needy", metrics=[metric()], args=[{"name": "service"}]))
 

@@ -25,6 +25,7 @@ from rollouts.ports import Response
 from rollouts.probes.metric_asker import MetricAsker
 from rollouts.sim.clock import SimClock, run_virtual
 from tests import build
+from tests.build import analysis_template as template
 from tests.build import metric as prometheus
 from tests.cli.command_line import CommandLine
 from tests.controller.world import ScriptedApi
@@ -44,16 +45,9 @@ COMPARED = {
 
 def vector(*values: float) -> Mapping[str, Any]:
     """Prometheus' answer to an instant query, of this moment."""
-    result = [
-        {"metric": {"pod": str(number)}, "value": [SystemClock().now_s(), str(each)]}
-        for number, each in enumerate(values)
-    ]
+    now_s = SystemClock().now_s()
+    result = [{"metric": {"pod": str(number)}, "value": [now_s, str(each)]} for number, each in enumerate(values)]
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
-
-
-def template(*metrics: Mapping[str, Any], **spec: Any) -> Manifest:
-    """An AnalysisTemplate without a namespace, as in a file."""
-    return build.analysis_template(*metrics, **spec)
 
 
 def tried(
@@ -252,9 +246,7 @@ def test_the_pages_example_is_measured_as_the_page_says(
         (["--dry-run", "--prometheus-url", "prometheus:9090"], "--prometheus-url takes http[s]://HOST"),
     ],
 )
-def test_a_command_line_that_cannot_be_meant_says_what_to_write(
-    arguments: list[str], words: str, example: str, typed: CommandLine
-) -> None:
+def test_a_wrong_command_says_what_to_write(arguments: list[str], words: str, example: str, typed: CommandLine) -> None:
     """Exit code 2, and one sentence."""
     assert words in typed("analyze", "-f", example, *arguments, code=Exit.USAGE).err
 

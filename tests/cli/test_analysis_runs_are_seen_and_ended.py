@@ -106,9 +106,7 @@ async def test_an_end_can_be_waited_for(there: Served) -> None:
         (("get", "nobody", "-w", "-o", "json"), 2, "cannot be combined"),
     ],
 )
-async def test_what_cannot_be_done_is_said_with_its_exit_code(
-    there: Served, words: tuple[str, ...], code: int, text: str
-) -> None:
+async def test_each_failure_has_an_exit_code(there: Served, words: tuple[str, ...], code: int, text: str) -> None:
     """2 is the caller's command line, 4 the cluster's answer; a script may retry only one of them."""
     assert text in (await there.run("analysis", *words, code=code)).error
 

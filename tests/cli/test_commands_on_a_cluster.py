@@ -45,8 +45,7 @@ async def test_an_update_is_watched_promoted_and_rolled_back(healthy: Shop) -> N
     await healthy.run("promote", "cart", "--full")
     seen = await healthy.reaches("RolledBack")
     assert "rolled back from revision" in (await healthy.run("status", "cart", code=1)).out
-    serving = status_of(seen.rollout).stable_revision
-    assert [images_of(each) for each in seen.replica_sets if revision_of(each) == serving] != [(f"{IMAGE}:{SECOND}",)]
+    assert image_of_stable(seen) != f"{IMAGE}:{SECOND}"
 
 
 async def test_an_update_is_aborted_and_retried(healthy: Shop) -> None:
@@ -111,9 +110,7 @@ async def test_rollouts_are_listed_and_printed(healthy: Shop) -> None:
         (("get", "--context", "elsewhere"), 4, "elsewhere"),
     ],
 )
-async def test_what_cannot_be_done_is_said_with_its_exit_code(
-    empty: Shop, words: tuple[str, ...], code: int, said: str
-) -> None:
+async def test_each_failure_has_an_exit_code(empty: Shop, words: tuple[str, ...], code: int, said: str) -> None:
     """2 is the caller's command line, 4 the cluster's answer; a script may retry only one of them."""
     assert said in (await empty.run(*words, code=code)).error
 
@@ -342,11 +339,8 @@ def test_every_container_gets_an_image_but_not_the_init_containers() -> None:
     assert [(each.path.rpartition("spec/")[2], each.before, each.after) for each in found] == [
         ("initContainers/0", "busybox:1", "busybox:2"), ("containers/0", "app:1", "app:2"), ("containers/1", "envoy:1", "app:2"),
     ]  # fmt: skip
-    assert found[0].operations()[0] == {
-        "op": "test",
-        "path": "/spec/template/spec/initContainers/0/name",
-        "value": "wait",
-    }
+    path = "/spec/template/spec/initContainers/0/name"
+    assert found[0].operations()[0] == {"op": "test", "path": path, "value": "wait"}
 
 
 def test_an_image_for_no_container_is_refused_with_the_names() -> None:

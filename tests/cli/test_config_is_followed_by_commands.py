@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from rollouts.cli.demo.manifests import rollout
 from rollouts.cli.view.config import uses_of
 from rollouts.cli.view.objects import RolloutObjects, revision_of, status_of
+from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import CONFIG_MAP, Manifest
 from rollouts.ports import MERGE_PATCH
 from tests.cli.configured import config_map
@@ -43,14 +45,11 @@ def copies(seen: RolloutObjects) -> dict[str, str]:
     return {revision_of(each): use.copy for each in seen.replica_sets for use in uses_of(each)}
 
 
-async def waits_with(there: Shop, content: str) -> RolloutObjects:
-    """Waits until the canary of a revision with this content is at its pause."""
-
-    def holds(seen: RolloutObjects) -> bool:
-        status = status_of(seen.rollout)
-        return status.phase == "Paused" and copies(seen).get(status.current_revision) == content
-
-    return await there.stage.until("cart", holds, deadline_s=PATIENCE_S, what=f"a canary with {content}")
+async def reaches(there: Shop, what: str, holds: Callable[[RolloutStatus, dict[str, str]], bool]) -> RolloutObjects:
+    """Waits until this holds of the status, and of the copy that each revision has."""
+    return await there.stage.until(
+        "cart", lambda now: holds(status_of(now.rollout), copies(now)), deadline_s=PATIENCE_S, what=what
+    )
 
 
 async def test_an_edit_is_planned_seen_compared_and_taken_back(healthy: Shop) -> None:
@@ -61,11 +60,8 @@ async def test_an_edit_is_planned_seen_compared_and_taken_back(healthy: Shop) ->
     assert (impact["changedKeys"], impact["starts"]) == (["LEVEL"], ["cart"])
 
     await edit(healthy, "debug")
-    seen = await healthy.stage.until(
-        "cart",
-        lambda now: status_of(now.rollout).phase == "Paused" and len(set(copies(now).values())) == 2,
-        deadline_s=PATIENCE_S,
-        what="a canary with the new content",
+    seen = await reaches(
+        healthy, "a canary with the new content", lambda now, of: now.phase == "Paused" and len(set(of.values())) == 2
     )
     status = status_of(seen.rollout)
     stable, canary = (copies(seen)[each] for each in (status.stable_revision, status.current_revision))
@@ -81,16 +77,15 @@ async def test_an_edit_is_planned_seen_compared_and_taken_back(healthy: Shop) ->
     assert newest.split()[0] == "3" and "app" in newest.split()
 
     await healthy.run("rollback", "cart")
-    back = await waits_with(healthy, stable)
+    back = await reaches(
+        healthy, "the old content", lambda now, of: now.phase == "Paused" and of.get(now.current_revision) == stable
+    )
     assert status_of(back.rollout).current_revision == status.stable_revision
 
     await edit(healthy, "trace")
     known = set(copies(back).values())
-    after = await healthy.stage.until(
-        "cart",
-        lambda now: copies(now).get(status_of(now.rollout).current_revision, stable) not in known,
-        deadline_s=PATIENCE_S,
-        what="another revision: an edit ends a rollback",
+    after = await reaches(
+        healthy, "an edit ends a rollback", lambda now, of: of.get(now.current_revision, stable) not in known
     )
     assert status_of(after.rollout).stable_revision == status.current_revision
 

@@ -11,15 +11,7 @@ from rollouts.cli.commands.get import history_rows
 from rollouts.cli.picture import NOW_S, example
 from rollouts.cli.terminal.table import history_table
 from rollouts.cli.terminal.tree import CONFIG_SHOWN
-from rollouts.cli.view.config import (
-    changed_sources,
-    changes_text,
-    content_of,
-    hash_of,
-    key_changes,
-    size_text,
-    uses_of,
-)
+from rollouts.cli.view.config import changed_sources, changes_text, content_of, hash_of, key_changes, size_text, uses_of
 from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.frozen import replace
@@ -106,10 +98,8 @@ def test_history_names_what_changed_with_each_revision() -> None:
     assert third[at:].startswith("app, +flags, -same, Secret db   ")
     assert second[at] == "-" and first[at] == "-"
 
-
-def test_history_without_configuration_has_no_column_for_it() -> None:
-    """Most tables are read on narrow terminals."""
-    assert {row.config for row in history_rows(seen(owned("second", 2), owned("first", 1)))} == {None}
+    none = history_rows(seen(owned("second", 2), owned("first", 1)))
+    assert {row.config for row in none} == {None}, "no column for it, as most tables are read on narrow terminals"
 
 
 def test_a_source_that_is_absent_is_the_same_as_one_that_is_not_named() -> None:
@@ -215,8 +205,7 @@ async def test_a_revision_without_a_copy_says_that_its_source_has_changed(there:
     """A revision from before an upgrade reads the ConfigMap itself, and only its hash was noted."""
     await install(there, (), (NEW,))
     made = await there.object(ROLLOUT, "cart")
-    of_before = noted(replica_set(made), "before", 3, use(OLD, copied=False))
-    await there.create(REPLICA_SET, of_before)
+    await there.create(REPLICA_SET, noted(replica_set(made), "before", 3, use(OLD, copied=False)))
     await there.create(CONFIG_MAP, NEW)
 
     said = await there.run("config", "diff", "before", "canary", code=1)
@@ -227,8 +216,9 @@ async def test_long_values_are_cut_where_they_differ(there: Served) -> None:
     """A page of JSON in one line, and a file of a thousand lines: the difference is on the screen, all of it on request."""
     one, other = ("x" * 500 + end + "y" * 500 for end in ("A", "B"))
     many = ("".join(f"{word} {n}\n" for n in range(200)) for word in ("old", "new"))
-    texts, files = (one, other), tuple(many)
-    before, after = (config_map("app", {"json": texts[n], "file": files[n]}) for n in (0, 1))
+    before, after = (
+        config_map("app", {"json": text, "file": file}) for text, file in zip((one, other), many, strict=True)
+    )
     await install(there, (before,), (after,))
 
     cut = (await there.run("config", "diff", "1", "2", code=1)).out
@@ -281,8 +271,7 @@ async def test_a_revision_that_is_not_kept_is_a_wrong_command_line(there: Served
     )
     await there.run("config", "diff", "1", "2", "shop", code=4)
 
-    second = rollout()
-    await there.create(ROLLOUT, {**second, "metadata": {"name": "shop"}})
+    await there.create(ROLLOUT, {**rollout(), "metadata": {"name": "shop"}})
     await there.run("config", "diff", "1", "2", code=1)  # only one Rollout has both
     said = await there.run("config", "diff", "1", "7", code=2)
     assert "no Rollout of the namespace keeps revisions 1 and 7" in said.err

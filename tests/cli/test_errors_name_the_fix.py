@@ -92,9 +92,8 @@ def test_an_error_of_the_cluster_is_one_sentence_with_the_fix(error: RolloutsErr
 )
 async def test_a_wrong_name_is_told_with_the_names_that_there_are(there: tuple[str, ...], name: str, text: str) -> None:
     """Most wrong names are typing errors, or a wrong namespace."""
-    session = session_on(
-        SimServer(clock=SystemClock(), crds=crd_manifests()), namespace="default", request_timeout_s=2.0
-    )
+    api = SimServer(clock=SystemClock(), crds=crd_manifests())
+    session = session_on(api, namespace="default", request_timeout_s=2.0)
     for each in there:
         await session.client.create(ROLLOUT, "default", rollout("default", each, STEPS))
 
@@ -106,9 +105,7 @@ async def test_a_wrong_name_is_told_with_the_names_that_there_are(there: tuple[s
     ("name", "words"),
     [("", "'' is not the name of a Rollout"), ("../x", "is not the name of"), ("rollout/cart", "write cart")],
 )
-def test_what_is_no_name_is_told_before_anything_is_asked(
-    typed: CommandLine, command: list[str], name: str, words: str
-) -> None:
+def test_what_is_no_name_is_told_before_asking(typed: CommandLine, command: list[str], name: str, words: str) -> None:
     """A script's variable was empty: to the API server, DELETE without a name is about all Rollouts of the namespace."""
     assert words in typed(*command, name, *(["app=x:1"] if command == ["set", "image"] else []), code=2).err
 

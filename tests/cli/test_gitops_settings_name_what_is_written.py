@@ -44,13 +44,8 @@ def test_weights_of_routes_and_selectors_of_services_are_left_alone(typed: Comma
         "HTTPRoute shop/cart": [weight],
         "HTTPRoute gateways/edge": [weight],
     }
-
-
-def test_with_managed_routes_the_whole_list_is_left_alone(typed: CommandLine) -> None:
-    """A header route is a rule of its own: to Git it is one too many."""
-    found = argo_cd(typed, routed(gatewayAPI=HTTP_ROUTES, managedRoutes=[{"name": "beta"}]))
-
-    assert found["HTTPRoute shop/cart"] == [".spec.rules"]
+    managed = argo_cd(typed, routed(gatewayAPI=HTTP_ROUTES, managedRoutes=[{"name": "beta"}]))
+    assert managed["HTTPRoute shop/cart"] == [".spec.rules"], "to Git a header route is one rule too many"
 
 
 ALB = {"ingress": "cart", "servicePort": 80}

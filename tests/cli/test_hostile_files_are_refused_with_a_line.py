@@ -122,13 +122,6 @@ def test_no_command_takes_the_first_half_of_a_broken_file(typed: CommandLine, co
     assert f"{file}:" in said.err and "YAML: expected the node content" in said.err and not said.out
 
 
-def test_an_empty_list_is_a_file_without_an_object() -> None:
-    """`kubectl get rollouts -o yaml` in the wrong namespace: nothing was checked."""
-    (problem,) = lint_text("apiVersion: v1\nkind: List\nitems: []\n").problems
-
-    assert problem.message == "there is no object in it, so nothing was checked"
-
-
 @pytest.mark.parametrize(
     ("metadata", "words"),
     [

@@ -90,9 +90,7 @@ def refused(plane: ControlPlane, namespace: str, template: Any) -> str:
 
 
 @pytest.mark.parametrize("broken", IN_TEMPLATE, ids=lambda each: f"{each.change}={str(each.value)[:20]}")
-def test_the_api_server_refuses_what_lint_calls_a_fault(
-    broken: Broken, control_plane: ControlPlane, namespace: str
-) -> None:
+def test_the_api_server_refuses_what_lint_refuses(broken: Broken, control_plane: ControlPlane, namespace: str) -> None:
     """A rule that only lint has would stop people for nothing."""
     (template,) = [each["spec"]["template"] for each in broken.manifests() if each["kind"] == "Rollout"]
 

@@ -1,8 +1,9 @@
-"""`rollouts lint` reports all that is wrong, where it is, without a cluster."""
+"""`rollouts lint` reports all that is wrong, where it is and what mends it, without a cluster."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 
 from rollouts.__main__ import main as program
 from rollouts.cli.demo.manifests import blue_green_app, canary_app
+from tests.cli import broken_manifests as faults
 from tests.cli.command_line import CommandLine
 from tests.linted import lint_text
 
@@ -158,9 +160,7 @@ def test_a_numbers_advice_holds_in_every_cluster() -> None:
     enough = UNSAFE.replace("seconds: 15", "seconds: 6").replace("Seconds: 20", "Seconds: 60")
 
     assert not [remark for remark in lint_text(enough).advice if "preStop" in remark.message.split(": ")[1]]
-    assert [
-        remark for remark in lint_text(enough.replace("seconds: 6", "seconds: 5")).advice if "6 s are" in remark.message
-    ]
+    assert [each for each in lint_text(enough.replace("seconds: 6", "seconds: 5")).advice if "6 s are" in each.message]
 
 
 def test_an_argo_rollout_is_a_problem_with_the_way_to_use_it() -> None:
@@ -221,3 +221,33 @@ def test_the_entry_point_lints(
 
     assert program() == 1
     assert "spec.replicas" in capsys.readouterr().out
+
+
+def test_the_file_in_which_nothing_is_broken_passes() -> None:
+    """Otherwise the faults below would prove nothing."""
+    assert lint_text(yaml.safe_dump_all(faults.GOOD.values())).problems == []
+    assert (len(faults.IN_SPEC) >= 30, len(faults.IN_TEMPLATE) >= 15, len(faults.ACROSS) >= 15) == (True, True, True)
+
+
+EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+def test_no_example_has_a_fault(example: Path) -> None:
+    """People begin with them: with their Services, autoscalers, ConfigMaps and routes, of every router."""
+    report = lint_text(example.read_text())
+
+    assert [each.text(example.name) for each in report.problems] == []
+    assert report.checked == 1
+
+
+@pytest.mark.parametrize("broken", faults.ALL, ids=lambda each: f"{each.kind}-{each.change}={str(each.value)[:20]}")
+def test_a_fault_is_named_with_its_path_and_its_fix(broken: faults.Broken) -> None:
+    """A person mends it where it stands, before a cluster sees it."""
+    told = lint_text(yaml.safe_dump_all(broken.manifests())).problems
+
+    of_it = [
+        each.message for each in told if each.subject.startswith(broken.kind) and each.message.startswith(broken.path)
+    ]
+    assert of_it, [each.message for each in told]
+    assert any(broken.words in each for each in of_it), of_it

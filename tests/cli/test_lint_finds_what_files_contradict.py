@@ -36,9 +36,7 @@ def rollout(*steps: Any, namespace: str = "shop", **routing: Any) -> Manifest:
 def service(name: str = "cart", *, namespace: str = "shop", **spec: Any) -> Manifest:
     """A Service of the pods above."""
     whole = {"selector": {"app": "cart"}, "ports": [{"port": 80, "targetPort": "http"}], **spec}
-    return build.manifest(
-        SERVICE, name, namespace, spec={field: each for field, each in whole.items() if each is not None}
-    )
+    return build.manifest(SERVICE, name, namespace, spec={key: each for key, each in whole.items() if each is not None})
 
 
 def lint(*documents: Manifest) -> LintReport:
@@ -51,6 +49,14 @@ def told(*documents: Manifest) -> list[tuple[str, str]]:
     return [(each.subject, each.message) for each in lint(*documents).problems]
 
 
+UDP = [{"port": 80, "targetPort": "http", "protocol": "UDP"}]
+THREE_PORTS = [
+    {"name": "a", "port": 80, "targetPort": 8080},
+    {"name": "b", "port": 81},
+    {"name": "c", "port": 82, "targetPort": "mesh"},
+]
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
@@ -59,10 +65,7 @@ def told(*documents: Manifest) -> list[tuple[str, str]]:
         ({"selector": {}}, "spec.selector: is missing"),
         ({"type": "ExternalName", "externalName": "a.example"}, "spec.type: ExternalName"),
         ({"ports": [{"port": 80, "targetPort": "web"}]}, "spec.ports[0].targetPort: no container of Rollout cart"),
-        (
-            {"ports": [{"port": 80, "targetPort": "http", "protocol": "UDP"}]},
-            "spec.ports[0].targetPort: no container of Rollout cart has a UDP port named http",
-        ),
+        ({"ports": UDP}, "spec.ports[0].targetPort: no container of Rollout cart has a UDP port named http"),
     ],
 )
 @pytest.mark.parametrize("name", ["cart", "cart-canary"])
@@ -78,12 +81,9 @@ def test_a_port_that_the_router_names_and_the_service_lacks_is_a_problem() -> No
     """AWS's controller takes no action with such a target group, and keeps the rules that it had."""
     routed = rollout({"setWeight": 5}, alb={"ingress": "cart", "servicePort": 80})
 
-    assert told(routed, service(), service("cart-canary", ports=[{"port": 8080, "targetPort": "http"}])) == [
-        (
-            "Service cart-canary",
-            "spec.ports: has no port 80, which Rollout cart names as trafficRouting.alb.servicePort",
-        )
-    ]
+    words = "spec.ports: has no port 80, which Rollout cart names as trafficRouting.alb.servicePort"
+    other = service("cart-canary", ports=[{"port": 8080, "targetPort": "http"}])
+    assert told(routed, service(), other) == [("Service cart-canary", words)]
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,7 @@ def test_a_port_that_the_router_names_and_the_service_lacks_is_a_problem() -> No
         service(),
         service(selector={"app": "cart", "tier": "web"}),
         service(selector={"app": "cart", "rollouts.dev/revision": "abc"}),
-        service(
-            ports=[
-                {"name": "a", "port": 80, "targetPort": 8080},
-                {"name": "b", "port": 81},
-                {"name": "c", "port": 82, "targetPort": "mesh"},
-            ]
-        ),
+        service(ports=THREE_PORTS),
         service("basket", selector={"app": "basket"}, ports=[{"port": 80, "targetPort": "web"}]),
         service(namespace="other", selector={"app": "basket"}),
     ],
@@ -129,16 +123,12 @@ def test_a_service_without_a_selector_is_told_once() -> None:
 
 def test_a_broken_service_is_no_traceback() -> None:
     """What can be read is held against the Rollout, and what the API server would refuse is named."""
-    ports = told(rollout(), {**service(), "spec": {"selector": {"app": "cart"}, "ports": [7, {"targetPort": []}]}})
+    found = told(rollout(), {**service(), "spec": {"selector": {"app": "cart"}, "ports": [7, {"targetPort": []}]}})
+    paths = [message.partition(": ")[0] for _, message in found]
 
-    assert [message.partition(": ")[0] for _, message in ports] == [
-        "spec.ports[0]",
-        "spec.ports[1].targetPort",
-        "spec.ports[1].port",
-    ]
-    assert [message for _, message in told(rollout(), {**service(), "metadata": []})] == [
-        "metadata: must be an object, not a list"
-    ]
+    assert paths == ["spec.ports[0]", "spec.ports[1].targetPort", "spec.ports[1].port"]
+    ((_, message),) = told(rollout(), {**service(), "metadata": []})
+    assert message == "metadata: must be an object, not a list"
 
 
 def test_a_step_that_the_router_cannot_do_is_a_problem_with_its_line(typed: CommandLine) -> None:
@@ -161,9 +151,7 @@ def test_a_step_that_the_router_cannot_do_is_a_problem_with_its_line(typed: Comm
         (("cart", "cart-canary", "cart-all"), Severity.NOTE),
     ],
 )
-def test_a_weight_that_no_client_of_the_stable_service_gets_is_told(
-    services: tuple[str, ...], severity: Severity
-) -> None:
+def test_a_weight_that_no_client_of_the_service_gets_is_told(services: tuple[str, ...], severity: Severity) -> None:
     """A note where the files have a Service that selects the pods of both revisions: clients may use that one."""
     found = lint(rollout({"setWeight": 90}, {"pause": {}}), *map(service, services)).advice
 

@@ -114,45 +114,35 @@ def problems_of(args: str, template: str = WITH_LIMIT, more: str = "") -> list[t
     return [(each.line, each.message) for each in report.problems if each.subject == "Rollout cart"]
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        '{name: limit, value: "0.1"}',
-        "{name: limit, valueFrom: {fieldRef: {fieldPath: metadata.generation}}}",
-        "{name: limit, valueFrom: {fieldRef: {fieldPath: status.replicas}}}",
-        "{name: limit, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['team']\"}}}",
-    ],
-)
+FIELD = '{{name: limit, valueFrom: {{fieldRef: {{fieldPath: "{}"}}}}}}'
+FIELDS = ("metadata.generation", "status.replicas", "metadata.labels['team']")
+
+
+@pytest.mark.parametrize("args", ['{name: limit, value: "0.1"}', *map(FIELD.format, FIELDS)])
 def test_a_rollout_with_all_that_its_template_asks_for_passes(args: str) -> None:
     """What only the cluster knows is taken for granted."""
     assert not [message for _, message in problems_of(args) if "the Rollout has no" in message]
 
 
-def test_an_argument_without_a_value_is_told_before_the_update() -> None:
-    """The run could not be made, and the update would stand at its step."""
-    path = "spec.strategy.canary.steps[0].analysis.args"
-
-    assert problems_of("") == [(11, f"{path}: needs a value for 'limit', which a template asks for")]
+ANALYSIS = "spec.strategy.canary.steps[0].analysis"
 
 
-def test_a_field_that_the_rollout_lacks_is_told() -> None:
-    """It is in the file or it is nowhere."""
-    ((line, message),) = problems_of("{name: limit, valueFrom: {fieldRef: {fieldPath: \"metadata.labels['x']\"}}}")
+@pytest.mark.parametrize(
+    ("args", "line", "words"),
+    [
+        ("", 11, ".args: needs a value for 'limit', which a template asks for"),
+        (FIELD.format("metadata.labels['x']"), 11, "the Rollout has no metadata.labels['x']"),
+        ('{name: limit, value: "<"}', 9, "metrics[0].successCondition: args.limit is '<' and stands outside of quotes"),
+        (r"""{name: limit, value: "'\\q'"}""", 9, ": successCondition of 'rate', with its arguments: "),
+    ],
+    ids=["no value", "no such field", "another condition", "no condition"],
+)
+def test_what_a_template_does_not_get_of_its_rollout_is_told(args: str, line: int, words: str) -> None:
+    """The run could not be made, and the update would stand at its step. Alone the template says nothing wrong."""
+    ((at, message),) = problems_of(args)
 
-    assert line == 11
-    assert "the Rollout has no metadata.labels['x']" in message
-
-
-def test_a_condition_is_read_with_its_arguments_in_it() -> None:
-    """Alone the template says nothing wrong: a value that makes it another condition, and a text that is none."""
-    for value, words in (
-        ("<", "analysis.metrics[0].successCondition: args.limit is '<' and stands outside of quotes, "),
-        (r"'\\q'", "analysis: successCondition of 'rate', with its arguments: "),
-    ):
-        ((line, message),) = problems_of(f'{{name: limit, value: "{value}"}}')
-
-        assert line == 9
-        assert message.startswith(f"spec.strategy.canary.steps[0].{words}")
+    assert at == line
+    assert message.startswith(ANALYSIS) and words in message
 
 
 @pytest.mark.parametrize(
@@ -299,9 +289,7 @@ QUEUE = {"externalMetric": {"metric": {"name": "queue"}}}
         (QUEUE, "result.value < {{args.x}}", "5s", ["is shorter than 15s, in which there is a new sample"]),
     ],
 )  # fmt: skip
-def test_what_the_cluster_measures_has_names(
-    provider: Manifest, condition: str, interval: str, words: list[str]
-) -> None:
+def test_what_the_cluster_shows_has_names(provider: Manifest, condition: str, interval: str, words: list[str]) -> None:
     """A condition of another provider is copied soon, and would be an Error in each run."""
     metric = build.metric("use", condition=condition, count=2, interval=interval, provider=provider)
 

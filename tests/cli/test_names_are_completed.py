@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -87,12 +88,8 @@ def program(folder: Path, name: str) -> None:
 
 def with_path(folder: Path) -> dict[str, str]:
     """The environment with that folder on the PATH, and no cluster."""
-    return {
-        **os.environ,
-        "PATH": f"{folder}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "KUBECONFIG": "/nonexistent",
-    }
+    path = f"{folder}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "KUBECONFIG": "/nonexistent"}
 
 
 def test_bash_completes_by_the_script(tmp_path: Path) -> None:
@@ -166,16 +163,9 @@ async def test_zsh_completes_the_word_at_the_cursor(tmp_path: Path, typed: str, 
     (tmp_path / ".zshrc").write_text(setup)
     environment = with_path(tmp_path / "bin") | {"ZDOTDIR": str(tmp_path), "HOME": str(tmp_path), "TERM": "dumb"}
     ours, theirs = pty.openpty()
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
     process = await asyncio.create_subprocess_exec(
-        "zsh",
-        "-d",
-        "-i",
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-        cwd=tmp_path,
-        start_new_session=True,
+        "zsh", "-d", "-i", env=environment, cwd=tmp_path, start_new_session=True, **streams
     )
     os.close(theirs)
     try:

@@ -73,7 +73,7 @@ def test_a_step_is_told_in_the_manifests_words(step: Manifest, words: str) -> No
 
 
 @pytest.mark.parametrize(
-    "status", [None, "text", {}, {"phase": 7, "conditions": "none", "waitingFor": []}, {"commands": [1]}]
+    "status", [None, "text", {}, {"phase": 7, "conditions": "", "waitingFor": []}, {"commands": [1]}]
 )
 def test_a_status_that_cannot_be_read_is_still_drawn(status: Any) -> None:
     """Anybody with edit rights may have written nonsense there."""
@@ -210,11 +210,13 @@ def test_events_are_in_the_order_of_their_time() -> None:
     assert [(line.reason, line.warning) for line in lines] == [("A", True), ("B", False)]
 
 
+ENTRY = {"revision": "a", "number": 1, "startedAt": "2026-11-21T10:00:00Z", "finishedAt": "2026-11-21T10:01:00Z",
+         "outcome": "Promoted"}  # fmt: skip
+
+
 def test_history_joins_what_is_kept_with_what_is_told() -> None:
     """A ReplicaSet without a history entry, and an entry without a ReplicaSet, are revisions all the same."""
-    entry = {"revision": "a", "number": 1, "startedAt": "2026-11-21T10:00:00Z", "finishedAt": "2026-11-21T10:01:00Z",
-             "outcome": "Promoted"}  # fmt: skip
-    status = {"currentRevision": "b", "stableRevision": "b", "history": [entry]}
+    status = {"currentRevision": "b", "stableRevision": "b", "history": [ENTRY]}
 
     rows = history_rows(seen(status, replica_set("b", 2)))
 
@@ -227,14 +229,16 @@ def test_history_joins_what_is_kept_with_what_is_told() -> None:
 def test_history_says_who_gave_commands() -> None:
     """Of an update that is under way too; and a field manager is told as what it is."""
     told = {"command": "promote", "by": "alice", "byKind": "User"}
-    entry = {"revision": "a", "number": 1, "startedAt": "2026-11-21T10:00:00Z", "finishedAt": "2026-11-21T10:01:00Z",
-             "outcome": "Promoted", "authors": [told]}  # fmt: skip
     now = {"command": "abort", "by": "kubectl-annotate", "byKind": "FieldManager"}
-    status = {"currentRevision": "b", "stableRevision": "a", "history": [entry], "authors": [now]}
+    history = [{**ENTRY, "authors": [told]}]
+    status = {"currentRevision": "b", "stableRevision": "a", "history": history, "authors": [now]}
 
     rows = history_rows(seen(status, replica_set("b", 2)))
 
     assert [row.commands for row in rows] == ["abort by field manager kubectl-annotate", "promote by alice"]
+
+
+BETA = Traffic(desired_percent=5, desired_routes=("beta",), observed_percent=1)
 
 
 @pytest.mark.parametrize(
@@ -243,10 +247,7 @@ def test_history_says_who_gave_commands() -> None:
         (None, ""),
         (Traffic(desired_percent=5), "5 % desired, nothing confirmed yet"),
         (Traffic(desired_percent=5, observed_percent=5, verified_by=VerifiedBy.CONFIG), "5 % confirmed (Config)"),
-        (
-            Traffic(desired_percent=5, desired_routes=("beta",), observed_percent=1),
-            "5 % and route beta desired, 1 % confirmed",
-        ),
+        (BETA, "5 % and route beta desired, 1 % confirmed"),
     ],
 )
 def test_what_the_routes_are_to_do_and_what_was_confirmed_is_one_sentence(traffic: Traffic | None, words: str) -> None:

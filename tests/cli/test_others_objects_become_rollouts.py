@@ -54,22 +54,15 @@ def test_a_canary_of_flagger_becomes_a_rollout_that_lints_clean(name: str) -> No
     assert len(told(outcome, Told.LEFT_OUT)) == LEFT_OUT.get(name, 0), told(outcome, Told.LEFT_OUT)
 
 
-def test_weights_become_steps() -> None:
-    """`stepWeight` up to `maxWeight`, each for an interval; the rest is the promotion."""
+def test_weights_become_steps_and_metrics_analyses() -> None:
+    """After `maxWeight` comes the promotion. Flagger's own metrics are the chart's; a MetricTemplate's range is a condition."""
     (rollout,) = of_kind(migrated([CANARIES["istio"], DEPLOYMENT]), "Rollout")
-
-    steps = rollout["spec"]["strategy"]["canary"]["steps"]
-    assert [each["setWeight"] for each in steps[::2]] == [10, 20, 30, 40, 50]
-    assert steps[1::2] == [{"pause": {"duration": "1m"}}] * 5
-
-
-def test_metrics_become_analyses() -> None:
-    """Those that Flagger has are the chart's; of a MetricTemplate comes an AnalysisTemplate, with the range as its condition."""
-    (rollout,) = of_kind(migrated([CANARIES["istio"], DEPLOYMENT]), "Rollout")
-    analysis = rollout["spec"]["strategy"]["canary"]["analysis"]
+    steps, analysis = (rollout["spec"]["strategy"]["canary"][each] for each in ("steps", "analysis"))
     (template,) = of_kind(migrated([CANARIES["a metric of one's own"], DEPLOYMENT, TEMPLATE]), "AnalysisTemplate")
     (metric,) = template["spec"]["metrics"]
 
+    assert [each["setWeight"] for each in steps[::2]] == [10, 20, 30, 40, 50]
+    assert steps[1::2] == [{"pause": {"duration": "1m"}}] * 5
     names = [each["templateName"] for each in analysis["templates"]]
     assert names == ["rollouts-success-rate-istio", "rollouts-latency-istio"]
     limits = {each["name"]: each["value"] for each in analysis["args"]}
@@ -120,11 +113,8 @@ def test_a_deployment_becomes_a_canary_with_the_same_limits() -> None:
 
 def test_a_workload_reference_takes_the_template_over() -> None:
     """`workloadRef` is not carried out yet, so its Deployment's template goes into the Rollout."""
-    spec = {
-        "replicas": 3,
-        "workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"},
-        "strategy": {"canary": {}},
-    }
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "podinfo"}
+    spec = {"replicas": 3, "workloadRef": reference, "strategy": {"canary": {}}}
 
     outcome = migrated([_argo("Rollout", spec, "web"), DEPLOYMENT, AUTOSCALER])
 

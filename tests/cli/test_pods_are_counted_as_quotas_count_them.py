@@ -88,14 +88,8 @@ def test_a_quota_counts_pods_by_all_its_names() -> None:
     """`cpu` is `requests.cpu`; extended resources have requests only; `count/pods` counts any pod."""
     pod = {"containers": [container(requests={"cpu": "1", "example.com/gpu": "2"}, limits={"memory": "1Gi"})]}
 
-    assert charge(pod) == {
-        "pods": 1,
-        "count/pods": 1,
-        "cpu": 1,
-        "requests.cpu": 1,
-        "requests.example.com/gpu": 2,
-        "limits.memory": 2**30,
-    }
+    ones = dict.fromkeys(("pods", "count/pods", "cpu", "requests.cpu"), 1)
+    assert charge(pod) == {**ones, "requests.example.com/gpu": 2, "limits.memory": 2**30}
 
 
 BARE: Spec = {"containers": [container()]}
@@ -173,10 +167,8 @@ def test_a_limit_range_fills_in_what_is_not_stated() -> None:
     defaults = defaults_of([filled])
     pod = as_created({"containers": [container(limits={"cpu": "1"})], "initContainers": [container("init")]}, defaults)
 
-    assert pod["containers"][0]["resources"] == {
-        "limits": {"cpu": "1", "memory": "1Gi"},
-        "requests": {"cpu": "1", "memory": "1Gi"},
-    }
+    both = {"cpu": "1", "memory": "1Gi"}
+    assert pod["containers"][0]["resources"] == {"limits": both, "requests": both}
     assert pod["initContainers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
 

@@ -135,9 +135,7 @@ def seen(rollout_status: Manifest) -> RolloutObjects:
         ({"weight": 100, "stableRevision": "new"}, None, None),
     ],
 )
-def test_the_weight_is_measured_by_pods_where_no_route_splits(
-    changes: Manifest, wanted: int | None, live: int | None
-) -> None:
+def test_without_routes_the_weight_is_measured_by_pods(changes: Manifest, wanted: int | None, live: int | None) -> None:
     """Without a router the share is the share of available pods; the first revision has no share of anything."""
     view = view_of(seen(status(**changes)))
 
@@ -172,9 +170,7 @@ def test_steps_that_never_ran_are_not_ticked() -> None:
          ["abort cart -n shop"]),
     ],
 )  # fmt: skip
-def test_the_command_that_ends_a_wait_stands_below_it(
-    reason: Reason, message: str, gist: str, commands: list[str]
-) -> None:
+def test_what_ends_a_wait_stands_below_it(reason: Reason, message: str, gist: str, commands: list[str]) -> None:
     """Nobody should have to look a command up at three in the morning. A text of others cannot name one about another object."""
     line = wait_line(WaitingFor(reason, message, NOW_S, None), UNDER_WAY, namespace="shop", name="cart")
 

@@ -57,9 +57,7 @@ async def test_the_whole_demo_succeeds_in_time_and_loses_nothing(tmp_path: Path)
     assert int(rows["all"][1]) > 1_000, "requests"
     assert int(rows["all"][2]) == 0, "lost"
     measured = re.findall(r"measured: success-rate \[(\S+)\], condition result\[0\] >= 0.99: (\w+)", text)
-    good, bad = (
-        [float(number) for number, phase in measured if phase == wanted] for wanted in ("Successful", "Failed")
-    )
+    good, bad = ([float(number) for number, phase in measured if phase == how] for how in ("Successful", "Failed"))
     assert (len(bad), min(good) >= 0.99 > max(bad)) == (3, True), measured
     assert "its analysis has aborted it" in text
     assert "\x1b" not in text, "no escapes where there is no terminal"
@@ -143,9 +141,7 @@ async def overstates(stage: DemoStage, say: Say) -> tuple[int, str]:
     ],
     ids=["lost requests", "another promise", "a share that is not the step's"],
 )
-async def test_a_broken_promise_ends_the_demo_and_is_named(
-    monkeypatch: pytest.MonkeyPatch, acts: tuple[Act, ...], words: str
-) -> None:
+async def test_a_broken_promise_is_the_end(monkeypatch: pytest.MonkeyPatch, acts: tuple[Act, ...], words: str) -> None:
     """Exit code 1 with the name of the act and what was not so. What is counted can count, and is not believed."""
     code, text = await played(monkeypatch, *acts)
 
@@ -209,9 +205,7 @@ def test_a_picture_drops_events_and_pods_before_it_is_higher_than_the_screen() -
         assert "kubectl rollouts promote cart" in text and "stable" in text
 
 
-async def test_on_a_cluster_of_somebody_elses_it_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_on_another_cluster_it_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--cluster` works in a namespace of its own, brings a controller where none answers, and deletes the namespace."""
     taken: list[str] = []
 

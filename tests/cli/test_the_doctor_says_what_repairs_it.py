@@ -169,9 +169,7 @@ def test_crds_are_compared_by_their_fields() -> None:
     ],
     ids=["contradicted", "unknown", "may not ask"],
 )
-def test_a_proxy_mode_that_costs_time_or_requests_is_told(
-    flags: tuple[str, ...], mode: ProxyMode, level: Level, fix: str
-) -> None:
+def test_a_proxy_mode_with_a_price_is_told(flags: tuple[str, ...], mode: ProxyMode, level: Level, fix: str) -> None:
     """Too short a drain loses requests; one of two minutes only costs time."""
     one = controller(*flags)
     if flags and flags[0].startswith("--proxy-mode"):
@@ -237,9 +235,7 @@ A_TENTH = {"setMirrorRoute": {"name": "copy", "match": [{"path": {"prefix": "/"}
     ],
     ids=["new enough", "not needed", "a part is mirrored", "no such kind", "an older version"],
 )  # fmt: skip
-def test_a_gateway_api_that_lacks_what_a_rollout_needs_is_a_fault(
-    one: dict[str, Any], crds: dict[str, Any], says: str
-) -> None:
+def test_a_gateway_api_without_what_is_needed_is_a_fault(one: dict[str, Any], crds: dict[str, Any], says: str) -> None:
     """The API server drops a field that it does not know without a word, and then all requests are mirrored."""
     classes = (gateway_class("True"),)
 
@@ -303,9 +299,7 @@ def test_an_autoscaler_that_does_not_scale_is_told_and_is_a_fault_where_a_rollou
         ({}, "Value", False),
     ],
 )
-def test_an_autoscaler_that_multiplies_by_the_pods_of_a_canary_is_told(
-    canary: dict[str, Any], target: str, told: bool
-) -> None:
+def test_an_autoscaler_that_multiplies_by_all_pods_is_told(canary: dict[str, Any], target: str, told: bool) -> None:
     """It grows during each update, without more load."""
     external = {"metric": {"name": "waiting"}, "target": {"type": target}}
     scaled = inactive("ScalingDisabled")

@@ -40,6 +40,14 @@ def _expression(label: str) -> Manifest:
     return {"matchExpressions": [{"key": label, "operator": "Exists"}]}
 
 
+def _apart(how: str, term: Manifest) -> Manifest:
+    return {"affinity": {"podAntiAffinity": {how: [term]}}}
+
+
+def _volume(**source: Manifest) -> Manifest:
+    return {"volumes": [{"name": "v", **source}]}
+
+
 def _places(label: str) -> dict[str, Manifest]:
     """By path in the pod's spec, what names the label there."""
     term = {**TERM, "matchLabelKeys": ["tier", label]}
@@ -47,33 +55,22 @@ def _places(label: str) -> dict[str, Manifest]:
     projected = {"sources": [{"configMap": {"name": "c"}}, {"downwardAPI": {"items": [item]}}]}
     container = deepcopy(DEPLOYMENT["spec"]["template"]["spec"]["containers"][0])
     in_spread = {**TERM, "labelSelector": _expression(label)}
+    other = _spread("tier", labelSelector=_expression(label))
+    near = {"affinity": {"podAffinity": {REQUIRED: [{**TERM, "mismatchLabelKeys": [label]}]}}}
+    started = [{"name": "i", "image": "i", "env": _env(label)}]
     return {
-        f"affinity.podAntiAffinity.{REQUIRED}[0].matchLabelKeys[1]": {
-            "affinity": {"podAntiAffinity": {REQUIRED: [term]}}
-        },
-        f"affinity.podAffinity.{REQUIRED}[0].mismatchLabelKeys[0]": {
-            "affinity": {"podAffinity": {REQUIRED: [{**TERM, "mismatchLabelKeys": [label]}]}}
-        },
-        f"affinity.podAntiAffinity.{PREFERRED}[0].podAffinityTerm.matchLabelKeys[1]": {
-            "affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": term}]}}
-        },
-        f"affinity.podAntiAffinity.{REQUIRED}[0].labelSelector.matchExpressions[0].key": {
-            "affinity": {"podAntiAffinity": {REQUIRED: [in_spread]}}
-        },
+        f"affinity.podAntiAffinity.{REQUIRED}[0].matchLabelKeys[1]": _apart(REQUIRED, term),
+        f"affinity.podAffinity.{REQUIRED}[0].mismatchLabelKeys[0]": near,
+        f"affinity.podAntiAffinity.{PREFERRED}[0].podAffinityTerm.matchLabelKeys[1]": _apart(
+            PREFERRED, {"weight": 1, "podAffinityTerm": term}
+        ),
+        f"affinity.podAntiAffinity.{REQUIRED}[0].labelSelector.matchExpressions[0].key": _apart(REQUIRED, in_spread),
         "topologySpreadConstraints[0].matchLabelKeys[0]": {"topologySpreadConstraints": [_spread(label)]},
-        "topologySpreadConstraints[0].labelSelector.matchExpressions[0].key": {
-            "topologySpreadConstraints": [_spread("tier", labelSelector=_expression(label))]
-        },
+        "topologySpreadConstraints[0].labelSelector.matchExpressions[0].key": {"topologySpreadConstraints": [other]},
         "containers[0].env[1].valueFrom.fieldRef.fieldPath": {"containers": [{**container, "env": _env(label)}]},
-        "initContainers[0].env[1].valueFrom.fieldRef.fieldPath": {
-            "initContainers": [{"name": "i", "image": "i", "env": _env(label)}]
-        },
-        "volumes[0].downwardAPI.items[0].fieldRef.fieldPath": {
-            "volumes": [{"name": "v", "downwardAPI": {"items": [item]}}]
-        },
-        "volumes[0].projected.sources[1].downwardAPI.items[0].fieldRef.fieldPath": {
-            "volumes": [{"name": "v", "projected": projected}]
-        },
+        "initContainers[0].env[1].valueFrom.fieldRef.fieldPath": {"initContainers": started},
+        "volumes[0].downwardAPI.items[0].fieldRef.fieldPath": _volume(downwardAPI={"items": [item]}),
+        "volumes[0].projected.sources[1].downwardAPI.items[0].fieldRef.fieldPath": _volume(projected=projected),
     }
 
 
@@ -98,9 +95,8 @@ def test_a_migrated_template_names_our_label_and_says_so(label: str, path: str) 
 
     pod = _rollout(outcome)["spec"]["template"]["spec"]
     assert pod == {**pod, **_places(REVISION_LABEL)[path]}
-    assert f"changed: Rollout podinfo spec.template.spec.{path}: {REVISION_LABEL} in the place of {label}" in [
-        str(each) for each in outcome.notes
-    ]
+    note = f"changed: Rollout podinfo spec.template.spec.{path}: {REVISION_LABEL} in the place of {label}"
+    assert note in map(str, outcome.notes)
     assert _remarks(_rollout(outcome)) == []
 
 
@@ -131,9 +127,8 @@ def test_a_selector_with_the_hash_of_one_revision_is_for_a_person() -> None:
         pod = {"topologySpreadConstraints": [_spread("tier", labelSelector=selector)]}
         outcome = migrated([_deployment(pod)])
 
-        assert (
-            _rollout(outcome)["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["labelSelector"] == selector
-        )
+        (spread,) = _rollout(outcome)["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert spread["labelSelector"] == selector
         assert any("take it out" in str(each) and str(each).startswith("to do") for each in outcome.notes)
         assert "so it matches none of them" in _remarks(_rollout(outcome))[0]
 

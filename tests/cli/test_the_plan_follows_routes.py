@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollouts.objects import Manifest
+from rollouts.objects import Kind, Manifest
 from rollouts.sim.network.gateway_types import GROUP, HTTP_ROUTE
 from tests.build import backend, http_rule, manifest
 from tests.cli.shop import Shop
@@ -52,23 +52,15 @@ async def test_a_route_that_is_missing_or_may_not_be_read_is_what_the_update_wou
     assert "is unknown: you may not read it" in unread["what"]
 
 
-MESH = "networking.istio.io/v1"
-SUBSETS: Manifest = {
-    "apiVersion": MESH,
-    "kind": "DestinationRule",
-    "metadata": {"name": "cart-subsets"},
-    "spec": {"host": "cart", "subsets": [{"name": "stable"}, {"name": "canary", "labels": {"app": "cart"}}]},
-}
+ISTIO = ("networking.istio.io", "v1")
+OF_CART = [{"name": "stable"}, {"name": "canary", "labels": {"app": "cart"}}]
+RULE, SERVICES = (Kind(*ISTIO, each, f"{each.lower()}s") for each in ("DestinationRule", "VirtualService"))
+SUBSETS = manifest(RULE, "cart-subsets", spec={"host": "cart", "subsets": OF_CART})
 SHARES = [
     {"destination": {"host": "cart", "subset": subset}, "weight": weight}
     for subset, weight in (("stable", 100), ("canary", 0))
 ]
-VIRTUAL: Manifest = {
-    "apiVersion": MESH,
-    "kind": "VirtualService",
-    "metadata": {"name": "cart"},
-    "spec": {"hosts": ["cart"], "http": [{"route": SHARES}]},
-}
+VIRTUAL = manifest(SERVICES, "cart", spec={"hosts": ["cart"], "http": [{"route": SHARES}]})
 NAMES = {"name": "cart-subsets", "stableSubsetName": "stable", "canarySubsetName": "canary"}
 BY_SUBSETS = {
     "canary": {

@@ -10,7 +10,7 @@ from rollouts.api.spec.parse import parse_spec
 from rollouts.cli.demo.manifests import service
 from rollouts.cli.plan.config import ConfigState, PlannedConfig
 from rollouts.cli.plan.draw import config_lines
-from rollouts.core.config.content import config_revision, copy_name
+from rollouts.core.config.content import config_revision
 from rollouts.core.model.config import ConfigUse
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SERVICE, Manifest
@@ -41,13 +41,9 @@ def revision_of(rollout: Manifest, *uses: ConfigUse) -> str:
 
 
 async def install(there: Served, rollout: Manifest, *sources: Manifest, copied: bool = True, key: bytes = b"") -> str:
-    """The Rollout, rolled out with these sources, and all that belongs to it.
+    """The revision of the Rollout, rolled out with these sources, and all that belongs to it.
 
-    Args:
-        copied: False for a revision of the version before, which reads the sources themselves.
-        key: of the hashes of Secrets.
-
-    Returns its revision.
+    It reads the sources themselves where they are not copied, as the version before did; `key` is that of Secrets' hashes.
     """
     name = rollout["metadata"]["name"]
     uses = tuple(use(each, copied=copied, key=key) for each in sources)
@@ -117,6 +113,12 @@ async def test_a_changed_config_map_is_a_new_revision_with_its_own_copy(there: S
         {"namespace": "default", "name": "app", "exists": True, "changedKeys": ["LEVEL", "MORE"], "starts": ["cart"]}
     ]
 
+    await there.create(SERVICE, service("default", "cart", app="cart"))
+    shown = (await there.run("plan", "-f", there.file(cart(), NEW))).out
+    assert f"Config    ConfigMap app changed: 2 keys (LEVEL, MORE) -> copy {use(NEW).copy}" in shown
+    assert "unchanged: 1 ConfigMap" in shown
+    assert "ConfigMap app  default  changed: 2 keys (LEVEL, MORE)\n  starts 1 update: cart" in shown
+
 
 async def test_the_same_files_again_are_no_update(there: Served) -> None:
     """`kubectl apply` of what is there already must not look like a rollout; the next update is shown, as ever."""
@@ -166,17 +168,6 @@ async def test_config_maps_alone_tell_which_rollouts_they_start(there: Served) -
         "app": (True, ["LEVEL", "MORE"], ["cart"]),
         "brand-new": (False, ["A"], []),
     }
-
-
-async def test_what_is_printed_for_people_names_keys_and_copies(there: Served) -> None:
-    """One line for each ConfigMap that changes, and the rest counted."""
-    await install(there, cart(), OLD, FLAGS)
-    await there.create(SERVICE, service("default", "cart", app="cart"))
-    shown = (await there.run("plan", "-f", there.file(cart(), NEW))).out
-
-    assert f"Config    ConfigMap app changed: 2 keys (LEVEL, MORE) -> copy {use(NEW).copy}" in shown
-    assert "unchanged: 1 ConfigMap" in shown
-    assert "ConfigMap app  default  changed: 2 keys (LEVEL, MORE)\n  starts 1 update: cart" in shown
 
 
 async def test_what_may_not_be_read_is_a_note_and_the_update_is_planned(there: Served) -> None:
@@ -250,13 +241,6 @@ async def test_a_source_that_is_left_alone_is_no_part_of_the_revision(there: Ser
 
     assert [each["name"] for each in plan["config"]] == ["flags"]
     assert plan["revision"]["target"] == revision_of(cart(), use(FLAGS))
-
-
-async def test_the_copies_names_are_those_of_the_controller(there: Served) -> None:
-    """People look for the object that the plan names."""
-    (plan,) = (await planned(there, cart("shop"), NEW, FLAGS))["plans"]
-
-    assert plan["config"][0]["copy"] == copy_name(MAP, rollout="shop", source="app", content=use(NEW).content)
 
 
 async def test_no_secret_is_read_that_is_not_versioned(there: Served) -> None:

@@ -171,10 +171,8 @@ def test_a_limit_is_told_in_one_line(excess: Excess, several: bool, line: str) -
 def test_lines_stand_below_the_steps_at_80_columns() -> None:
     """Steps that need the same are told together, parts without a number by their words."""
     example = next(path for path in EXAMPLES if path.name == "canary-services.yaml")
-    limits = NamespaceLimits(
-        autoscalers=(autoscaler(5),), quotas=(quota({"pods": 6}, {"pods": 1}),), unread=(LIMIT_RANGE,)
-    )
-    said = on_a_terminal(example, columns=80, limits=limits)
+    of: dict[str, Any] = {"autoscalers": (autoscaler(5),), "quotas": (quota({"pods": 6}, {"pods": 1}),)}
+    said = on_a_terminal(example, columns=80, limits=NamespaceLimits(**of, unread=(LIMIT_RANGE,)))
 
     assert max(len(line) for line in said.splitlines()) <= 80
     lines = [line.rstrip() for line in said.splitlines()]
@@ -239,9 +237,8 @@ def test_pods_that_have_ended_no_longer_count() -> None:
 
 def test_without_the_right_to_list_pods_their_replica_sets_tell_how_many_there_are() -> None:
     """With the defaults of LimitRanges, which their templates do not have."""
-    bounds = build.manifest(
-        LIMIT_RANGE, "team", spec={"limits": [{"type": "Container", "defaultRequest": {"cpu": "250m"}}]}
-    )
+    least = {"type": "Container", "defaultRequest": {"cpu": "250m"}}
+    bounds = build.manifest(LIMIT_RANGE, "team", spec={"limits": [least]})
     live = Live(rollout={}, replica_sets=(replica_set(OLD, pod(), 3), replica_set("z", pod(), 0)))
     specs = pod_specs({"spec": pod()}, live, NamespaceLimits(limit_ranges=(bounds,)), now_s=0.0)
 
@@ -249,43 +246,29 @@ def test_without_the_right_to_list_pods_their_replica_sets_tell_how_many_there_a
 
 
 async def test_the_limits_of_the_cluster_are_read(empty: Shop) -> None:
-    """The Rollout's own four pods are taken off what is used; the exit code stays 0."""
+    """The Rollout's own four pods are taken off what is used; the exit code stays 0. What may not be listed is said."""
     await empty.installed(cart())
     amounts = {"hard": {"pods": "6"}, "used": {"pods": "6"}}
     least = {"limits": [{"type": "Container", "min": {"memory": "1Gi"}}]}
     client = empty.stage.session.client
-    await client.create(
-        RESOURCE_QUOTA, empty.namespace, build.manifest(RESOURCE_QUOTA, "team", spec={"hard": {"pods": "6"}})
-    )
+    made = build.manifest(RESOURCE_QUOTA, "team", spec={"hard": {"pods": "6"}})
+    await client.create(RESOURCE_QUOTA, empty.namespace, made)
     await client.patch(RESOURCE_QUOTA, empty.namespace, "team", {"status": amounts}, MERGE_PATCH, subresource="status")
     await client.create(LIMIT_RANGE, empty.namespace, build.manifest(LIMIT_RANGE, "team", spec=least))
     await client.create(AUTOSCALER, empty.namespace, build.autoscaler("cart", most=4))
     plan = await empty.planned(cart(tag="2"))
 
-    quota_told = {
-        "kind": "ResourceQuota",
-        "name": "team",
-        "hard": "6",
-        "others": "2",
-        "needs": "5",
-        "allows": "4",
-        "pods": 1,
-    }
-    autoscaler_told = {**quota_told, "kind": "HorizontalPodAutoscaler", "name": "cart", "hard": "4", "others": "0"}
-    told_of_step = [{"resource": "pods", **each} for each in (quota_told, autoscaler_told)]
+    short = {"resource": "pods", "needs": "5", "allows": "4", "pods": 1}
+    told_of_step = [
+        {**short, "kind": "ResourceQuota", "name": "team", "hard": "6", "others": "2"},
+        {**short, "kind": "HorizontalPodAutoscaler", "name": "cart", "hard": "4", "others": "0"},
+    ]
     assert [step["outgrown"] for step in plan["steps"]] == [told_of_step, [], told_of_step]
     assert plan["limits"] == {
         "refusals": ["LimitRange team refuses the new pods: container app has no memory request, and 1Gi is the least"],
         "notes": [],
     }
-
-
-async def test_without_the_right_to_list_them_the_plan_goes_on(empty: Shop) -> None:
-    """One line says what was not checked."""
-    await empty.installed(cart())
     empty.door.refused = ("/resourcequotas", "/limitranges", "/horizontalpodautoscalers")
-    plan = await empty.planned(cart(tag="2"))
-
-    assert plan["limits"]["notes"] == [
+    assert (await empty.planned(cart(tag="2")))["limits"]["notes"] == [
         "not checked: you may not list HorizontalPodAutoscalers, ResourceQuotas and LimitRanges here"
     ]

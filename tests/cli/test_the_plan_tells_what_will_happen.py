@@ -49,10 +49,10 @@ async def test_a_plan_writes_nothing(running: Shop) -> None:
     for example in EXAMPLES:
         await running.plan(example)
 
-    assert {request.method for request in running.door.requests} == {"GET"}
-    assert all("watch" not in request.query for request in running.door.requests)
-    assert len(running.door.requests) > len(EXAMPLES)
-    assert all("dryRun" not in request.query for request in running.door.requests)
+    assert {request.method for request in running.door.asked} == {"GET"}
+    assert all("watch" not in request.query for request in running.door.asked)
+    assert len(running.door.asked) > len(EXAMPLES)
+    assert all("dryRun" not in request.query for request in running.door.asked)
 
 
 async def test_what_is_planned_is_what_happens(running: Shop) -> None:

@@ -155,14 +155,12 @@ def test_a_part_of_a_percent_is_shown_as_one(percent: WeightPercent, text: str) 
 
 def test_traffic_that_is_not_there_yet_is_told_beside_the_weight() -> None:
     """What the routes say and what the data plane does are two things for a while."""
-    view = replace(
-        example(), weight_percent=Fraction(1, 2), live_percent=0, traffic="0.5 % desired, 0 % confirmed (Config)"
-    )
+    view = replace(example(), weight_percent=Fraction(1, 2), live_percent=0, traffic="0.5 % desired, 0 % confirmed")
 
     shown = picture(view)
 
     assert "\n  Weight   ▒░░░░░░░░░░░░░░░░░░░  now 0 % canary, wanted 0.5 %\n" in shown
-    assert "\n  Traffic  0.5 % desired, 0 % confirmed (Config)\n" in shown
+    assert "\n  Traffic  0.5 % desired, 0 % confirmed\n" in shown
     assert "weight 0.5 %" in line(view, now_s=NOW_S)
 
 

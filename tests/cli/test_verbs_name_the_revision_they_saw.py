@@ -20,8 +20,9 @@ from rollouts.clock import SystemClock
 from rollouts.core.model.analysis import AnalysisKind
 from rollouts.errors import ApiConflict
 from rollouts.objects import ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response, WatchStream
+from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response
 from rollouts.sim.apiserver.server import SimServer
+from tests.controller.door import Door
 
 NEW, STABLE = "newrev", "oldrev"
 STEPS = [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]
@@ -75,6 +76,7 @@ PAUSED = {"rollouts.dev/pause": "true"}
 ANALYSED = {"strategy": {"canary": {"steps": [{"setWeight": 25}, {"analysis": {"templates": [{"templateName": "rate"}]}},
             {"pause": {}}]}}}  # fmt: skip
 BACKGROUND = record("background", "Inconclusive")
+SKIP = {"skip_analysis": True}
 
 
 def held(*analyses: Manifest, at: int = 1) -> Manifest:
@@ -103,9 +105,7 @@ def held(*analyses: Manifest, at: int = 1) -> Manifest:
         (held(record("background", "Failed", backToWeight=25), at=2), {}, "newrev@background"),
     ],
 )
-def test_a_promotion_passes_the_verdict_that_holds_the_update(
-    status: Manifest, options: dict[str, Any], value: str
-) -> None:
+def test_a_promotion_passes_the_verdict_that_holds_it(status: Manifest, options: dict[str, Any], value: str) -> None:
     """Each gate has a name: who passes a verdict passes no pause with it, and no verdict that nobody saw."""
     assert written(promote(status, spec=ANALYSED, **options)).annotations == {"rollouts.dev/promote": value}
 
@@ -117,10 +117,14 @@ def test_a_promotion_passes_the_verdict_that_holds_the_update(
         (held(record("step", "Running", step=1)), {"step": 1}, "step 1 is an analysis"),
         (held(BACKGROUND), {"gate": AnalysisKind.POST_PROMOTION}, "no verdict of the post-promotion analysis waits"),
         (held(record("background", "Running")), {"gate": AnalysisKind.BACKGROUND}, "no verdict of the background"),
+        (held(), SKIP, "no analysis that the update waits for measures now"),
+        (held(record("background", "Pending")), SKIP, "the one beside the steps: rollouts analysis terminate cart-run"),
+        (held(record("step", "Failed", step=1)), SKIP, "its analysis of step 1 has a verdict, which is Failed"),
+        (held(record("step", "Pending", step=1, passed=True), at=2), SKIP, "no analysis that the update waits for"),
     ],
 )
-def test_a_verdict_that_is_not_there_cannot_be_passed(status: Manifest, options: dict[str, Any], words: str) -> None:
-    """Whatever it turns out to be: a promotion is a judgement of what was seen."""
+def test_what_is_not_there_is_neither_passed_nor_skipped(status: Manifest, options: dict[str, Any], words: str) -> None:
+    """A promotion is a judgement of what was seen; the analysis beside the steps holds nobody up."""
     planned = refused(promote(status, spec=ANALYSED, **options))
 
     assert planned.code is Exit.BAD and words in planned.why
@@ -140,31 +144,13 @@ SKIPS = (
         (held(record("post-promotion", "Pending")), "skip-post-promotion", "without a verdict"),
     ],
 )
-def test_an_analysis_that_measures_is_skipped_by_its_name_and_says_what_is_lost(
-    status: Manifest, value: str, words: str
-) -> None:
+def test_an_analysis_is_skipped_by_its_name_and_says_what_is_lost(status: Manifest, value: str, words: str) -> None:
     """A person is asked with these words before anything is written: it is a promotion without evidence."""
     planned = written(promote(status, spec=ANALYSED, skip_analysis=True))
 
     assert planned.annotations == {"rollouts.dev/promote": f"newrev@{value}"}
     assert words in planned.meaning
     assert planned.loses == "lost: what AnalysisRun cart-run has measured; it is ended, and nothing that it says counts"
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        (held(), "no analysis that the update waits for measures now"),
-        (held(record("background", "Pending")), "to end the one beside the steps: rollouts analysis terminate cart-run"),
-        (held(record("step", "Failed", step=1)), "its analysis of step 1 has a verdict, which is Failed"),
-        (held(record("step", "Pending", step=1, passed=True), at=2), "no analysis that the update waits for"),
-    ],
-)  # fmt: skip
-def test_nothing_is_skipped_that_does_not_measure(status: Manifest, words: str) -> None:
-    """A verdict that is there is passed by a promotion that shows it; the analysis beside the steps holds nobody up."""
-    planned = refused(promote(status, spec=ANALYSED, skip_analysis=True))
-
-    assert planned.code is Exit.BAD and words in planned.why
 
 
 def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
@@ -184,6 +170,17 @@ def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
     assert again.annotations["rollouts.dev/retry"] == "newrev@1"
 
 
+def _rollback(revision: str, target: str, **changes: object) -> Manifest:
+    """A rollback in `status.commands`."""
+    return {"verb": "rollback", "value": f"previous@{revision}", "revision": revision, "at": "2026-11-21T10:00:00Z",
+            "target": target, "outcome": "Accepted", **changes}  # fmt: skip
+
+
+BACK = {**DONE, "currentRevision": STABLE, "stableRevision": STABLE, "commands": [_rollback(NEW, STABLE)]}
+# given for an earlier template: it stays on record with its annotation, and is none of the present one
+AFTER = {**DONE, "commands": [_rollback("older", STABLE, outcome="Over")]}
+
+
 @pytest.mark.parametrize(
     ("planned", "annotations"),
     [
@@ -196,6 +193,7 @@ def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
         (verb_plans.plan_pause(seen(AT_THE_GATE)), {"rollouts.dev/pause": "true"}),
         (verb_plans.plan_resume(seen(AT_THE_GATE, annotations=PAUSED)), {"rollouts.dev/pause": None}),
         (verb_plans.plan_rollback(seen(DONE), to=None), {"rollouts.dev/rollback": "previous@newrev"}),
+        (verb_plans.plan_rollback(seen(AFTER), to=None), {"rollouts.dev/rollback": "previous@newrev"}),
         (verb_plans.plan_rollback(seen(DONE), to="oldrev"), {"rollouts.dev/rollback": "oldrev"}),
         (verb_plans.plan_rollback(seen(DONE), to="#1"), {"rollouts.dev/rollback": "oldrev"}),
         (verb_plans.plan_restart(seen(DONE), now_s=1_800_000_000.7), {"rollouts.dev/restart": "2027-01-15T08:00:00Z"}),
@@ -227,23 +225,6 @@ def test_a_verb_is_bound_to_what_is_shown(planned: CommandWrite | Nothing, annot
 def test_a_verb_that_fits_nothing_is_not_written(planned: CommandWrite | Nothing, code: Exit, words: str) -> None:
     """An answer with a reason and the right exit code, instead of an annotation that the controller would have to refuse."""
     assert (refused(planned).code, words in refused(planned).why) == (code, True), planned
-
-
-def _rollback(revision: str, target: str, **changes: object) -> Manifest:
-    """A rollback in `status.commands`."""
-    return {"verb": "rollback", "value": f"previous@{revision}", "revision": revision, "at": "2026-11-21T10:00:00Z",
-            "target": target, "outcome": "Accepted", **changes}  # fmt: skip
-
-
-BACK = {**DONE, "currentRevision": STABLE, "stableRevision": STABLE, "commands": [_rollback(NEW, STABLE)]}
-AFTER = {**DONE, "commands": [_rollback("older", STABLE, outcome="Over")]}
-
-
-def test_a_rollback_leaves_the_present_template() -> None:
-    """One that was given for an earlier template stays on record with its annotation, and is none of the present one."""
-    planned = verb_plans.plan_rollback(seen(AFTER), to=None)
-
-    assert written(planned).annotations == {"rollouts.dev/rollback": "previous@newrev"}
 
 
 @pytest.mark.parametrize("to", [None, STABLE])
@@ -284,26 +265,20 @@ def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:
     assert "spec.paused" in promote(AT_THE_GATE, spec=spec).meaning
 
 
-class MovesOnce:
+class MovesOnce(Door):
     """An API server on which somebody else writes `status` just before the first PATCH arrives."""
 
     def __init__(self, api: SimServer, status: Manifest) -> None:
-        self._api = api
+        super().__init__(api)
+        self._server = api
         self._status: Manifest | None = status
 
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """Passes on."""
         if request.method == "PATCH" and self._status is not None:
             status, self._status = self._status, None
-            await put_status(self._api, status)
-        return await self._api.request(request, deadline_s=deadline_s)
-
-    async def open_watch(self, request: Request, *, deadline_s: float, silence_s: float) -> WatchStream:
-        """Passes on."""
-        return await self._api.open_watch(request, deadline_s=deadline_s, silence_s=silence_s)
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
+            await put_status(self._server, status)
+        return await super().request(request, deadline_s=deadline_s)
 
 
 async def put_status(api: SimServer, status: Manifest) -> None:

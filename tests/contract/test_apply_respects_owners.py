@@ -85,7 +85,7 @@ async def test_an_apply_is_noted_with_its_owner_and_fields(api: Conversation) ->
 
     assert owners(forced) == [("FORCE", "Apply", ""), ("ours", "Apply", "")]
     assert fields_of(forced, "ours") == {"f:spec": {"f:note": {}}}
-    item = {'k:{"name":"y"}': {".": {}, "f:name": {}, "f:value": {}}}
+    item: Manifest = {'k:{"name":"y"}': {".": {}, "f:name": {}, "f:value": {}}}
     assert fields_of(forced, "FORCE") == {"f:spec": {"f:replicas": {}, "f:items": item}}
 
 

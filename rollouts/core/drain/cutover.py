@@ -16,7 +16,7 @@ pods when `stableService` leaves them, and one pod of a revision that `stableSer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -76,13 +76,8 @@ def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: De
         if of_this_update:
             return before
     fresh = _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to))
-    return (*(each for each in _of_others(before, departure) if _is_open(ctx, each)), fresh)
-
-
-def _of_others(before: Iterable[Cutover], departure: Departure) -> Iterator[Cutover]:
-    """The cutovers that go on beside a new one: of other Services, and of revisions that it is not about."""
-    about = (departure.leaving, departure.to)
-    return (each for each in before if each.service != departure.service or each.from_revision not in about)
+    others = (each for each in before if (each.service, each.from_revision) != (service, leaving))
+    return (*(each for each in others if _is_open(ctx, each)), fresh)
 
 
 def settle_cutovers(ctx: PassContext) -> tuple[StatusChange, ...]:

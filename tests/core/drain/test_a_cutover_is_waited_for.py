@@ -368,15 +368,37 @@ TAPES = st.lists(
 )
 
 
-def test_two_services_that_leave_a_revision_have_a_wait_each() -> None:
-    """An abort as the stable Service goes over, and taken back: when the canary's Service returns, the other one's wait stays."""
-    tape = [(name, 0, 0) for name in ("pass", "pass", "all pods are ready", "pass")]
-    tape += [("one slice catches up", 1, 0)]
-    tape += [(name, 0, 0) for name in ("pass", "pass", "all pods are ready", "pass")]
-    tape += [("abort", 1, 0)]
-    tape += [(name, 0, 0) for name in ("pass", "one slice catches up", "pass", "pass", "abort", "pass", "pass", "pass")]
-    tape += [(name, 0, 0) for name in ("one slice catches up", "pass")]
-    played(edited(running(ROUTED, replicas=2, drain=SHORT), revision="b"), tape)
+TAKEN_BACK = (
+    "pass",
+    "pass",
+    "all pods are ready",
+    "pass",
+    "one slice catches up 1",
+    "pass",
+    "pass",
+    "all pods are ready",
+    "pass",
+    "abort 1",
+)
+"""An abort just as the stable Service goes over to the new revision."""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "tape"),
+    [
+        (
+            ROUTED,
+            ["pass", "one slice catches up", "pass", "pass", "abort", *["pass"] * 3, "one slice catches up", "pass"],
+        ),
+        (DYNAMIC, ["pass", "abort", *["pass"] * 3, "all pods are ready", "one slice catches up", "pass"]),
+    ],
+    ids=["the canary's Service comes back, and the other one's wait stays", "the stable Service is to come back"],
+)
+def test_an_abort_that_is_taken_back_shortens_no_drain(strategy: Strategy, tape: list[str]) -> None:
+    """A Service is waited for until it selects the revision again, whatever another one selects, or will."""
+    moves = [(move.rstrip(" 1"), int(move.endswith("1")), 0) for move in (*TAKEN_BACK, *tape)]
+
+    played(edited(running(strategy, replicas=2, drain=SHORT), revision="b"), moves)
 
 
 @settings(UNHURRIED, max_examples=300)

@@ -54,6 +54,8 @@ GOOD: dict[str, Spec] = {
     "canary against stable, everything said": compare({"initialDelay": "1m", "consecutiveErrorLimit": 2},
         test="sequential", kind="rate", alpha="0.01", direction="decrease", undecided="fail"),
     "canary against stable, a value": value_of(LATENCY),
+    "canary against stable, by a body": value_of({"web": {"url": "http://s", "method": "POST", "body": "{{arm}}"}}),
+    "canary against stable, by JSON": value_of({"web": {"url": "http://s", "method": "POST", "jsonBody": {"of": "{{arm}}"}}}),
     "canary against stable, a container's use": value_of(CPU),
     "canary against stable, a metric of pods": value_of(HITS),
     "canary against stable, a metric of objects": value_of(

@@ -65,6 +65,17 @@ async def test_a_secret_that_cannot_be_read_is_not_shown(answer: str) -> None:
     assert PLANTED not in everything(refused.value) + everything(unread.value)
 
 
+async def test_the_values_of_a_secret_are_texts_without_the_line_break_of_an_editor() -> None:
+    """One that is no text, as a binary file, is named and has no value."""
+    data = {"token": base64.b64encode(b"t\r\n").decode(), "file": base64.b64encode(b"\xff").decode(), "odd": "?"}
+    answer = Response(200, json.dumps({"data": data}).encode())
+
+    found = await secret_data(client(Script(answer)), "shop", "prom")
+
+    assert found == {"token": Secret("t"), "file": None, "odd": None}
+    assert await secret_data(client(Script(Response(200, b"{}"))), "shop", "prom") == {}
+
+
 def test_the_content_of_a_secret_is_not_in_its_text() -> None:
     """Somebody may log the struct."""
     content = decode_config(b'{"metadata":{"name":"s"},"data":{"k":"%b"}}' % PLANTED.encode())

@@ -173,6 +173,7 @@ def test_a_binary_that_the_image_may_lack_is_said_with_may() -> None:
 
     assert (likely.severity, possible.severity) == (Severity.WARNING, Severity.NOTE)
     assert "may" in likely.what and "may" in possible.what
+    assert likely.path == "spec.template.spec.containers[0].lifecycle.preStop.exec.command"
 
 
 @pytest.mark.parametrize(

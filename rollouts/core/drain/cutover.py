@@ -70,11 +70,10 @@ def _with_departure(ctx: PassContext, before: tuple[Cutover, ...], departure: De
     service, leaving, to = departure.service, departure.leaving, departure.to
     if ctx.spec.drain.mode is DrainMode.OFF or not leaving or not to or leaving == to:
         return before
-    last = before[-1] if before else None
-    if last is not None and (last.service, last.from_revision, last.to_revision) == (service, leaving, to):
-        of_this_update = last.confirmed_at_s is None or last.confirmed_at_s >= (ctx.status.started_at_s or 0.0)
-        if of_this_update:
-            return before
+    began_s = ctx.status.started_at_s or 0.0
+    known = (each for each in before if (each.service, each.from_revision, each.to_revision) == (service, leaving, to))
+    if any(each.confirmed_at_s is None or each.confirmed_at_s >= began_s for each in known):
+        return before
     fresh = _as_of_now(ctx, Cutover(service=service, from_revision=leaving, to_revision=to))
     others = (each for each in before if (each.service, each.from_revision) != (service, leaving))
     return (*(each for each in others if _is_open(ctx, each)), fresh)

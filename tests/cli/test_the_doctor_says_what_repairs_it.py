@@ -27,7 +27,8 @@ def controller(
     *flags: str, replicas: int = 2, available: int = 2, namespace: str = "rollouts-system", **more: Any
 ) -> Installed:
     """A controller as the chart installs it, that leads."""
-    args = ["controller", "--leader-elect", "--proxy-mode=auto", "--router=gatewayAPI", *flags]
+    mode = [] if any(each.startswith("--proxy-mode") for each in flags) else ["--proxy-mode=auto"]
+    args = ["controller", "--leader-elect", *mode, "--router=gatewayAPI", *flags]
     spec = {"template": {"spec": {"containers": [{"args": args}], "serviceAccountName": "rollouts"}}}
     deployment = {
         "metadata": {"name": "rollouts", "namespace": namespace, "labels": {"app.kubernetes.io/version": VERSION}},
@@ -79,106 +80,19 @@ def test_where_everything_is_in_place_nothing_is_wrong() -> None:
     assert summary(found) == "nothing is wrong"
 
 
-@pytest.mark.parametrize(
-    ("one", "says", "fix"),
-    [
-        (pod(waiting="ImagePullBackOff"), "localhost/rollouts:0.1.0: ImagePullBackOff", "kind load docker-image"),
-        (pod(waiting="CrashLoopBackOff"), "CrashLoopBackOff", "kubectl logs"),
-        (pod(unscheduled="0/3 nodes are available"), "0/3 nodes are available", "kubectl describe pod"),
-    ],
-    ids=["image", "crash", "no node"],
-)
-def test_a_controller_that_does_not_start_is_told_with_its_reason(one: dict[str, Any], says: str, fix: str) -> None:
-    """The first failure of a first install is an image that no node has."""
-    lone = controller(available=0, pods=(one,), lease=None)
-
-    (fault,) = worse(healthy(controllers=(lone,)))
-
-    assert says in fault.says
-    assert fix in fault.fix
+def crd_with(fields: dict[str, Any], *, without: str = "") -> dict[str, Any]:
+    """All CRDs, that of Rollouts with more fields of the spec, or without one."""
+    crds = changed_crd()
+    version = crds["rollouts.rollouts.dev"]["spec"]["versions"][0]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    spec |= fields
+    spec.pop(without, None)
+    return crds
 
 
-@pytest.mark.parametrize(
-    ("seen", "level", "says"),
-    [
-        (healthy(controllers=(controller(available=1),)), Level.WARNING, "1 of 2 replicas"),
-        (healthy(controllers=(controller("--no-leader-elect"),)), Level.FAULT, "none is elected"),
-        (healthy(crds=changed_crd(deletionTimestamp="2026-01-01T00:00:00Z")), Level.FAULT, "is being deleted"),
-    ],
-    ids=["the standby lacks", "each of them would act", "every Rollout goes with its CRD"],
-)
-def test_what_is_dangerous_is_told_as_such(seen: ClusterSeen, level: Level, says: str) -> None:
-    """Rollouts go on without a standby; with two that act, or without a CRD, they do not."""
-    (found,) = worse(seen, level)
-
-    assert says in found.says
-
-
-def test_controllers_of_different_namespaces_are_no_rivals() -> None:
-    """That is how tenants have controllers of their own; two that overlap act against each other."""
-    apart = (controller("--namespace=shop"), controller("--namespace=cart", namespace="other"))
-    overlapping = (controller("--namespace=shop"), controller(namespace="other"))
-
-    rivals = [worse(healthy(controllers=each)) for each in (apart, overlapping)]
-
-    assert rivals[0] == []
-    assert ["manage the same Rollouts" in each.says for each in rivals[1]] == [True]
-
-
-def test_a_lease_that_nobody_holds_is_a_fault_where_pods_run() -> None:
-    """Where none runs, the pods are the fault and not the Lease."""
-    released = {"metadata": {"namespace": "x"}, "spec": {"holderIdentity": "", "renewTime": RENEWED}}
-
-    faults = [worse(healthy(controllers=(controller(lease=each),))) for each in (None, released)]
-
-    assert [[each.check for each in one] for one in faults] == [["leader"], ["leader"]]
-
-
-def test_a_controller_outside_the_cluster_is_known_by_its_lease() -> None:
-    """Somebody develops it: there is no Deployment, and Rollouts go on."""
-    outside = controller().lease
-    assert outside is not None
-    seen = healthy(controllers=(), other_leases=(outside,))
-
-    assert worse(seen) == []
-    assert "pod_1 holds the Lease" in worse(seen, Level.NOTE)[0].says
-
-
-def test_crds_are_compared_by_their_fields() -> None:
-    """A version by its name says little: what counts is whether a field would be dropped."""
-    older, newer = changed_crd(), changed_crd()
-    versions = (each["rollouts.rollouts.dev"]["spec"]["versions"][0] for each in (older, newer))
-    of_older, of_newer = (each["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] for each in versions)
-    del of_older["paused"]
-    of_newer["later"] = {"type": "string"}
-
-    (fault,) = worse(healthy(crds=older))
-    (warning,) = worse(healthy(crds=newer), Level.WARNING)
-
-    assert "it lacks spec.paused" in fault.says
-    assert "it has spec.later" in warning.says
-    assert worse(healthy(crds=newer)) == []
-
-
-@pytest.mark.parametrize(
-    ("flags", "mode", "level", "fix"),
-    [
-        (("--proxy-mode=ipvs",), ProxyMode.NFTABLES, Level.FAULT, "proxyMode=nftables"),
-        ((), ProxyMode.UNKNOWN, Level.WARNING, "proxyMode=iptables"),
-        (("--namespace=shop",), ProxyMode.NFTABLES, Level.WARNING, "proxyMode=nftables"),
-    ],
-    ids=["contradicted", "unknown", "may not ask"],
-)
-def test_a_proxy_mode_with_a_price_is_told(flags: tuple[str, ...], mode: ProxyMode, level: Level, fix: str) -> None:
-    """Too short a drain loses requests; one of two minutes only costs time."""
-    one = controller(*flags)
-    if flags and flags[0].startswith("--proxy-mode"):
-        one.deployment["spec"]["template"]["spec"]["containers"][0]["args"].remove("--proxy-mode=auto")
-
-    (found,) = worse(healthy(controllers=(one,), proxy=ProxyFacts(mode=mode, known_by="it is so")), level)
-
-    assert found.check == "proxy mode"
-    assert fix in found.fix
+def proxied(mode: ProxyMode, *flags: str) -> ClusterSeen:
+    """The controller was told one thing about the proxy, and the cluster says another."""
+    return healthy(controllers=(controller(*flags),), proxy=ProxyFacts(mode=mode, known_by="it is so"))
 
 
 def gateway_class(accepted: str) -> dict[str, Any]:
@@ -187,26 +101,19 @@ def gateway_class(accepted: str) -> dict[str, Any]:
     return {"metadata": {"name": "eg"}, "status": {"conditions": [condition]}}
 
 
-def test_a_gateway_class_that_nobody_carries_out_is_told() -> None:
-    """A route of it is never accepted, and the Rollout waits for that."""
-    served = {"gatewayAPI": True}
-
-    assert worse(healthy(served=served, gateway_classes=(gateway_class("True"),)), Level.WARNING) == []
-    (warning,) = worse(healthy(served=served, gateway_classes=(gateway_class("Unknown"),)), Level.WARNING)
-    assert "eg is not accepted: Waiting for controller" in warning.says
-    (note,) = worse(healthy(served=served), Level.NOTE)
-    assert "there is no GatewayClass" in note.says
-
-
 def rollout(**spec: Any) -> dict[str, Any]:
     """A Rollout of the namespace shop."""
     return build.manifest(ROLLOUT, "cart", "shop", spec=spec)
 
 
-def routed(*fields: str, steps: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    """A Rollout whose routes are those of the Gateway API."""
-    routing = {"gatewayAPI": {field: [{"name": "cart"}] for field in fields}}
-    return rollout(strategy={"canary": {"trafficRouting": routing, "steps": list(steps)}})
+A_TENTH = {"setMirrorRoute": {"name": "copy", "match": [{"path": {"prefix": "/"}}], "percentage": 10}}
+
+
+def routed(field: str, crd: dict[str, Any] | None, *steps: dict[str, Any]) -> ClusterSeen:
+    """A Rollout whose routes are those of the Gateway API, and the CRD of that kind of routes."""
+    routing = {"gatewayAPI": {field: [{"name": "cart"}]}}
+    one = rollout(strategy={"canary": {"trafficRouting": routing, "steps": list(steps)}})
+    return gateways(gateway_class("True"), rollouts=(one,), route_crds={field: crd})
 
 
 def route_crd(version: str, *, percent: bool = True) -> dict[str, Any]:
@@ -220,45 +127,20 @@ def route_crd(version: str, *, percent: bool = True) -> dict[str, Any]:
     }
 
 
-A_TENTH = {"setMirrorRoute": {"name": "copy", "match": [{"path": {"prefix": "/"}}], "percentage": 10}}
+def gateways(*classes: dict[str, Any], **changes: Any) -> ClusterSeen:
+    """A cluster that serves the Gateway API with these classes."""
+    return healthy(served={"gatewayAPI": True}, gateway_classes=classes, **changes)
 
 
-@pytest.mark.parametrize(
-    ("one", "crds", "says"),
-    [
-        (routed("httpRoutes", steps=(A_TENTH,)), {"httpRoutes": route_crd("v1")}, ""),
-        (routed("httpRoutes"), {"httpRoutes": route_crd("v1", percent=False)}, ""),
-        (routed("httpRoutes", steps=(A_TENTH,)), {"httpRoutes": route_crd("v1", percent=False)},
-         "the installed Gateway API (v1.0.0) drops the percentage"),
-        (routed("grpcRoutes"), {"grpcRoutes": None}, "needs GRPCRoute, which the installed Gateway API does not have"),
-        (routed("httpRoutes"), {"httpRoutes": route_crd("v1alpha2")}, "needs HTTPRoute"),
-    ],
-    ids=["new enough", "not needed", "a part is mirrored", "no such kind", "an older version"],
-)  # fmt: skip
-def test_a_gateway_api_without_what_is_needed_is_a_fault(one: dict[str, Any], crds: dict[str, Any], says: str) -> None:
-    """The API server drops a field that it does not know without a word, and then all requests are mirrored."""
-    classes = (gateway_class("True"),)
-
-    faults = worse(healthy(rollouts=(one,), route_crds=crds, served={"gatewayAPI": True}, gateway_classes=classes))
-
-    assert [says in each.says and "install a newer Gateway API" in each.fix for each in faults] == [True] * bool(says)
+def measured(*groups: str, **changes: Any) -> ClusterSeen:
+    """A Rollout that asks what its container uses, and APIs of metrics that are served."""
+    one = rollout(autoscaling={"containerResource": {"container": "app", "resource": "cpu"}})
+    return healthy(rollouts=(one,), api_services=tuple(map(api_service, groups)), **changes)
 
 
 def api_service(group: str) -> dict[str, Any]:
     """An API that is served."""
     return {"spec": {"group": group}, "status": {"conditions": [{"type": "Available", "status": "True"}]}}
-
-
-def test_a_rollout_that_asks_what_its_container_uses_needs_the_metrics_api() -> None:
-    """Its steps wait for a number that nobody measures."""
-    one = rollout(autoscaling={"containerResource": {"container": "app", "resource": "cpu"}})
-
-    (fault,) = worse(healthy(rollouts=(one,)))
-
-    assert "Rollout shop/cart asks what its container app uses" in fault.says
-    assert fault.fix == "install metrics-server"
-    assert worse(healthy(rollouts=(one,), api_services=(api_service("metrics.k8s.io"),))) == []
-    assert worse(healthy(rollouts=(one,), refused=("list apiservices",))) == [], "not seen is not missing"
 
 
 def inactive(reason: str) -> dict[str, Any]:
@@ -268,49 +150,121 @@ def inactive(reason: str) -> dict[str, Any]:
     return {**made, "status": {"conditions": [condition]}}
 
 
-@pytest.mark.parametrize(
-    ("reason", "autoscaling", "level"),
-    [
-        ("FailedGetResourceMetric", {"settled": True}, Level.FAULT),
-        ("FailedGetResourceMetric", {}, Level.WARNING),
-        ("ScalingDisabled", {"settled": True}, None),
-    ],
-    ids=["the Rollout waits for it", "nobody waits", "switched off"],
-)
-def test_an_autoscaler_that_does_not_scale_is_told_and_is_a_fault_where_a_rollout_waits_for_it(
-    reason: str, autoscaling: dict[str, Any], level: Level | None
-) -> None:
-    """It says nothing about the load, so a step that waits for it never completes. At 0 replicas that is wanted."""
-    seen = healthy(rollouts=(rollout(autoscaling=autoscaling),), autoscalers=(inactive(reason),))
-
-    found = [*worse(seen), *worse(seen, Level.WARNING)]
-
-    assert [each.level for each in found] == ([level] if level else [])
-    assert all("shop/cart-hpa does not scale: FailedGetResourceMetric: no metrics for cpu" in one.says for one in found)
-    assert all("kubectl describe hpa cart-hpa -n shop" in each.fix for each in found)
+def scaled(reason: str, **autoscaling: Any) -> ClusterSeen:
+    """A Rollout, and its autoscaler that does not scale."""
+    return healthy(rollouts=(rollout(autoscaling=autoscaling),), autoscalers=(inactive(reason),))
 
 
-@pytest.mark.parametrize(
-    ("canary", "target", "told"),
-    [
-        ({"trafficRouting": {}}, "Value", True),
-        ({"trafficRouting": {}}, "AverageValue", False),
-        ({"trafficRouting": {}, "dynamicStableScale": True}, "Value", False),
-        ({}, "Value", False),
-    ],
-)
-def test_an_autoscaler_that_multiplies_by_all_pods_is_told(canary: dict[str, Any], target: str, told: bool) -> None:
-    """It grows during each update, without more load."""
+def multiplied(target: str, **canary: Any) -> ClusterSeen:
+    """A canary whose autoscaler goes by a number from outside of the cluster."""
     external = {"metric": {"name": "waiting"}, "target": {"type": target}}
-    scaled = inactive("ScalingDisabled")
-    scaled["spec"] = {**scaled["spec"], "metrics": [{"type": "External", "external": external}]}
+    autoscaler = inactive("ScalingDisabled")
+    autoscaler["spec"] |= {"metrics": [{"type": "External", "external": external}]}
     groups = (api_service("external.metrics.k8s.io"),)
-    seen = healthy(rollouts=(rollout(strategy={"canary": canary}),), autoscalers=(scaled,), api_services=groups)
+    return healthy(rollouts=(rollout(strategy={"canary": canary}),), autoscalers=(autoscaler,), api_services=groups)
 
-    found = worse(seen, Level.WARNING)
 
-    assert ["scales by the Value of waiting" in each.says for each in found] == ([True] if told else [])
-    assert all("AverageValue" in each.fix for each in found)
+def lone(**pod_: str) -> ClusterSeen:
+    """A controller whose one pod does not run."""
+    return healthy(controllers=(controller(available=0, pods=(pod(**pod_),), lease=None),))
+
+
+LEASE = controller().lease
+RELEASED = {"metadata": {"namespace": "x"}, "spec": {"holderIdentity": "", "renewTime": RENEWED}}
+SHOP = controller("--namespace=shop", "--proxy-mode=nftables")
+NO_METRIC = "shop/cart-hpa does not scale: FailedGetResourceMetric: no metrics for cpu"
+URL = "http://p.monitoring:9090"
+FAULT, WARNING, NOTE = Level.FAULT, Level.WARNING, Level.NOTE
+WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
+    # the first failure of a first install is an image that no node has
+    "an image that is nowhere": (
+        lone(waiting="ImagePullBackOff"), FAULT, "localhost/rollouts:0.1.0: ImagePullBackOff", "kind load docker-image"),
+    "a crash": (lone(waiting="CrashLoopBackOff"), FAULT, "CrashLoopBackOff", "kubectl logs"),
+    "no node": (lone(unscheduled="0/3 nodes are available"), FAULT, "0/3 nodes are available", "kubectl describe pod"),
+    "the standby lacks": (healthy(controllers=(controller(available=1),)), WARNING, "1 of 2 replicas", ""),
+    "each of them would act": (healthy(controllers=(controller("--no-leader-elect"),)), FAULT, "none is elected", ""),
+    "two that overlap": (
+        healthy(controllers=(SHOP, controller(namespace="other"))), FAULT, "manage the same Rollouts", ""),
+    "no Lease": (healthy(controllers=(controller(lease=None),)), FAULT, "Lease", ""),
+    "a Lease that nobody holds": (healthy(controllers=(controller(lease=RELEASED),)), FAULT, "Lease", ""),
+    # somebody develops it: there is no Deployment, and Rollouts go on
+    "a controller outside": (
+        healthy(controllers=(), other_leases=(LEASE,)), NOTE, "pod_1 holds the Lease", ""),
+    "every Rollout goes with its CRD": (
+        healthy(crds=changed_crd(deletionTimestamp="2026-01-01T00:00:00Z")), FAULT, "is being deleted", ""),
+    # a version by its name says little: what counts is whether a field would be dropped
+    "an older CRD": (healthy(crds=crd_with({}, without="paused")), FAULT, "it lacks spec.paused", ""),
+    "a newer CRD": (healthy(crds=crd_with({"later": {"type": "string"}})), WARNING, "it has spec.later", ""),
+    # too short a drain loses requests; one of two minutes only costs time
+    "a proxy mode that is contradicted": (
+        proxied(ProxyMode.NFTABLES, "--proxy-mode=ipvs"), FAULT, "", "proxyMode=nftables"),
+    "an unknown proxy mode": (proxied(ProxyMode.UNKNOWN), WARNING, "", "proxyMode=iptables"),
+    "a controller that may not ask for it": (
+        proxied(ProxyMode.NFTABLES, "--namespace=shop"), WARNING, "", "proxyMode=nftables"),
+    # a route of it is never accepted, and the Rollout waits for that
+    "a GatewayClass that nobody carries out": (
+        gateways(gateway_class("Unknown")), WARNING, "eg is not accepted: Waiting for controller", ""),
+    "no GatewayClass": (gateways(), NOTE, "there is no GatewayClass", ""),
+    # the API server drops a field that it does not know without a word, and then all requests are mirrored
+    "a part is mirrored": (
+        routed("httpRoutes", route_crd("v1", percent=False), A_TENTH), FAULT,
+        "the installed Gateway API (v1.0.0) drops the percentage", "install a newer Gateway API"),
+    "no such kind of routes": (
+        routed("grpcRoutes", None), FAULT, "needs GRPCRoute, which the installed Gateway API does not have",
+        "install a newer Gateway API"),
+    "an older version of routes": (
+        routed("httpRoutes", route_crd("v1alpha2")), FAULT, "needs HTTPRoute", "install a newer Gateway API"),
+    # its steps wait for a number that nobody measures
+    "no metrics API": (measured(), FAULT, "Rollout shop/cart asks what its container app uses", "install metrics-server"),
+    "APIs that may not be listed": (measured(refused=("list apiservices",)), NOTE, "list apiservices", ""),
+    # it says nothing about the load, so a step that waits for it never completes
+    "an autoscaler that a Rollout waits for": (
+        scaled("FailedGetResourceMetric", settled=True), FAULT, NO_METRIC, "kubectl describe hpa cart-hpa -n shop"),
+    "an autoscaler that nobody waits for": (
+        scaled("FailedGetResourceMetric"), WARNING, NO_METRIC, "kubectl describe hpa cart-hpa -n shop"),
+    # it grows during each update, without more load
+    "an autoscaler that multiplies by all pods": (
+        multiplied("Value", trafficRouting={}), WARNING, "scales by the Value of waiting", "AverageValue"),
+    # it cannot be asked from a laptop; whether something is there can
+    "Prometheus without a pod": (
+        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True, exists=True),)), FAULT, URL, ""),
+    "Prometheus without a Service": (healthy(prometheus=(PrometheusUrl(URL, in_cluster=True),)), FAULT, URL, ""),
+    "Prometheus elsewhere": (
+        healthy(prometheus=(PrometheusUrl("https://prometheus.example.com", in_cluster=False),)), NOTE, "example.com", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "level", "says", "fix"), WRONG.values(), ids=WRONG)
+def test_what_is_wrong_is_told_alone_with_its_weight_and_its_fix(
+    seen: ClusterSeen, level: Level, says: str, fix: str
+) -> None:
+    """Rollouts go on without a standby; with two that act, or without a CRD, they do not."""
+    (found,) = [each for each in diagnoses(seen, version=VERSION) if each.level is not Level.OK]
+
+    assert found.level is level
+    assert says in found.says and fix in found.fix
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        healthy(controllers=(SHOP, controller("--namespace=cart", "--proxy-mode=nftables", namespace="other"))),
+        gateways(gateway_class("True")),
+        routed("httpRoutes", route_crd("v1"), A_TENTH),
+        routed("httpRoutes", route_crd("v1", percent=False)),
+        measured("metrics.k8s.io"),
+        scaled("ScalingDisabled", settled=True),
+        multiplied("AverageValue", trafficRouting={}),
+        multiplied("Value", trafficRouting={}, dynamicStableScale=True),
+        multiplied("Value"),
+        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True, exists=True, ready=1),)),
+    ],
+    ids=["controllers of tenants", "GatewayClass accepted", "API new enough", "API old and enough", "metrics API",
+         "at 0 replicas", "an average", "a stable that goes down", "no routes", "Prometheus ready"],
+)  # fmt: skip
+def test_what_is_in_place_is_no_fault(seen: ClusterSeen) -> None:
+    """Each is near to something that is told."""
+    assert {each.level for each in diagnoses(seen, version=VERSION)} == {Level.OK}
 
 
 def test_secrets_that_a_rollout_versions_and_an_analysis_names_need_rights_of_their_own() -> None:
@@ -331,23 +285,6 @@ def test_secrets_that_a_rollout_versions_and_an_analysis_names_need_rights_of_th
     assert secret_rights([rollout(template=template)]) == []
     assert "rollouts-system/rollouts may not get secrets/api-key in shop" in fault.says
     assert "rollouts rbac -f - --service-account rollouts-system/rollouts | kubectl apply -f -" in fault.fix
-
-
-@pytest.mark.parametrize(
-    ("target", "level"),
-    [
-        (PrometheusUrl("http://p.monitoring:9090", in_cluster=True, exists=True, ready=1), Level.OK),
-        (PrometheusUrl("http://p.monitoring:9090", in_cluster=True, exists=True), Level.FAULT),
-        (PrometheusUrl("http://p.monitoring:9090", in_cluster=True), Level.FAULT),
-        (PrometheusUrl("https://prometheus.example.com", in_cluster=False), Level.NOTE),
-    ],
-    ids=["ready", "no pod", "no Service", "elsewhere"],
-)
-def test_prometheus_is_judged_by_its_service(target: PrometheusUrl, level: Level) -> None:
-    """It cannot be asked from a laptop; whether something is there can."""
-    found = diagnoses(healthy(prometheus=(target,)), version=VERSION)
-
-    assert [each.level for each in found if each.check == "Prometheus"] == [level]
 
 
 def test_what_was_forbidden_to_ask_is_no_fault() -> None:

@@ -19,7 +19,9 @@ TOLERATION = f"{POD}.tolerations[0]"
 STEPS = "spec.strategy.canary.steps"
 GATEWAY_API = "spec.strategy.canary.trafficRouting.gatewayAPI"
 JOB_SPEC = "spec.metrics[0].provider.job.spec"
-HPA = "HorizontalPodAutoscaler"
+HPA, TARGET = "HorizontalPodAutoscaler", "spec.scaleTargetRef"
+OF_DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}
+KIND = "write kind: Rollout, apiVersion: rollouts.dev/v1alpha1"
 
 APP = {
     "ports": [{"name": "http", "containerPort": 8080}],
@@ -155,8 +157,8 @@ ACROSS = [
     Broken("Service", "spec.ports[0].port", "80", "remove the quotes"),
     Broken("Service", "spec.ports[0].targetport", 80, "did you mean targetPort"),
     Broken("Service", "spec.type", "Loadbalancer", "did you mean LoadBalancer"),
-    Broken(HPA, "spec.scaleTargetRef.kind", "Deployment", "write kind: Rollout"),
-    Broken(HPA, "spec.scaleTargetRef.apiVersion", "apps/v1", "rollouts.dev/v1alpha1"),
+    Broken(HPA, TARGET, OF_DEPLOYMENT, f"Deployment cart, not the Rollout of that name; {KIND}", f"{TARGET}.kind"),
+    Broken(HPA, f"{TARGET}.apiVersion", "apps/v1", "must be rollouts.dev/v1alpha1, not apps/v1"),
     Broken(HPA, "spec.minReplicas", 10, "change one of them"),
     Broken(HPA, "spec.metrics[0].resource.target.averageUtilization", "60%", "a whole number, not a text; write 60"),
     Broken("ConfigMap", "data.port", 8080, "put it in quotes"),

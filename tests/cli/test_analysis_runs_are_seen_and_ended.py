@@ -96,21 +96,6 @@ async def test_an_end_can_be_waited_for(there: Served) -> None:
     assert "Successful: Run Terminated" in there.printed.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "text"),
-    [
-        (("get", "nobody"), 4, "not found"),
-        (("get", "nobody", "-w"), 4, "there is no AnalysisRun nobody in namespace default"),
-        (("terminate", "nobody"), 4, "not found"),
-        (("get", "nobody", "-o", "wide"), 2, "json or yaml"),
-        (("get", "nobody", "-w", "-o", "json"), 2, "cannot be combined"),
-    ],
-)
-async def test_each_failure_has_an_exit_code(there: Served, words: tuple[str, ...], code: int, text: str) -> None:
-    """2 is the caller's command line, 4 the cluster's answer; a script may retry only one of them."""
-    assert text in (await there.run("analysis", *words, code=code)).error
-
-
 async def test_a_cluster_without_analysis_runs_is_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The controller's release and the command line's need not be the same; what is missing has its remedy."""
     async with served(tmp_path, capsys, without="analysisruns") as there:

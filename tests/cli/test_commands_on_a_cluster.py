@@ -108,6 +108,11 @@ async def test_rollouts_are_listed_and_printed(healthy: Shop) -> None:
         (("get", "-w", "-o", "yaml"), 2, "cannot be combined"),
         (("status", "cart", "--timeout", "soon"), 2, "not a duration"),
         (("get", "--context", "elsewhere"), 4, "elsewhere"),
+        (("analysis", "get", "nobody"), 4, "not found"),
+        (("analysis", "get", "nobody", "-w"), 4, "there is no AnalysisRun nobody in namespace rollouts-demo"),
+        (("analysis", "terminate", "nobody"), 4, "not found"),
+        (("analysis", "get", "nobody", "-o", "wide"), 2, "json or yaml"),
+        (("analysis", "get", "nobody", "-w", "-o", "json"), 2, "cannot be combined"),
     ],
 )
 async def test_each_failure_has_an_exit_code(empty: Shop, words: tuple[str, ...], code: int, said: str) -> None:

@@ -163,14 +163,6 @@ def test_a_numbers_advice_holds_in_every_cluster() -> None:
     assert [each for each in lint_text(enough.replace("seconds: 6", "seconds: 5")).advice if "6 s are" in each.message]
 
 
-def test_an_argo_rollout_is_a_problem_with_the_way_to_use_it() -> None:
-    """Somebody who moves over lints the old manifest first; what was not checked does not pass."""
-    report = lint_text("apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: cart}\nspec: {}\n")
-
-    assert report.checked == 0
-    assert "change apiVersion to rollouts.dev/v1alpha1" in report.problems[0].message
-
-
 def test_rollouts_inside_a_list_are_checked() -> None:
     """`kubectl get -o yaml` writes Lists."""
     report = lint_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(yaml.safe_load_all(BAD))}))

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.objects import Kind, Manifest
+from rollouts.objects import Manifest
 from tests import build
 from tests.cli.command_line import CommandLine
 from tests.linted import lint_text
-
-DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
-ROLLOUT_KIND = "write kind: Rollout, apiVersion: rollouts.dev/v1alpha1"
 
 
 def cart(*steps: Manifest, **spec: Any) -> Manifest:
@@ -43,6 +40,7 @@ def test_a_file_without_an_object_is_a_problem(text: str) -> None:
     [
         ("rollouts.dev/v1", "Rollout", "apiVersion must be rollouts.dev/v1alpha1, not rollouts.dev/v1"),
         ("rollout.dev/v1alpha1", "Rollout", "apiVersion must be rollouts.dev/v1alpha1, not rollout.dev/v1alpha1"),
+        ("argoproj.io/v1alpha1", "Rollout", "another product's: change apiVersion to rollouts.dev/v1alpha1"),
         ("argoproj.io/v1alpha1", "AnalysisTemplate", "another product's: change apiVersion to rollouts.dev/v1alpha1"),
         ("rollouts.kruise.io/v1beta1", "Rollout", "another product's"),
         ("rollouts.dev/v1alpha1", "Rolout", "there is no kind Rolout in rollouts.dev/v1alpha1; did you mean Rollout?"),
@@ -50,9 +48,10 @@ def test_a_file_without_an_object_is_a_problem(text: str) -> None:
 )
 def test_an_object_that_was_meant_to_be_ours_is_a_problem(api_version: str, kind: str, words: str) -> None:
     """A wrong group or version is a typing error, and the API server would refuse it."""
-    (said,) = problems({**cart(), "apiVersion": api_version, "kind": kind})
+    report = lint_text(yaml.safe_dump({**cart(), "apiVersion": api_version, "kind": kind}))
 
-    assert words in said
+    assert [words in each.message for each in report.problems] == [True]
+    assert report.checked == 0
 
 
 @pytest.mark.parametrize(
@@ -72,18 +71,6 @@ def test_weights_that_fall_are_told() -> None:
     where = "spec.strategy.canary.steps[2].setWeight"
     assert found.message == f"warning: {where}: falls from 50 to 20: are the steps in order?"
     assert not report.problems
-
-
-@pytest.mark.parametrize(
-    ("target", "words"),
-    [
-        (DEPLOYMENT, f"spec.scaleTargetRef.kind: scales Deployment cart, not the Rollout of that name; {ROLLOUT_KIND}"),
-        (Kind("x.io", "v1", "Rollout", ""), "spec.scaleTargetRef.apiVersion: must be rollouts.dev/v1alpha1, not x.io/v1"),
-    ],
-)  # fmt: skip
-def test_an_autoscaler_in_the_file_scales_the_rollout(target: Kind, words: str) -> None:
-    """An autoscaler that moved over from a Deployment scales what is no longer there."""
-    assert problems(cart(), build.autoscaler("cart", target=target)) == [words]
 
 
 def test_folders_are_read_and_one_note_can_be_silenced(tmp_path: Path, typed: CommandLine) -> None:

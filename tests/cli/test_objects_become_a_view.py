@@ -95,14 +95,6 @@ def test_revisions_carry_their_roles_newest_first() -> None:
     ]
 
 
-@pytest.mark.parametrize(("stable", "weight_percent"), [("b", 25), ("c", None)])
-def test_a_weight_is_shown_while_there_are_two_revisions(stable: str, weight_percent: int | None) -> None:
-    """Once the new revision is the stable one, "100 % canary" would say the opposite of what is so."""
-    status = {"currentRevision": "c", "stableRevision": stable, "observedGeneration": 3, "weight": 25}
-
-    assert view_of(seen(status)).weight_percent == weight_percent
-
-
 def test_blue_green_has_active_and_preview() -> None:
     """The words of the Services: what serves, and what waits beside it."""
     status = {"currentRevision": "c", "stableRevision": "b", "observedGeneration": 3,

@@ -48,13 +48,15 @@ async def stored(there: Served, **more: Any) -> str:
     [
         ([reading("b", "a")], {RoleKey("one", ROLE): ("a", "b", CONFIG_KEY_NAME)}),
         ([reading("a", mode="On"), reading("a", secrets=False), reading("a", secrets=True, mode="Off")], {}),
-        (
-            [{**reading("a"), "metadata": {"name": "x", "namespace": "two"}}],
-            {RoleKey("two", "rollouts-config-secrets-x"): ("a", CONFIG_KEY_NAME)},
-        ),
+        ([{**reading("a"), "metadata": {"name": "x", "namespace": "two"}}],
+         {RoleKey("two", "rollouts-config-secrets-x"): ("a", CONFIG_KEY_NAME)}),
+        # two teams of a namespace would otherwise take the rights from each other, in turn
+        ([reading("a"), {**reading("b"), "metadata": {"name": "x"}}, reading("c")],
+         {RoleKey("one", ROLE): ("a", "c", CONFIG_KEY_NAME),
+          RoleKey("one", "rollouts-config-secrets-x"): ("b", CONFIG_KEY_NAME)}),
         ([{**reading("a"), "apiVersion": "argoproj.io/v1alpha1"}], {}),
     ],
-)
+)  # fmt: skip
 def test_the_secrets_of_rollouts_that_opted_in_are_named_with_the_key(
     manifests: list[Manifest], named: Mapping[RoleKey, tuple[str, ...]]
 ) -> None:
@@ -70,16 +72,6 @@ def test_a_role_may_get_these_secrets_and_create_others() -> None:
     assert role["rules"] == [{**about, "resourceNames": ["a", "b"], "verbs": ["get"]}, {**about, "verbs": ["create"]}]
     assert role["metadata"] == binding["metadata"] == {"name": ROLE, "namespace": "shop"}
     assert binding["roleRef"]["name"] == ROLE
-
-
-def test_each_rollout_has_a_role_of_its_own() -> None:
-    """Two teams of a namespace would otherwise take the rights from each other, in turn."""
-    other = {**reading("b"), "metadata": {"name": "other"}}
-
-    assert config_secrets_named([reading("a"), other, reading("c")], ("one",)) == {
-        RoleKey("one", ROLE): ("a", "c", CONFIG_KEY_NAME),
-        RoleKey("one", "rollouts-config-secrets-other"): ("b", CONFIG_KEY_NAME),
-    }
 
 
 def test_the_command_prints_the_roles_of_rollouts(typed: CommandLine) -> None:

@@ -185,8 +185,9 @@ WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
     "each of them would act": (healthy(controllers=(controller("--no-leader-elect"),)), FAULT, "none is elected", ""),
     "two that overlap": (
         healthy(controllers=(SHOP, controller(namespace="other"))), FAULT, "manage the same Rollouts", ""),
-    "no Lease": (healthy(controllers=(controller(lease=None),)), FAULT, "Lease", ""),
-    "a Lease that nobody holds": (healthy(controllers=(controller(lease=RELEASED),)), FAULT, "Lease", ""),
+    "no Lease": (healthy(controllers=(controller(lease=None),)), FAULT, "none has taken the Lease", ""),
+    "a Lease that nobody holds": (
+        healthy(controllers=(controller(lease=RELEASED),)), FAULT, "none has taken the Lease", ""),
     # somebody develops it: there is no Deployment, and Rollouts go on
     "a controller outside": (
         healthy(controllers=(), other_leases=(LEASE,)), NOTE, "pod_1 holds the Lease", ""),
@@ -197,10 +198,10 @@ WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
     "a newer CRD": (healthy(crds=crd_with({"later": {"type": "string"}})), WARNING, "it has spec.later", ""),
     # too short a drain loses requests; one of two minutes only costs time
     "a proxy mode that is contradicted": (
-        proxied(ProxyMode.NFTABLES, "--proxy-mode=ipvs"), FAULT, "", "proxyMode=nftables"),
-    "an unknown proxy mode": (proxied(ProxyMode.UNKNOWN), WARNING, "", "proxyMode=iptables"),
+        proxied(ProxyMode.NFTABLES, "--proxy-mode=ipvs"), FAULT, "is told ipvs, and it is so", "proxyMode=nftables"),
+    "an unknown proxy mode": (proxied(ProxyMode.UNKNOWN), WARNING, "drained for two minutes", "proxyMode=iptables"),
     "a controller that may not ask for it": (
-        proxied(ProxyMode.NFTABLES, "--namespace=shop"), WARNING, "", "proxyMode=nftables"),
+        proxied(ProxyMode.NFTABLES, "--namespace=shop"), WARNING, "may not ask", "proxyMode=nftables"),
     # a route of it is never accepted, and the Rollout waits for that
     "a GatewayClass that nobody carries out": (
         gateways(gateway_class("Unknown")), WARNING, "eg is not accepted: Waiting for controller", ""),
@@ -227,8 +228,9 @@ WRONG: dict[str, tuple[ClusterSeen, Level, str, str]] = {
         multiplied("Value", trafficRouting={}), WARNING, "scales by the Value of waiting", "AverageValue"),
     # it cannot be asked from a laptop; whether something is there can
     "Prometheus without a pod": (
-        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True, exists=True),)), FAULT, URL, ""),
-    "Prometheus without a Service": (healthy(prometheus=(PrometheusUrl(URL, in_cluster=True),)), FAULT, URL, ""),
+        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True, exists=True),)), FAULT, "no ready endpoint", ""),
+    "Prometheus without a Service": (
+        healthy(prometheus=(PrometheusUrl(URL, in_cluster=True),)), FAULT, "there is no such Service", ""),
     "Prometheus elsewhere": (
         healthy(prometheus=(PrometheusUrl("https://prometheus.example.com", in_cluster=False),)), NOTE, "example.com", ""),
 }  # fmt: skip

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import io
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from rollouts.cli.commands.lint import providers
 from rollouts.cli.demo.head import clients_line, draw_head
-from rollouts.cli.demo.stage import Sent
+from rollouts.cli.demo.manifests import BLUE_GREEN_APP, CANARY_APP, IMAGE, SECOND, blue_green_app, canary_app
+from rollouts.cli.demo.stage import GATEWAY, Sent, simulated_stage
 from rollouts.cli.picture import NOW_S, analysed, example
-from rollouts.cli.plan.command import PIPED_WIDTH
+from rollouts.cli.plan.command import PIPED_WIDTH, plan_of
+from rollouts.cli.plan.config import SourceReader
 from rollouts.cli.plan.draw import draw_plan
+from rollouts.cli.plan.live import read_facts
+from rollouts.cli.plan.report import PlanReport
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
 from rollouts.cli.terminal.tree import draw, fitting, lines_of
+from rollouts.cli.view.objects import RolloutObjects, status_of
 from rollouts.cli.view.tree import RolloutView, ScalingLine, UseLine
 from rollouts.cli.view.ways import wait_line
+from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
-from tests.cli.drawn_plans import plans
+from rollouts.objects import Manifest
+from rollouts.sim.clock import SimClock, run_virtual
 
 FOLDER = Path(__file__).parent / "screens"
 WIDTHS = (60, 80, 120, 200)
 LINES = 24  # of a terminal
 PIPE = 0  # no terminal
+PATIENCE_S = 60.0
 UNDER_WAY = RolloutStatus(current_revision="f7w2k9xq4c", stable_revision="b8n5t6zr2d")
 PULL = (
     "waiting for 1 pod of revision f7w2k9xq4c to be available; 0 are; pod checkout-f7w2k9xq4c-8zxkd: ImagePullBackOff"
@@ -113,6 +125,38 @@ def followed(view: RolloutView, console: Console) -> RenderableType:
     if not console.is_terminal:
         return Text("\n".join(lines_of(view, now_s=NOW_S)))
     return fitting(view, console, lines=console.height - 1, now_s=NOW_S)  # the last line is the cursor's
+
+
+@cache
+def plans() -> dict[str, PlanReport]:
+    """`routed` has an analysis, `blue-green` is a first one. In virtual time: all take less than a second of CPU, once."""
+    return run_virtual(_plans(), limit_s=600.0)
+
+
+async def _plans() -> dict[str, PlanReport]:
+    clock = SimClock(asyncio.get_running_loop())
+    async with simulated_stage(serve=None, seed=3, clock=clock) as stage:
+        canary, pay = canary_app(stage.namespace, gateway=GATEWAY), blue_green_app(stage.namespace)
+        await stage.install(canary)
+        await stage.until(CANARY_APP, _healthy, deadline_s=PATIENCE_S, what="it is Healthy")
+        facts = await read_facts(stage.session, proxy_mode=ProxyMode.IPTABLES)
+
+        async def planned(rollout: Manifest, services: tuple[Manifest, ...] = ()) -> PlanReport:
+            reader = SourceReader(stage.session, (rollout,))
+            return await plan_of(reader, rollout, services, facts, providers())
+
+        updated, unsafe = copy.deepcopy(canary[-1]), copy.deepcopy(pay[-1])
+        updated["spec"]["template"]["spec"]["containers"][0]["image"] = f"{IMAGE}:{SECOND}"
+        unsafe["spec"] |= {"replicas": 1, "strategy": {"canary": {"maxSurge": 0, "maxUnavailable": 1}}}
+        return {
+            "routed": await planned(updated),
+            "blue-green": await planned(pay[-1], pay[:-1]),
+            "unsafe": await planned(unsafe, tuple(each for each in pay if each["metadata"]["name"] == BLUE_GREEN_APP)),
+        }
+
+
+def _healthy(seen: RolloutObjects) -> bool:
+    return status_of(seen.rollout).phase == "Healthy"
 
 
 def planned(name: str, console: Console, *, wide: bool = False) -> RenderableType:

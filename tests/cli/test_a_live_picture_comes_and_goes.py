@@ -14,14 +14,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.get import show
 from rollouts.cli.demo.manifests import BAD, SECOND, rollout, with_image
 from rollouts.cli.view.follow import Collection, following
-from rollouts.cli.view.session import session_on
-from rollouts.clock import SystemClock
 from rollouts.objects import ROLLOUT
-from rollouts.sim.apiserver.server import SimServer
+from tests.cli.runs import Served
 from tests.cli.shop import Shop
 
 PATIENCE_S = 30.0
@@ -91,24 +88,23 @@ async def test_the_live_tree_leaves_what_was_there_and_its_last_picture(healthy:
     assert lines[-1] == "after 130"
 
 
-async def test_a_dumb_terminal_gets_a_line_for_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dumb_terminal_gets_a_line_for_each_change(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Emacs' shell and some CI consoles cannot move the cursor. A picture that is never drawn looks like a hang."""
     monkeypatch.setenv("TERM", "dumb")
     out = io.StringIO()
     console = Console(file=out, force_terminal=True)
-    api = SimServer(clock=SystemClock(), crds=crd_manifests())
-    there = session_on(api, namespace="default", request_timeout_s=2.0)
-    async with following(there, Collection(kind=ROLLOUT, namespace="default")) as followed:
+    session = there.session
+    async with following(session, Collection(kind=ROLLOUT, namespace="default")) as followed:
 
         def names() -> list[str]:
             return [each["metadata"]["name"] for each in followed.all(ROLLOUT)]
 
         showing = asyncio.create_task(
-            show(there, followed, console=console, picture=lambda: None, text=lambda _: names(),
+            show(session, followed, console=console, picture=lambda: None, text=lambda _: names(),
                  ended=lambda: len(names()) == 2)
         )  # fmt: skip
         for name in ("a", "b"):
-            await there.client.create(ROLLOUT, "default", rollout("default", name, {"canary": {}}))
+            await there.create(ROLLOUT, rollout("default", name, {"canary": {}}))
         async with asyncio.timeout(PATIENCE_S):
             await showing
 

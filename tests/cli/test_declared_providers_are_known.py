@@ -12,7 +12,7 @@ from rollouts.objects import Manifest
 from tests.api.specs import canary, manifest
 from tests.cli.command_line import CommandLine
 from tests.cli.shop import Shop
-from tests.cli.test_the_plan_follows_routes import BACKENDS, ROUTE, ROUTED, written
+from tests.cli.test_the_plan_follows_routes_and_analyses import BACKENDS, ROUTE, ROUTED, written
 from tests.cli.test_the_plan_tells_what_will_happen import rules
 from tests.controller.providers.test_traffic_providers_are_judged import NAME, TEST, provider
 from tests.linted import lint_text

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rollouts.api.schema import crd_manifests
 from rollouts.cli.demo.manifests import rollout
 from rollouts.cli.terminal.errors import error_text
 from rollouts.cli.view.missing import no_rollout
-from rollouts.cli.view.session import session_on
 from rollouts.clock import SystemClock
 from rollouts.errors import (
     ApiExists,
@@ -26,6 +24,7 @@ from rollouts.objects import ROLLOUT
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
 from tests.cli.command_line import CommandLine
+from tests.cli.runs import Served
 from tests.cli.shop import STEPS
 
 PATH = "GET /apis/rollouts.dev/v1alpha1/namespaces/shop/rollouts"
@@ -82,7 +81,7 @@ def test_an_error_of_the_cluster_is_one_sentence_with_the_fix(error: RolloutsErr
 
 
 @pytest.mark.parametrize(
-    ("there", "name", "text"),
+    ("others", "name", "text"),
     [
         ((), "cart", "there is no Rollout cart in namespace default, nor any other: see `kubectl rollouts list -A`"),
         (("cart", "web"), "crat", "there is no Rollout crat in namespace default; did you mean cart?"),
@@ -90,14 +89,14 @@ def test_an_error_of_the_cluster_is_one_sentence_with_the_fix(error: RolloutsErr
         (tuple("abcdefg"), "zz", "there is no Rollout zz in namespace default; there are a, b, c, d, e and 2 more"),
     ],
 )
-async def test_a_wrong_name_is_told_with_the_names_that_there_are(there: tuple[str, ...], name: str, text: str) -> None:
+async def test_a_wrong_name_is_told_with_the_names_that_there_are(
+    there: Served, others: tuple[str, ...], name: str, text: str
+) -> None:
     """Most wrong names are typing errors, or a wrong namespace."""
-    api = SimServer(clock=SystemClock(), crds=crd_manifests())
-    session = session_on(api, namespace="default", request_timeout_s=2.0)
-    for each in there:
-        await session.client.create(ROLLOUT, "default", rollout("default", each, STEPS))
+    for each in others:
+        await there.create(ROLLOUT, rollout("default", each, STEPS))
 
-    assert str(await no_rollout(session, name)) == text
+    assert str(await no_rollout(there.session, name)) == text
 
 
 @pytest.mark.parametrize("command", [["get"], ["status"], ["promote"], ["delete", "--yes"], ["set", "image"]])

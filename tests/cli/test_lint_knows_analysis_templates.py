@@ -1,7 +1,12 @@
-"""Promise: `rollouts lint` names what is wrong in an analysis template, with its line, before anybody relies on its verdict."""
+"""Promise: `rollouts lint` names what is wrong in an analysis template, with its line, before anybody relies on its verdict.
+
+A condition that calls a missing number good is told of, with what to write: Argo Rollouts goes on there, and here it would hold
+the update. What the remark says is measured.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +15,11 @@ import yaml
 from rollouts.cli.commands.lint import summary
 from rollouts.cli.commands.metric_names import metric_names
 from rollouts.cli.exits import Exit
+from rollouts.core.analysis.metric import MetricCondition
+from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.metrics.evidence import measured
+from rollouts.metrics.samples import document
 from rollouts.objects import Manifest
 from tests import build
 from tests.cli.command_line import CommandLine
@@ -298,3 +307,60 @@ def test_what_the_cluster_shows_has_names(provider: Manifest, condition: str, in
     assert (report.problems, len(report.advice)) == ([], len(words))
     for advice, each in zip(report.advice, words, strict=True):
         assert each in advice.message
+
+
+GOOD, BAD = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
+IDIOMS = [
+    {"successCondition": "isNaN(result) || result < 0.05"},
+    {"successCondition": "isNaN(result[0]) || result[0] < 0.05"},
+    {"successCondition": "default(result, 0) == 0"},
+    {"successCondition": "len(result) == 0 || result[0] < 0.05"},
+    {"successCondition": "isNil(result) || result < 5"},
+    {"failureCondition": "default(result, 0) < 5"},
+]
+GUARDS = [
+    {"successCondition": "len(result) > 0 && result[0] < 0.05"},
+    {"successCondition": "!isNaN(result[0]) && result[0] < 0.05"},
+    {"successCondition": "result[0] < 0.05"},
+    {"failureCondition": "isNaN(result[0]) || result[0] > 0.05"},
+    {"failureCondition": "len(result) == 0"},
+    {"successCondition": "isNaN({{args.x}}) || result < 1"},
+    {"successCondition": "result <"},
+]
+
+
+def _remarks(**metric: Any) -> list[str]:
+    provider = {"prometheus": {"address": "http://prometheus:9090", "query": "up"}}
+    template = build.analysis_template({"name": "rate", "provider": provider, **metric}, args=[{"name": "x"}])
+    report = lint_text(yaml.safe_dump(template))
+    return [each.message for each in report.advice if each.rule == "NoEvidence"]
+
+
+@pytest.mark.parametrize("metric", IDIOMS, ids=str)
+def test_a_condition_that_calls_nothing_good_is_told_of(metric: dict[str, str]) -> None:
+    """Argo Rollouts measures a success there, and this one would stand still: the author meant a service without requests."""
+    (told,) = _remarks(**metric)
+
+    assert next(iter(metric)) in told and "minSamples: 0" in told and "inconclusive" in told
+    assert "(fail)" in _remarks(**metric, noData="fail")[0]
+
+
+@pytest.mark.parametrize("metric", IDIOMS, ids=str)
+def test_with_that_setting_the_condition_decides_and_nothing_is_told(metric: dict[str, str]) -> None:
+    """That it is the way out is measured: without it nothing is a success, nor a failure."""
+    success, failure = metric.get("successCondition", ""), metric.get("failureCondition", "")
+
+    def phases(least: int) -> set[AnalysisPhase]:
+        condition = MetricCondition(success=success, failure=failure, min_samples=least)
+        samples = (document(nothing) for nothing in (None, [], math.nan, [math.nan]))
+        return {measured(each, condition, started_at_s=0.0, finished_at_s=1.0).phase for each in samples}
+
+    assert _remarks(**metric, minSamples=0) == []
+    assert (GOOD if success else BAD) in phases(0)
+    assert not {GOOD, BAD} & phases(1)
+
+
+@pytest.mark.parametrize("metric", GUARDS, ids=str)
+def test_a_condition_that_asks_for_evidence_is_no_idiom(metric: dict[str, str]) -> None:
+    """It calls nothing good that was not measured, or it is heard as it is; and what cannot be read is a problem of its own."""
+    assert _remarks(**metric) == []

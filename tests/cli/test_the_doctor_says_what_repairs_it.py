@@ -11,12 +11,18 @@ from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands.diagnosis import diagnoses
 from rollouts.cli.commands.doctor import summary
 from rollouts.cli.commands.doctor_finding import Diagnosis, Level
-from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, Right, secret_rights
+from rollouts.cli.commands.doctor_reads import ClusterSeen, Installed, PrometheusUrl, Right, read_cluster, secret_rights
+from rollouts.cli.view.session import session_on
 from rollouts.cluster.discovery import ServerVersion
 from rollouts.core.model.drain import ProxyFacts, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.objects import ROLLOUT
+from rollouts.ports import Request, Response
+from rollouts.sim.clock import run_virtual
+from rollouts.sim.cluster import SimulatedCluster
 from tests import build
+from tests.controller.test_the_process_outlives_what_objects_hold import Spoiling
+from tests.controller.test_the_process_outlives_what_objects_hold import rollout as deep_rollout
 
 VERSION = "0.1.0"
 NOW_S = 1_800_000_000.0
@@ -316,3 +322,29 @@ def test_everything_bad_comes_with_what_repairs_it() -> None:
 
     assert {each.check for each in bad} >= {"API server", "CRDs", "controller", "rights", "Prometheus"}
     assert [each for each in bad if not each.fix] == []
+
+
+class Reviewed(Spoiling):
+    """Serves reviews of rights, too, and grants all."""
+
+    async def request(self, request: Request, *, deadline_s: float) -> Response:
+        if request.path.endswith("accessreviews"):
+            return Response(201, b'{"status":{"allowed":true}}')
+        return await super().request(request, deadline_s=deadline_s)
+
+
+@pytest.mark.parametrize("levels", [900, 1_100, 5_000])
+def test_the_doctor_reads_the_whole_cluster(levels: int) -> None:
+    """The API server keeps 10,000 levels, and Python's parser reads a tenth: the doctor ended with a traceback for everybody."""
+
+    async def seen() -> ClusterSeen:
+        async with SimulatedCluster() as cluster:
+            for crd in crd_manifests():
+                cluster.apply(crd)
+            cluster.apply(deep_rollout("cart", more=f"deep-{levels}"))
+            session = session_on(Reviewed(cluster.api), namespace="default", request_timeout_s=5.0)
+            return await read_cluster(session, controller_namespace=None)
+
+    (read,) = run_virtual(seen()).rollouts
+
+    assert read["metadata"]["name"] == "cart"

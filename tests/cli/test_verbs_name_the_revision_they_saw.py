@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
-from rollouts.api.schema import crd_manifests
 from rollouts.cli.commands import verb_plans, verbs
 from rollouts.cli.commands.verb_plans import CommandWrite, Nothing
 from rollouts.cli.demo.manifests import canary_app
 from rollouts.cli.exits import Exit
 from rollouts.cli.view.objects import RolloutObjects
-from rollouts.cli.view.session import Session, session_on
-from rollouts.clock import SystemClock
 from rollouts.core.model.analysis import AnalysisKind
+from rollouts.core.model.frozen import replace
 from rollouts.errors import ApiConflict
 from rollouts.objects import ROLLOUT, Manifest
-from rollouts.ports import MERGE_PATCH, ApiServer, Request, Response
+from rollouts.ports import MERGE_PATCH, Request, Response
 from rollouts.sim.apiserver.server import SimServer
+from tests.cli.runs import Served
 from tests.controller.door import Door
 
 NEW, STABLE = "newrev", "oldrev"
@@ -265,70 +263,50 @@ def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:
     assert "spec.paused" in promote(AT_THE_GATE, spec=spec).meaning
 
 
-class MovesOnce(Door):
-    """An API server on which somebody else writes `status` just before the first PATCH arrives."""
-
-    def __init__(self, api: SimServer, status: Manifest) -> None:
-        super().__init__(api)
-        self._server = api
-        self._status: Manifest | None = status
-
-    async def request(self, request: Request, *, deadline_s: float) -> Response:
-        """Passes on."""
-        if request.method == "PATCH" and self._status is not None:
-            status, self._status = self._status, None
-            await put_status(self._server, status)
-        return await super().request(request, deadline_s=deadline_s)
+async def cluster(there: Served, status: Manifest) -> None:
+    """The Rollout shop, and nobody who looks after it."""
+    await there.create(ROLLOUT, {**canary_app("default")[1], "status": status})
 
 
-async def put_status(api: SimServer, status: Manifest) -> None:
-    """What a controller would write."""
-    path = ROLLOUT.path("default", "shop", "status")
-    body = json.dumps({"status": status}).encode()
-    answer = await api.request(Request("PATCH", path, {}, body, MERGE_PATCH), deadline_s=1.0)
-    assert answer.status == 200, answer.body
-
-
-async def cluster(status: Manifest) -> SimServer:
-    """An API server with one Rollout and nobody who looks after it."""
-    api = SimServer(clock=SystemClock(), crds=crd_manifests())
-    await on(api).client.create(ROLLOUT, "default", canary_app("default")[1])
-    await put_status(api, status)
-    return api
-
-
-def on(api: ApiServer) -> Session:
-    """A session of the default namespace."""
-    return session_on(api, namespace="default", request_timeout_s=2.0)
-
-
-async def annotations_of(api: SimServer) -> dict[str, str]:
+async def annotations_of(there: Served) -> dict[str, str]:
     """The Rollout's annotations now."""
-    rollout = json.loads(await on(api).client.get(ROLLOUT, "default", "shop"))
-    return dict(rollout["metadata"].get("annotations") or {})
+    return dict((await there.object(ROLLOUT, "shop"))["metadata"].get("annotations") or {})
 
 
-async def carried_out(api: ApiServer, plan: Any = verb_plans.plan_promote, *, wait: bool = False, **how: Any) -> Exit:
+async def carried_out(there: Served, plan: Any = verb_plans.plan_promote, *, wait: bool = False, **how: Any) -> Exit:
     """The exit code of a verb about the Rollout."""
-    return await verbs.carry_out_on(on(api), "shop", plan, wait=wait, console=Console(quiet=True), **how)
+    return await verbs.carry_out_on(there.session, "shop", plan, wait=wait, console=Console(quiet=True), **how)
 
 
-async def test_a_verb_outlives_a_status_that_changed_nothing_of_it() -> None:
+def moves_once(there: Served, status: Manifest) -> Served:
+    """The same API server, on which somebody else writes `status` just before the first PATCH arrives."""
+    moves = [status]
+
+    class Moves(Door):
+        async def request(self, request: Request, *, deadline_s: float) -> Response:
+            if request.method == "PATCH" and moves:
+                await there.put_status(ROLLOUT, "shop", moves.pop())
+            return await super().request(request, deadline_s=deadline_s)
+
+    return replace(there, api=cast(SimServer, Moves(there.api)))
+
+
+async def test_a_verb_outlives_a_status_that_changed_nothing_of_it(there: Served) -> None:
     """The controller counts pods all the time; that must not make people type twice."""
-    api = await cluster(AT_THE_GATE)
+    await cluster(there, AT_THE_GATE)
 
-    assert await carried_out(MovesOnce(api, {"readyReplicas": 3})) is Exit.OK
-    assert await annotations_of(api) == {"rollouts.dev/promote": "newrev@1"}
+    assert await carried_out(moves_once(there, {"readyReplicas": 3})) is Exit.OK
+    assert await annotations_of(there) == {"rollouts.dev/promote": "newrev@1"}
 
 
-async def test_a_verb_is_not_written_when_another_revision_took_over() -> None:
+async def test_a_verb_is_not_written_when_another_revision_took_over(there: Served) -> None:
     """Between look and Enter a newer revision came: promoting that one is not what was meant."""
-    api = await cluster(AT_THE_GATE)
+    await cluster(there, AT_THE_GATE)
 
     with pytest.raises(ApiConflict, match="changed while the command was prepared; nothing was written"):
-        await carried_out(MovesOnce(api, {"currentRevision": "newest"}))
+        await carried_out(moves_once(there, {"currentRevision": "newest"}))
 
-    assert await annotations_of(api) == {}
+    assert await annotations_of(there) == {}
 
 
 @pytest.mark.parametrize(
@@ -348,67 +326,65 @@ def test_an_abort_says_beforehand_what_the_stable_revision_lacks(ready: int, wor
     assert written(planned).meaning.endswith(words)
 
 
-async def test_saying_no_leaves_everything_as_it_is() -> None:
+async def test_saying_no_leaves_everything_as_it_is(there: Served) -> None:
     """The prompt is the last moment to think."""
-    api = await cluster(AT_THE_GATE)
+    await cluster(there, AT_THE_GATE)
     asked: list[str] = []
 
     def no(meaning: str) -> bool:
         asked.append(meaning)
         return False
 
-    assert await carried_out(api, verb_plans.plan_abort, confirm=no) is Exit.BAD
+    assert await carried_out(there, verb_plans.plan_abort, confirm=no) is Exit.BAD
     assert asked[0].splitlines() == [
         "default/shop: aborts revision newrev; revision oldrev gets all traffic",
         "lost: step 1 of 4, 0 pods of revision newrev; a retry begins again at its first step",
     ]
-    assert await annotations_of(api) == {}
+    assert await annotations_of(there) == {}
 
 
-async def test_without_a_controller_the_command_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_without_a_controller_the_command_says_so(there: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """An annotation that nobody reads looks like success; it is not."""
     monkeypatch.setattr(verbs, "RECORDED_WITHIN_S", 0.2)
-    api = await cluster(AT_THE_GATE)
+    await cluster(there, AT_THE_GATE)
 
-    assert await carried_out(api, verb_plans.plan_abort, wait=True) is Exit.UNFINISHED
-    assert "no controller has recorded the command within 0.2 s" in capsys.readouterr().err
-    assert await annotations_of(api) == {"rollouts.dev/abort": "newrev"}
+    assert await carried_out(there, verb_plans.plan_abort, wait=True) is Exit.UNFINISHED
+    assert "no controller has recorded the command within 0.2 s" in there.printed.readouterr().err
+    assert await annotations_of(there) == {"rollouts.dev/abort": "newrev"}
 
 
-async def test_a_value_that_is_spent_is_taken_off_and_set_again() -> None:
+async def test_a_value_that_is_spent_is_taken_off_and_set_again(there: Served) -> None:
     """Promoted, then the steps were edited: the same name for the new list would be no change of the object."""
     given = {"verb": "promote", "value": "newrev@1", "revision": NEW, "at": "2026-11-21T10:00:00Z", "step": 1}
-    api = await cluster({**AT_THE_GATE, "commands": [{**given, "outcome": "Over"}]})
+    await cluster(there, {**AT_THE_GATE, "commands": [{**given, "outcome": "Over"}]})
     annotated = {"metadata": {"annotations": {"rollouts.dev/promote": "newrev@1"}}}
-    await on(api).client.patch(ROLLOUT, "default", "shop", annotated, MERGE_PATCH)
+    await there.session.client.patch(ROLLOUT, "default", "shop", annotated, MERGE_PATCH)
     seen_values: list[str | None] = []
 
     async def controller() -> None:
         """Drops the record when the annotation has gone, and records the next one."""
         while True:
-            value = (await annotations_of(api)).get("rollouts.dev/promote")
+            value = (await annotations_of(there)).get("rollouts.dev/promote")
             if not seen_values or seen_values[-1] != value:
                 seen_values.append(value)
                 if len(seen_values) > 1:
                     records = [] if value is None else [{**given, "outcome": "Accepted", "by": "kubectl-rollouts"}]
-                    await put_status(api, {"commands": records})
+                    await there.put_status(ROLLOUT, "shop", {"commands": records})
             await asyncio.sleep(0)
 
     working = asyncio.create_task(controller())
-    code = await carried_out(api, wait=True)
+    code = await carried_out(there, wait=True)
     working.cancel()
 
     assert (code, seen_values) == (Exit.OK, ["newrev@1", None, "newrev@1"])
 
 
-async def test_a_refusal_is_told_in_the_controllers_words(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_refusal_is_told_in_the_controllers_words(there: Served) -> None:
     """The record of this very command says so, whatever else was refused before."""
-    api = await cluster(AT_THE_GATE)
+    await cluster(there, AT_THE_GATE)
     record = {"verb": "abort", "value": NEW, "revision": NEW, "at": "2026-11-21T10:00:00Z"}
     refusal = {"outcome": "Refused", "reason": "CommandInvalid", "message": "it has moved on"}
-    await put_status(api, {"commands": [record | refusal]})
+    await there.put_status(ROLLOUT, "shop", {"commands": [record | refusal]})
 
-    assert await carried_out(api, verb_plans.plan_abort, wait=True) is Exit.BAD
-    assert "the controller refused the command: it has moved on" in capsys.readouterr().err
+    assert await carried_out(there, verb_plans.plan_abort, wait=True) is Exit.BAD
+    assert "the controller refused the command: it has moved on" in there.printed.readouterr().err

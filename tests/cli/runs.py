@@ -33,9 +33,7 @@ OWNER = {"apiVersion": "rollouts.dev/v1alpha1", "kind": "Rollout", "name": "cart
 
 def metric(name: str = "success-rate", **fields: Any) -> Manifest:
     """A metric of a run's spec."""
-    provider = {"prometheus": {"query": "up"}}
-    return {"name": name, "interval": "30s", "count": 10, "successCondition": "result[0] >= 0.99", "provider": provider,
-            **fields}  # fmt: skip
+    return build.metric(name, condition="result[0] >= 0.99", **{"interval": "30s", "count": 10, **fields})
 
 
 def measurement(

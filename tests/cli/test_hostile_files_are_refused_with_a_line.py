@@ -39,6 +39,10 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
         (f"{HEAD}metadata: !!map [a]\n", 3, "expected a mapping"),
         (f"{HEAD}metadata: {{name: !!timestamp 2001-99-99}}\n", 3, "could not determine a constructor"),
         (f"{HEAD}null: x\n", 1, "a key must be a text"),
+        ("kind: Rollout\nkind: Rollout\n", 2, "key 'kind' is given twice"),
+        ("a: [1,\n", 2, "expected"),
+        ("- just a list\n", 1, "a Kubernetes object is a mapping"),
+        (f"{HEAD}metadata: {{name: x}}\n", 1, "spec: a mapping is required"),
     ],
 )
 def test_a_document_that_cannot_be_read_is_one_problem(text: str, line: int, words: str) -> None:
@@ -132,6 +136,7 @@ def test_no_command_takes_the_first_half_of_a_broken_file(typed: CommandLine, co
         ({"labels": {"bad key": "x"}}, "metadata.labels.bad key: a key is at most 63 letters"),
         ({"annotations": {"é": "x"}}, "metadata.annotations.é: a key is at most 63 letters"),
         ({"name": "Cart_1"}, "metadata.name: a name is lower-case letters"),
+        ({"name": None}, "metadata.name: a name is required"),
         ({"name": 12}, "metadata.name: must be a text, not a number; put it in quotes"),
         ({"namespace": "My Shop"}, "metadata.namespace: a namespace is lower-case letters"),
         ({"anotations": {}}, "metadata.anotations: is unknown to Kubernetes 1.36; did you mean annotations?"),

@@ -66,23 +66,6 @@ def test_every_problem_is_reported_with_its_line_and_path() -> None:
     assert "spec.restartAt" not in found, "a time without quotes is text in Kubernetes' YAML"
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("kind: Rollout\nkind: Rollout\n", 2, "key 'kind' is given twice"),
-        ("a: [1,\n", 2, "expected"),
-        ("- just a list\n", 1, "a Kubernetes object is a mapping"),
-        ("apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\nmetadata: {name: x}\n", 1, "spec: a mapping is required"),
-        ("apiVersion: rollouts.dev/v1alpha1\nkind: Rollout\nspec: {}\n", 1, "metadata.name: a name is required"),
-    ],
-)
-def test_a_file_that_is_no_manifest_is_a_problem_with_a_line(text: str, line: int, words: str) -> None:
-    """Broken YAML is the commonest problem of all, and a traceback is no answer to it."""
-    problems = lint_text(text).problems
-
-    assert any(finding.line == line and words in finding.text("f") for finding in problems), problems
-
-
 UNSAFE = """\
 apiVersion: v1
 kind: Service

@@ -151,14 +151,6 @@ def test_an_analysis_is_skipped_by_its_name_and_says_what_is_lost(status: Manife
     assert planned.loses == "lost: what AnalysisRun cart-run has measured; it is ended, and nothing that it says counts"
 
 
-def test_a_promotion_past_a_verdict_says_which_verdict_it_is() -> None:
-    """The line that is printed is what a person stands for."""
-    planned, before = (written(promote(each, spec=ANALYSED)) for each in (held(BACKGROUND), held(at=0)))
-
-    assert planned.meaning == "lets revision newrev pass the verdict of its background analysis, which is Inconclusive"
-    assert before.meaning.endswith("it stops next at step 1 (analysis rate)")
-
-
 def test_a_revision_that_went_a_weight_back_is_promoted_or_retried() -> None:
     """Neither needs an abort first, and neither uses the verdict again."""
     back = seen(held(record("step", "Failed", step=1, backToWeight=0), at=0), spec=ANALYSED)
@@ -242,25 +234,39 @@ def test_a_rollback_to_the_templates_own_revision_goes_forward() -> None:
     assert isinstance(verb_plans.plan_rollback(seen(AT_THE_GATE), to=NEW), Nothing)
 
 
-def test_a_promotion_says_where_it_stops_next() -> None:
-    """`--full` passes every step; one promotion does not."""
-    steps = [{"pause": {}}, {"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]
-    at = {**AT_THE_GATE, "currentStepIndex": 0}
-    spec = {"strategy": {"canary": {"steps": steps}}}
-
-    assert promote(at, spec=spec).meaning.endswith("it stops next at step 2 (pause until promoted)")
-    assert promote({**at, "currentStepIndex": 2}, spec=spec).meaning.endswith("no later step stops it")
-    assert promote(at, spec=spec, full=True).meaning.endswith("every step")
-    assert promote(held(BACKGROUND), full=True).meaning.endswith("every step and every analysis")
+FOUR = {"strategy": {"canary": {"steps": [{"pause": {}}, {"setWeight": 25}, {"pause": {}}, {"setWeight": 50}]}}}
+AT_0, AT_2 = ({**AT_THE_GATE, "currentStepIndex": index} for index in (0, 2))
+HELD_BY_SPEC = {"paused": True, "strategy": {"canary": {"steps": STEPS}}}
 
 
-def test_a_promotion_of_what_somebody_holds_says_that_it_stays_paused() -> None:
-    """It is recorded, and nothing moves."""
-    planned = written(verb_plans.plan_promote(seen(AT_THE_GATE, annotations=PAUSED)))
-    assert planned.meaning.endswith("it stays paused until `kubectl rollouts resume cart`")
+def aborted_with(ready: int) -> CommandWrite | Nothing:
+    """The abort of an update whose stable revision has four pods, so many of which are ready."""
+    there = seen(AT_THE_GATE)
+    stable = {**there.replica_sets[0], "spec": {"replicas": 4}, "status": {"replicas": 4, "readyReplicas": ready}}
+    return verb_plans.plan_abort(RolloutObjects(rollout=there.rollout, replica_sets=(stable, there.replica_sets[1])))
 
-    spec = {"paused": True, "strategy": {"canary": {"steps": STEPS}}}
-    assert "spec.paused" in promote(AT_THE_GATE, spec=spec).meaning
+
+@pytest.mark.parametrize(
+    ("planned", "words"),
+    [
+        (promote(AT_0, spec=FOUR), "it stops next at step 2 (pause until promoted)"),
+        (promote(AT_2, spec=FOUR), "no later step stops it"),
+        (promote(AT_0, spec=FOUR, full=True), "every step"),
+        (promote(held(BACKGROUND), full=True), "every step and every analysis"),
+        (promote(held(at=0), spec=ANALYSED), "it stops next at step 1 (analysis rate)"),
+        (promote(held(BACKGROUND), spec=ANALYSED),
+         "lets revision newrev pass the verdict of its background analysis, which is Inconclusive"),
+        (verb_plans.plan_promote(seen(AT_THE_GATE, annotations=PAUSED)), "it stays paused until `kubectl rollouts resume cart`"),
+        (promote(AT_THE_GATE, spec=HELD_BY_SPEC), "it stays paused by spec.paused in its manifest"),
+        # whoever aborts for a broken dependency sends all clients to pods that may be as broken
+        (aborted_with(4), "gets all traffic"),
+        (aborted_with(1), "gets all traffic, of which 1 of 4 pods is ready"),
+        (aborted_with(0), ", of which 0 of 4 pods are ready"),
+    ],
+)  # fmt: skip
+def test_a_verb_says_beforehand_what_follows(planned: CommandWrite | Nothing, words: str) -> None:
+    """The line that is printed is what a person stands for."""
+    assert written(planned).meaning.endswith(words)
 
 
 async def cluster(there: Served, status: Manifest) -> None:
@@ -307,23 +313,6 @@ async def test_a_verb_is_not_written_when_another_revision_took_over(there: Serv
         await carried_out(moves_once(there, {"currentRevision": "newest"}))
 
     assert await annotations_of(there) == {}
-
-
-@pytest.mark.parametrize(
-    ("ready", "words"),
-    [
-        (4, "gets all traffic"),
-        (1, "gets all traffic, of which 1 of 4 pods is ready"),
-        (0, ", of which 0 of 4 pods are ready"),
-    ],
-)
-def test_an_abort_says_beforehand_what_the_stable_revision_lacks(ready: int, words: str) -> None:
-    """Whoever aborts for a broken dependency sends all clients to pods that may be as broken."""
-    there = seen(AT_THE_GATE)
-    stable = {**there.replica_sets[0], "spec": {"replicas": 4}, "status": {"replicas": 4, "readyReplicas": ready}}
-    planned = verb_plans.plan_abort(RolloutObjects(rollout=there.rollout, replica_sets=(stable, there.replica_sets[1])))
-
-    assert written(planned).meaning.endswith(words)
 
 
 async def test_saying_no_leaves_everything_as_it_is(there: Served) -> None:

@@ -62,7 +62,7 @@ def test_a_number_with_many_digits_is_rounded_in_the_tree(value: str, shown: str
 
 
 def test_a_verdict_says_why() -> None:
-    """Of a failed metric its own reason, once; of a run that could not be measured at all the run's."""
+    """Of a failed metric its own reason, once, and of a run that could not be measured at all the run's."""
     broken = RunStatus(phase=AnalysisPhase.ERROR, message="spec.metrics[0].provider: is required", completed_at_s=NOW_S)
 
     assert lines(run(status=BAD))[1].endswith("1 failed  failed (1) > failureLimit (0)")
@@ -74,27 +74,23 @@ def test_a_verdict_says_why() -> None:
     ]
 
 
-def test_a_metric_that_decides_nothing_is_marked() -> None:
-    """A dry run that fails must not look like the reason of an abort."""
-    shown = lines(WITH_A_DRY_RUN)
-
-    assert shown[0].startswith("✔ analysis of step 1  Successful  took 1m, 30s ago")
-    assert shown[2].startswith("▶ errors (dry run)  [9]")
-
-
-def test_a_run_that_was_told_to_end_or_was_promoted_past_says_so() -> None:
-    """Else nobody understands why an update goes on after a failure."""
-    assert "Running  told to end  for 1m12s" in lines(run(status=RUNNING, terminate=True))[0]
-    assert "Failed  promoted past it  took" in lines(run(status=BAD), passed=True)[0]
-    assert "Failed  passed without a verdict  took" in lines(run(status=BAD), unjudged=True)[0]
-
-
-def test_a_terminal_without_unicode_gets_bars_that_it_can_show() -> None:
-    """As for every other mark of the tree."""
-    shown = lines(run(status=RUNNING), ascii_only=True)
-
-    assert shown[0].startswith("> analysis of step 1")
-    assert "  *_#  2 successful" in shown[1]
+@pytest.mark.parametrize(
+    ("shown", "at", "words"),
+    [
+        (lines(WITH_A_DRY_RUN), 0, "✔ analysis of step 1  Successful  took 1m, 30s ago"),
+        # one that fails must not look like the reason of an abort
+        (lines(WITH_A_DRY_RUN), 2, "▶ errors (dry run)  [9]"),
+        # else nobody understands why an update goes on after a failure
+        (lines(run(status=RUNNING, terminate=True)), 0, "Running  told to end  for 1m12s"),
+        (lines(run(status=BAD), passed=True), 0, "Failed  promoted past it  took"),
+        (lines(run(status=BAD), unjudged=True), 0, "Failed  passed without a verdict  took"),
+        (lines(run(status=RUNNING), ascii_only=True), 0, "> analysis of step 1"),
+        (lines(run(status=RUNNING), ascii_only=True), 1, "  *_#  2 successful"),
+    ],
+)
+def test_what_is_special_about_a_run_is_marked(shown: list[str], at: int, words: str) -> None:
+    """Whatever marks the terminal can show."""
+    assert words in shown[at]
 
 
 def test_many_runs_of_one_revision_do_not_fill_the_screen() -> None:

@@ -1,16 +1,27 @@
-"""Promise: `rollouts rbac` prints the rights that the Secrets of analyses need, and none besides."""
+"""Promise: `rollouts rbac` prints the rights that the Secrets of analyses and of Rollouts need, and none besides."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 import yaml
 
-from rollouts.cli.commands.rbac import Account, RoleKey, parse_account, roles, secrets_named
+from rollouts.cli.commands.rbac import (
+    Account,
+    RoleKey,
+    config_roles,
+    config_secrets_named,
+    parse_account,
+    roles,
+    secrets_named,
+)
 from rollouts.cli.exits import Exit
+from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import Manifest
 from tests.cli.command_line import CommandLine
+from tests.cli.test_secrets_are_known_by_commands import reading
 
 API = "rollouts.dev/v1alpha1"
 
@@ -74,12 +85,17 @@ def test_what_is_not_known_is_not_guessed(manifest: Manifest, words: str) -> Non
         secrets_named([manifest], ())
 
 
-def test_a_role_may_get_these_secrets_and_nothing_else() -> None:
-    """No list, no watch, no other name; bound to the one account."""
-    role, binding = roles({RoleKey("shop", "of-t"): ("a", "b")}, Account("rollouts-system", "rollouts"))
+ABOUT = {"apiGroups": [""], "resources": ["secrets"]}
 
-    secrets = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a", "b"], "verbs": ["get"]}
-    assert role["rules"] == [secrets]
+
+@pytest.mark.parametrize(("made", "more"), [(roles, []), (config_roles, [{**ABOUT, "verbs": ["create"]}])])
+def test_a_role_may_get_these_secrets_and_nothing_else(
+    made: Callable[..., list[Manifest]], more: list[Manifest]
+) -> None:
+    """No list, no watch, no other name; bound to the one account. RBAC cannot limit the names of what is created."""
+    role, binding = made({RoleKey("shop", "of-t"): ("a", "b")}, Account("rollouts-system", "rollouts"))
+
+    assert role["rules"] == [{**ABOUT, "resourceNames": ["a", "b"], "verbs": ["get"]}, *more]
     assert role["metadata"] == binding["metadata"] == {"name": "of-t", "namespace": "shop"}
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "of-t"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "rollouts", "namespace": "rollouts-system"}]
@@ -102,3 +118,38 @@ def test_the_command_prints_yaml_that_kubectl_takes(typed: CommandLine) -> None:
     assert made == roles({RoleKey("cart", role): ("b",), RoleKey("shop", role): ("a",)}, Account("r", "c"))
     assert "has no namespace" in typed("rbac", "-f", file, code=Exit.USAGE).err
     assert "names a Secret" in typed("rbac", "-f", typed.file(template())).err
+
+
+ROLE = "rollouts-config-secrets-cart"
+
+
+@pytest.mark.parametrize(
+    ("manifests", "named"),
+    [
+        ([reading("b", "a")], {RoleKey("one", ROLE): ("a", "b", CONFIG_KEY_NAME)}),
+        ([reading("a", mode="On"), reading("a", secrets=False), reading("a", secrets=True, mode="Off")], {}),
+        ([{**reading("a"), "metadata": {"name": "x", "namespace": "two"}}],
+         {RoleKey("two", "rollouts-config-secrets-x"): ("a", CONFIG_KEY_NAME)}),
+        # two teams of a namespace would otherwise take the rights from each other, in turn
+        ([reading("a"), {**reading("b"), "metadata": {"name": "x"}}, reading("c")],
+         {RoleKey("one", ROLE): ("a", "c", CONFIG_KEY_NAME),
+          RoleKey("one", "rollouts-config-secrets-x"): ("b", CONFIG_KEY_NAME)}),
+        ([{**reading("a"), "apiVersion": "argoproj.io/v1alpha1"}], {}),
+    ],
+)  # fmt: skip
+def test_the_secrets_of_rollouts_that_opted_in_are_named_with_the_key(
+    manifests: list[Manifest], named: Mapping[RoleKey, tuple[str, ...]]
+) -> None:
+    """A Rollout that has not said so needs no right, and gets none."""
+    assert config_secrets_named(manifests, ("one",)) == named
+
+
+def test_the_command_prints_the_roles_of_rollouts(typed: CommandLine) -> None:
+    """`rollouts rbac -f rollout.yaml -n shop | kubectl apply -f -`."""
+    file = typed.file(reading())
+
+    made = list(yaml.safe_load_all(typed("rbac", "-f", file, "-n", "shop").out))
+    assert made == config_roles(
+        {RoleKey("shop", ROLE): ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts")
+    )
+    assert "Rollout cart: has no namespace" in typed("rbac", "-f", file, code=Exit.USAGE).err

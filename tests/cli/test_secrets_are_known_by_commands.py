@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-import pytest
-import yaml
-
-from rollouts.cli.commands.rbac import Account, RoleKey, config_roles, config_secrets_named
-from rollouts.cli.exits import Exit
 from rollouts.manifests.config_copy import config_key
-from rollouts.manifests.ownership import CONFIG_KEY_NAME
 from rollouts.objects import ROLLOUT, SECRET, Manifest
 from tests.cli import configured
-from tests.cli.command_line import CommandLine
 from tests.cli.configured import config_map, secret, use
 from tests.cli.runs import Served
 from tests.cli.test_the_plan_knows_configuration import cart, install, planned, refused, revision_of, rules
 
 KEY = b"k" * 32
-ROLE = "rollouts-config-secrets-cart"
 OPTED_IN = {"secrets": True}
 OLD, NEW = secret("db", {"password": "hunter2", "user": "shop"}), secret("db", {"password": "hunter3", "user": "shop"})
 
@@ -38,54 +29,6 @@ async def stored(there: Served, **more: Any) -> str:
     """The Rollout with the old Secret; the revision."""
     await there.create(SECRET, config_key("default", KEY))
     return await install(there, reading(), OLD, key=KEY, **more)
-
-
-# --- rbac
-
-
-@pytest.mark.parametrize(
-    ("manifests", "named"),
-    [
-        ([reading("b", "a")], {RoleKey("one", ROLE): ("a", "b", CONFIG_KEY_NAME)}),
-        ([reading("a", mode="On"), reading("a", secrets=False), reading("a", secrets=True, mode="Off")], {}),
-        ([{**reading("a"), "metadata": {"name": "x", "namespace": "two"}}],
-         {RoleKey("two", "rollouts-config-secrets-x"): ("a", CONFIG_KEY_NAME)}),
-        # two teams of a namespace would otherwise take the rights from each other, in turn
-        ([reading("a"), {**reading("b"), "metadata": {"name": "x"}}, reading("c")],
-         {RoleKey("one", ROLE): ("a", "c", CONFIG_KEY_NAME),
-          RoleKey("one", "rollouts-config-secrets-x"): ("b", CONFIG_KEY_NAME)}),
-        ([{**reading("a"), "apiVersion": "argoproj.io/v1alpha1"}], {}),
-    ],
-)  # fmt: skip
-def test_the_secrets_of_rollouts_that_opted_in_are_named_with_the_key(
-    manifests: list[Manifest], named: Mapping[RoleKey, tuple[str, ...]]
-) -> None:
-    """A Rollout that has not said so needs no right, and gets none."""
-    assert config_secrets_named(manifests, ("one",)) == named
-
-
-def test_a_role_may_get_these_secrets_and_create_others() -> None:
-    """RBAC cannot limit the names of what is created; there is no list, no watch, no change and no deletion."""
-    role, binding = config_roles({RoleKey("shop", ROLE): ("a", "b")}, Account("rollouts-system", "rollouts"))
-    about = {"apiGroups": [""], "resources": ["secrets"]}
-
-    assert role["rules"] == [{**about, "resourceNames": ["a", "b"], "verbs": ["get"]}, {**about, "verbs": ["create"]}]
-    assert role["metadata"] == binding["metadata"] == {"name": ROLE, "namespace": "shop"}
-    assert binding["roleRef"]["name"] == ROLE
-
-
-def test_the_command_prints_the_roles_of_rollouts(typed: CommandLine) -> None:
-    """`rollouts rbac -f rollout.yaml -n shop | kubectl apply -f -`."""
-    file = typed.file(reading())
-
-    made = list(yaml.safe_load_all(typed("rbac", "-f", file, "-n", "shop").out))
-    assert made == config_roles(
-        {RoleKey("shop", ROLE): ("db", CONFIG_KEY_NAME)}, Account("rollouts-system", "rollouts")
-    )
-    assert "Rollout cart: has no namespace" in typed("rbac", "-f", file, code=Exit.USAGE).err
-
-
-# --- plan
 
 
 async def test_a_rotated_secret_in_the_file_is_a_new_revision(there: Served) -> None:
@@ -115,9 +58,6 @@ async def test_secrets_alone_tell_which_rollouts_they_start(there: Served) -> No
     document = await planned(there, NEW, secret("other", {"a": "b"}))
 
     assert [(each["name"], each["starts"]) for each in document["secrets"]] == [("db", ["cart"])]
-
-
-# --- config
 
 
 async def test_a_revision_that_reads_the_secret_itself_is_compared_by_its_hash(there: Served) -> None:

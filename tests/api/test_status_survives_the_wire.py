@@ -309,7 +309,7 @@ def test_only_an_accepted_command_is_carried_out(outcome: object) -> None:
 
 def test_an_abort_of_a_controller_that_told_no_outcome_is_not_carried_out_again() -> None:
     """It was done in the write that recorded it; the revision may have been tried again since."""
-    (read,) = status_from_wire({"commands": [{**PROMOTE, "verb": "abort", "takenOff": True}]}).commands
+    (read,) = status_from_wire({"commands": [{**PROMOTE, "verb": "abort", "value": "true", "takenOff": True}]}).commands
 
     assert read.over
 

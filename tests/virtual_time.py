@@ -35,11 +35,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         return
     asked = item._fixtureinfo
     fixtures = [each.func for name in asked.argnames for each in asked.name2fixturedefs.get(name, ())]
-    if item.get_closest_marker("virtual_time") and any(map(_is_async, fixtures)):
+    waits = any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in fixtures)
+    if waits and item.get_closest_marker("virtual_time"):
         raise pytest.UsageError(
             f"{item.nodeid} asks for async fixtures on virtual time: make the test `async def`, too"
         )
-
-
-def _is_async(function: object) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

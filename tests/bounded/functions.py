@@ -7,6 +7,8 @@ import math
 import os
 import re
 
+PIPE = "TESTS_BOUNDED_PIPE"  # names the pipe that `held_import` waits for
+
 
 def endless(number: int) -> int:
     """Takes minutes, in C and without a look at signals."""

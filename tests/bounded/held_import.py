@@ -3,6 +3,6 @@
 import os
 from pathlib import Path
 
-PIPE = "TESTS_BOUNDED_PIPE"
+from tests.bounded.functions import PIPE
 
 Path(os.environ[PIPE]).read_text(encoding="ascii")

@@ -16,7 +16,7 @@ import pytest
 from rollouts.bounded.process import BoundedProcess
 from rollouts.clock import SystemClock
 from rollouts.errors import CallEnded
-from tests.bounded.functions import backtracking, decoded, endless, gone, large, root_of
+from tests.bounded.functions import PIPE, backtracking, decoded, endless, gone, large, root_of
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_a_call_that_waits_no_longer_leaves_the_start_to_the_next_one(
     """With little CPU the imports take longer than an answer may: each call ended the process, and none was ever answered."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    monkeypatch.setenv("TESTS_BOUNDED_PIPE", str(pipe))
+    monkeypatch.setenv(PIPE, str(pipe))
     async with aclosing(BoundedProcess(clock=SystemClock(), imports=("tests.bounded.held_import",))) as process:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):

@@ -76,11 +76,8 @@ def verdicts_are_what_runs_say(seen: Snapshot, after: RolloutStatus) -> list[Vio
         if each.passed and (before is None or not before.passed):
             found += _passed_by_nobody(after, each)
     if (after.attempt, _update_of(after)) != (seen.status.attempt, _update_of(seen.status)):
-        found += [
-            Violation("S7", f"{each.run} was measured before this attempt")
-            for each in after.analyses
-            if each.run in known
-        ]
+        kept = [each.run for each in after.analyses if each.run in known]
+        found += [Violation("S7", f"{run} was measured before this attempt") for run in kept]
     return found
 
 

@@ -6,6 +6,7 @@ import ast
 
 from tests.architecture.tracked import ROOT
 from tests.mutants.draw import drawn
+from tests.mutants.trial import FAILED_TEST
 
 ROOM = "core/drain"
 
@@ -21,3 +22,9 @@ def test_a_mutant_is_another_program() -> None:
     for mutant in drawn([ROOM], count=40, seed=1):
         before = (ROOT / mutant.path).read_text()
         assert ast.dump(ast.parse(mutant.code)) != ast.dump(ast.parse(before)), (mutant.before, mutant.after)
+
+
+def test_a_killer_is_known_by_its_whole_name() -> None:
+    """Cut off at the space it was no test, so what it had seen counted for nothing."""
+    found = FAILED_TEST.search("FAILED tests/a.py::test_b[two words] - AssertionError: 1 - 2")
+    assert found is not None and found[1] == "tests/a.py::test_b[two words]"

@@ -22,7 +22,7 @@ NEAREST_CPU_S = 300
 WHOLE_CPU_S = 1_800
 """CPU that the tests may take before a mutant counts as one that never ends; a busy machine changes nothing about it."""
 _FOUND_NOTHING, _UNKNOWN_TEST = 5, 4  # pytest's exit codes
-_FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+FAILED_TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 """The name of a case may have spaces; what comes after the dash is the reason."""
 
 
@@ -93,7 +93,7 @@ class Lane:
         done = self._run(arguments, cpu_s)
         if done.returncode in (0, _FOUND_NOTHING):
             return None
-        found = _FAILED_TEST.search(done.stdout)
+        found = FAILED_TEST.search(done.stdout)
         return found[1] if found else ("" if done.returncode < 0 else done.stdout.strip()[-200:])
 
     def _fails_anyway(self, mutant: Mutant, test: str) -> bool:
@@ -108,9 +108,7 @@ class Lane:
         try:
             done = self._run([test], NEAREST_CPU_S)
             if done.returncode == _UNKNOWN_TEST:
-                raise RuntimeError(
-                    f"{test} was read from pytest's words, and pytest does not know it: {done.stderr[-200:]}"
-                )
+                raise RuntimeError(f"pytest does not know {test}, which it named: {done.stderr[-200:]}")
             return done.returncode != 0
         finally:
             file.write_text(mutant.code)

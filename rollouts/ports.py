@@ -18,6 +18,7 @@ from rollouts.core.model.autoscaling import AutoscalingGate, AutoscalingSeen
 from rollouts.core.model.drain import DrainProbe, EnvoyProbe
 from rollouts.core.model.snapshot import DrainSeen
 from rollouts.core.model.traffic import LiveSeen, RouteName, RuleSaid, Split, VerifiedBy
+from rollouts.errors import NotLeader
 from rollouts.metrics.requests import HttpRequest, MetricAnswer, MetricEndpoint
 from rollouts.objects import Key, Manifest
 
@@ -44,6 +45,10 @@ BODY_MAX_BYTES = 64 * 1024 * 1024
 """The largest answer: one object, or one page of a list."""
 
 
+def _always() -> bool:
+    return True
+
+
 class Request(Struct, frozen=True):
     """One call to the API server.
 
@@ -54,6 +59,7 @@ class Request(Struct, frozen=True):
         body: JSON, or empty.
         content_type: of the body; one of the constants above.
         accept: what the answer should be: JSON, METADATA or METADATA_LIST.
+        fence: whether it may be sent now; asked again at the last moment, as a process may be stopped while it connects.
     """
 
     method: str
@@ -62,6 +68,12 @@ class Request(Struct, frozen=True):
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
+    fence: Callable[[], bool] = _always
+
+    def ask_fence(self) -> None:
+        """Raises: NotLeader."""
+        if not self.fence():
+            raise NotLeader(f"{self.method} {self.path} was not sent: this process does not hold the lease")
 
 
 class Response(Struct, frozen=True):
@@ -105,7 +117,7 @@ class ApiServer(Protocol):
     async def request(self, request: Request, *, deadline_s: float) -> Response:
         """Sends one request and reads the whole answer.
 
-        Raises: ApiUnavailable (refused, reset, deadline passed; a write may have taken effect).
+        Raises: ApiUnavailable (refused, reset, deadline passed; a write may have taken effect); NotLeader (the fence).
         Cancellation: safe; whether a write happened shows in the next observation.
         """
         ...

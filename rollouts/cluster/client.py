@@ -1,7 +1,7 @@
 """Reads and writes single objects: with the fence, a deadline, patience with 429, and errors named by their remedy.
 
-The fence is checked immediately before every write is sent, so the work of a leader that has lost its lease ends here at the
-latest. A paused process, for example, may wake in the middle of a pass.
+The fence is asked before every write, and again by the connection when it writes the first byte, so the work of a leader that has
+lost its lease ends there at the latest. A paused process, for example, may wake in the middle of a pass, or of a TLS handshake.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rollouts.errors import (
     ApiThrottled,
     ApiUnauthenticated,
     ApiUnavailable,
-    NotLeader,
     RolloutsError,
 )
 from rollouts.objects import POD, Kind, Manifest
@@ -231,11 +230,11 @@ class Client:
                 attempt += 1
 
     async def _write(self, verb: str, kind: Kind, request: Request, *, patience: bool = True) -> bytes:
+        request = msgspec.structs.replace(request, fence=self._may_write)
         deadline_at_s = self._clock.monotonic_s() + self._request_deadline_s
         attempt = 0
         while True:
-            if not self._may_write():
-                raise NotLeader(f"{request.method} {request.path} was not sent: this process does not hold the lease")
+            request.ask_fence()
             try:
                 return await self._send(verb, kind, request, deadline_at_s)
             except ApiThrottled as exc:  # the only answer that says: nothing happened, and a retry may help

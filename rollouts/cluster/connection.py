@@ -7,7 +7,6 @@ not have. Nothing here knows what an answer means; `client.py` and `watch.py` do
 from __future__ import annotations
 
 import asyncio
-import io
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,18 +16,19 @@ from urllib.parse import urlencode
 
 import aiohttp
 import yarl
+from aiohttp.abc import AbstractStreamWriter
 
 from rollouts.cluster.credentials import ClientCertificate
 from rollouts.cluster.http_headers import date_s, retry_after_s
 from rollouts.cluster.lines import Lines
 from rollouts.cluster.target import SERVICE_ACCOUNT, ClusterTarget, read_target
-from rollouts.errors import AnswerTooLarge, ApiUnavailable, SettingsInvalid
+from rollouts.errors import AnswerTooLarge, ApiUnavailable, NotLeader, SettingsInvalid
 from rollouts.ports import BODY_MAX_BYTES, LINE_MAX_BYTES, Request, Response
 
 CONNECT_TIMEOUT_S = 5.0
 DATE_EVERY_S = 60.0
-AT_ONCE_MAX_BYTES = 1024 * 1024
-"""The longest body that aiohttp sends in one piece; it warns of longer bytes, such as a ConfigMap of the greatest size."""
+PIECE_BYTES = 256 * 1024
+"""Longer bodies, such as a ConfigMap of the greatest size, are sent in pieces, so that other requests go on meanwhile."""
 
 OnDate: TypeAlias = Callable[[float], object]
 """Called with the API server's time, in whole seconds since 1970, about once a minute while there are requests."""
@@ -107,6 +107,8 @@ class KubernetesConnection:
         except TimeoutError as exc:  # aiohttp's timeouts are TimeoutErrors too
             raise ApiUnavailable(f"{request.method} {request.path}: no answer within {deadline_s:g} s") from exc
         except _BROKEN as exc:
+            if isinstance(exc.__cause__, NotLeader):  # aiohttp wraps what a body raises
+                raise exc.__cause__ from None
             raise _unavailable(request, exc) from exc
         headers = answer.headers
         return Response(answer.status, body, retry_after_s(headers.get("Retry-After"), date=headers.get("Date")))
@@ -156,7 +158,7 @@ class KubernetesConnection:
         answer = await self._session.request(
             request.method,
             self._url(request),
-            data=_payload(request.body),
+            data=_Body(request) if request.body else None,
             headers=headers,
             timeout=limits,
             **self._options,
@@ -237,9 +239,26 @@ def _files_of(certificate: ClientCertificate, configuration: Any) -> Iterator[No
         yield
 
 
-def _payload(body: bytes) -> bytes | io.BytesIO | None:
-    """What aiohttp is given to send: a long body in pieces, so that other requests go on meanwhile."""
-    return io.BytesIO(body) if len(body) > AT_ONCE_MAX_BYTES else body or None
+class _Body(aiohttp.Payload):
+    """A request's body, which asks the fence at the last moment: for a new connection, after the TLS handshake."""
+
+    _autoclose = True  # nothing to close
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request.body)
+        self._request = request
+        self._size = len(request.body)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Raises: NotLeader."""
+        for start in range(0, len(self._request.body), PIECE_BYTES):
+            if start:
+                await asyncio.sleep(0)
+            self._request.ask_fence()
+            await writer.write(self._request.body[start : start + PIECE_BYTES])
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._request.body.decode(encoding, errors)
 
 
 async def _body(request: Request, answer: aiohttp.ClientResponse) -> bytes:

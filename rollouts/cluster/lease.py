@@ -4,8 +4,8 @@ The holder renews every 2 s. It may write for 10 s after the start of its last s
 may take over 15 s after they last saw it renew. The 5 s between are for ending the work. Clocks of different processes are never
 compared: the times in the Lease are for people, and a change of them only means "alive".
 
-A Lease alone does not keep a paused process from writing (client-go's leaderelection says so too). The fence in `client.py`,
-which is checked before each write, does, except for a request that is already under way.
+A Lease alone does not keep a paused process from writing (client-go's leaderelection says so too). The fence of each `Request`,
+which is asked as its bytes are sent, does, except for bytes that the kernel already has.
 """
 
 from __future__ import annotations

@@ -6,18 +6,22 @@ import asyncio
 import json
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from rollouts.cluster.connection import AT_ONCE_MAX_BYTES, KubernetesConnection, connect
+from rollouts.clock import SystemClock
+from rollouts.cluster.client import Client
+from rollouts.cluster.connection import PIECE_BYTES, KubernetesConnection, connect
 from rollouts.cluster.credentials import TokenFile
-from rollouts.errors import ApiUnavailable, SettingsInvalid
+from rollouts.errors import ApiUnavailable, NotLeader, SettingsInvalid
+from rollouts.objects import SERVICE
 from rollouts.ports import MERGE_PATCH, METADATA_LIST, ApiServer, Request
 from rollouts.secret import Secret
 from tests.certificates import write_certificate
@@ -106,7 +110,7 @@ async def test_a_request_says_what_it_accepts(tmp_path: Path) -> None:
     assert [json.loads(answer.body)["headers"]["Accept"] for answer in answers] == ["application/json", METADATA_LIST]
 
 
-@pytest.mark.parametrize("size", [AT_ONCE_MAX_BYTES, AT_ONCE_MAX_BYTES + 1, 3 * AT_ONCE_MAX_BYTES])
+@pytest.mark.parametrize("size", [PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
 async def test_a_long_body_is_sent_as_a_short_one(tmp_path: Path, size: int) -> None:
     """A copy of the largest ConfigMap: with its length, in pieces, and again when the server asks for other credentials."""
     bodies: list[tuple[str | None, bytes]] = []
@@ -126,6 +130,29 @@ async def test_a_long_body_is_sent_as_a_short_one(tmp_path: Path, size: int) -> 
 
     assert answer.status == 200
     assert bodies == [(str(size), body)] * 2
+
+
+@pytest.mark.parametrize(("size", "lost_before"), [(1, 2), (PIECE_BYTES + 1, 2), (PIECE_BYTES + 1, 3)])
+async def test_the_fence_is_asked_again_as_bytes_are_sent(tmp_path: Path, size: int, lost_before: int) -> None:
+    """A leader that is stopped during a TLS handshake comes back with a write that passed the fence long ago."""
+    arrived: list[bytes] = []
+
+    async def keep(request: web.Request) -> web.Response:
+        with suppress(ConnectionResetError):
+            arrived.append((await request.read())[:1])
+        return web.json_response({})
+
+    asks: Iterator[bool] = iter(())
+    async with serving(keep) as url, connected(kubeconfig(tmp_path, url, {})) as connection:
+        client = Client(connection, clock=SystemClock(), may_write=lambda: next(asks, False), request_deadline_s=5)
+        for forbidden, allowed in (b"12", b"34"):  # on a new connection, and on one of the pool
+            asks = repeat(True, lost_before - 1)
+            with pytest.raises(NotLeader, match="not sent"):
+                await client.patch(SERVICE, "shop", "cart", bytes([forbidden]) * size, MERGE_PATCH)
+            asks = repeat(True)
+            await client.patch(SERVICE, "shop", "cart", bytes([allowed]) * size, MERGE_PATCH)
+
+    assert arrived == [b"2", b"4"]
 
 
 async def test_a_token_file_is_read_again_when_the_server_refuses_the_token(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ of our own writes (`rollouts/core/model/after.py`) can be held to it. Pods go at
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Any, assert_never
 
 from rollouts.core.model.analysis import RunSeen
 from rollouts.core.model.config import ConfigKind, CopyLook, CopySeen
@@ -239,25 +240,19 @@ def _with_replica_sets(
 
 def _patched(found: ReplicaSet, patch: PatchReplicaSet, version: str) -> ReplicaSet:
     """A field that the patch leaves out stays. What its controller has not seen is a change of its spec, not of annotations."""
-    after = found
-    if patch.replicas is not None:
-        after = replace(after, spec_replicas=patch.replicas)
-    if patch.min_ready_s is not None:
-        after = replace(after, min_ready_s=patch.min_ready_s)
-    if patch.pod_metadata is not None:
-        after = replace(after, pod_metadata=patch.pod_metadata)
-    observed = found.observed and after == found
-    if patch.number is not None:
-        after = replace(after, number=patch.number)
-    if patch.restart_surge is not None:
-        after = replace(after, restart_surge=patch.restart_surge)
-    if patch.abort_note is not None:
-        after = replace(after, abort_note=patch.abort_note)
-    if patch.pods_carry_metadata is not None:
-        after = replace(after, pods_carry_metadata=patch.pods_carry_metadata)
-    if patch.config is not None:
-        after = replace(after, config=patch.config)
-    return found if after == found else replace(after, observed=observed, resource_version=version)
+    spec = {"spec_replicas": patch.replicas, "min_ready_s": patch.min_ready_s, "pod_metadata": patch.pod_metadata}
+    annotations = ("number", "restart_surge", "abort_note", "pods_carry_metadata", "config")
+    of_spec = _given(found, spec)
+    after = _given(of_spec, {name: getattr(patch, name) for name in annotations})
+    return (
+        found
+        if after == found
+        else replace(after, observed=found.observed and of_spec == found, resource_version=version)
+    )
+
+
+def _given(found: ReplicaSet, fields: Mapping[str, Any]) -> ReplicaSet:
+    return replace(found, **{name: value for name, value in fields.items() if value is not None})
 
 
 def _created(there: World, intent: CreateReplicaSet) -> World:

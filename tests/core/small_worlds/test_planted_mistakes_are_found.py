@@ -32,6 +32,7 @@ def test_each_published_outage_has_its_planted_mistake() -> None:
     assert sorted([*told, *NOT_HERE]) == sorted(f"P{number}" for number in range(1, 27))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the rule that it breaks, with a shortest path; and that leads to it in the world as it is, which nothing normalizes."""

@@ -69,6 +69,7 @@ def test_a_world_and_its_normal_form_decide_and_move_alike(name: str) -> None:
     assert unlike(name, steps=STEPS) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "field", "instead"),
     [

@@ -112,6 +112,7 @@ def test_exceptions_are_patterns_that_are_there() -> None:
     assert {*BOUNDED, *METHODS_ELSEWHERE, *OWN_TEXTS} <= {each.where for each in used_patterns()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "pattern", [r"(?:a|aa)+$", r"(a*)*b", r"\s+x", r"-[a-z]*c[a-z]*", r'"(?:[^"\\]|\\.)*"', r"(\d+(?:\.\d*)?)(s|m)"]
 )

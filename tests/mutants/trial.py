@@ -99,14 +99,16 @@ class Lane:
     def _fails_anyway(self, mutant: Mutant, test: str) -> bool:
         """Whether the test fails without the change, too.
 
-        Raises: RuntimeError: pytest knows no test of this name.
+        Raises: RuntimeError: pytest knows no test of this name, or cannot read a whole file of tests.
         """
-        if "::" not in test:
+        if not test.startswith("tests/"):
             return False
         file = self._folder / mutant.path
         shutil.copy2(ROOT / mutant.path, file)
         try:
             done = self._run([test], NEAREST_CPU_S)
+            if done.returncode != 0 and "::" not in test:
+                raise RuntimeError(f"{test} cannot be read, with or without a change: {done.stdout[-200:]}")
             if done.returncode == _UNKNOWN_TEST:
                 raise RuntimeError(f"pytest does not know {test}, which it named: {done.stderr[-200:]}")
             return done.returncode != 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from rollouts.objects import REPLICA_SET, Kind, Manifest
+from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.consumption import CORE_SECONDS_PER_REQUEST, IDLE_CORES, MEMORY_BYTES
 from rollouts.sim.network.gateway_types import HTTP_ROUTE
@@ -12,6 +15,7 @@ from tests import build
 from tests.build import backend, http_rule
 
 GATEWAY_NAME = "public"
+Seen = TypeVar("Seen")
 
 
 def replica_set(name: str, *, replicas: int, image: str = "app:1", **options: Any) -> Manifest:
@@ -76,3 +80,19 @@ def stored(cluster: SimulatedCluster, kind: Kind, name: str) -> Manifest:
     found = cluster.get(kind, "default", name)
     assert found is not None
     return found
+
+
+def followed(manifest: Manifest, look: Callable[[SimulatedCluster], Seen], *at_s: float) -> list[Seen]:
+    """What is seen of a cluster with this object, so many seconds after its creation."""
+
+    async def run() -> list[Seen]:
+        async with SimulatedCluster(seed=4) as cluster:
+            cluster.apply(manifest)
+            seen, gone_s = [], 0.0
+            for each in at_s:
+                await asyncio.sleep(each - gone_s)
+                gone_s = each
+                seen.append(look(cluster))
+            return seen
+
+    return run_virtual(run())

@@ -14,18 +14,13 @@ from rollouts.core.model.traffic import (
     IDLE_HEADER,
     IDLE_VALUE,
     LiveSeen,
-    MatchKind,
     MatchRoute,
     MirrorRoute,
-    NamedMatch,
-    RequestMatch,
     RouteName,
     Split,
-    TextMatch,
     VerifiedBy,
 )
-from rollouts.objects import SERVICE, Manifest
-from rollouts.ports import LiveQuestion
+from rollouts.objects import SERVICE
 from rollouts.sim.apiserver.verbs import DeleteOptions
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.data_planes import SimDataPlanes
@@ -35,7 +30,9 @@ from rollouts.sim.network.gateway_types import GATEWAY, GATEWAY_CLASS, HTTP_ROUT
 from rollouts.sim.network.route_table import WebRequest
 from tests.build import backend
 from tests.build import http_rule as rule
+from tests.probes.dumps import question
 from tests.sim.manifests import GATEWAY_NAME, replica_set, service, split, stored
+from tests.traffic.situation import by_header
 
 pytestmark = pytest.mark.virtual_time
 BETA = WebRequest(headers=(("x-beta", "1"),))
@@ -55,25 +52,15 @@ class Shop:
         """100 requests a second."""
         return self.cluster.gateway_clients(self.gateway, rate_per_s=100, request=request, duration_s=duration_s)
 
-    def route(self) -> Manifest:
-        """As it is stored."""
-        return stored(self.cluster, HTTP_ROUTE, "web")
-
     def shares(self) -> list[Fraction]:
         """What each proxy sends to revision r2."""
         return [each.shares().get("r2", Fraction(0)) for each in self.gateway.proxies]
 
-    async def live(self, want: Split, **options: float) -> LiveSeen:
+    async def live(self, want: Split) -> LiveSeen:
         route = RouteName("gatewayAPI", "HTTPRoute", "default", "web")
-        question = LiveQuestion(
-            route=route,
-            resource_version="7",
-            split=want,
-            stable_service="stable",
-            canary_service="canary",
-            gateways=("default/public",),
-        )
-        return await self.planes.live(question, deadline_s=1.0, **options)
+        services = {"stable_service": "stable", "canary_service": "canary"}
+        asked = question(want, route=route, gateways=("default/public",), objects=(), **services)
+        return await self.planes.live(asked, deadline_s=1.0)
 
 
 @asynccontextmanager
@@ -103,7 +90,7 @@ async def test_status_is_there_long_before_the_proxies_obey() -> None:
         shop.cluster.apply(split(50, 50))
         for wait_s in (0.05, 1.6, 0.4):
             await asyncio.sleep(wait_s)
-            (parent,) = shop.route()["status"]["parents"]
+            (parent,) = stored(shop.cluster, HTTP_ROUTE, "web")["status"]["parents"]
             assert {each["status"] for each in parent["conditions"]} == {"True"}
             seen.append((parent["conditions"][0]["observedGeneration"], shop.shares()))
 
@@ -151,7 +138,6 @@ async def test_every_request_is_accounted_for_by_revision(shop: Shop) -> None:
 
 async def test_headers_and_copies_reach_the_canary_at_weight_zero(shop: Shop) -> None:
     """That is what they are for: people who try it, and requests that nobody waits for."""
-    shop.cluster.apply(split(100, 0, BETA_RULE))
     route = split(100, 0, BETA_RULE)
     route["spec"]["rules"][1]["filters"] = [MIRROR]
     shop.cluster.apply(route)
@@ -212,7 +198,7 @@ async def test_a_missing_service_shows_in_the_status(shop: Shop) -> None:
     shop.cluster.world.verbs.delete(resource, "default", "canary", DeleteOptions())
     for _ in range(2):
         await asyncio.sleep(1)
-        (parent,) = shop.route()["status"]["parents"]
+        (parent,) = stored(shop.cluster, HTTP_ROUTE, "web")["status"]["parents"]
         seen.append(next(each["status"] for each in parent["conditions"] if each["type"] == "ResolvedRefs"))
         shop.cluster.apply(service("canary", set="canary"))
 
@@ -262,8 +248,7 @@ async def test_the_data_plane_is_asked_what_it_does_not_what_it_was_told() -> No
 
 async def test_header_and_mirror_rules_are_part_of_the_answer(shop: Shop) -> None:
     """Neither their absence nor their presence passes for a split that says otherwise."""
-    beta = MatchRoute("beta", RequestMatch(headers=(NamedMatch("x-beta", TextMatch(MatchKind.EXACT, "1")),)))
-    other = MatchRoute("beta", RequestMatch(headers=(NamedMatch("x-other", TextMatch(MatchKind.EXACT, "1")),)))
+    beta, other = (MatchRoute("beta", by_header(name)) for name in ("x-beta", "x-other"))
     mirror = MirrorRoute("copy", percent=50)
     none = Fraction(0)
     route = split(100, 0, BETA_RULE)

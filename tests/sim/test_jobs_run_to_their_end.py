@@ -10,11 +10,10 @@ import pytest
 from rollouts.objects import POD, Manifest
 from rollouts.ports import Request
 from rollouts.sim.actors.processes import EXIT_CODES, RUN_SECONDS
-from rollouts.sim.clock import run_virtual
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.storage.registry import JOB
 from tests.build import manifest
-from tests.sim.manifests import stored
+from tests.sim.manifests import followed, stored
 
 FOREVER_S = 1e6
 pytestmark = pytest.mark.virtual_time
@@ -35,18 +34,7 @@ def indexed(*rules: Manifest, completions: int = 3, **options: Any) -> Manifest:
 
 def statuses(asked: Manifest, *at_s: float) -> list[Manifest]:
     """The Job's status at some times after its creation."""
-
-    async def run() -> list[Manifest]:
-        async with SimulatedCluster(seed=4) as cluster:
-            cluster.apply(asked)
-            seen, gone_s = [], 0.0
-            for each in at_s:
-                await asyncio.sleep(each - gone_s)
-                gone_s = each
-                seen.append(stored(cluster, JOB, "smoke")["status"])
-            return seen
-
-    return run_virtual(run())
+    return followed(asked, lambda cluster: stored(cluster, JOB, "smoke")["status"], *at_s)
 
 
 def met(status: Manifest) -> list[tuple[str, str]]:

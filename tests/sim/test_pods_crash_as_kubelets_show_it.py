@@ -11,9 +11,9 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.metrics.pods import pod_seen, pods_measured
 from rollouts.objects import POD, REPLICA_SET, Manifest
 from rollouts.sim.actors.processes import CRASH_AFTER, OUT_OF_MEMORY, OUT_OF_MEMORY_AFTER, back_off_s
-from rollouts.sim.clock import EPOCH_S, run_virtual
+from rollouts.sim.clock import EPOCH_S
 from rollouts.sim.cluster import SimulatedCluster
-from tests.sim.manifests import replica_set, service, stored
+from tests.sim.manifests import followed, replica_set, service, stored
 
 pytestmark = pytest.mark.virtual_time
 STARTUP_S = 1.0
@@ -21,18 +21,7 @@ STARTUP_S = 1.0
 
 def lived(*at_s: float, **annotations: str) -> list[tuple[Manifest, AnalysisPhase, str]]:
     """A pod at some times after its creation, and what an analysis says of it then."""
-
-    async def run() -> list[tuple[Manifest, AnalysisPhase, str]]:
-        async with SimulatedCluster(seed=4) as cluster:
-            cluster.apply(replica_set("web", replicas=1, startup_s=STARTUP_S, annotations=annotations))
-            seen, gone_s = [], 0.0
-            for each in at_s:
-                await asyncio.sleep(each - gone_s)
-                gone_s = each
-                seen.append(judged(cluster))
-            return seen
-
-    return run_virtual(run())
+    return followed(replica_set("web", replicas=1, startup_s=STARTUP_S, annotations=annotations), judged, *at_s)
 
 
 def judged(cluster: SimulatedCluster) -> tuple[Manifest, AnalysisPhase, str]:

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollouts.objects import CONFIG_MAP, POD, Manifest
-from rollouts.ports import MERGE_PATCH, Request
+from rollouts.ports import Request
 from rollouts.sim.actors.kubelet import KubeletSettings
 from rollouts.sim.actors.pod_configuration import PodConfiguration
 from rollouts.sim.cluster import SimulatedCluster
@@ -28,8 +27,8 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
         yield found
 
 
-def _config_map(value: str, name: str = "conf") -> Manifest:
-    return config_map(name, "default", data={"key": value})
+def _config_map(value: str) -> Manifest:
+    return config_map("conf", "default", data={"key": value})
 
 
 def _pods(*, optional: bool = False) -> Manifest:
@@ -51,12 +50,6 @@ def _pods(*, optional: bool = False) -> Manifest:
     return manifest
 
 
-def _edit(cluster: SimulatedCluster, value: str) -> None:
-    body = msgspec.json.encode({"data": {"key": value}})
-    answer = cluster.api.answer(Request("PATCH", CONFIG_MAP.path("default", "conf"), {}, body, MERGE_PATCH))
-    assert answer.status == 200
-
-
 def _read(cluster: SimulatedCluster) -> tuple[dict[str, str], dict[str, dict[str, str]], dict[str, str]]:
     (pod,) = cluster.list(POD)
     read: PodConfiguration = cluster.kubelets.configuration(pod["metadata"]["uid"])
@@ -73,7 +66,7 @@ async def test_an_edit_reaches_volumes_late_and_nothing_else(cluster: SimulatedC
     cluster.apply(_config_map("old"))
     cluster.apply(_pods())
     await asyncio.sleep(10)
-    _edit(cluster, "new")
+    cluster.apply(_config_map("new"))
     await asyncio.sleep(4)
     before = _read(cluster)
     await asyncio.sleep(2)
@@ -88,7 +81,7 @@ async def test_a_container_that_restarts_reads_everything_again(cluster: Simulat
     cluster.apply(_config_map("old"))
     cluster.apply(_pods())
     await asyncio.sleep(10)
-    _edit(cluster, "new")
+    cluster.apply(_config_map("new"))
     (pod,) = cluster.list(POD)
     cluster.kubelets.crash(("default", pod["metadata"]["name"]))
     await asyncio.sleep(3)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,6 +25,7 @@ from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.apiserver.server import SimServer
 from tests import build
 from tests.cli.command_line import CommandLine
+from tests.cli.shop import ShopDoor
 
 NOW_S = 1_800_000_000.0
 SUCCESSFUL, FAILED = AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED
@@ -106,9 +107,10 @@ BAD = replace(
 
 @dataclass(frozen=True)
 class Served(CommandLine):
-    """An API server without a controller, on a port of loopback."""
+    """An API server without a controller, on a port of loopback, and its door for the command line."""
 
     api: SimServer
+    door: ShopDoor
 
     @property
     def session(self) -> Session:
@@ -148,8 +150,9 @@ async def served(tmp_path: Path, printed: pytest.CaptureFixture[str], *, without
     """A server with the project's types, but for the one of this plural."""
     crds = [each for each in _crds() if each["spec"]["names"]["plural"] != without]
     api = SimServer(clock=SystemClock(), crds=crds)
-    async with SimHttp(api) as http:
-        yield Served(tmp_path, printed, http.write_kubeconfig(tmp_path / "kubeconfig"), api)
+    door = ShopDoor(api)
+    async with SimHttp(cast(SimServer, door)) as http:
+        yield Served(tmp_path, printed, http.write_kubeconfig(tmp_path / "kubeconfig"), api, door)
 
 
 def rollout(**status: Any) -> Manifest:

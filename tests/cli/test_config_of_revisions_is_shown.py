@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
 from rollouts.cli.commands.get import history_rows
 from rollouts.cli.picture import NOW_S, example
@@ -16,10 +13,9 @@ from rollouts.cli.view.objects import RolloutObjects, view_of
 from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.frozen import replace
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SECRET, Manifest
-from rollouts.ports import Request
 from tests.cli.configured import MAP, SECRET_KIND, config_map, install, noted, secret, use
 from tests.cli.runs import OWNER, Served, replica_set, rollout
-from tests.cli.test_the_tree_shows_what_a_person_needs import picture
+from tests.cli.test_the_tree_shows_what_a_person_needs import drawn, picture
 
 Sources = tuple[Manifest, ...]
 OLD = config_map(
@@ -90,9 +86,7 @@ def test_history_names_what_changed_with_each_revision() -> None:
     rows = history_rows(seen(*sets))
 
     assert [row.config for row in rows] == ["app, +flags, -same, Secret db", "", None]
-    console = Console(width=300, record=True, file=io.StringIO())
-    console.print(history_table(rows, now_s=NOW_S))
-    header, third, second, first = console.export_text().splitlines()
+    header, third, second, first = drawn(history_table(rows, now_s=NOW_S), width=300).splitlines()
     assert header.index("CONFIG CHANGED") < header.index("IMAGES")
     at = header.index("CONFIG CHANGED")
     assert third[at:].startswith("app, +flags, -same, Secret db   ")
@@ -174,18 +168,10 @@ async def test_revisions_with_one_configuration_exit_with_0(there: Served, befor
 async def test_what_is_equal_is_not_read(there: Served) -> None:
     """Hashes say it already; a Secret that did not change is nobody's business."""
     await install(there, (OLD, SECRETS[0]), (NEW, SECRETS[0]))
-    asked: list[Request] = []
-    answer = there.api.request
-
-    async def request(request: Request, *, deadline_s: float) -> object:
-        asked.append(request)
-        return await answer(request, deadline_s=deadline_s)
-
-    there.api.request = request  # type: ignore[assignment, method-assign]
     await there.run("config", "diff", "1", "2", code=1)
 
-    assert not [each.path for each in asked if SECRET.plural in each.path]
-    assert {each.method for each in asked} == {"GET"}
+    assert there.door.count(SECRET.plural) == 0
+    assert {each.method for each in there.door.asked} == {"GET"}
 
 
 async def test_a_copy_that_is_gone_is_said_and_its_source_helps_out(there: Served) -> None:

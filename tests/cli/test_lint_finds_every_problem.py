@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from rollouts.__main__ import main as program
 from rollouts.cli.demo.manifests import blue_green_app, canary_app
 from tests.cli import broken_manifests as faults
 from tests.cli.command_line import CommandLine
@@ -186,16 +185,6 @@ def test_a_file_is_parsed_once(typed: CommandLine) -> None:
 def test_a_file_that_cannot_be_read_is_a_usage_error(typed: CommandLine) -> None:
     """Exit code 1 would say that a Rollout is bad, when none was seen."""
     assert "nothing.yaml" in typed("lint", "-f", "nothing.yaml", code=2).err
-
-
-def test_the_entry_point_lints(
-    typed: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`python -m rollouts lint` reaches the same command."""
-    monkeypatch.setattr("sys.argv", ["rollouts", "lint", "-f", typed.file(BAD)])
-
-    assert program() == 1
-    assert "spec.replicas" in capsys.readouterr().out
 
 
 def test_the_file_in_which_nothing_is_broken_passes() -> None:

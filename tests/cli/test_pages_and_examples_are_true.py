@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 import yaml
-from rich.console import Console
 
 from rollouts.api.spec.analysis.arguments import Updated
 from rollouts.api.spec.analysis.in_rollouts import use_in
@@ -32,6 +30,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec
 from rollouts.core.model.steps import Analyze
 from rollouts.metrics.cluster_figures import NAMES
 from rollouts.objects import Manifest
+from tests.cli.test_the_tree_shows_what_a_person_needs import drawn
 from tests.metrics.evaluated import assert_can_be_evaluated
 from tests.packaging.built_in_templates import TEMPLATES
 
@@ -128,13 +127,6 @@ EDITED = {**SOURCE, "data": {**SOURCE["data"], "PODINFO_UI_MESSAGE": "Good eveni
 MAP = ConfigKind.CONFIG_MAP
 
 
-def printed(thing: object) -> str:
-    """As it stands in a block of the page."""
-    console = Console(file=io.StringIO(), record=True, width=200, color_system=None)
-    console.print(thing)
-    return "\n".join(line.rstrip() for line in console.export_text().splitlines()) + "\n"
-
-
 def revision(manifest: Manifest, number: int, role: str) -> RevisionConfig:
     """The revision of the example with this ConfigMap."""
     source, content = manifest["metadata"]["name"], hash_of(MAP, manifest)
@@ -153,7 +145,7 @@ def test_the_difference_is_the_one_that_is_printed() -> None:
     keys = key_changes(MAP, content_of(MAP, SOURCE), content_of(MAP, EDITED))
     change = SourceChange(kind=MAP, source=SOURCE["metadata"]["name"], before=before, after=after, keys=keys)
 
-    assert printed(draw_changes([change], STABLE, CANARY, marks=MARKS, full=False)) in CONFIG_PAGE
+    assert drawn(draw_changes([change], STABLE, CANARY, marks=MARKS, full=False), width=200) in CONFIG_PAGE
 
 
 def test_the_tree_has_the_revisions_and_copies_of_the_example() -> None:
@@ -168,5 +160,5 @@ def test_the_plans_are_those_that_are_printed() -> None:
     one = ConfigImpact(namespace="default", name="podinfo-config", exists=True, keys=("PODINFO_UI_MESSAGE",))
     shared = ConfigImpact(namespace="shop", name="shared", exists=True, keys=("LEVEL", "SAMPLING"))
 
-    assert printed(draw_impacts([replace(one, starts=("podinfo-config",))])) in CONFIG_PAGE
-    assert printed(draw_impacts([replace(shared, starts=("cart", "checkout", "search"))])) in CONFIG_PAGE
+    assert drawn(draw_impacts([replace(one, starts=("podinfo-config",))]), width=200) in CONFIG_PAGE
+    assert drawn(draw_impacts([replace(shared, starts=("cart", "checkout", "search"))]), width=200) in CONFIG_PAGE

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console, RenderableType
 
 from rollouts.cli.picture import NOW_S
 from rollouts.cli.terminal.table import HistoryRow, history_table
 from rollouts.cli.view.counts import count_of
 from rollouts.cli.view.durations import seconds_of, short
 from rollouts.core.model.frozen import replace
-
-
-def drawn(thing: RenderableType) -> list[list[str]]:
-    """Lines of words as a wide terminal shows them, ruler lines left out."""
-    console = Console(file=io.StringIO(), record=True, width=300, color_system=None)
-    console.print(thing)
-    lines = [text.split() for text in console.export_text().splitlines()]
-    return [words for words in lines if words and not set(words[0]) <= set("━╺╸ ")]
+from tests.cli.test_the_tree_shows_what_a_person_needs import drawn
 
 
 @pytest.mark.parametrize(
@@ -62,13 +52,16 @@ def test_history_says_where_a_rollback_can_go() -> None:
                    finished_at_s=None, took_s=None),
     ]  # fmt: skip
 
-    _, third, second, first = drawn(history_table(rows, now_s=NOW_S))
+    def told() -> list[list[str]]:
+        return [line.split() for line in drawn(history_table(rows, now_s=NOW_S), width=300).splitlines()]
+
+    _, third, second, first = told()
 
     assert third == ["3", "ccc", "stable", "Promoted", "4/4", "1m", "ago", "1m35s", "-", "app:3"]
     assert second == ["2", "bbb", "-", "Aborted", "0/0", "-", "-", "possible", "app:2"]
     assert first == ["1", "aaa", "-", "Promoted", "0/0", "-", "-", "-", "-"]
 
     rows[1] = replace(rows[1], commands="abort by alice")
-    header, third, second, _ = drawn(history_table(rows, now_s=NOW_S))
+    header, third, second, _ = told()
     assert header[-2:] == ["COMMANDS", "IMAGES"]
     assert (third[-2:], second[-4:]) == (["-", "app:3"], ["abort", "by", "alice", "app:2"])

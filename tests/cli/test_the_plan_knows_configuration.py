@@ -14,7 +14,6 @@ from rollouts.core.config.content import config_revision
 from rollouts.core.model.config import ConfigUse
 from rollouts.manifests.ownership import HASH_SCHEME_LABEL
 from rollouts.objects import CONFIG_MAP, REPLICA_SET, ROLLOUT, SERVICE, Manifest
-from rollouts.ports import Request, Response
 from tests import build
 from tests.cli.configured import KINDS, MAP, config_map, noted, secret, use
 from tests.cli.runs import OWNER, Served, replica_set
@@ -75,18 +74,6 @@ async def planned(there: Served, *manifests: Manifest) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(said.out)
     assert said.code == (5 if any(each["unsafe"] for each in document["plans"]) else 0)
     return document
-
-
-def refused(there: Served, plural: str) -> None:
-    """From now on nobody may read these objects."""
-    answer = there.api.request
-
-    async def request(request: Request, *, deadline_s: float) -> Response:
-        if f"/{plural}" in request.path and request.method == "GET":
-            return Response(403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}')
-        return await answer(request, deadline_s=deadline_s)
-
-    there.api.request = request  # type: ignore[method-assign]
 
 
 def rules(plan: dict[str, Any]) -> dict[str, str]:
@@ -166,7 +153,7 @@ async def test_config_maps_alone_tell_which_rollouts_they_start(there: Served) -
 async def test_what_may_not_be_read_is_a_note_and_the_update_is_planned(there: Served) -> None:
     """Whoever plans in a pipeline may have fewer rights than the controller."""
     await install(there, cart(), OLD, FLAGS)
-    refused(there, "configmaps")
+    there.door.refused = ("/configmaps",)
     same = await planned(there, cart())
     document = await planned(there, cart(image="cart:2"), NEW)
 
@@ -239,7 +226,7 @@ async def test_a_source_that_is_left_alone_is_no_part_of_the_revision(there: Ser
 async def test_no_secret_is_read_that_is_not_versioned(there: Served) -> None:
     """A plan in a pipeline needs no right to read Secrets."""
     refs = ({"secretRef": {"name": "db"}},)
-    refused(there, "secrets")
+    there.door.refused = ("/secrets",)
     (plan,) = (await planned(there, cart(refs=refs), OLD, FLAGS, secret("db", {"a": "b"})))["plans"]
 
     assert rules(plan) == {}

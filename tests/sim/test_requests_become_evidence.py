@@ -15,7 +15,6 @@ from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.applications import ERROR_PERCENT, LATENCY_SECONDS, Behaviour
 from rollouts.sim.network.gateway_types import gateway_crds
 from rollouts.sim.network.prometheus.faults import ScrapesStop
-from rollouts.sim.network.prometheus.scraping import ScrapeSettings
 from tests.sim.manifests import GATEWAY_NAME, replica_set, service, split
 from tests.sim.measuring import good_share, measure, value_of
 
@@ -135,17 +134,6 @@ async def test_a_target_is_scraped_once_in_each_interval(cluster: SimulatedClust
     assert await value_of(cluster, counted) == [4]
     assert await value_of(cluster, 'rate(http_requests_total{service="canary"}[15s])') == []
     assert await value_of(cluster, 'up{service="canary"}') == [1]
-
-
-async def test_an_interval_can_be_chosen() -> None:
-    """A demo cannot wait a minute for a rate."""
-    async with SimulatedCluster(seed=1) as cluster:
-        cluster.apply(service("web"))
-        cluster.apply(replica_set("web", replicas=1))
-        cluster.prometheus(settings=ScrapeSettings(interval_s=1.0, discovery_s=0.1))
-        await asyncio.sleep(30)
-
-        assert await value_of(cluster, "count_over_time(up[10s])") == [10]
 
 
 async def test_series_of_a_pod_that_has_gone_end(cluster: SimulatedCluster) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import fcntl
 import json
 import os
-import pty
 import re
-import signal
-import struct
 import sys
-import termios
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 import yaml
@@ -24,7 +17,8 @@ from rollouts.cli.demo.manifests import BAD, FIRST, IMAGE, SECOND, rollout, with
 from rollouts.cli.view.objects import RolloutObjects, images_of, revision_of, status_of
 from rollouts.objects import ROLLOUT, Manifest
 from tests.cli.command_line import Said
-from tests.cli.shop import PATIENCE_S, STEPS, Shop
+from tests.cli.pseudo_terminal import Terminal, on_a_terminal
+from tests.cli.shop import STEPS, Shop
 
 
 async def test_an_update_is_watched_promoted_and_rolled_back(healthy: Shop) -> None:
@@ -144,81 +138,12 @@ async def test_on_a_terminal_the_tree_lives_and_an_abort_asks(healthy: Shop) -> 
         assert await live.ends() == 130
 
 
-class Terminal:
-    """A process on a pseudo-terminal, and what it has shown so far."""
-
-    def __init__(self, process: asyncio.subprocess.Process, master: int) -> None:
-        self._process = process
-        self._master = master
-        self._shown = b""
-        self._more = asyncio.Event()
-        asyncio.get_running_loop().add_reader(master, self._read)
-
-    def types(self, text: str) -> None:
-        """Presses keys."""
-        os.write(self._master, text.encode())
-
-    async def shows(self, text: str) -> None:
-        """Waits until the text has come since the last thing that was waited for. Raises: AssertionError."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while text.encode() not in without_escapes(self._shown):
-                    self._more.clear()
-                    await self._more.wait()
-        except TimeoutError:
-            raise AssertionError(f"{text!r} was not shown; this was: {self._shown.decode(errors='replace')}") from None
-        self._shown = b""
-
-    async def ends(self) -> int:
-        """Waits for the exit code."""
-        async with asyncio.timeout(PATIENCE_S):
-            return await self._process.wait()
-
-    async def close(self) -> None:
-        """Ends what still runs."""
-        asyncio.get_running_loop().remove_reader(self._master)
-        if self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
-        os.close(self._master)
-
-    def _read(self) -> None:
-        try:
-            self._shown += os.read(self._master, 65_536)
-        except OSError:  # Linux says EIO when the other end is closed
-            asyncio.get_running_loop().remove_reader(self._master)
-        self._more.set()
-
-
-@contextlib.asynccontextmanager
-async def terminal(there: Shop, *words: str) -> AsyncIterator[Terminal]:
-    """Runs a command on a pseudo-terminal of 100 columns and 40 lines."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+def terminal(there: Shop, *words: str) -> AbstractAsyncContextManager[Terminal]:
+    """Runs a command on a terminal."""
     environment = {**os.environ, "TERM": "xterm-256color", "PYTHONUTF8": "1", "NO_COLOR": "1"}
     environment.pop("CI", None)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rollouts", words[0], "--kubeconfig", str(there.kubeconfig), *words[1:],
-        stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
-        preexec_fn=_at_the_terminal,
-    )  # fmt: skip
-    os.close(slave)
-    shown = Terminal(process, master)
-    try:
-        yield shown
-    finally:
-        await shown.close()
-
-
-def _at_the_terminal() -> None:
-    """Runs in the child: what a shell at a terminal does. A test run in the background of a script ignores Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def without_escapes(shown: bytes) -> bytes:
-    """What a terminal would show of it: styles, cursor moves and line ends taken out."""
-    return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", shown)
+    command = (sys.executable, "-m", "rollouts", words[0], "--kubeconfig", str(there.kubeconfig), *words[1:])
+    return on_a_terminal(*command, env=environment)
 
 
 def image_of_stable(seen: RolloutObjects) -> str:

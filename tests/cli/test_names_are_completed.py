@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
 import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -19,6 +17,7 @@ from rollouts.cli.completion import Shell, complete, script
 from rollouts.cli.main import app, main
 from rollouts.cli.view.objects import status_of
 from tests.cli.command_line import CommandLine
+from tests.cli.pseudo_terminal import on_a_terminal
 from tests.cli.shop import Shop
 
 ROOT = Path(__file__).parents[2]
@@ -125,7 +124,6 @@ def test_every_shell_has_a_script(shell: Shell, typed: CommandLine) -> None:
 
 
 FISH, ZSH = (shutil.which(name) for name in ("fish", "zsh"))
-PATIENCE_S = 60.0
 
 
 @pytest.mark.skipif(FISH is None, reason="fish is not installed")
@@ -162,29 +160,7 @@ async def test_zsh_completes_the_word_at_the_cursor(tmp_path: Path, typed: str, 
     setup = f"autoload -Uz compinit; compinit -D\n{script(Shell.ZSH)}\nPS1='ready> '; unsetopt zle_bracketed_paste\n"
     (tmp_path / ".zshrc").write_text(setup)
     environment = with_path(tmp_path / "bin") | {"ZDOTDIR": str(tmp_path), "HOME": str(tmp_path), "TERM": "dumb"}
-    ours, theirs = pty.openpty()
-    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    process = await asyncio.create_subprocess_exec(
-        "zsh", "-d", "-i", env=environment, cwd=tmp_path, start_new_session=True, **streams
-    )
-    os.close(theirs)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            await asyncio.to_thread(_read_until, ours, "ready> ")
-            os.write(ours, f"rollouts {typed}\t".encode())
-            assert completed in await asyncio.to_thread(_read_until, ours, completed)
-    finally:
-        process.kill()
-        await process.wait()
-        os.close(ours)
-
-
-def _read_until(terminal: int, wanted: str) -> str:
-    """What the shell has written when `wanted` is in it, or when it has ended."""
-    text = ""
-    while wanted not in text:
-        try:
-            text += os.read(terminal, 4096).decode(errors="replace").replace("\x08", "")
-        except OSError:  # Linux: the other end is closed
-            return text
-    return text
+    async with on_a_terminal("zsh", "-d", "-i", env=environment, cwd=tmp_path) as shown:
+        await shown.shows("ready> ")
+        shown.types(f"rollouts {typed}\t")
+        await shown.shows(completed)

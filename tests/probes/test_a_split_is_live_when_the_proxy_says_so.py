@@ -60,8 +60,7 @@ def _contour(asked: LiveQuestion, *entries: Mapping[str, Any]) -> Judgement:
 
 def _gateway(asked: LiveQuestion, *localities: Mapping[str, Any], **action: Any) -> Judgement:
     entry = {"name": f"{RULE}/match/0/*", "match": {"prefix": "/"}, "route": {"cluster": RULE, **action}}
-    dump = endpoints(**{RULE: localities, f"{RULE}-mirror-0": [locality(f"{RULE}-mirror-0/backend/-1", 1, "10.0.0.9")]})
-    return _envoy(asked, routes(entry), dump)
+    return _envoy(asked, routes(entry), endpoints(**{RULE: localities}))
 
 
 @pytest.mark.parametrize(
@@ -87,17 +86,6 @@ def test_what_a_proxy_does_instead_is_told() -> None:
     assert told.startswith("route 0 of ingress_http/shop.example gives the canary 10 %, not 50 %")
     assert _contour(question()).message == "it does not have the route yet"
     assert not _traefik(question(), {}).live
-
-
-def test_at_zero_no_entry_may_lead_to_the_canary() -> None:
-    """A header rule that outlived its step is traffic to pods that are about to go."""
-    left = contour_route(("cart-canary", 1), headers=[HEADER])
-    main = contour_route(("cart", 100), ("cart-canary", 0))
-
-    judged = _contour(question(ALL_TO_STABLE), left, main)
-
-    assert not judged.live
-    assert "leads to the canary alone" in judged.message
 
 
 def test_a_managed_header_route_must_be_there_and_be_the_only_one() -> None:
@@ -144,36 +132,20 @@ def test_a_header_route_by_a_pattern_is_live_with_a_note() -> None:
     assert judged == Judgement(True, "the matches of paths, cookies and patterns in beta were not compared")
 
 
-def _mirror(percent: int, cluster: str) -> dict[str, Any]:
-    fraction = {"default_value": {"numerator": percent * 10_000, "denominator": "MILLION"}}
-    return {"request_mirror_policies": [{"cluster": cluster, "runtime_fraction": fraction}]}
-
-
 def test_copies_are_judged_by_whom_they_go_to_and_how_many() -> None:
     """A mirror that outlived its step doubles every write of the users."""
     mirrored = question(Split(Fraction(0), mirrors=(MirrorRoute("shadow", percent=50),)))
-    to_canary = "shop/cart-canary/80/da39a3ee5e"
 
-    def at(percent: int) -> Mapping[str, Any]:
-        return contour_route(("cart", 100), **_mirror(percent, to_canary))
+    def at(percent: int, service: str = "cart-canary") -> Mapping[str, Any]:
+        fraction = {"default_value": {"numerator": percent * 10_000, "denominator": "MILLION"}}
+        policy = {"cluster": f"shop/{service}/80/da39a3ee5e", "runtime_fraction": fraction}
+        return contour_route(("cart", 100), request_mirror_policies=[policy])
 
     assert _contour(mirrored, at(50)).live
     assert "copies 100 %" in _contour(mirrored, at(100)).message
     assert "mirror route shadow is not there" in _contour(mirrored, contour_route(("cart", 100))).message
     assert not _contour(question(ALL_TO_STABLE), at(50)).live
-    to_another = contour_route(("cart", 100), **_mirror(50, "shop/audit/80/da39a3ee5e"))
-    assert _contour(question(ALL_TO_STABLE), to_another).live
-
-
-def test_a_mirror_of_envoy_gateway_is_told_by_its_filter() -> None:
-    """Its cluster is called after the number of the filter in the route."""
-    stable = locality(f"{RULE}/backend/0", 100, "10.0.0.1")
-
-    for split, live in (
-        (Split(Fraction(0), mirrors=(MirrorRoute("shadow", percent=50),)), True),
-        (ALL_TO_STABLE, False),
-    ):
-        assert _gateway(question(split), stable, **_mirror(50, f"{RULE}-mirror-0")).live is live
+    assert _contour(question(ALL_TO_STABLE), at(50, "audit")).live
 
 
 def test_a_rule_that_the_user_keeps_for_stable_is_nobodys_business() -> None:
@@ -193,14 +165,6 @@ def test_each_listener_must_have_it() -> None:
 
     assert not judged.live
     assert judged.message.startswith("https/shop.example: no rule gives the canary 10 %")
-
-
-def test_other_routes_are_not_asked_about() -> None:
-    """A preview host of the same Service is another route, and says so in its metadata."""
-    preview = contour_route(("cart-canary", 1))
-    preview["metadata"]["filter_metadata"]["envoy.access_loggers.file"]["io.projectcontour.name"] = "cart-preview"
-
-    assert _contour(question(ALL_TO_STABLE), contour_route(("cart", 1)), preview).live
 
 
 def test_an_entry_that_does_not_tell_its_route_counts_as_ours_when_it_leads_to_the_pair() -> None:

@@ -14,7 +14,7 @@ import pytest
 from rollouts.clock import SystemClock
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.traffic import LiveSeen, RouteName, VerifiedBy
-from rollouts.errors import SettingsInvalid, Unanswered
+from rollouts.errors import SettingsInvalid
 from rollouts.probes import asker as asker_module
 from rollouts.probes.asker import Asker
 from rollouts.probes.counter_series import Counters
@@ -23,7 +23,7 @@ from rollouts.probes.named_planes import CountedPlane, DataPlane, PlaneKind, par
 from rollouts.probes.planes import NamedDataPlanes
 from tests.hostile.work import lines_of
 from tests.probes.dumps import NOTHING, ROUTE, contour_route, question, routes, share
-from tests.probes.servers import needs_openssl, ok, raw, redirect, refused_port, served_as, serving
+from tests.probes.servers import needs_openssl, ok, raw, redirect, served_as, serving
 
 ROUTES = "/config_dump?resource=dynamic_route_configs"
 ENDPOINTS = "/config_dump?include_eds"
@@ -96,16 +96,6 @@ async def test_a_broken_answer_is_not_live_and_says_why(answers: dict[str, bytes
     assert words in seen.message
 
 
-async def test_nobody_there_is_not_live() -> None:
-    """A proxy that restarts refuses connections."""
-    port = await refused_port()
-
-    seen = await seen_at(f"http://127.0.0.1:{port}")
-
-    assert not seen.live
-    assert f"127.0.0.1:{port}" in seen.message
-
-
 @pytest.mark.parametrize(
     ("found", "words"),
     [
@@ -161,29 +151,8 @@ def test_a_gateway_with_thousands_of_routes_holds_up_nobody(many: int) -> None:
     assert [each.live for each in seen] == [True]
 
 
-async def test_the_environments_proxy_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy for the Internet has no business between the controller and a gateway, and would answer for it."""
-    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{await refused_port()}")
-
-    assert (await said(GOOD)).live
-
-
 async def _here(_host: str, _port: int) -> Sequence[str]:
     return ["127.0.0.1"]
-
-
-@needs_openssl
-async def test_a_certificate_is_checked_for_the_name_that_was_given(tmp_path: Path) -> None:
-    """The addresses are asked, the name must be in the certificate; each time, not once for all names of an address."""
-    served = served_as("envoys.infra", tmp_path)
-    asker = Asker(tls=True, ca_file=tmp_path / "cert.pem", resolve=_here)
-    async with serving({"/x": raw(b"ok")}, tls=served) as server:
-        (good,) = await asker.replicas(f"https://envoys.infra:{server.port}", deadline_s=DEADLINE_S)
-        (bad,) = await asker.replicas(f"https://other.infra:{server.port}", deadline_s=DEADLINE_S)
-        assert await asker.get(good, "/x", deadline_s=DEADLINE_S) == b"ok"
-        with pytest.raises(Unanswered, match=r"not valid for 'other\.infra'"):
-            await asker.get(bad, "/x", deadline_s=DEADLINE_S)
-    await asker.aclose()
 
 
 @needs_openssl

@@ -22,7 +22,7 @@ BACKENDS = st.sampled_from(["pair", "pair", "pair", "stable", "foreign", "pair a
 REGIONS = st.sampled_from(["eu", "us"])
 
 
-def backend(name: str, weight: int) -> Manifest:
+def backend(name: str, weight: int = 1) -> Manifest:
     """A Service as a backend, as it is given back."""
     return {"group": "", "kind": "Service", "name": name, "port": 80, "weight": weight}
 

@@ -1,7 +1,7 @@
 """Promise: a router that shares by weights in lists needs no code; a wrong declaration says so before it manages anything.
 
 It may say how a rule is copied for requests with a header, so that `setHeaderRoute` works as elsewhere, and whom to ask whether
-the router does it. What answers mean is tried before anybody relies on it.
+the router does it. What answers mean is tried before anybody relies on it. A router that needs code may come in a package.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from rollouts.core.model.traffic import Answer, Feature, MatchKind, MatchRoute, 
 from rollouts.errors import ExpressionFailed, SpecInvalid, Unroutable
 from rollouts.objects import Manifest
 from rollouts.traffic.codec import Destination
+from rollouts.traffic.contour import codec as contour
 from rollouts.traffic.declared.codec import declared
 from rollouts.traffic.declared.probe import DeclaredProbe
-from rollouts.traffic.registry import registry
+from rollouts.traffic.registry import installed, registry
 from tests.traffic.cases.declared import APISIX, GLOO, IN_CEL, assert_refused, with_headers
 from tests.traffic.situation import CONTEXT, Situation, by_header
 
@@ -63,11 +64,6 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
 BETWEEN = replace(CONTEXT, stable=Destination("stable"), canary=Destination("canary"))
 
 
-def test_it_goes_by_its_name_beside_the_others() -> None:
-    """As another package's provider does."""
-    assert registry((declared(GLOO),))["my-gloo"].name == "my-gloo"
-
-
 def test_the_objects_of_the_documentation_are_good() -> None:
     """They are copied too; what they test of themselves holds."""
     blocks = [block.partition("```")[0] for block in PAGE.split("```yaml\n")[1:]]
@@ -88,6 +84,22 @@ def test_the_example_of_the_documentation_is_one() -> None:
     exec(PAGE.partition("```python\n")[2].partition("```")[0], names)  # noqa: S102 - our own text
 
     assert names["PROVIDER"].name == "myrouter"
+
+
+def test_a_router_of_an_installed_package_is_found_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing that the package offers to other programs is loaded."""
+    metadata = tmp_path / "mypackage-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mypackage\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[rollouts.traffic]\nmyrouter = myrouter:ROUTER\n[console_scripts]\nother = no_such_module:main\n"
+    )
+    (tmp_path / "myrouter.py").write_text("from rollouts.traffic.contour.codec import PROVIDER as ROUTER\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert installed.__wrapped__() == (contour.PROVIDER,)
 
 
 def hosts(stable: int, canary: int, *more: Any) -> dict[str, Any]:

@@ -25,14 +25,11 @@ from rollouts.objects import Manifest
 from rollouts.traffic.codec import LEDGER, Destination, Objects
 from rollouts.traffic.gateway_api.codec import PROVIDER
 from rollouts.traffic.gateway_api.features import features_of_class
+from tests.traffic.cases.gateway_api import backend
 from tests.traffic.situation import A_TENTH, TESTERS, Situation, by_path
 
 HEADER, HEADERS = TESTERS.match, {"headers": [{"type": "Exact", "name": "x-canary", "value": "1"}]}
 TO_CANARY = {"group": "", "kind": "Service", "name": "cart-canary", "port": 80}
-
-
-def backend(name: str, weight: int = 1) -> Manifest:
-    return {"group": "", "kind": "Service", "name": name, "port": 80, "weight": weight}
 
 
 PAIR = [backend("cart", 100), backend("cart-canary", 0)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from rollouts.cli.picture import example
@@ -17,7 +15,7 @@ from rollouts.core.model.analysis import AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.objects import Manifest
 from tests.cli.runs import BAD, FAILED, GOOD, NOW_S, RUNNING, measurement, metric, result, run
-from tests.cli.test_objects_become_a_view import replica_set
+from tests.cli.test_objects_become_a_view import replica_set, seen
 from tests.cli.test_the_tree_shows_what_a_person_needs import drawn
 
 DRY = result(measurement("[9]", FAILED), name="errors", dry_run=True)
@@ -165,10 +163,10 @@ def test_a_comparison_shows_both_arms_and_how_far_the_evidence_is() -> None:
     """While it is undecided, nobody else can say why it takes so long."""
     value = "canary 4.8 % · stable 0.2 % · evidence 12.4 of 20"
     why = "undecided after 3 looks: it looks worse"
-    seen = measurement(value, AnalysisPhase.PENDING, message=why)
+    looked = measurement(value, AnalysisPhase.PENDING, message=why)
     compared = {"canary": "{{args.latest}}", "stable": "5d8b", "effect": "{{args.effect}}"}
     errors = metric("errors", provider={"compare": compared}, successCondition=None)
-    status = replace(RUNNING, results=(result(seen, name="errors", count=0, message=why),))
+    status = replace(RUNNING, results=(result(looked, name="errors", count=0, message=why),))
 
     found = lines(run(status=status, metrics=[errors], args=[{"name": "effect", "value": "1%"}]))
 
@@ -252,14 +250,10 @@ def test_one_line_says_the_same_for_logs() -> None:
     assert run_text(run_line(run())) == "/cart-newrev-step-1 (analysis of step 1) Pending"
 
 
-def _view(*runs: Manifest, **status: Any) -> RolloutObjects:
-    metadata = {"name": "cart", "namespace": "shop", "uid": "u1", "generation": 1}
-    at = {"currentRevision": "newrev", "stableRevision": "oldrev", "observedGeneration": 1, **status}
-    rollout = {"metadata": metadata, "spec": {"strategy": {"canary": {}}}, "status": at}
-    kept = tuple(replica_set(name, number) for number, name in ((1, "oldrev"), (2, "newrev")))
-    return RolloutObjects(
-        rollout=rollout, replica_sets=kept, runs=tuple(each for each in runs if is_run_about(each, rollout))
-    )
+def _view(*runs: Manifest) -> RolloutObjects:
+    at = {"currentRevision": "newrev", "stableRevision": "oldrev", "observedGeneration": 3}
+    objects = seen(at, replica_set("oldrev", 1), replica_set("newrev", 2))
+    return replace(objects, runs=tuple(each for each in runs if is_run_about(each, objects.rollout)))
 
 
 def test_runs_stand_under_the_revision_that_they_are_about() -> None:

@@ -73,7 +73,9 @@ def taken(plane: ControlPlane, namespace: str, pods: Mapping[str, Spec]) -> dict
 
 
 def enforced(plane: ControlPlane, namespace: str) -> None:
-    """Waits until the status of each quota says what is enforced."""
+    """Makes the quotas, and waits until the status of each says what is enforced."""
+    for name, spec in SCOPES.items():
+        created(plane, namespace, "resourcequotas", name, spec).raise_for_status()
     missing = set(SCOPES)
     with plane.watch(f"/api/v1/namespaces/{namespace}/resourcequotas", timeout_s=50) as events:
         for event in events:
@@ -91,16 +93,9 @@ def used(plane: ControlPlane, namespace: str) -> dict[str, Quota]:
     return {each.name: each for each in map(quota_of, answer.json()["items"])}
 
 
-def grown(before: Quota, after: Quota) -> Mapping[str, Fraction]:
-    """What was added to each resource."""
-    return {name: after.used[name] - before.used[name] for name in after.hard}
-
-
 def test_a_pod_counts_what_the_api_server_counts(control_plane: ControlPlane, namespace: str) -> None:
     """Sums over containers, initialization, sidecars, pod-level resources and defaults; each scope has it or not."""
     defaults = defaults_of([limited(control_plane, namespace, FILLED)])
-    for name, spec in SCOPES.items():
-        created(control_plane, namespace, "resourcequotas", name, spec).raise_for_status()
     enforced(control_plane, namespace)
     pods: dict[str, Spec] = {name: with_images(pod) for name, (pod, _) in REQUESTS.items()}
 
@@ -113,13 +108,11 @@ def test_a_pod_counts_what_the_api_server_counts(control_plane: ControlPlane, na
         for quota, found in after.items():
             wanted = charge(taken) if counts(found, taken) else {}
             more = {each: wanted.get(each, Fraction(0)) for each in found.hard}
-            assert grown(before[quota], found) == more, (name, quota)
+            assert {each: found.used[each] - before[quota].used[each] for each in found.hard} == more, (name, quota)
 
 
 def test_a_quota_refuses_pods_that_do_not_state_what_it_counts(control_plane: ControlPlane, namespace: str) -> None:
     """Without a LimitRange that fills it in."""
-    for name, spec in SCOPES.items():
-        created(control_plane, namespace, "resourcequotas", name, spec).raise_for_status()
     enforced(control_plane, namespace)
     both = {"cpu": "1", "memory": "1Gi"}
     pods: dict[str, Spec] = {

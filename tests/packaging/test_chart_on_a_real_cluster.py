@@ -7,7 +7,7 @@ import json
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -102,13 +102,6 @@ WITHOUT_A_FENCE = {
 """What the API server lets nobody do more with: a status has its subresource, and an Event is told to people."""
 ABOUT_PROXIES = {("apps", "daemonsets"): {"get"}}  # and ConfigMaps, which it may read everywhere
 IN_ITS_OWN_NAMESPACE = EVERYWHERE | {("coordination.k8s.io", "leases"): {"get", "create", "update"}}
-
-
-@pytest.fixture
-def restricted_namespace(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
-    """A namespace whose pods must meet the strictest Pod Security Standard."""
-    control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
-    yield namespace
 
 
 def _granted(plane: ControlPlane, kubeconfig: Path, namespace: str) -> dict[tuple[str, str], set[str]]:
@@ -353,16 +346,17 @@ def test_no_role_of_users_writes_a_status(helm: Path) -> None:
 
 
 def test_the_deployment_runs_under_the_restricted_pod_security_standard(
-    control_plane: ControlPlane, helm: Path, restricted_namespace: str
+    control_plane: ControlPlane, helm: Path, namespace: str
 ) -> None:
     """Clusters that enforce it must be able to run the controller without an exception."""
+    control_plane.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     documents = render(helm)
     wanted = [one for one in documents if one["kind"] in {"Deployment", "ServiceAccount", "PodDisruptionBudget"}]
-    control_plane.apply(*json.loads(json.dumps(wanted).replace(f'"{RELEASE_NAMESPACE}"', f'"{restricted_namespace}"')))
+    control_plane.apply(*json.loads(json.dumps(wanted).replace(f'"{RELEASE_NAMESPACE}"', f'"{namespace}"')))
 
-    control_plane.kubectl("rollout", "status", "deployment/rollouts", "--timeout=20s", "-n", restricted_namespace)
+    control_plane.kubectl("rollout", "status", "deployment/rollouts", "--timeout=20s", "-n", namespace)
 
-    pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", restricted_namespace).stdout)["items"]
+    pods = json.loads(control_plane.kubectl("get", "pods", "-o", "json", "-n", namespace).stdout)["items"]
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
 
 

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,14 +42,6 @@ def _instructions() -> list[Instruction]:
             stage = rest.rpartition(" AS ")[2]
         found.append(Instruction(stage=stage, keyword=keyword, rest=rest.strip()))
     return found
-
-
-def _copied_from_the_checkout() -> Iterator[tuple[str, str]]:
-    """(source, target) of every COPY that reads the build context."""
-    for one in _instructions():
-        if one.keyword == "COPY" and not one.rest.startswith("--from"):
-            *sources, target = shlex.split(one.rest)
-            yield from ((source, target) for source in sources)
 
 
 def _ends_in_the_image() -> dict[str, str]:
@@ -107,7 +98,8 @@ def test_everything_that_is_copied_exists_and_reaches_the_builder() -> None:
     """.dockerignore lets only named files through; a COPY of another one fails on the build machine."""
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
 
-    copied = {source.removeprefix("./") for source, _ in _copied_from_the_checkout()}
+    copies = [one.rest for one in _instructions() if one.keyword == "COPY" and not one.rest.startswith("--from")]
+    copied = {source.removeprefix("./") for rest in copies for source in shlex.split(rest)[:-1]}
 
     assert copied <= allowed
     assert [name for name in copied if not (ROOT / name).exists()] == []

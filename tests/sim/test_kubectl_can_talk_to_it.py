@@ -16,7 +16,7 @@ from rollouts.objects import REPLICA_SET, SERVICE
 from rollouts.ports import METADATA
 from rollouts.sim.apiserver.http import SimHttp
 from rollouts.sim.cluster import SimulatedCluster
-from tests.sim.manifests import replica_set, service
+from tests.sim.manifests import replica_set, service, stored
 
 
 async def test_requests_and_watches_go_over_http() -> None:
@@ -81,16 +81,13 @@ async def test_kubectl_applies_scales_annotates_and_deletes(tmp_path: Path, lab_
         await kubectl("patch", "rs", "web", "--type=merge", "-p", '{"spec":{"minReadySeconds":1}}')
         await kubectl("wait", "rs/web", "--for=jsonpath={.status.readyReplicas}=3", "--timeout=20s")
         pods = await kubectl("get", "pods", "-o", "name", "-l", "app=web")
-        found = cluster.get(REPLICA_SET, "default", "web")
-        front = cluster.get(SERVICE, "default", "web")
+        found, front = (stored(cluster, kind, "web") for kind in (REPLICA_SET, SERVICE))
         await kubectl("delete", "rs", "web", "--wait=false")
         await kubectl("get", "all")
 
     assert "service/web unchanged" in again
     assert "replicaset.apps/web configured" in again
     assert len(pods.split()) == 3
-    assert found is not None
-    assert front is not None
     assert found["metadata"]["annotations"]["note"] == "yes"
     assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2"
     assert front["metadata"]["labels"]["tier"] == "front"

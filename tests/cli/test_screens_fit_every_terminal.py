@@ -13,15 +13,15 @@ from rich.text import Text
 from rollouts.cli.picture import NOW_S
 from rollouts.cli.terminal.parts import Parts
 from rollouts.cli.terminal.tree import weight_bar
-from rollouts.cli.view.objects import RolloutObjects, view_of
+from rollouts.cli.view.objects import view_of
 from rollouts.cli.view.ways import wait_line
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
 from rollouts.objects import Manifest
 from tests.cli.drawn_screens import DRAWN, PIPE, UNDER_WAY, WIDTHS, screen, screens, views
+from tests.cli.test_objects_become_a_view import seen
 
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
-STEPS = [{"setWeight": 25}, {"pause": {}}]
 T0, T1 = "2026-11-21T10:00:00Z", "2026-11-21T10:05:00Z"
 
 
@@ -114,16 +114,9 @@ def test_the_bar_shows_what_is_live_beside_what_is_wanted() -> None:
 
 def status(**changes: object) -> Manifest:
     """A canary whose revision `new` is rolled out beside `old`."""
-    return {"phase": "Progressing", "currentRevision": "new", "stableRevision": "old", "observedGeneration": 1,
+    return {"phase": "Progressing", "currentRevision": "new", "stableRevision": "old", "observedGeneration": 3,
             "startedAt": T0, "stepStartedAt": T1, "currentStepIndex": 2, "replicas": 4, "availableReplicas": 4,
             **changes}  # fmt: skip
-
-
-def seen(rollout_status: Manifest) -> RolloutObjects:
-    """The Rollout with that status."""
-    return RolloutObjects(rollout={"metadata": {"name": "cart", "namespace": "shop", "generation": 1},
-                                   "spec": {"replicas": 4, "strategy": {"canary": {"steps": STEPS}}},
-                                   "status": rollout_status})  # fmt: skip
 
 
 @pytest.mark.parametrize(

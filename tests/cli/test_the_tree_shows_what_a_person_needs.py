@@ -19,8 +19,8 @@ from rollouts.cli.view.scaling import scaling_text, use_text
 from rollouts.cli.view.tree import ConditionLine, PodLine, RolloutView, WaitLine, percent_text
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.steps import WeightPercent
-from rollouts.manifests.ownership import REVISION
 from rollouts.objects import Manifest
+from tests.cli.test_objects_become_a_view import replica_set, seen
 
 
 def drawn(thing: RenderableType, *, width: int = 110) -> str:
@@ -173,14 +173,8 @@ TOLD: Manifest = {
 
 def scaled(told: object) -> RolloutObjects:
     """A canary `new` beside `old`, with that in `status.autoscaling`."""
-    sets = tuple(
-        {"metadata": {"name": f"cart-{each}", "labels": {REVISION: each}}, "spec": {"replicas": 1}}
-        for each in ("new", "old")
-    )
-    status = {"currentRevision": "new", "stableRevision": "old", "observedGeneration": 1, "autoscaling": told}
-    rollout = {"metadata": {"name": "cart", "namespace": "shop", "generation": 1},
-               "spec": {"replicas": 2, "strategy": {"canary": {}}}, "status": status}  # fmt: skip
-    return RolloutObjects(rollout=rollout, replica_sets=sets)
+    status = {"currentRevision": "new", "stableRevision": "old", "observedGeneration": 3, "autoscaling": told}
+    return seen(status, replica_set("new", 2), replica_set("old", 1))
 
 
 def test_each_autoscaler_is_told_in_a_line() -> None:

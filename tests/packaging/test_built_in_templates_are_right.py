@@ -10,6 +10,7 @@ from rollouts.core.analysis.metric import NoData
 from rollouts.core.analysis.source import PodEvidence
 from rollouts.core.promql import metrics_named_in, tokens_of
 from rollouts.metrics.conditions import condition_of
+from tests import build
 from tests.linted import lint_text
 from tests.packaging.built_in_templates import FILES, TEMPLATES, metric_of, query_of
 
@@ -24,18 +25,9 @@ READ = {
     "traefik": {"traefik_service_requests_total", "traefik_service_request_duration_seconds_bucket"},
     "ingress-nginx": {"nginx_ingress_controller_requests", "nginx_ingress_controller_request_duration_seconds_bucket"},
 }
-ROLLOUT = {
-    "metadata": {"name": "web", "namespace": "shop"},
-    "spec": {
-        "strategy": {
-            "canary": {
-                "canaryService": "web-canary",
-                "stableService": "web-stable",
-                "trafficRouting": {"nginx": {"stableIngress": "web"}},
-            }
-        }
-    },
-}
+ROUTED = {"nginx": {"stableIngress": "web"}}
+STRATEGY = build.canary(canaryService="web-canary", stableService="web-stable", trafficRouting=ROUTED)
+ROLLOUT = build.rollout(STRATEGY, namespace="shop")
 
 
 def test_each_product_has_both() -> None:

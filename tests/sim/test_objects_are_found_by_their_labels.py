@@ -9,36 +9,31 @@ import random
 
 import pytest
 
-from rollouts.objects import POD, Manifest
+from rollouts.objects import POD
 from rollouts.sim.actors.autoscaling.target_selectors import TargetSelectors
 from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, ObjectKey
 from rollouts.sim.storage.selectors import label_test, required_label
+from tests.build import manifest
 
-SELECTORS = (
-    "",
-    "app=a",
-    "app==b",
-    "app!=a",
-    "app in (a,b)",
-    "app notin (a)",
-    "app",
-    "!app",
-    "tier=x,app=a",
-    "app in (a), tier=x",
-)
+REQUIRED = {
+    "": None,
+    "app=a": ("app", "a"),
+    "app==b": ("app", "b"),
+    "app!=a": None,
+    "app in (a,b)": None,
+    "app notin (a)": None,
+    "app": None,
+    "!app": None,
+    "tier=x,app=a": ("tier", "x"),
+    "app in (a), tier=x": ("tier", "x"),
+}
+SELECTORS = tuple(REQUIRED)
 
 
-LABELS = (None, ("app", "a"), ("app", "b"), None, None, None, None, None, ("tier", "x"), ("tier", "x"))
-
-
-@pytest.mark.parametrize(("selector", "label"), list(zip(SELECTORS, LABELS, strict=True)))
+@pytest.mark.parametrize(("selector", "label"), REQUIRED.items())
 def test_a_selector_requires_a_label_or_not(selector: str, label: tuple[str, str] | None) -> None:
     """Only an equality does: whatever it selects has that label."""
     assert required_label(selector) == label
-
-
-def pod(name: str, labels: dict[str, str]) -> Manifest:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "labels": labels}}
 
 
 def test_candidates_are_those_that_a_selector_selects_and_maybe_more() -> None:
@@ -49,7 +44,7 @@ def test_candidates_are_those_that_a_selector_selects_and_maybe_more() -> None:
         before = history.get(POD, "default", name)
         labels = {key: value for key in ("app", "tier") if (value := dice.choice(("", "a", "b", "x")))}
         event = ADDED if before is None else dice.choice((MODIFIED, DELETED))
-        history.commit(POD, event, pod(name, labels), (), before)
+        history.commit(POD, event, manifest(POD, name, "default", metadata={"labels": labels}), (), before)
         for selector in SELECTORS:
             selects = label_test(selector)
             found = [each.key for each in history.candidates(POD, "default", selector) if selects(each.labels)]

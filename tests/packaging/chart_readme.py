@@ -92,7 +92,7 @@ def rows(text: str) -> Iterator[Row]:
         meaning = " ".join([*said, *([found["told"]] if found["told"] else [])])
         said = []
         if meaning or not group:
-            yield Row(tuple(path), None if group else _shown(value), meaning)
+            yield Row(tuple(path), None if group else json.dumps(value, ensure_ascii=False), meaning)
 
 
 def page() -> str:
@@ -108,10 +108,6 @@ def _at(values: Any, path: list[str]) -> Any:
     for key in path:
         values = values[key]
     return values
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _cell(text: str) -> str:

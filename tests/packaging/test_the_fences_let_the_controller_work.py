@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rollouts.api.spec.parse import rollout_from_manifest
 from rollouts.core.analysis.source import JobMetric
 from rollouts.core.model.config import ConfigKind, ConfigUse, ConfigVersioning
 from rollouts.core.model.frozen import replace
@@ -27,8 +28,7 @@ from rollouts.core.model.intents import (
     SwitchService,
     TerminateAnalysisRun,
 )
-from rollouts.core.model.revision import canonical_json
-from rollouts.core.model.rollout import Canary, PodMetadata, Rollout, RolloutSpec
+from rollouts.core.model.rollout import PodMetadata, Rollout
 from rollouts.core.model.status import AbortNote
 from rollouts.manifests.adoption import adoption_patch, release_patch
 from rollouts.manifests.analysis_job import MeasuringJob, job_manifest
@@ -58,34 +58,12 @@ STAYS = "example.com/stays"
 
 @dataclass(frozen=True)
 class Bench:
-    """A namespace, and the account that works in it."""
+    """A namespace, the account that works in it, and the Rollout whose objects it writes: else they were garbage to collect."""
 
     plane: ControlPlane
     account: httpx.Client
     namespace: str
-    uid: str
-
-    @property
-    def rollout(self) -> Rollout:
-        """Whose objects are written. One with its uid is on the API server, or the garbage collector would delete them."""
-        return Rollout(
-            namespace=self.namespace,
-            name="web",
-            uid=self.uid,
-            resource_version="1",
-            generation=1,
-            created_at_s=0.0,
-            spec=RolloutSpec(
-                replicas=0,
-                selector_json=canonical_json({"matchLabels": {"app": "web"}}),
-                selector_text="app=web",
-                template_json=canonical_json(TEMPLATE),
-                revision="abc",
-                template_hash="abc",
-                strategy=Canary(),
-                strategy_hash="x",
-            ),
-        )
+    rollout: Rollout
 
     def there(self, kind: Kind, manifest: Manifest, *, name: str = "") -> Manifest:
         """An object that a user, or an earlier pass, has made; what the API server has of it."""
@@ -127,7 +105,7 @@ def bench(control_plane: ControlPlane, controller_kubeconfig: Path) -> Iterator[
         wait_until_fenced(account, namespace)
         web = build.manifest(ROLLOUT, "web", spec=SPEC)
         made = control_plane.api.post(ROLLOUT.path(namespace), json=web).raise_for_status().json()
-        yield Bench(control_plane, account, namespace, uid=made["metadata"]["uid"])
+        yield Bench(control_plane, account, namespace, rollout_from_manifest(made))
 
 
 def test_replica_sets_are_made_changed_and_deleted(bench: Bench) -> None:

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -23,14 +22,14 @@ from rollouts.bounded.here import Here
 from rollouts.clock import SystemClock
 from rollouts.core.model.drain import EnvoyProbe, PrometheusProbe
 from rollouts.core.model.frozen import replace
-from rollouts.core.model.traffic import RouteName, Split
-from rollouts.ports import DrainQuestion, LiveQuestion
+from rollouts.core.model.traffic import RouteName
+from rollouts.ports import DrainQuestion
 from rollouts.probes.declared_probes import DeclaredProbes
 from rollouts.probes.named_planes import parse_data_planes
 from rollouts.probes.planes import NamedDataPlanes
 from rollouts.traffic.declared.codec import declared
 from tests.controller.analysis.whole_metrics import fields_of, leaves_of, planted
-from tests.probes.dumps import OBJECT
+from tests.probes.dumps import question, share
 from tests.probes.servers import Server, ok, redirect, serving
 from tests.traffic.cases.declared import APISIX
 
@@ -84,10 +83,7 @@ def test_every_field_of_every_kind_has_an_answer() -> None:
 
 
 QUERY = 'sum(in_flight{namespace="{{namespace}}", pod=~"{{rollout}}-{{revision}}-.*"})'
-LIVE = LiveQuestion(
-    route=RouteName("gatewayAPI", "HTTPRoute", "shop", "cart"), resource_version="7", split=Split(Fraction(1, 5)),
-    stable_service="cart", canary_service="cart-canary", namespace="shop", gateways=("infra/web",), objects=(OBJECT,),
-)  # fmt: skip
+LIVE = question(share(20), namespace="shop")
 DRAINED = DrainQuestion(
     namespace="shop", rollout="cart", revision="a1b2", service="cart",
     probes=(PrometheusProbe(name="app", query=QUERY, age_s=15.0), EnvoyProbe(name="envoy")),

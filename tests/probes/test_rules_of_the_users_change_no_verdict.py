@@ -238,14 +238,11 @@ def test_a_header_route_that_outlived_its_step_is_no_rule_of_the_users(plane: Pl
     assert not plane.judged(pristine, aborted, ALL_TO_STABLE).live
 
 
-def _virtual_service(*rules: Manifest) -> Situation:
-    return Situation.of(ISTIO, {"virtualService": {"name": "cart"}}, _object("VirtualService", {"http": list(rules)}))
-
-
-TESTERS_OF_A_MESH = _virtual_service(
+OF_A_MESH = [
     {"match": [{"headers": {"x-tester": {"exact": "1"}}}], "route": [destination("cart-canary", 100)]},
     {"route": [destination(*each) for each in PAIR]},
-)
+]
+BY_A_MESH = Situation.of(ISTIO, {"virtualService": {"name": "cart"}}, _object("VirtualService", {"http": OF_A_MESH}))
 
 
 @pytest.mark.parametrize(
@@ -254,7 +251,7 @@ TESTERS_OF_A_MESH = _virtual_service(
         (Counters.CONTOUR, Situation.of(GATEWAY_API, ROUTES, _http_route(MAIN_RULE, OF_ROUTES[kind])))
         for kind in ("canary alone, by header", "stable alone", "mirror of another Service")
     ]
-    + [(Counters.ISTIO, TESTERS_OF_A_MESH)],
+    + [(Counters.ISTIO, BY_A_MESH)],
 )
 def test_counters_cannot_tell_the_users_requests_from_the_splits(counters: Counters, situation: Situation) -> None:
     """So they are no evidence, for or against: after a while the settle time decides, and no update hangs."""

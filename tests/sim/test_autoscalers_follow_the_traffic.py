@@ -25,19 +25,13 @@ def reasons(cluster: SimulatedCluster) -> dict[str, str]:
     }
 
 
-async def busy_shop(cluster: SimulatedCluster) -> None:
-    """One pod that needs 0.3 cores for its requests and asks for 0.1, with an autoscaler at 50 %."""
+async def test_it_grows_to_what_the_traffic_needs_and_shrinks_after_the_window(cluster: SimulatedCluster) -> None:
+    """At 50 % of 0.1 cores 30 requests a second need six pods; then the traffic ends, and one is enough, but not at once."""
     cluster.metrics_server()
     cluster.autoscalers(QUICK)
-    cluster.apply(service("web"))
-    cluster.apply(version("web", use=BUSY))
-    cluster.apply(autoscaler("web"))
+    for each in (service("web"), version("web", use=BUSY), autoscaler("web")):
+        cluster.apply(each)
     await asyncio.sleep(5)
-
-
-async def test_it_grows_to_what_the_traffic_needs_and_shrinks_after_the_window(cluster: SimulatedCluster) -> None:
-    """Six pods of 0.05 cores each; then the traffic ends, and one pod is enough, but not at once."""
-    await busy_shop(cluster)
     clients = cluster.clients(namespace="default", service="web", rate_per_s=30)
     await asyncio.sleep(300)
 

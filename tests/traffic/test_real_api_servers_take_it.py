@@ -50,7 +50,7 @@ class Place:
         self.target: Target = case.provider.targets(settings, namespace=namespace)[0]
         kind = self.target.kinds[0]
         self.manifest: Manifest = {
-            **_in_namespace(case.example, namespace),
+            **json.loads(json.dumps(case.example).replace('"shop"', json.dumps(namespace))),
             "apiVersion": kind.api_version,
             "metadata": {**case.example["metadata"], "name": self.name, "namespace": namespace},
         }
@@ -131,10 +131,6 @@ def place(request: pytest.FixtureRequest, control_plane: Any, namespace: str, ac
     found = Place(control_plane, case, namespace, account)
     found.create()
     yield found
-
-
-def _in_namespace(value: Any, namespace: str) -> Any:
-    return json.loads(json.dumps(value).replace('"shop"', json.dumps(namespace)))
 
 
 def test_a_whole_rollout_is_taken_and_given_back(place: Place) -> None:

@@ -94,7 +94,7 @@ class Case:
                     name: self.scrubbed(part)
                     for name, part in value.items()
                     if not (ours and name == self.weight)
-                    and not _is_only_ledger(name, part)
+                    and not (name == "annotations" and isinstance(part, dict) and set(part) == {LEDGER})
                     and name != LEDGER
                     and not (part and isinstance(part, list) and all(map(self._is_mirror, part)))
                 }
@@ -241,10 +241,6 @@ def _some_requests(features: frozenset[Feature]) -> st.SearchStrategy[list[Reque
 @cache
 def _wants(features: frozenset[Feature], shares: st.SearchStrategy[Fraction]) -> st.SearchStrategy[list[Split]]:
     return st.lists(splits(features, shares), min_size=2, max_size=4)
-
-
-def _is_only_ledger(name: str, part: Any) -> bool:
-    return name == "annotations" and isinstance(part, dict) and set(part) == {LEDGER}
 
 
 def _rules(value: Any) -> list[Any]:

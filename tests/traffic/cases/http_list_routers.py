@@ -158,10 +158,7 @@ _MINE = {"name": "mine", "match": [{"uri": {"exact": "/me"}}], "route": [_destin
 _ONE_COOKIE = frozenset(Feature) - {Feature.SEVERAL_COOKIES}
 _OF_ISTIO = Crd("istio.io/api@v1.28.0", "kubernetes/customresourcedefinitions.gen.yaml")
 _OF_TRAEFIK = "docs/content/reference/dynamic-configuration/traefik.io_traefikservices.yaml"
-_PROXY = {
-    "virtualhost": {"fqdn": "a.example.com"},
-    "routes": [{"conditions": [{"prefix": "/"}], "services": _PAIR}],
-}
+_PROXY = {"virtualhost": {"fqdn": "a.example.com"}, "routes": [{"conditions": [{"prefix": "/"}], "services": _PAIR}]}
 CASES: tuple[Case, ...] = (
     _Istio(
         name="VirtualService", provider=istio.PROVIDER, settings={"virtualService": {"name": "cart"}},

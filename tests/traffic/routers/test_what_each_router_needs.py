@@ -245,15 +245,11 @@ def test_gloo_tells_what_it_rejected() -> None:
     assert gloo.PROVIDER.accepted(situation.objects, situation.target).message == "Gloo says: no such upstream"
 
 
-def traefik_service(*services: Manifest) -> Situation:
-    spec = {"weighted": {"services": list(services)}}
-    return Situation.at(traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, spec)
-
-
 def test_a_traefik_service_of_the_same_name_is_another_thing() -> None:
     """`kind: TraefikService` beside a Service named alike."""
     other = {"name": "cart", "kind": "TraefikService", "weight": 1}
-    situation = traefik_service(other, {"name": "cart", "weight": 3})
+    spec = {"weighted": {"services": [other, {"name": "cart", "weight": 3}]}}
+    situation = Situation.at(traefik.PROVIDER, {"weightedTraefikServiceName": "cart"}, spec)
 
     with pytest.raises(Unroutable, match="the rule has other backends"):
         situation.plan(A_TENTH)

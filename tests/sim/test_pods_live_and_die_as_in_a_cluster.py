@@ -99,7 +99,8 @@ async def test_an_ending_pod_serves_through_its_pre_stop_sleep(cluster: Simulate
     uid = cluster.list(POD)[0]["metadata"]["uid"]
     cluster.apply(replica_set("web", replicas=0, startup_s=1, pre_stop_s=5))
     await asyncio.sleep(1)
-    ((entry,),) = (each["endpoints"] for each in cluster.list(ENDPOINT_SLICE))
+    (found,) = cluster.list(ENDPOINT_SLICE)
+    (entry,) = found["endpoints"]
     counts = stored(cluster, REPLICA_SET, "web")["status"]
     serves = [cluster.kubelets.serves(uid)]
     await asyncio.sleep(4.05)

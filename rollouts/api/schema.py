@@ -13,12 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from rollouts.api.status.wire import status_schema
 from rollouts.api.template_schema import pod_template_schema
 from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
 from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec, MetricProviderStatus
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
-from rollouts.api.v1alpha1.status import RolloutStatusWire
 from rollouts.api.v1alpha1.traffic_provider import TrafficProviderSpec, TrafficProviderStatus
 from rollouts.api.v1alpha1.wire import Wire
 from rollouts.objects import (
@@ -105,7 +105,7 @@ def _rollout_crd() -> str:
     root = _root(
         "A Rollout moves a workload from one revision to the next in steps, and back if needed.",
         spec,
-        structural(RolloutStatusWire),
+        status_schema(),
     )
     subresources: Manifest = {
         "status": {},

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from rollouts.api.schema import crd_manifests
-from rollouts.api.status.reader import MESSAGE_MAX
 from rollouts.api.status.wire import status_to_wire
+from rollouts.core.model.declared import MESSAGE_MAX
 from rollouts.core.model.status import RolloutStatus
 from rollouts.objects import Manifest
 from tests.api.test_status_survives_the_wire import STATUSES

@@ -6,8 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from rollouts.api.v1alpha1.status import Time
-from rollouts.api.v1alpha1.wire import Wire, needs
+from rollouts.api.v1alpha1.wire import Time, Wire, needs
 
 PhaseWire: TypeAlias = Literal["Pending", "Running", "Successful", "Inconclusive", "Error", "Failed"]
 

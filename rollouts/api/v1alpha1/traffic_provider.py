@@ -12,8 +12,7 @@ import pydantic
 from pydantic import Field
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.status import Time
-from rollouts.api.v1alpha1.wire import AnyJson, Count, FreeObject, Number, Wire, exactly_one, needs
+from rollouts.api.v1alpha1.wire import AnyJson, Count, FreeObject, Number, Time, Wire, exactly_one, needs
 from rollouts.errors import SpecProblem
 
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from rollouts.api.status.reader import weight_to_wire
+from rollouts.api.status.codec import weight_to_json
 from rollouts.cli.plan.config import config_as_json
 from rollouts.cli.plan.limits import Excess, quantity_of
 from rollouts.cli.plan.report import PlannedStep, PlanReport
@@ -79,7 +79,7 @@ def _step_json(step: PlannedStep) -> dict[str, Any]:
     return {
         "kind": step.kind.value,
         "what": step.what,
-        "weightPercent": weight_to_wire(step.weight_percent),
+        "weightPercent": weight_to_json(step.weight_percent),
         "sharePercent": step.share_percent,
         "pods": {"new": step.pods.new, "old": step.pods.old, "others": step.pods.others},
         "mostPods": step.most_pods,

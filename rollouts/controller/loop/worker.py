@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 import structlog
 
-from rollouts.api.status.reader import weight_to_wire
+from rollouts.api.status.codec import weight_to_json
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import (
     Apply,
@@ -390,7 +390,7 @@ class Worker:
             rollout=str(this.key),
             phase=status.phase,
             step=status.step_index,
-            weight_percent=weight_to_wire(status.weight_percent),
+            weight_percent=weight_to_json(status.weight_percent),
             intents=this.intents,
             writes=this.writes,
             requeue_in_s=None if this.requeue_in_s is None else round(this.requeue_in_s, 3),

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.model.declared import FLAT, NEEDED, AtMost, Json, Time, Unreadable
 from rollouts.core.model.revision import canonical_json
 
 
@@ -95,8 +96,8 @@ class AnalysisGate(Struct, frozen=True):
         step: index of the step; None for every other kind.
     """
 
-    kind: AnalysisKind
-    step: int | None = None
+    kind: Annotated[AnalysisKind, "Where it is: step, background, pre-promotion or post-promotion.", NEEDED]
+    step: Annotated[int | None, "Index of the step; only of kind step."] = None
 
     @property
     def promoted_as(self) -> int | AnalysisKind:
@@ -205,30 +206,47 @@ class RunSeen(Struct, frozen=True, kw_only=True):
     generation: int = 1
 
 
+RECORD_MESSAGE_MAX = 1_024
+"""Characters: there may be a record for every step, and an object of the API server holds 1.5 MB."""
+
+
 class AnalysisRecord(Struct, frozen=True, kw_only=True):
-    """The latest run of one gate of the current update, in `status.analyses`.
+    """The latest AnalysisRun at one place of the current update.
+
+    A record that cannot be read in full is left out: its run is looked at again, and half a record never becomes a success.
 
     Args:
-        number: of the run at this gate in this attempt, from 1: a background analysis that somebody promoted past begins anew.
-        run: name of the AnalysisRun.
+        number: a background analysis that somebody promoted past begins anew.
         phase: once it is over, the verdict: it stays, whatever becomes of the run.
-        at_s: when the run was asked for; of a verdict: when it was recorded.
-        passed: somebody promoted the revision past a verdict that holds it; with a phase that is not over: without a verdict.
-        back_to_percent: the weight to which the verdict has taken the canary back (`onFailure: stepBack`); None for any other.
-        spec_hash: of the spec that the run was asked for with; "" in a record of a controller that kept none.
-        uid: of the run, once it was seen with that spec; "" before. Nothing that a run says counts before.
+        back_to_percent: None for a verdict that took nothing back. One that cannot be read is 0: nothing else is known to be
+            low enough.
+        spec_hash: "" in a record of a controller that kept none.
+        uid: "" before it was seen with that spec. Nothing that a run says counts before.
     """
 
-    gate: AnalysisGate
-    number: int
-    run: str
-    phase: AnalysisPhase
-    message: str = ""
-    at_s: float = 0.0
-    passed: bool = False
-    back_to_percent: int | Fraction | None = None
-    spec_hash: str = ""
-    uid: str = ""
+    gate: Annotated[AnalysisGate, FLAT]
+    number: Annotated[int, "Number of the run at this place in this attempt, from 1."]
+    run: Annotated[str, "Name of the AnalysisRun.", NEEDED]
+    phase: Annotated[
+        AnalysisPhase,
+        "Pending, Running, Successful, Failed, Inconclusive or Error; a verdict stays, whatever becomes of the run.",
+        NEEDED,
+    ]
+    message: Annotated[str, "Why, in a sentence.", AtMost(RECORD_MESSAGE_MAX)] = ""
+    at_s: Annotated[Time, "When the run was asked for; of a verdict: when it was recorded.", NEEDED] = 0.0
+    passed: Annotated[
+        bool, "Whether somebody promoted the revision past the verdict, or, in phase Pending, without one."
+    ] = False
+    back_to_percent: Annotated[
+        int | Fraction | None,
+        "The weight to which the verdict took the canary back, until somebody promotes, retries or aborts it.",
+        Json("backToWeight"),
+        Unreadable(0),
+    ] = None
+    spec_hash: Annotated[
+        str, "SHA-256 of the spec that the run was asked for with; a run with another spec does not count."
+    ] = ""
+    uid: Annotated[str, "uid of the run, once it was seen with that spec; a run with another uid does not count."] = ""
 
     @property
     def settled(self) -> bool:

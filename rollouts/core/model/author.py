@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
+
+from rollouts.core.model.declared import NEEDED, Absent, Json
 
 NOTE_SUFFIX = "-by"
 """`rollouts.dev/abort-by` says who gave `rollouts.dev/abort`: a policy of the API server writes it, and nobody else can."""
@@ -25,8 +28,14 @@ class AuthorKind(StrEnum):
 class Author(Struct, frozen=True):
     """Who gave a command, as far as that is known. As text it follows the word "by"."""
 
-    name: str
-    kind: AuthorKind
+    name: Annotated[str, "Who gave the command, if that is known; byKind says how.", Json("by"), NEEDED]
+    kind: Annotated[
+        AuthorKind,
+        "User: the user whom the API server had authenticated, noted by a policy. FieldManager: only the program is known "
+        "that set the annotation, such as kubectl-annotate. Note: a name that a ReplicaSet notes.",
+        Json("byKind"),
+        Absent(AuthorKind.FIELD_MANAGER),  # older controllers recorded field managers
+    ]
 
     def __str__(self) -> str:
         match self.kind:

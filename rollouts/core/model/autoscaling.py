@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
+
+from rollouts.core.model.declared import NEEDED, Json, Time
 
 SAMPLE_MAX_AGE_S = 90.0
 """A sample that is older says nothing about now. metrics-server scrapes every 15 s, some installations every 60 s."""
@@ -146,51 +149,41 @@ class AutoscalingSeen:
 
 
 class AutoscalerRecord(Struct, frozen=True, kw_only=True):
-    """What `status.autoscaling` tells of one autoscaler.
+    """An autoscaler of the Rollout, as it was last read."""
 
-    Args:
-        owner: who made it, such as `ScaledObject web`; "" when nobody is named.
-        desired: the pods that it wants; None while it says nothing about the present load.
-        headroom_percent: from there, or from `spec.replicas` if that is more, to the maximum, in whole per cent of the maximum.
-        settled_since_s: since when it has been seen to scale nothing, in seconds since 1970; None while it scales.
-    """
-
-    name: str
-    owner: str = ""
-    desired: int | None = None
-    max_replicas: int
-    headroom_percent: int | None = None
-    settled_since_s: float | None = None
+    name: Annotated[str, "Its name.", NEEDED]
+    owner: Annotated[str, "Kind and name of the object that made it, such as a ScaledObject of KEDA."] = ""
+    desired: Annotated[int | None, "The pods that it wants; absent: it says nothing about the present load."] = None
+    max_replicas: Annotated[int, "The most pods that it may want.", Json("max")]
+    headroom_percent: Annotated[
+        int | None, "Distance from the pods that it wants to its maximum, in percent of the maximum."
+    ] = None
+    settled_since_s: Annotated[Time | None, "Since when it scales nothing; absent: it scales."] = None
 
 
 class UseRecord(Struct, frozen=True, kw_only=True):
-    """What `status.autoscaling` tells of the gate's container in one revision.
+    """What the container of spec.autoscaling.containerResource uses in one revision."""
 
-    Args:
-        utilization_percent: of the request, rounded up; None when it is not known of every pod that counts.
-        measured: pods with a sample that counts.
-        pods: ready pods of the revision that count.
-        oldest_at_s: time of the oldest sample, seconds since 1970; None without one.
-    """
-
-    revision: str
-    utilization_percent: int | None = None
-    measured: int
-    pods: int
-    oldest_at_s: float | None = None
+    revision: Annotated[str, "The revision.", NEEDED]
+    utilization_percent: Annotated[
+        int | None, "Use in percent of the request, of all pods together; absent: not known of every pod."
+    ] = None
+    measured: Annotated[int, "Pods with a sample that counts.", Json("measuredPods")]
+    pods: Annotated[int, "Ready pods of the revision."]
+    oldest_at_s: Annotated[Time | None, "Time of the oldest sample.", Json("measuredAt")] = None
 
 
 class AutoscalingRecord(Struct, frozen=True, kw_only=True):
-    """What the gate was last told, for people: it decides nothing.
+    """What spec.autoscaling was last told during the current update; absent when no update waits or has waited for it.
+
+    It decides nothing.
 
     Args:
-        at_s: the figures are as they were then, seconds since 1970.
-        container, resource: what `use` is about; "" when the gate has no container.
         use: of the revisions that have ready pods, in the order of their names.
     """
 
-    at_s: float
-    autoscalers: tuple[AutoscalerRecord, ...] = ()
-    container: str = ""
-    resource: str = ""
-    use: tuple[UseRecord, ...] = ()
+    at_s: Annotated[Time, "When it was read; it is written again when it says something else.", NEEDED]
+    autoscalers: Annotated[tuple[AutoscalerRecord, ...], "The autoscalers that scale the Rollout."] = ()
+    container: Annotated[str, "The container that `use` is about."] = ""
+    resource: Annotated[str, "The resource that `use` is about: cpu or memory."] = ""
+    use: Annotated[tuple[UseRecord, ...], "What the container uses, by revision."] = ()

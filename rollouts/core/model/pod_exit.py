@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
+
+from rollouts.core.model.declared import Json
 
 DEFAULT_GRACE_S = 30  # Kubernetes' default
 
@@ -39,15 +41,14 @@ class Injection(Struct, frozen=True, kw_only=True):
     """What the controller adds to the template of a new ReplicaSet.
 
     Args:
-        containers: names of the containers that get a sleep.
-        grace_s: `terminationGracePeriodSeconds`, never less than the user's.
-        native: the sleep is a `preStop.sleep`; else a `preStop.exec` of `sleep`, which the image must have.
+        grace_s: never less than the user's.
+        native: otherwise the image must have `sleep`.
     """
 
-    containers: tuple[str, ...]
-    pre_stop_s: int
-    grace_s: int
-    native: bool
+    containers: Annotated[tuple[str, ...], "Containers that have got a preStop sleep."]
+    pre_stop_s: Annotated[int, "How many seconds they sleep.", Json("seconds")]
+    grace_s: Annotated[int, "The terminationGracePeriodSeconds of the pods.", Json("graceSeconds")]
+    native: Annotated[bool, "true: the sleep is a preStop.sleep; otherwise an exec of `sleep`."]
 
     def __str__(self) -> str:
         how = "" if self.native else " by exec, because the API server does not support preStop.sleep"

@@ -1,15 +1,30 @@
-"""What a Rollout's `.status` remembers. `api/status/wire.py` carries it to and from the wire without loss."""
+"""What a Rollout's `.status` remembers: each field is declared once, here (`declared.py`), and CRD and JSON follow from it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from enum import StrEnum
+from typing import Annotated
 
 from msgspec import Struct
 
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisRecord, Passable
 from rollouts.core.model.author import Author
 from rollouts.core.model.autoscaling import AutoscalingRecord
+from rollouts.core.model.declared import (
+    ALWAYS,
+    FLAT,
+    HIDDEN,
+    LEFT_OUT,
+    NEEDED,
+    STRICT,
+    Absent,
+    Json,
+    Mark,
+    Message,
+    Section,
+    Time,
+)
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.service_ref import ServiceRef
@@ -53,58 +68,68 @@ WAS_STABLE = frozenset({Outcome.PROMOTED, Outcome.ROLLED_BACK})
 
 
 class WaitingFor(Struct, frozen=True):
-    """What the Rollout waits for, since when, and until when at the latest; None: until a person acts.
+    """What the Rollout waits for.
 
     Args:
-        problem: what is wrong with the pods that it waits for, which the message says too; "" for nothing. It is kept here
-            until the pods are listed again, because a restart of the controller loses the list.
+        deadline_s: None: until a person acts.
+        problem: kept here until the pods are listed again, because a restart of the controller loses the list.
     """
 
-    reason: Reason
-    message: str
-    since_s: float
-    deadline_s: float | None
-    problem: str = ""
+    reason: Annotated[Reason, "What it waits for, in one word.", NEEDED]
+    message: Annotated[Message, "What it waits for, in a sentence.", ALWAYS]
+    since_s: Annotated[Time, "When the wait began.", NEEDED]
+    deadline_s: Annotated[Time | None, "When the wait ends at the latest; absent: it has no deadline."]
+    problem: Annotated[Message, "What is wrong with the pods that it waits for. The message contains it too."] = ""
 
 
 class Refusal(Struct, frozen=True):
     """Why a command is not carried out."""
 
-    reason: Reason
-    message: str
+    reason: Annotated[Reason, "Why the command was refused, in one word.", Absent(Reason.COMMAND_INVALID)]
+    message: Annotated[Message, "Why the command was refused, in a sentence.", ALWAYS]
 
 
 class Command(Struct, frozen=True):
-    """A judged command: bound to a revision and a step, or refused. Kept for as long as its annotation is set.
+    """A command by annotation, and what became of it.
+
+    It is kept for as long as its annotation is set.
 
     Args:
-        value: the annotation's value, to recognize it.
-        revision: the revision that it acts on; for a rollback the one that it leaves, for a refusal the one at that time.
-        target: for a rollback, the revision to go back to; else "".
-        step: for a promotion, index of the step to pass, None for every step; for a retry, the number of the attempt.
-        analysis: for a promotion past a verdict: the kind of its analysis; `step` is None unless that is a step. Else None.
-        unjudged: it passes that analysis while it measures, without a verdict.
+        value: recognizes the annotation.
+        revision: for a rollback the one that it leaves, for a refusal the one at that time.
+        analysis: `step` is None unless that is the analysis of a step.
         taken_off: its value was `true`, and its annotation is gone.
-        strategy_hash, attempt: the steps and the attempt that it was given for.
         refusal: why it is not carried out; None when it was accepted.
         over: it can have no effect any more: it was carried out, or what it was given for is gone.
-        by: who gave it; None when that is not known.
+        by: None when it is not known.
     """
 
-    verb: Verb
-    value: str
-    revision: str
-    at_s: float
-    step: int | None = None
-    target: str = ""
-    taken_off: bool = False
-    strategy_hash: str = ""
-    attempt: int = 0
-    refusal: Refusal | None = None
-    over: bool = False
-    by: Author | None = None
-    analysis: AnalysisKind | None = None
-    unjudged: bool = False
+    verb: Annotated[Verb, "The command: abort, pause, promote, restart, retry or rollback.", NEEDED]
+    value: Annotated[str, "Value of the annotation.", NEEDED]
+    revision: Annotated[str, "The revision that the command acts on.", NEEDED]
+    at_s: Annotated[Time, "When the controller read the command.", NEEDED]
+    step: Annotated[
+        int | None,
+        "promote: index of the step that it lets pass; absent: all steps. retry: the attempt that it asks for.",
+        STRICT,
+    ] = None
+    analysis: Annotated[
+        AnalysisKind | None,
+        "promote: the analysis whose verdict it lets pass: step, background, pre-promotion or post-promotion.",
+        STRICT,
+    ] = None
+    unjudged: Annotated[
+        bool,
+        "promote: whether it lets pass that analysis while it still measures, without a verdict.",
+        Json("withoutVerdict"),
+    ] = False
+    target: Annotated[str, "The revision to which a rollback goes."] = ""
+    taken_off: Annotated[bool, "Whether the controller removed the annotation."] = False
+    strategy_hash: Annotated[str, "Hash of the steps for which the command was given."] = ""
+    attempt: Annotated[int, "The attempt for which the command was given; absent: the first.", LEFT_OUT] = 0
+    refusal: Annotated[Refusal | None, FLAT] = None
+    over: Annotated[bool, HIDDEN] = False
+    by: Annotated[Author | None, FLAT] = None
 
     @property
     def by_whom(self) -> str:
@@ -142,24 +167,22 @@ class Command(Struct, frozen=True):
 
 
 class Given(Struct, frozen=True):
-    """Who gave a command during an update; for people to read in its history."""
+    """Who gave a command during an update."""
 
-    verb: Verb
-    by: Author
+    verb: Annotated[Verb, "promote, abort, retry or rollback.", Json("command"), NEEDED]
+    by: Annotated[Author, "As in `commands`.", FLAT]
 
 
 class Abort(Struct, frozen=True):
-    """Why and since when `revision` is aborted.
+    """The aborted revision, and why it was aborted."""
 
-    Args:
-        declared: an annotation `abort: <revision>` keeps it aborted; the abort ends when the annotation is removed.
-    """
-
-    revision: str
-    at_s: float
-    reason: Reason
-    message: str
-    declared: bool = False
+    revision: Annotated[str, "The aborted revision.", NEEDED]
+    at_s: Annotated[Time, "When it was aborted.", Absent(0.0)]
+    reason: Annotated[Reason, "Why it was aborted, in one word.", Absent(Reason.ROLLOUT_ABORTED)]
+    message: Annotated[Message, "Why it was aborted, in a sentence.", ALWAYS]
+    declared: Annotated[
+        bool, "true: an abort annotation names this revision; the abort lasts until it is removed.", ALWAYS
+    ] = False
 
 
 class AbortNote(Struct, frozen=True):
@@ -179,86 +202,97 @@ class AbortNote(Struct, frozen=True):
 
 
 class ScaleDown(Struct, frozen=True):
-    """An old revision that keeps its pods until `at_s`."""
+    """An old revision that keeps its pods for a while."""
 
-    revision: str
-    at_s: float
+    revision: Annotated[str, "The old revision.", NEEDED]
+    at_s: Annotated[Time, "When it is scaled down.", NEEDED]
 
 
 class Idle(Struct, frozen=True):
-    """`polls` polls in a row found nothing in flight, the last one at `at_s`."""
+    """Polls in a row that found nothing in flight."""
 
-    polls: int
-    at_s: float
+    polls: Annotated[int, "How many polls in a row."]
+    at_s: Annotated[Time, "When the last of them was made.", NEEDED]
 
 
 class Cutover(Struct, frozen=True, kw_only=True):
-    """A Service that went from one revision to another, and how long the pods of the first are kept for requests in flight.
+    """A Service that went from one revision to another, and how long the pods of the first were kept.
 
     Args:
-        confirmed_at_s: when the Service's EndpointSlices no longer showed the old revision; None until then.
-        proxy_lag_s: seconds from there until no proxy sends it a new connection.
-        needed_s: seconds from there until the longest request is over, too.
-        until_s: when its pods may go; None until it is confirmed.
-        message: what the drain waits for, with the reasons for the numbers.
-        timed_out: `timeoutSeconds` were over before the drain.
-        idle, streams_idle: polls without requests and without long streams after the proxies' lag; None when something was
-            in flight, or no probe was asked.
-        drained: the probes ended the wait early.
-        in_flight, streams: what the probes counted at the end; None when that is not known.
+        confirmed_at_s: when the Service's EndpointSlices no longer showed the old revision.
+        until_s: None until it is confirmed.
+        idle, streams_idle: polls after the proxies' lag; None when something was in flight, or no probe was asked.
     """
 
-    service: ServiceRef
-    from_revision: str
-    to_revision: str
-    confirmed_at_s: float | None = None
-    proxy_lag_s: float = 0.0
-    needed_s: float = 0.0
-    until_s: float | None = None
-    message: str = ""
-    timed_out: bool = False
-    idle: Idle | None = None
-    streams_idle: Idle | None = None
-    drained: bool = False
-    in_flight: int | None = None
-    streams: int | None = None
+    service: Annotated[ServiceRef, "The Service."]
+    from_revision: Annotated[str, "The revision that the Service left.", Json("from"), NEEDED]
+    to_revision: Annotated[str, "The revision to which the Service went.", Json("to"), ALWAYS]
+    confirmed_at_s: Annotated[Time | None, "When it was confirmed; absent: not yet."] = None
+    proxy_lag_s: Annotated[
+        float,
+        "Seconds from confirmedAt until no proxy sends new connections to the left revision.",
+        Json("proxyLagSeconds"),
+    ] = 0.0
+    needed_s: Annotated[
+        float, "Seconds from confirmedAt until the longest request is over too.", Json("neededSeconds")
+    ] = 0.0
+    until_s: Annotated[Time | None, "When the pods may be deleted."] = None
+    message: Annotated[Message, "The reasons for these numbers."] = ""
+    timed_out: Annotated[bool, "Whether drain.timeoutSeconds passed before the drain was over."] = False
+    idle: Annotated[Idle | None, "The polls of drain.probes that found no request in flight."] = None
+    streams_idle: Annotated[Idle | None, "The polls of drain.probes that found no long stream in flight."] = None
+    drained: Annotated[bool, "Whether drain.probes ended the wait early."] = False
+    in_flight: Annotated[int | None, "Requests that drain.probes counted at the end; absent: not counted."] = None
+    streams: Annotated[int | None, "Long streams that drain.probes counted at the end."] = None
+
+
+_WEIGHT = "The canary's share of the requests, in percent."
+_ROUTES = "Managed routes that also send requests, or copies of them, to the canary."
+_DESIRED = Section("desired", "The split that the routes should have.")
+_OBSERVED = Section("observed", "The split that was last confirmed to be live.")
 
 
 class Traffic(Struct, frozen=True, kw_only=True):
-    """The wanted split of the routes, and the split that was last found live; only with routers.
+    """The desired split of the traffic, and the one that was last confirmed.
 
     Until both are equal, any split between them may be in effect on some proxy.
 
     Args:
-        desired_percent: the wanted share of requests for the canary Service.
-        desired_routes: names of the managed routes that send it more requests, or copies.
-        seen_at_s: when all routes were first seen to say what is desired; None until then. Settle times start here.
-        observed_percent, observed_routes: what was last found live; None and () before the first time.
-        verified_by: how that was confirmed.
+        seen_at_s: settle times start here.
     """
 
-    desired_percent: WeightPercent
-    desired_routes: tuple[str, ...] = ()
-    seen_at_s: float | None = None
-    observed_percent: WeightPercent | None = None
-    observed_routes: tuple[str, ...] = ()
-    verified_by: VerifiedBy | None = None
+    desired_percent: Annotated[WeightPercent, _WEIGHT, Json("weight", _DESIRED), NEEDED]
+    desired_routes: Annotated[tuple[str, ...], _ROUTES, Json("routes", _DESIRED)] = ()
+    seen_at_s: Annotated[Time | None, "When all routes were seen to have it; absent: not yet."] = None
+    observed_percent: Annotated[WeightPercent | None, _WEIGHT, Json("weight", _OBSERVED)] = None
+    observed_routes: Annotated[tuple[str, ...], _ROUTES, Json("routes", _OBSERVED)] = ()
+    verified_by: Annotated[
+        VerifiedBy | None,
+        "How it was confirmed: Config, Counters or Probes of the data plane; SettleTime: the router cannot be asked; "
+        "Outside: somebody else moves the traffic.",
+    ] = None
 
 
 class GivenBack(Struct, frozen=True, kw_only=True):
-    """A route that the spec no longer names, for as long as it may send requests to the canary Service.
+    """A route that the spec no longer names, for as long as it may send requests to the canary.
 
     Args:
         route: None for a route that was not seen: just after a restart only `status.traffic` may show that there is one.
-        percent: the largest share that it may send there.
-        settle_s: within how many seconds every proxy follows it after its release.
-        gone_at_s: when it was first seen as no longer managed; None until then.
     """
 
-    route: RoutePlace | None
-    percent: WeightPercent
-    settle_s: float
-    gone_at_s: float | None = None
+    route: Annotated[RoutePlace | None, "Kind, namespace and name of the route.", NEEDED]
+    percent: Annotated[
+        WeightPercent,
+        "The largest share of requests that it may send to the canary, in percent.",
+        Json("weight"),
+        NEEDED,
+    ]
+    settle_s: Annotated[
+        float,
+        "How many seconds its proxies have to follow after the route was released.",
+        Json("settleSeconds"),
+    ]
+    gone_at_s: Annotated[Time | None, "When the route was seen to be released by the Rollout; absent: not yet."] = None
 
     @property
     def display_name(self) -> str:
@@ -267,99 +301,131 @@ class GivenBack(Struct, frozen=True, kw_only=True):
 
 
 class HistoryEntry(Struct, frozen=True, kw_only=True):
-    """One finished update, newest last."""
+    """One finished update."""
 
-    revision: str
-    number: int
-    started_at_s: float
-    finished_at_s: float
-    outcome: Outcome
-    message: str = ""
-    authors: tuple[Given, ...] = ()
+    revision: Annotated[str, "The revision that was rolled out.", NEEDED]
+    number: Annotated[int, "Number of the revision."]
+    started_at_s: Annotated[Time, "When the update began.", NEEDED]
+    finished_at_s: Annotated[Time, "When the update ended.", NEEDED]
+    outcome: Annotated[Outcome, "How it ended: Promoted, Aborted, Superseded or RolledBack.", NEEDED]
+    message: Annotated[Message, "Why it ended so, in a sentence."] = ""
+    authors: Annotated[tuple[Given, ...], "Who gave commands during it."] = ()
 
 
 class Condition(Struct, frozen=True, kw_only=True):
-    """A Kubernetes condition; `type` is unique in the list."""
+    """A condition, as in Kubernetes' own objects."""
 
-    type: str
-    status: bool
-    reason: Reason
-    message: str
-    since_s: float
-    observed_generation: int
+    type: Annotated[str, "Type of the condition.", NEEDED]
+    status: Annotated[bool, "Whether the condition holds.", Mark.TRUE_OR_FALSE, NEEDED]
+    reason: Annotated[Reason, "Why, in one word.", NEEDED]
+    message: Annotated[Message, "Why, in a sentence.", ALWAYS]
+    since_s: Annotated[Time, "When its status last changed.", Json("lastTransitionTime"), NEEDED]
+    observed_generation: Annotated[int, "The metadata.generation that the condition describes."]
+
+
+_BLUE_GREEN = Section("blueGreen", "State of a blue-green update.")
+_DRAIN = Section("drain", "How pods are drained before they are deleted.")
+_ELSEWHERE = (
+    "A route in another namespace that the Rollout manages. Without this record the route does not count as managed."
+)
 
 
 class RolloutStatus(Struct, frozen=True, kw_only=True):
-    """Everything that the controller remembers about one Rollout.
+    """The state of the Rollout, and what the controller must remember.
 
     Args:
-        current_revision: the revision being rolled out, or the last one; "" before the first pass.
-        stable_revision: the last promoted revision; "" until the first is.
-        strategy_hash: hash of the steps that `step_index` refers to.
-        step_index: the step being carried out; the number of steps when all are done.
-        step_started_at_s: when that step began; a pause is measured from here.
-        attempt: how often the current revision was tried again after an abort.
-        progressed_at_s: the time of the last progress; the progress deadline is measured from here.
-        weight_percent: the share of traffic (or of pods) that the canary should have now.
-        traffic: the wanted split of the routes and the live one; None without routers.
-        given_back: routes that the spec no longer names and that may still send requests to the canary Service.
-        elsewhere: routes in other namespaces that this Rollout manages or is about to manage.
-        pong_is_stable: with `pingPong`: the stable revision is behind `pongService`.
-        active_revision, preview_revision: blue-green: the revisions in the Services' selectors.
-        gate_started_at_s: blue-green: when the preview became available; automatic promotion is measured from here.
-        gate_passed: blue-green: the preview may take the traffic.
-        restarted_at_s: pods older than this have been restarted.
-        evicting_since_s: since then pods may have been evicted that a ReplicaSet still counts; None once none does.
-        selector: label selector of the pods that the HorizontalPodAutoscaler measures.
-        injection: what was added to the current revision's template; None for nothing.
-        cutovers: the open ones and the last one; the newest last.
-        analyses: the latest run of each gate of the current update.
-        autoscaling: what `spec.autoscaling` was last told in this update; None before that, and when no update is under way.
+        current_revision, stable_revision: "" before the first one.
+        step_index: the number of steps when all are done.
+        step_started_at_s: a pause is measured from here.
+        progressed_at_s: the progress deadline is measured from here.
+        elsewhere: also those that it is about to manage.
+        gate_started_at_s: automatic promotion is measured from here.
+        cutovers: the newest last.
+        autoscaling: None before the gate was told something, and when no update is under way.
     """
 
-    phase: Phase = Phase.PROGRESSING
-    message: str = ""
-    observed_generation: int = 0
-    current_revision: str = ""
-    stable_revision: str = ""
-    revision_number: int = 0
-    strategy_hash: str = ""
-    step_index: int = 0
-    step_started_at_s: float | None = None
-    started_at_s: float | None = None
-    finished_at_s: float | None = None
-    attempt: int = 0
-    abort: Abort | None = None
-    progressed_at_s: float | None = None
-    weight_percent: WeightPercent | None = None
-    traffic: Traffic | None = None
-    given_back: tuple[GivenBack, ...] = ()
-    elsewhere: tuple[RouteName, ...] = ()
-    pong_is_stable: bool = False
-    active_revision: str = ""
-    preview_revision: str = ""
-    gate_started_at_s: float | None = None
-    gate_passed: bool = False
-    restarted_at_s: float | None = None
-    evicting_since_s: float | None = None
-    replicas: int = 0
-    updated_replicas: int = 0
-    updated_ready_replicas: int = 0
-    updated_available_replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
-    hpa_replicas: int = 0
-    selector: str = ""
-    waiting_for: WaitingFor | None = None
-    scale_downs: tuple[ScaleDown, ...] = ()
-    injection: Injection | None = None
-    cutovers: tuple[Cutover, ...] = ()
-    commands: tuple[Command, ...] = ()
-    authors: tuple[Given, ...] = ()
-    history: tuple[HistoryEntry, ...] = ()
-    analyses: tuple[AnalysisRecord, ...] = ()
-    autoscaling: AutoscalingRecord | None = None
-    conditions: tuple[Condition, ...] = ()
+    phase: Annotated[Phase, "Progressing, Paused, Healthy, Degraded, Aborted or RolledBack."] = Phase.PROGRESSING
+    message: Annotated[Message, "The phase in a sentence."] = ""
+    observed_generation: Annotated[int, "The metadata.generation that this status describes."] = 0
+    current_revision: Annotated[str, "The revision that is rolled out, or was rolled out last."] = ""
+    stable_revision: Annotated[str, "The revision that was promoted last."] = ""
+    revision_number: Annotated[int, "Number of the current revision; it counts up."] = 0
+    strategy_hash: Annotated[str, "Hash of the steps that currentStepIndex refers to."] = ""
+    step_index: Annotated[int, "Index of the current step, counted from 0.", Json("currentStepIndex")] = 0
+    step_started_at_s: Annotated[Time | None, "When the current step began."] = None
+    started_at_s: Annotated[Time | None, "When the update began."] = None
+    finished_at_s: Annotated[Time | None, "When the update ended."] = None
+    attempt: Annotated[int, "How often the current revision was retried.", LEFT_OUT] = 0
+    abort: Annotated[Abort | None, "The aborted revision, and why it was aborted."] = None
+    progressed_at_s: Annotated[Time | None, "When the update last made progress."] = None
+    weight_percent: Annotated[
+        WeightPercent | None, "The canary's share of the traffic, in percent.", Json("weight")
+    ] = None
+    traffic: Annotated[
+        Traffic | None, "The desired and the confirmed split of the traffic; absent without routers."
+    ] = None
+    given_back: Annotated[
+        tuple[GivenBack, ...],
+        "Routes that the spec no longer names and that may still send requests to the canary.",
+    ] = ()
+    elsewhere: Annotated[
+        tuple[RouteName, ...],
+        "Routes in other namespaces that the Rollout manages with their owners' permission.",
+        Json("routesElsewhere", text=_ELSEWHERE),
+    ] = ()
+    pong_is_stable: Annotated[
+        bool,
+        "With pingPong: which Service is the stable revision's; absent: ping.",
+        Json("stablePingPong"),
+        Mark.PONG,
+    ] = False
+    active_revision: Annotated[str, "The revision that the active Service selects.", Json(section=_BLUE_GREEN)] = ""
+    preview_revision: Annotated[str, "The revision that the preview Service selects.", Json(section=_BLUE_GREEN)] = ""
+    gate_started_at_s: Annotated[Time | None, "When the preview became available.", Json(section=_BLUE_GREEN)] = None
+    gate_passed: Annotated[bool, "Whether the preview may get the traffic.", Json(section=_BLUE_GREEN)] = False
+    restarted_at_s: Annotated[Time | None, "All pods older than this time have been replaced."] = None
+    evicting_since_s: Annotated[
+        Time | None,
+        "Since when a restart evicts pods; absent once no ReplicaSet counts an evicted pod any more. "
+        "Until then the list of pods counts too.",
+    ] = None
+    replicas: Annotated[int, "Number of pods."] = 0
+    updated_replicas: Annotated[int, "Number of pods of the current revision."] = 0
+    updated_ready_replicas: Annotated[int, "Number of ready pods of the current revision."] = 0
+    updated_available_replicas: Annotated[int, "Number of available pods of the current revision."] = 0
+    ready_replicas: Annotated[int, "Number of ready pods."] = 0
+    available_replicas: Annotated[int, "Number of available pods."] = 0
+    hpa_replicas: Annotated[
+        int,
+        "Number of pods that autoscalers are told of: those that serve, no more than spec.replicas.",
+        Json("HPAReplicas"),
+    ] = 0
+    selector: Annotated[str, "Selector by which autoscalers find the pods."] = ""
+    waiting_for: Annotated[WaitingFor | None, "What the Rollout waits for, and until when."] = None
+    scale_downs: Annotated[tuple[ScaleDown, ...], "Old revisions that keep their pods for a while."] = ()
+    injection: Annotated[
+        Injection | None,
+        "What the controller added to the current revision's pod template.",
+        Json("preStop", _DRAIN),
+    ] = None
+    cutovers: Annotated[
+        tuple[Cutover, ...],
+        "Cutovers of Services: those that are not over, and the last one; the newest is last.",
+        Json(section=_DRAIN),
+    ] = ()
+    commands: Annotated[tuple[Command, ...], "Commands by annotation, each with what became of it."] = ()
+    authors: Annotated[tuple[Given, ...], "Who gave commands during the update that is under way, the last eight."] = ()
+    history: Annotated[tuple[HistoryEntry, ...], "Finished updates; the newest is last."] = ()
+    analyses: Annotated[tuple[AnalysisRecord, ...], "The latest AnalysisRun at each place of the current update."] = ()
+    autoscaling: Annotated[
+        AutoscalingRecord | None,
+        "What the autoscalers and the container of spec.autoscaling last showed during an update.",
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...],
+        "Conditions: Ready, Reconciling, Stalled and more.",
+        Json(schema={"x-kubernetes-list-map-keys": ["type"], "x-kubernetes-list-type": "map"}),
+    ] = ()
 
     @property
     def may_be_retried(self) -> bool:

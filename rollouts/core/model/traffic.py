@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from msgspec import Struct
 
+from rollouts.core.model.declared import NEEDED
 from rollouts.core.model.reasons import Reason
 
 
@@ -237,16 +238,12 @@ def route_place(text: str) -> RoutePlace | None:
 
 
 class RouteName(Struct, frozen=True):
-    """One route of a Rollout.
+    """One route of a Rollout."""
 
-    Args:
-        router: name of its provider, as in the spec: `gatewayAPI`, `istio`.
-    """
-
-    router: str
-    kind: str
-    namespace: str
-    name: str
+    router: Annotated[str, "Name of the route's router, as in the spec.", NEEDED]
+    kind: Annotated[str, "Kind of the route.", NEEDED]
+    namespace: Annotated[str, "Namespace of the route.", NEEDED]
+    name: Annotated[str, "Name of the route.", NEEDED]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"

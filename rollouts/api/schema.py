@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from rollouts.api.status.analysis_run import run_status_schema
 from rollouts.api.status.wire import status_schema
 from rollouts.api.template_schema import pod_template_schema
-from rollouts.api.v1alpha1.analysis_run import AnalysisRunStatus
 from rollouts.api.v1alpha1.analysis_template import AnalysisRunSpecWire, AnalysisTemplateSpec
 from rollouts.api.v1alpha1.metric_provider import MetricProviderSpec, MetricProviderStatus
 from rollouts.api.v1alpha1.rollout import RolloutSpecWire
@@ -143,7 +143,7 @@ def _analysis_crds() -> tuple[str, ...]:
     run = _root(
         "An AnalysisRun measures until it has a verdict: of a revision of a Rollout, or of whatever it is made for by hand.",
         structural(AnalysisRunSpecWire),
-        structural(AnalysisRunStatus),
+        run_status_schema(),
     )
     subresources: Manifest = {"status": {}}
     crds.append(_crd(ANALYSIS_RUN, run, names={"shortNames": ["ar"]}, subresources=subresources, columns=_RUN_COLUMNS))

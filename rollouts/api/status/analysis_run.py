@@ -1,46 +1,33 @@
-"""`.status` of an AnalysisRun to and from the wire, without loss.
+"""`.status` of an AnalysisRun to and from the wire, without loss: by the fields that `core/analysis/measurement.py` declares.
 
-Reading never raises. A metric that cannot be read is left out, so that it is measured again: half a record is no evidence.
+A metric that cannot be read is left out, so that it is measured again: half a record is no evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-from rollouts.api.status.reader import FieldMissing, Reader
-from rollouts.api.times import time_or_none
+from rollouts.api.status.codec import SHAPES, Derived, FieldMissing, Shape, from_json, schema_of, to_json
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
-from rollouts.core.analysis.metric import KEPT_MAX, METRICS_MAX
-from rollouts.core.model.analysis import AnalysisPhase
+from rollouts.core.analysis.metric import METRICS_MAX
 from rollouts.objects import Manifest
-
-MESSAGE_MAX = 1_024
-"""Characters of each message: there are up to 1,000 of a metric, and an object of the API server holds 1.5 MB."""
 
 STATUS_VALUES_MAX = 30_000
 """Fields and entries of lists: the controller writes no status with more, so one is somebody else's, and is not read."""
 
-_COUNTS = (
-    *("count", "successful", "failed", "inconclusive", "error"),
-    *("consecutiveError", "consecutiveSuccess"),
-)
+_COUNTED = {
+    "count": "All of them.",
+    "successful": "Those that succeeded.",
+    "failed": "Those that failed.",
+    "inconclusive": "Those that did neither.",
+    "error": "Those that could not be measured.",
+}
 
 
 def run_status_to_wire(status: RunStatus) -> Manifest:
     """The status as JSON; what is unset is left out."""
-    return _said(
-        {
-            "phase": status.phase.value,
-            "message": status.message[:MESSAGE_MAX],
-            "metricResults": [_result_to_wire(result) for result in status.results],
-            "runSummary": _summary(result for result in status.results if not result.dry_run),
-            "dryRunSummary": _summary(result for result in status.results if result.dry_run),
-            "startedAt": time_or_none(status.started_at_s),
-            "completedAt": time_or_none(status.completed_at_s),
-        }
-    )
+    return to_json(status)
 
 
 def read_run_status(wire: Mapping[str, Any] | None, *, latest: int | None = None) -> tuple[RunStatus, tuple[str, ...]]:
@@ -51,95 +38,50 @@ def read_run_status(wire: Mapping[str, Any] | None, *, latest: int | None = None
     Args:
         latest: so many measurements of each metric are enough; None for all.
     """
+    if not isinstance(wire, Mapping):
+        wire = {}
+    if latest is not None and isinstance(results := wire.get("metricResults"), list):
+        wire = {**wire, "metricResults": [_with_latest(result, latest) for result in results[:METRICS_MAX]]}
     problems: list[str] = []
-    status = Reader(wire if isinstance(wire, Mapping) else {}, "status", problems)
-    read = RunStatus(
-        phase=status.word("phase", AnalysisPhase, AnalysisPhase.PENDING),
-        message=status.text("message"),
-        results=status.parts("metricResults", partial(_result_from_wire, latest=latest), most=METRICS_MAX),
-        started_at_s=status.time("startedAt"),
-        completed_at_s=status.time("completedAt"),
-    )
-    return read, tuple(problems)
+    return from_json(RunStatus, wire, "status", problems), tuple(problems)
 
 
-def _result_to_wire(result: MetricResult) -> Manifest:
-    counts = (result.count, result.successful, result.failed, result.inconclusive, result.error)
-    in_a_row = (result.consecutive_error, result.consecutive_success)
-    return _said(
-        {
-            "name": result.name,
-            "phase": result.phase.value,
-            "message": result.message[:MESSAGE_MAX],
-            "measurements": [_measurement_to_wire(measurement) for measurement in result.measurements],
-            **dict(zip(_COUNTS, (*counts, *in_a_row), strict=True)),
-            "dryRun": result.dry_run,
-            "metadata": dict(result.carried),
-        }
-    )
+def run_status_schema() -> Manifest:
+    """The schema of `.status` for the CRD."""
+    return schema_of(RunStatus)
 
 
-def _measurement_to_wire(measurement: Measurement) -> Manifest:
-    return _said(
-        {
-            "phase": measurement.phase.value,
-            "startedAt": time_or_none(measurement.started_at_s),
-            "finishedAt": time_or_none(measurement.finished_at_s),
-            "resumeAt": time_or_none(measurement.resume_at_s),
-            "value": measurement.value,
-            "message": measurement.message[:MESSAGE_MAX],
-            "samples": measurement.samples,
-            "metadata": dict(measurement.metadata),
-        }
-    )
+def _with_latest(result: Any, latest: int) -> Any:
+    if not isinstance(result, Mapping) or not isinstance(measurements := result.get("measurements"), list):
+        return result
+    return {**result, "measurements": measurements[-latest:]}
 
 
-def _summary(results: Iterable[MetricResult]) -> Manifest:
+def _summary(status: RunStatus, *, dry_run: bool) -> Manifest | None:
     """How many metrics ended in which way; `count` is of all of them."""
-    phases = [result.phase for result in results]
-    over = (AnalysisPhase.SUCCESSFUL, AnalysisPhase.FAILED, AnalysisPhase.INCONCLUSIVE, AnalysisPhase.ERROR)
-    return _said({"count": len(phases), **{phase.value.lower(): phases.count(phase) for phase in over}})
+    phases = [result.phase.value.lower() for result in status.results if result.dry_run is dry_run]
+    counts = {"count": len(phases), **{name: phases.count(name) for name in _COUNTED if name != "count"}}
+    return {name: count for name, count in counts.items() if count} or None
 
 
-def _result_from_wire(result: Reader, *, latest: int | None) -> MetricResult:
-    measurements = result.parts("measurements", _measurement_from_wire, latest=KEPT_MAX if latest is None else latest)
-    if not result.absent("measurements") and not measurements:
+def _read_result(values: dict[str, Any], wire: Mapping[str, Any]) -> None:
+    if wire.get("measurements") is not None and not values.get("measurements"):
         raise FieldMissing("measurements")
-    return MetricResult(
-        name=result.need_text("name"),
-        phase=result.need_word("phase", AnalysisPhase),
-        message=result.text("message"),
-        measurements=measurements,
-        count=result.number("count"),
-        successful=result.number("successful"),
-        failed=result.number("failed"),
-        inconclusive=result.number("inconclusive"),
-        error=result.number("error"),
-        consecutive_error=result.number("consecutiveError"),
-        consecutive_success=result.number("consecutiveSuccess"),
-        dry_run=result.flag("dryRun"),
-        carried=_texts(result),
+
+
+def _summaries() -> tuple[Derived, ...]:
+    counts = {name: {"type": "integer", "description": text} for name, text in _COUNTED.items()}
+    schema = {"description": "", "properties": counts, "type": "object"}
+    return (
+        Derived("runSummary", "The metrics that count.", lambda run: _summary(run, dry_run=False), "startedAt", schema),
+        Derived("dryRunSummary", "The others.", lambda run: _summary(run, dry_run=True), "startedAt", schema),
     )
 
 
-def _measurement_from_wire(measurement: Reader) -> Measurement:
-    return Measurement(
-        phase=measurement.need_word("phase", AnalysisPhase),
-        started_at_s=measurement.need_time("startedAt"),
-        finished_at_s=measurement.time("finishedAt"),
-        resume_at_s=measurement.time("resumeAt"),
-        value=measurement.text("value"),
-        message=measurement.text("message"),
-        samples=measurement.number("samples"),
-        metadata=_texts(measurement),
-    )
-
-
-def _texts(part: Reader) -> tuple[tuple[str, str], ...]:
-    metadata = part.child("metadata").fields
-    return tuple((name, value) for name, value in metadata.items() if isinstance(value, str))
-
-
-def _said(wire: Manifest) -> Manifest:
-    """Without what says nothing: a phase is always there."""
-    return {name: part for name, part in wire.items() if part not in (None, "", 0, [], {})}
+SHAPES.update(
+    {
+        Measurement: Shape(required=("phase",)),
+        MetricResult: Shape(required=("name", "phase"), read=_read_result),
+        RunStatus: Shape(derived=_summaries()),
+    }
+)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache, partial
+from itertools import islice
 from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -19,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from rollouts.api.times import format_time, parse_time
-from rollouts.core.model.declared import Absent, AtMost, Json, Mark, Section, Unreadable
+from rollouts.core.model.declared import Absent, AtMost, Entries, Json, Mark, Section, Unreadable
 from rollouts.core.model.service_ref import ServiceRef, service_ref
 from rollouts.core.model.steps import WeightPercent
 from rollouts.core.model.traffic import RoutePlace, route_place
@@ -45,7 +46,7 @@ class Derived(Struct, frozen=True):
     text: str
     of: Callable[[Any], Any]
     before: str
-    type: str = "string"
+    schema: Mapping[str, Any] = msgspec.field(default_factory=lambda: {"type": "string"})
 
 
 class Shape(Struct, frozen=True):
@@ -85,6 +86,7 @@ class _Kind(Struct, frozen=True):
     read: Callable[[Any], Any] | None = None
     write: Callable[[Any], Any] | None = None
     of: type | None = None
+    entries: Entries = Entries()
     empty: Any = None
     left_out: Any = _NOTHING
 
@@ -190,7 +192,7 @@ def _read_fields(
             elif field.kind.empty is None:
                 values[field.name] = _part(field.kind.of, value, f"{path}.{json}", problems)
             else:
-                values[field.name] = _parts(field.kind.of, value, f"{path}.{json}", problems)
+                values[field.name] = _parts(field.kind, value, f"{path}.{json}", problems)
         except FieldMissing as missing:
             problems.append(f"{path}.{json}.{missing}: cannot be read, so {path}.{json} is left out")
         except ValueError as error:
@@ -208,15 +210,16 @@ def _part(of: Any, value: Any, path: str, problems: list[str]) -> Any:
     return from_json(of, value, path, problems)
 
 
-def _parts(of: Any, value: Any, path: str, problems: list[str]) -> tuple[Any, ...]:
+def _parts(kind: _Kind, value: Any, path: str, problems: list[str]) -> tuple[Any, ...]:
     """The values of a list of objects, without those that cannot be read. Raises: ValueError, for what is no list."""
     if not isinstance(value, list):
         raise ValueError
     found = []
-    for index, entry in enumerate(value):
+    begin = 0 if kind.entries.last is None else max(0, len(value) - kind.entries.last)
+    for index, entry in enumerate(islice(value, begin, kind.entries.first), begin):
         where = f"{path}[{index}]"
         try:
-            found.append(_part(of, entry, where, problems))
+            found.append(_part(kind.of, entry, where, problems))
         except FieldMissing as missing:
             problems.append(f"{where}.{missing}: cannot be read, so {where} is left out")
         except ValueError:
@@ -235,7 +238,7 @@ def schema_of(of: type, text: str = "") -> Manifest:
     properties: Manifest = {}
     for field in _fields(of):
         if isinstance(field, Derived):
-            properties[field.name] = {"type": field.type, "description": field.text}
+            properties[field.name] = {**field.schema, "description": field.text}
         elif field.flat is not None:
             for name, inner in schema_of(field.flat)["properties"].items():
                 properties[name] = {**inner, "description": field.text or inner["description"]}
@@ -376,13 +379,23 @@ def _kind(of: Any, marks: list[Any], json: Json) -> _Kind:
         return _Kind("a number from 0 to 100", {"type": "number"}, _weight, weight_to_json)
     if of == tuple[str, ...]:
         return _Kind("a list of strings", {"items": text, "type": "array"}, _texts, list, empty=(), left_out=())
+    if of == tuple[tuple[str, str], ...]:
+        pairs = {"additionalProperties": text, "type": "object"}
+        return _Kind("an object", pairs, _pairs, dict, empty=(), left_out=())
     if get_origin(of) is tuple:
-        (inner, _) = get_args(of)
+        inner = get_args(of)[0]
         array = {"items": schema_of(inner, json.text), "type": "array"}
-        return _Kind("a list", array, None, lambda values: list(map(to_json, values)), inner, (), ())
-    if issubclass(of, StrEnum):
+        entries = next((each for each in marks if isinstance(each, Entries)), Entries())
         return _Kind(
-            f"a {of.__name__} of this version", text, partial(_word, {**of._value2member_map_}), attrgetter("value")
+            "a list", array, None, lambda values: list(map(to_json, values)), inner, entries, empty=(), left_out=()
+        )
+    if issubclass(of, StrEnum):
+        listed = {"enum": [word.value for word in of]} if Mark.LISTED in marks else {}
+        return _Kind(
+            f"a {of.__name__} of this version",
+            {**listed, **text},
+            partial(_word, {**of._value2member_map_}),
+            attrgetter("value"),
         )
     return _Kind("an object", schema_of(of), None, to_json, of)
 
@@ -403,6 +416,12 @@ def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError
     return tuple(map(_text, value))
+
+
+def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, Mapping):
+        raise ValueError
+    return tuple((name, part) for name, part in value.items() if isinstance(part, str))
 
 
 def _flag(value: Any) -> bool:

@@ -167,7 +167,7 @@ SHAPES.update(
                     "Seconds from confirmedAt for which the pods are, or were, kept.",
                     _waited_s,
                     "until",
-                    type="number",
+                    schema={"type": "number"},
                 ),
             ),
             written=_written_cutover,

@@ -38,12 +38,14 @@ class Mark(Enum):
     """Seconds since 1970, RFC 3339 in JSON."""
     TRUE_OR_FALSE = auto()
     """The word True or False, as in conditions."""
+    LISTED = auto()
+    """The CRD lists the words of its enumeration."""
     PONG = auto()
     """The word pong, or nothing."""
 
 
-NEEDED, STRICT, ALWAYS, LEFT_OUT, HIDDEN, FLAT = (
-    Mark.NEEDED, Mark.STRICT, Mark.ALWAYS, Mark.LEFT_OUT, Mark.HIDDEN, Mark.FLAT,
+NEEDED, STRICT, ALWAYS, LEFT_OUT, HIDDEN, FLAT, LISTED = (
+    Mark.NEEDED, Mark.STRICT, Mark.ALWAYS, Mark.LEFT_OUT, Mark.HIDDEN, Mark.FLAT, Mark.LISTED,
 )  # fmt: skip
 
 
@@ -78,6 +80,13 @@ class Unreadable(Struct, frozen=True):
     """The value of a field that cannot be read."""
 
     value: Any
+
+
+class Entries(Struct, frozen=True):
+    """A list of which no more is read: only so many entries at its beginning, or at its end."""
+
+    first: int | None = None
+    last: int | None = None
 
 
 class AtMost(Struct, frozen=True):

@@ -76,7 +76,7 @@ def unknown(value: Any, schema: dict[str, Any], path: str = "status") -> list[st
     """The paths of what the schema does not name, or names as something else."""
     match value:
         case dict():
-            known = schema.get("properties") or dict.fromkeys(value, schema.get("additionalProperties"))
+            known = schema.get("properties") or dict.fromkeys(value, schema.get("additionalProperties", {}))
             return [
                 problem
                 for name, part in value.items()

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from rollouts.api.schema import crd_manifests
+from rollouts.api.status.codec import to_json
 from rollouts.api.status.wire import can_wait, merge_patch, read_status, status_from_wire, status_to_wire
 from rollouts.core.model.analysis import RECORD_MESSAGE_MAX, AnalysisGate, AnalysisKind, AnalysisPhase, AnalysisRecord
 from rollouts.core.model.status import Phase, RolloutStatus
@@ -51,6 +53,16 @@ def test_every_field_comes_back(status: RolloutStatus) -> None:
 
     assert read.status == status
     assert read.problems == ()
+
+
+def test_a_field_without_a_declaration_is_an_error() -> None:
+    """It would be in nobody's JSON, and forgotten at the next restart."""
+
+    class Memory(Struct):
+        visits: int = 0
+
+    with pytest.raises(TypeError, match=r"Memory\.visits says nothing about its JSON"):
+        to_json(Memory())
 
 
 @given(status=STATUSES)

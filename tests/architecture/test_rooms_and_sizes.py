@@ -129,13 +129,6 @@ def test_no_two_public_types_have_one_name() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1 and not name.startswith("_")} == {}
 
 
-def test_the_core_has_no_exemption_from_the_complexity_limit() -> None:
-    """The deciding code is the code that must be readable without a debugger."""
-    exempt = [path.name for path in (ROOT / "rollouts" / "core").rglob("*.py") if "noqa: C901" in path.read_text()]
-
-    assert exempt == []
-
-
 def test_no_file_names_a_package_index_or_a_path_of_one_machine() -> None:
     """A fresh clone elsewhere must behave the same; addresses of mirrors and home folders do not belong in it."""
     found = [

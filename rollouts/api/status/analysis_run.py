@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rollouts.api.status.codec import SHAPES, Derived, FieldMissing, Shape, from_json, schema_of, to_json
+from rollouts.api.status.codec import SHAPES, Derived, FieldMissing, JsonShape, from_json, schema_of, to_json
 from rollouts.core.analysis.measurement import Measurement, MetricResult, RunStatus
 from rollouts.core.analysis.metric import METRICS_MAX
 from rollouts.objects import Manifest
@@ -80,8 +80,8 @@ def _summaries() -> tuple[Derived, ...]:
 
 SHAPES.update(
     {
-        Measurement: Shape(required=("phase",)),
-        MetricResult: Shape(required=("name", "phase"), read=_read_result),
-        RunStatus: Shape(derived=_summaries()),
+        Measurement: JsonShape(required=("phase",)),
+        MetricResult: JsonShape(required=("name", "phase"), read=_read_result),
+        RunStatus: JsonShape(derived=_summaries()),
     }
 )

@@ -8,26 +8,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from enum import StrEnum
-from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from operator import attrgetter
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
-from rollouts.api.times import format_time, parse_time
-from rollouts.core.model.declared import Absent, AtMost, Entries, Json, Mark, Section, Unreadable
-from rollouts.core.model.service_ref import ServiceRef, service_ref
-from rollouts.core.model.steps import WeightPercent
-from rollouts.core.model.traffic import RoutePlace, route_place
+from rollouts.api.status.scalars import NOTHING, Codec, scalar_codec
+from rollouts.core.model.declared import Entries, Json, Mark, Section, WhenAbsent, WhenUnreadable
 from rollouts.objects import Manifest
 
-_DENOMINATOR_MAX = 1_000_000  # api/spec/routing.py allows weights in so many parts
-_NOTHING = object()
+_T = TypeVar("_T")
 
 
 class FieldMissing(Exception):
@@ -49,7 +43,7 @@ class Derived(Struct, frozen=True):
     schema: Mapping[str, Any] = msgspec.field(default_factory=lambda: {"type": "string"})
 
 
-class Shape(Struct, frozen=True):
+class JsonShape(Struct, frozen=True):
     """What the declared fields of a class do not say about its JSON.
 
     Args:
@@ -67,28 +61,8 @@ class Shape(Struct, frozen=True):
     required: tuple[str, ...] = ()
 
 
-SHAPES: dict[type, Shape] = {}
+SHAPES: dict[type, JsonShape] = {}
 """By class; `wire.py` fills it."""
-
-
-class _Kind(Struct, frozen=True):
-    """How values of one type are written, read and described.
-
-    Args:
-        read: for what is no object or list of objects. Raises: ValueError.
-        of: the class of an object, or of the objects of a list.
-        empty: what an absent value is.
-        left_out: a value that is not written.
-    """
-
-    wanted: str
-    schema: Manifest
-    read: Callable[[Any], Any] | None = None
-    write: Callable[[Any], Any] | None = None
-    of: type | None = None
-    entries: Entries = Entries()
-    empty: Any = None
-    left_out: Any = _NOTHING
 
 
 class _Field(Struct, frozen=True):
@@ -97,13 +71,13 @@ class _Field(Struct, frozen=True):
     Args:
         flat: the class whose fields stand beside the others.
         strict: its object is left out when it cannot be read.
-        unreadable: its value when it cannot be read; `_NOTHING` for that of an absent one.
-        absent: its value when it is absent; `_NOTHING` for the class's default.
+        unreadable: its value when it cannot be read; `NOTHING` for that of an absent one.
+        absent: its value when it is absent; `NOTHING` for the class's default.
     """
 
     name: str
     json: str
-    kind: _Kind
+    codec: Codec
     text: str
     schema: Mapping[str, Any]
     section: Section | None
@@ -132,7 +106,7 @@ def to_json(value: Any) -> Manifest:
     wire: Manifest = {}
     for name, of, left_out, write, section in _writing(type(value)):  # type: ignore[arg-type]
         part = of(value)
-        if part is None or (left_out is not _NOTHING and part == left_out):
+        if part is None or (left_out is not NOTHING and part == left_out):
             continue
         if write is not None:
             part = write(part)
@@ -180,27 +154,32 @@ def _read_fields(
         field = fields.get(json)
         if field is None or value is None:
             continue
-        if not isinstance(field, _Field):
-            if isinstance(value, Mapping):
-                _read_fields(field, value, f"{path}.{json}", problems, values)
-            else:
-                problems.append(f"{path}.{json}: is not an object")
-            continue
-        try:
-            if field.kind.read is not None:
-                values[field.name] = field.kind.read(value)
-            elif field.kind.empty is None:
-                values[field.name] = _part(field.kind.of, value, f"{path}.{json}", problems)
-            else:
-                values[field.name] = _parts(field.kind, value, f"{path}.{json}", problems)
-        except FieldMissing as missing:
-            problems.append(f"{path}.{json}.{missing}: cannot be read, so {path}.{json} is left out")
-        except ValueError as error:
-            if field.needed or field.strict:
-                raise FieldMissing(json) from error
-            problems.append(f"{path}.{json}: is not {field.kind.wanted}")
-            if field.unreadable is not _NOTHING:
-                values[field.name] = field.unreadable
+        if isinstance(field, _Field):
+            _read_field(field, value, path, problems, values)
+        elif isinstance(value, Mapping):
+            _read_fields(field, value, f"{path}.{json}", problems, values)
+        else:
+            problems.append(f"{path}.{json}: is not an object")
+
+
+def _read_field(field: _Field, value: Any, path: str, problems: list[str], values: dict[str, Any]) -> None:
+    """Raises: FieldMissing, for a value without which its object says too little."""
+    codec, json = field.codec, field.json
+    try:
+        if codec.read is not None:
+            values[field.name] = codec.read(value)
+        elif codec.empty is None:
+            values[field.name] = _part(codec.of, value, f"{path}.{json}", problems)
+        else:
+            values[field.name] = _parts(codec, value, f"{path}.{json}", problems)
+    except FieldMissing as missing:
+        problems.append(f"{path}.{json}.{missing}: cannot be read, so {path}.{json} is left out")
+    except ValueError as error:
+        if field.needed or field.strict:
+            raise FieldMissing(json) from error
+        problems.append(f"{path}.{json}: is not {codec.wanted}")
+        if field.unreadable is not NOTHING:
+            values[field.name] = field.unreadable
 
 
 def _part(of: Any, value: Any, path: str, problems: list[str]) -> Any:
@@ -210,16 +189,16 @@ def _part(of: Any, value: Any, path: str, problems: list[str]) -> Any:
     return from_json(of, value, path, problems)
 
 
-def _parts(kind: _Kind, value: Any, path: str, problems: list[str]) -> tuple[Any, ...]:
+def _parts(codec: Codec, value: Any, path: str, problems: list[str]) -> tuple[Any, ...]:
     """The values of a list of objects, without those that cannot be read. Raises: ValueError, for what is no list."""
     if not isinstance(value, list):
         raise ValueError
     found = []
-    begin = 0 if kind.entries.last is None else max(0, len(value) - kind.entries.last)
-    for index, entry in enumerate(islice(value, begin, kind.entries.first), begin):
+    begin = 0 if codec.entries.last is None else max(0, len(value) - codec.entries.last)
+    for index, entry in enumerate(islice(value, begin, codec.entries.first), begin):
         where = f"{path}[{index}]"
         try:
-            found.append(_part(kind.of, entry, where, problems))
+            found.append(_part(codec.of, entry, where, problems))
         except FieldMissing as missing:
             problems.append(f"{where}.{missing}: cannot be read, so {where} is left out")
         except ValueError:
@@ -247,27 +226,27 @@ def schema_of(of: type, text: str = "") -> Manifest:
             if field.section is not None:
                 outer: Manifest = {"description": field.section.text, "properties": {}, "type": "object"}
                 place = properties.setdefault(field.section.name, outer)["properties"]
-            place[field.json] = {**field.kind.schema, "description": field.text, **field.schema}
+            place[field.json] = {**field.codec.schema, "description": field.text, **field.schema}
     paragraph = (inspect.getdoc(of) or "").partition("\n\n")[0].replace("\n", " ")
     required = SHAPES.get(of, _PLAIN).required
     extra: Manifest = {"required": list(required)} if required else {}
     return {"description": text or paragraph, "properties": properties, **extra, "type": "object"}
 
 
-_PLAIN = Shape()
+_PLAIN = JsonShape()
 
 
 @cache
 def _writing(of: type) -> tuple[tuple[str, Callable[[Any], Any], Any, Callable[[Any], Any] | None, str], ...]:
     """For each field: its name in JSON, "" for the fields of its value; its value; what is left out; its JSON; its section."""
     return tuple(
-        (field.name, field.of, _NOTHING, None, "")
+        (field.name, field.of, NOTHING, None, "")
         if isinstance(field, Derived)
         else (
             "" if field.flat is not None else field.json,
             attrgetter(field.name),
             field.left_out,
-            field.kind.write,
+            field.codec.write,
             field.section.name if field.section is not None else "",
         )
         for field in _fields(of)
@@ -285,7 +264,7 @@ def _reading(of: type) -> _Reading:
     return _Reading(
         fields=fields,
         flat=tuple(field for field in declared if field.flat is not None),
-        absent={field.name: field.absent for field in declared if field.absent is not _NOTHING and not field.needed},
+        absent={field.name: field.absent for field in declared if field.absent is not NOTHING and not field.needed},
         needed=tuple((field.name, field.json) for field in declared if field.needed),
     )
 
@@ -310,39 +289,44 @@ def _fields(of: type) -> tuple[_Field | Derived, ...]:
 
 
 def _field(name: str, hint: Any, *, required: bool) -> _Field:
-    inner, *marks = get_args(hint)
-    optional = get_origin(inner) in (Union, UnionType) and type(None) in get_args(inner)
-    choices = tuple(each for each in get_args(inner) if each is not type(None)) if optional else (inner,)
-    bare, *more = get_args(choices[0]) if get_origin(choices[0]) is Annotated else (choices[0],)
-    marks += more
-    if len(choices) > 1:
-        bare = Union[choices]  # noqa: UP007 - made of values
-    json = next((each for each in marks if isinstance(each, Json)), Json())
-    kind = _kind(bare, marks, json)
-    absent = next((each.value for each in marks if isinstance(each, Absent)), _NOTHING)
-    if absent is _NOTHING and required and kind.empty is not None:
-        absent = kind.empty
-    if absent is _NOTHING and required and optional:
-        absent = None
-    text = next((each for each in marks if isinstance(each, str)), "")
+    of, marks, optional = _declared(hint)
+    json = _first(marks, Json, Json())
+    codec = _codec(of, marks, json)
+    absent = _first(
+        marks, WhenAbsent, WhenAbsent(codec.empty if codec.empty is not None or optional else NOTHING)
+    ).value
+    left_out = NOTHING if Mark.ALWAYS in marks or Mark.NEEDED in marks else codec.left_out
     return _Field(
         name=name,
         json=json.name or _camel(name.removesuffix("_s") if Mark.TIME in marks else name),
-        kind=kind,
-        text=text,
+        codec=codec,
+        text=_first(marks, str, ""),
         schema=json.schema,
         section=json.section,
-        flat=bare if Mark.FLAT in marks else None,
+        flat=of if Mark.FLAT in marks else None,
         needed=Mark.NEEDED in marks or (Mark.FLAT in marks and required),
         strict=Mark.STRICT in marks,
-        left_out=_NOTHING
-        if Mark.ALWAYS in marks or Mark.NEEDED in marks
-        else 0
-        if Mark.LEFT_OUT in marks
-        else kind.left_out,
-        absent=absent,
-        unreadable=next((each.value for each in marks if isinstance(each, Unreadable)), _NOTHING),
+        left_out=0 if Mark.LEFT_OUT in marks else left_out,
+        absent=absent if required else NOTHING,
+        unreadable=_first(marks, WhenUnreadable, WhenUnreadable(NOTHING)).value,
     )
+
+
+def _declared(hint: Any) -> tuple[Any, list[Any], bool]:
+    """The type of a field, what its declaration says of it, and whether it may be None."""
+    of, *marks = get_args(hint)
+    choices = get_args(of) if get_origin(of) in (Union, UnionType) else (of,)
+    parts = [part for part in choices if part is not type(None)]
+    if len(parts) > 1:
+        return Union[tuple(parts)], marks, len(parts) < len(choices)  # noqa: UP007 - made of values
+    if get_origin(parts[0]) is Annotated:
+        parts[0], *more = get_args(parts[0])
+        marks += more
+    return parts[0], marks, len(parts) < len(choices)
+
+
+def _first(marks: list[Any], of: type[_T], otherwise: _T) -> _T:
+    return next((mark for mark in marks if isinstance(mark, of)), otherwise)
 
 
 def _camel(name: str) -> str:
@@ -350,116 +334,15 @@ def _camel(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-def _kind(of: Any, marks: list[Any], json: Json) -> _Kind:
+def _codec(of: Any, marks: list[Any], json: Json) -> Codec:
     """How a type is written, read and described."""
-    text: Manifest = {"type": "string"}
-    if Mark.TIME in marks:
-        return _Kind("an RFC 3339 time", {"format": "date-time", **text}, _time, format_time)
-    if Mark.TRUE_OR_FALSE in marks:
-        words = {"enum": ["True", "False", "Unknown"], **text}
-        return _Kind("True or False", words, _truth, lambda holds: "True" if holds else "False")
-    if Mark.PONG in marks:
-        words = {"enum": ["ping", "pong"], **text}
-        return _Kind("a string", words, lambda value: _text(value) == "pong", lambda _: "pong", left_out=False)
-    if of is str:
-        most = next((each.characters for each in marks if isinstance(each, AtMost)), None)
-        cut = None if most is None else lambda value: value[:most]
-        return _Kind("a string", text, _text, cut, empty="", left_out="")
-    if of is bool:
-        return _Kind("true or false", {"type": "boolean"}, _flag, empty=False, left_out=False)
-    if of is int:
-        return _Kind("an integer of 0 or more", {"type": "integer"}, _count, empty=0)
-    if of is float:
-        return _Kind("a number of 0 or more", {"type": "number"}, _seconds, empty=0.0)
-    if of is RoutePlace:
-        return _Kind("a string", text, lambda value: route_place(_text(value)), str)
-    if of == ServiceRef:
-        return _Kind("a string", text, lambda value: service_ref(_text(value)), str, empty="")
-    if of == WeightPercent:
-        return _Kind("a number from 0 to 100", {"type": "number"}, _weight, weight_to_json)
-    if of == tuple[str, ...]:
-        return _Kind("a list of strings", {"items": text, "type": "array"}, _texts, list, empty=(), left_out=())
-    if of == tuple[tuple[str, str], ...]:
-        pairs = {"additionalProperties": text, "type": "object"}
-        return _Kind("an object", pairs, _pairs, dict, empty=(), left_out=())
-    if get_origin(of) is tuple:
-        inner = get_args(of)[0]
-        array = {"items": schema_of(inner, json.text), "type": "array"}
-        entries = next((each for each in marks if isinstance(each, Entries)), Entries())
-        return _Kind(
-            "a list", array, None, lambda values: list(map(to_json, values)), inner, entries, empty=(), left_out=()
-        )
-    if issubclass(of, StrEnum):
-        listed = {"enum": [word.value for word in of]} if Mark.LISTED in marks else {}
-        return _Kind(
-            f"a {of.__name__} of this version",
-            {**listed, **text},
-            partial(_word, {**of._value2member_map_}),
-            attrgetter("value"),
-        )
-    return _Kind("an object", schema_of(of), None, to_json, of)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
-
-
-def _word(words: Mapping[Any, StrEnum], value: Any) -> StrEnum:
-    if (word := words.get(_text(value))) is None:
-        raise ValueError
-    return word
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ValueError
-    return tuple(map(_text, value))
-
-
-def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, Mapping):
-        raise ValueError
-    return tuple((name, part) for name, part in value.items() if isinstance(part, str))
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if value not in ("True", "False"):
-        raise ValueError
-    return bool(value == "True")
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError
-    return value
-
-
-def _seconds(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-        raise ValueError
-    return float(value)
-
-
-def _time(value: Any) -> float:
-    return parse_time(_text(value))
-
-
-def _weight(value: Any) -> WeightPercent:
-    """A percentage, made exact again from a JSON number."""
-    if not _seconds(value) <= 100:
-        raise ValueError
-    percent = Fraction(value).limit_denominator(_DENOMINATOR_MAX)
-    return percent.numerator if percent.denominator == 1 else percent
-
-
-def weight_to_json(percent: WeightPercent | None) -> int | float | None:
-    """A percentage as a JSON number, which is read back exactly."""
-    return float(percent) if isinstance(percent, Fraction) else percent
+    if (scalar := scalar_codec(of, marks)) is not None:
+        return scalar
+    if get_origin(of) is not tuple:
+        return Codec("an object", schema_of(of), None, to_json, of)
+    inner = get_args(of)[0]
+    array = {"items": schema_of(inner, json.text), "type": "array"}
+    entries = _first(marks, Entries, Entries())
+    return Codec(
+        "a list", array, None, lambda values: list(map(to_json, values)), inner, entries, empty=(), left_out=()
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from pydantic_core import from_json as parsed
 
-from rollouts.api.status.codec import SHAPES, Derived, FieldMissing, Shape, from_json, schema_of, to_json
+from rollouts.api.status.codec import SHAPES, Derived, FieldMissing, JsonShape, from_json, schema_of, to_json
 from rollouts.core.drain.cutover import SIGNAL
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind
 from rollouts.core.model.author import Author
@@ -134,14 +134,14 @@ def _read_cutover(values: dict[str, Any], _wire: Mapping[str, Any]) -> None:
 
 SHAPES.update(
     {
-        RolloutStatus: Shape(
+        RolloutStatus: JsonShape(
             derived=(
                 Derived(
                     "step", "How many steps are done, and how many there are: 1/4.", lambda _: None, "stepStartedAt"
                 ),
             )
         ),
-        Command: Shape(
+        Command: JsonShape(
             derived=(
                 Derived(
                     "outcome",
@@ -152,12 +152,12 @@ SHAPES.update(
             ),
             read=_read_command,
         ),
-        AnalysisGate: Shape(read=_read_gate),
-        Author: Shape(read=_read_author),
-        AutoscalerRecord: Shape(
+        AnalysisGate: JsonShape(read=_read_gate),
+        Author: JsonShape(read=_read_author),
+        AutoscalerRecord: JsonShape(
             derived=(Derived("kind", "HorizontalPodAutoscaler.", lambda _: AUTOSCALER.kind, "name"),)
         ),
-        Cutover: Shape(
+        Cutover: JsonShape(
             derived=(
                 Derived(
                     "signal", "What confirmed that the Service had left the revision.", lambda _: SIGNAL, "confirmedAt"
@@ -173,8 +173,8 @@ SHAPES.update(
             written=_written_cutover,
             read=_read_cutover,
         ),
-        GivenBack: Shape(written=lambda given_back, wire: {"route": given_back.display_name} | wire),
-        Injection: Shape(whole=(injection_fields, read_injection)),
-        Condition: Shape(required=("type", "status")),
+        GivenBack: JsonShape(written=lambda given_back, wire: {"route": given_back.display_name} | wire),
+        Injection: JsonShape(whole=(injection_fields, read_injection)),
+        Condition: JsonShape(required=("type", "status")),
     }
 )

@@ -12,7 +12,7 @@ import pydantic
 from pydantic import Field
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.wire import AnyJson, Count, FreeObject, Number, Time, Wire, exactly_one, needs
+from rollouts.api.v1alpha1.wire import AnyJson, Count, DateTime, FreeObject, Number, Wire, exactly_one, needs
 from rollouts.errors import SpecProblem
 
 PathText: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
@@ -228,7 +228,7 @@ class ProviderCondition(Wire):
     status: str | None = Field(None, description="True or False.")
     reason: str | None = Field(None, description="Why, in one word.")
     message: str | None = Field(None, description="Why, in sentences: every problem, with its path.")
-    last_transition_time: Time | None = Field(None, description="When its status last changed.")
+    last_transition_time: DateTime | None = Field(None, description="When its status last changed.")
     observed_generation: int | None = Field(None, description="The metadata.generation that the condition describes.")
 
 

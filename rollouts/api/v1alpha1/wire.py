@@ -125,7 +125,7 @@ _INT_OR_STRING = {
 }
 
 Bool: TypeAlias = Annotated[bool, Strict()]
-Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+DateTime: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Count: TypeAlias = Annotated[
     int, Strict(), Field(ge=0, le=MAX_INT32, json_schema_extra={"format": "int32"})
 ]  # 0 or more, as int32

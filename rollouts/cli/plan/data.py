@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from rollouts.api.status.codec import weight_to_json
+from rollouts.api.status.scalars import weight_to_json
 from rollouts.cli.plan.config import config_as_json
 from rollouts.cli.plan.limits import Excess, quantity_of
 from rollouts.cli.plan.report import PlannedStep, PlanReport

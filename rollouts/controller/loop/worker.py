@@ -11,7 +11,7 @@ from typing import TypeAlias, assert_never
 
 import structlog
 
-from rollouts.api.status.codec import weight_to_json
+from rollouts.api.status.scalars import weight_to_json
 from rollouts.cluster.structs import Metadata
 from rollouts.controller.act.calls import (
     Apply,

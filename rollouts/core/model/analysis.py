@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Struct
 
-from rollouts.core.model.declared import FLAT, NEEDED, AtMost, Json, Time, Unreadable
+from rollouts.core.model.declared import FLAT, NEEDED, AtMost, Json, Time, WhenUnreadable
 from rollouts.core.model.revision import canonical_json
 
 
@@ -241,7 +241,7 @@ class AnalysisRecord(Struct, frozen=True, kw_only=True):
         int | Fraction | None,
         "The weight to which the verdict took the canary back, until somebody promotes, retries or aborts it.",
         Json("backToWeight"),
-        Unreadable(0),
+        WhenUnreadable(0),
     ] = None
     spec_hash: Annotated[
         str, "SHA-256 of the spec that the run was asked for with; a run with another spec does not count."

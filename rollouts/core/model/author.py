@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from rollouts.core.model.declared import NEEDED, Absent, Json
+from rollouts.core.model.declared import NEEDED, Json, WhenAbsent
 
 NOTE_SUFFIX = "-by"
 """`rollouts.dev/abort-by` says who gave `rollouts.dev/abort`: a policy of the API server writes it, and nobody else can."""
@@ -34,7 +34,7 @@ class Author(Struct, frozen=True):
         "User: the user whom the API server had authenticated, noted by a policy. FieldManager: only the program is known "
         "that set the annotation, such as kubectl-annotate. Note: a name that a ReplicaSet notes.",
         Json("byKind"),
-        Absent(AuthorKind.FIELD_MANAGER),  # older controllers recorded field managers
+        WhenAbsent(AuthorKind.FIELD_MANAGER),  # older controllers recorded field managers
     ]
 
     def __str__(self) -> str:

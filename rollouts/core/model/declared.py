@@ -70,13 +70,13 @@ class Section(Struct, frozen=True):
     text: str
 
 
-class Absent(Struct, frozen=True):
+class WhenAbsent(Struct, frozen=True):
     """The value of a field that is absent or cannot be read; without it the class's default, or what is empty."""
 
     value: Any
 
 
-class Unreadable(Struct, frozen=True):
+class WhenUnreadable(Struct, frozen=True):
     """The value of a field that cannot be read."""
 
     value: Any

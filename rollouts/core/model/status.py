@@ -18,12 +18,12 @@ from rollouts.core.model.declared import (
     LEFT_OUT,
     NEEDED,
     STRICT,
-    Absent,
     Json,
     Mark,
     Message,
     Section,
     Time,
+    WhenAbsent,
 )
 from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.reasons import Reason
@@ -85,7 +85,7 @@ class WaitingFor(Struct, frozen=True):
 class Refusal(Struct, frozen=True):
     """Why a command is not carried out."""
 
-    reason: Annotated[Reason, "Why the command was refused, in one word.", Absent(Reason.COMMAND_INVALID)]
+    reason: Annotated[Reason, "Why the command was refused, in one word.", WhenAbsent(Reason.COMMAND_INVALID)]
     message: Annotated[Message, "Why the command was refused, in a sentence.", ALWAYS]
 
 
@@ -177,8 +177,8 @@ class Abort(Struct, frozen=True):
     """The aborted revision, and why it was aborted."""
 
     revision: Annotated[str, "The aborted revision.", NEEDED]
-    at_s: Annotated[Time, "When it was aborted.", Absent(0.0)]
-    reason: Annotated[Reason, "Why it was aborted, in one word.", Absent(Reason.ROLLOUT_ABORTED)]
+    at_s: Annotated[Time, "When it was aborted.", WhenAbsent(0.0)]
+    reason: Annotated[Reason, "Why it was aborted, in one word.", WhenAbsent(Reason.ROLLOUT_ABORTED)]
     message: Annotated[Message, "Why it was aborted, in a sentence.", ALWAYS]
     declared: Annotated[
         bool, "true: an abort annotation names this revision; the abort lasts until it is removed.", ALWAYS

@@ -1,0 +1,168 @@
+"""How single values of a status are written, read and described in the CRD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from fractions import Fraction
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from msgspec import Struct
+
+from rollouts.api.times import format_time, parse_time
+from rollouts.core.model.declared import AtMost, Entries, Mark
+from rollouts.core.model.service_ref import ServiceRef, service_ref
+from rollouts.core.model.steps import WeightPercent
+from rollouts.core.model.traffic import RoutePlace, route_place
+from rollouts.objects import Manifest
+
+NOTHING = object()
+"""No value; None is one."""
+
+_DENOMINATOR_MAX = 1_000_000  # api/spec/routing.py allows weights in so many parts
+
+
+class Codec(Struct, frozen=True):
+    """How values of one type are written, read and described.
+
+    Args:
+        read: for what is no object or list of objects. Raises: ValueError.
+        of: the class of an object, or of the objects of a list.
+        empty: what an absent value is.
+        left_out: a value that is not written.
+    """
+
+    wanted: str
+    schema: Manifest
+    read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Any] | None = None
+    of: type | None = None
+    entries: Entries = Entries()
+    empty: Any = None
+    left_out: Any = NOTHING
+
+
+def scalar_codec(of: Any, marks: list[Any]) -> Codec | None:
+    """How a type is written, read and described; None for an object, or a list of objects.
+
+    Args:
+        marks: what its declaration says besides.
+    """
+    for mark in marks:
+        match mark:
+            case Mark() if mark in _BY_MARK:
+                return _BY_MARK[mark]
+            case AtMost(characters=most):
+                return Codec("a string", _STRING, _text, partial(_cut, most), empty="", left_out="")
+    if of in _BY_TYPE:
+        return _BY_TYPE[of]
+    if isinstance(of, type) and issubclass(of, StrEnum):
+        listed = {"enum": [word.value for word in of]} if Mark.LISTED in marks else {}
+        read = partial(_word, {word.value: word for word in of})
+        return Codec(f"a {of.__name__} of this version", {**listed, **_STRING}, read, attrgetter("value"))
+    return None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _word(words: Mapping[Any, StrEnum], value: Any) -> StrEnum:
+    if (word := words.get(_text(value))) is None:
+        raise ValueError
+    return word
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError
+    return tuple(map(_text, value))
+
+
+def _pairs(value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, Mapping):
+        raise ValueError
+    return tuple((name, part) for name, part in value.items() if isinstance(part, str))
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if value not in ("True", "False"):
+        raise ValueError
+    return bool(value == "True")
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+        raise ValueError
+    return float(value)
+
+
+def _time(value: Any) -> float:
+    return parse_time(_text(value))
+
+
+def _weight(value: Any) -> WeightPercent:
+    """A percentage, made exact again from a JSON number."""
+    if not _seconds(value) <= 100:
+        raise ValueError
+    percent = Fraction(value).limit_denominator(_DENOMINATOR_MAX)
+    return percent.numerator if percent.denominator == 1 else percent
+
+
+def weight_to_json(percent: WeightPercent | None) -> int | float | None:
+    """A percentage as a JSON number, which is read back exactly."""
+    return float(percent) if isinstance(percent, Fraction) else percent
+
+
+def _cut(most: int, value: str) -> str:
+    return value[:most]
+
+
+_STRING: Manifest = {"type": "string"}
+_BY_MARK = {
+    Mark.TIME: Codec("an RFC 3339 time", {"format": "date-time", **_STRING}, _time, format_time),
+    Mark.TRUE_OR_FALSE: Codec(
+        "True or False",
+        {"enum": ["True", "False", "Unknown"], **_STRING},
+        _truth,
+        lambda holds: "True" if holds else "False",
+    ),
+    Mark.PONG: Codec(
+        "a string",
+        {"enum": ["ping", "pong"], **_STRING},
+        lambda value: _text(value) == "pong",
+        lambda _: "pong",
+        left_out=False,
+    ),
+}
+_BY_TYPE: Mapping[Any, Codec] = {
+    str: Codec("a string", _STRING, _text, empty="", left_out=""),
+    bool: Codec("true or false", {"type": "boolean"}, _flag, empty=False, left_out=False),
+    int: Codec("an integer of 0 or more", {"type": "integer"}, _count, empty=0),
+    float: Codec("a number of 0 or more", {"type": "number"}, _seconds, empty=0.0),
+    RoutePlace: Codec("a string", _STRING, lambda value: route_place(_text(value)), str),
+    ServiceRef: Codec("a string", _STRING, lambda value: service_ref(_text(value)), str, empty=""),
+    WeightPercent: Codec("a number from 0 to 100", {"type": "number"}, _weight, weight_to_json),
+    tuple[str, ...]: Codec(
+        "a list of strings", {"items": _STRING, "type": "array"}, _texts, list, empty=(), left_out=()
+    ),
+    tuple[tuple[str, str], ...]: Codec(
+        "an object", {"additionalProperties": _STRING, "type": "object"}, _pairs, dict, empty=(), left_out=()
+    ),
+}

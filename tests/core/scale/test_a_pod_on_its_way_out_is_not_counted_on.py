@@ -128,6 +128,18 @@ def test_evictions_are_on_record_before_the_first_and_until_all_are_counted() ->
     assert (there.status.evicting_since_s, there.status.phase) == (None, Phase.HEALTHY)
 
 
+def test_an_old_record_of_evictions_is_renewed_before_the_next_one() -> None:
+    """After a minute it says nothing any more about counts: a crash right after an eviction would leave it forgotten."""
+    asked = steps_of(annotated(later(running(Canary(max_unavailable=1)), 100), "restart", "true"))
+    there = later(next(each for each in asked if each.status.evicting_since_s is not None), COUNTED_WITHIN_S + 1.0)
+    for each in steps_of(there):
+        if "EvictPod" in each.writes[len(there.writes) :]:
+            assert there.now_s - (there.status.evicting_since_s or 0) <= COUNTED_WITHIN_S / 2
+        there = each
+
+    assert there.writes.count("EvictPod") == 4
+
+
 def test_the_record_of_a_withdrawn_restart_ends_when_its_pods_are_counted() -> None:
     """As long as it lasts, each new pod is believed only after a look at the list of pods."""
     there = annotated(_just_evicted(), "restart", None)

@@ -37,7 +37,7 @@ FOREIGN = {
     "--validate": "kubectl",
 }
 """Options of other programs that pages name, with the program."""
-OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--argo"}
+OF_BENCHMARKS = {"--quick", "--idle", "--analyses", "--configs", "--updates", "--argo"}
 OF_MUTANTS = {"--rooms", "--count", "--seed", "--whole", "--resume"}
 ON_EVERY_CLUSTER = {"--namespace", "--kubeconfig", "--context", "--request-timeout", "--no-wait"}
 """Options that docs/cli.md explains once, below its table."""

@@ -58,6 +58,8 @@ class Lane:
             copy = folder / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, copy)
+        for command in (["init", "--quiet"], ["add", "--all"]):  # some tests ask git which files there are
+            subprocess.run(["git", *command], cwd=folder, check=True)
 
     def tried(self, mutant: Mutant, *, whole: bool) -> Verdict:
         """The verdict of the nearest tests, and with `whole` of `make unit`."""

@@ -20,7 +20,7 @@ from rollouts.core.model.status import Cutover, Phase
 from rollouts.core.model.steps import PauseUntilPromoted, SetCanaryReplicas, SetWeight
 from tests.core.coming_to_rest import assert_comes_to_rest
 from tests.core.model import World, annotated, service, snapshot, world
-from tests.core.test_any_world_is_safe_and_comes_to_rest import UNHURRIED, played
+from tests.core.test_any_world_is_safe_and_comes_to_rest import MORE, played
 from tests.core.updates import condition, updating, with_services
 from tests.core.worlds import edited, later, one, reconciled, running, settled, sizes, slices_caught_up, steps_of
 
@@ -401,7 +401,7 @@ def test_an_abort_that_is_taken_back_shortens_no_drain(strategy: Strategy, tape:
     played(edited(running(strategy, replicas=2, drain=SHORT), revision="b"), moves)
 
 
-@settings(UNHURRIED, max_examples=300)
+@settings(MORE)
 @given(strategy=st.sampled_from(SWITCHED), tape=TAPES)
 def test_late_slices_shorten_no_drain(strategy: Strategy, tape: list[tuple[str, int, int]]) -> None:
     """`played` judges by the world's slices and its own arithmetic (`departures.py`)."""

@@ -14,17 +14,10 @@ import pytest
 
 from tests.core.small_worlds.paths import as_a_test
 from tests.core.small_worlds.search import FoundError, explored, told
-from tests.core.small_worlds.world_list import ALL, QUICK
-
-DEEP = os.environ.get("ROLLOUTS_DEEP") == "1"
-LARGE = 8_000  # worlds
+from tests.core.small_worlds.world_list import ALL, DEEP, PLAYED, QUICK
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.long] if QUICK[name].ceiling >= LARGE else []) for name in QUICK]
-    + [name for name in ALL if DEEP and name not in QUICK],
-)
+@pytest.mark.parametrize("name", PLAYED)
 def test_a_small_world_is_safe_and_comes_to_rest(name: str) -> None:
     """It is explored until nothing is left to try; one that has become larger than its ceiling fails and says so."""
     try:

@@ -5,7 +5,6 @@ Random walks go through worlds as they are: nothing is normalized on the way, an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from random import Random
 
@@ -35,10 +34,9 @@ from tests.core.small_worlds.normal_status import (
     STATUS_SHAPED,
     STATUS_WITH_RUNS,
 )
-from tests.core.small_worlds.world_list import ALL, QUICK
+from tests.core.small_worlds.world_list import ALL, DEEP, PLAYED
 from tests.core.worlds import later
 
-DEEP = os.environ.get("ROLLOUTS_DEEP") == "1"
 STEPS = 5_000 if DEEP else 250
 WALK = 60  # moves; then it begins again
 FAR = 10**6
@@ -63,7 +61,7 @@ def test_every_field_of_status_has_a_line() -> None:
     assert sorted(said) == sorted(RolloutStatus.__struct_fields__)
 
 
-@pytest.mark.parametrize("name", ALL if DEEP else QUICK)
+@pytest.mark.parametrize("name", PLAYED)
 def test_a_world_and_its_normal_form_decide_and_move_alike(name: str) -> None:
     """The writes, which of them is first, and what status remembers; then the world after each move."""
     assert unlike(name, steps=STEPS) is None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+
+import pytest
 
 from rollouts.core.model.analysis import Analysis, OnFailure
 from rollouts.core.model.drain import DrainSpec
@@ -171,3 +174,10 @@ PAIRS: Mapping[str, SmallWorld] = {
 """Two kinds of disturbances, in any order and at any moments."""
 
 ALL = {**QUICK, **MORE, **OVERTAKEN, **PAIRS}
+DEEP = os.environ.get("ROLLOUTS_DEEP") == "1"
+_LARGE = 8_000  # worlds
+PLAYED = [
+    pytest.param(name, marks=[pytest.mark.long] if each.ceiling >= _LARGE else [])
+    for name, each in (ALL if DEEP else QUICK).items()
+]
+"""What tests play; `make unit` leaves the large ones to `make test`."""

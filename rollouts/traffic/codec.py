@@ -74,7 +74,6 @@ class Context(Struct, frozen=True, kw_only=True):
 
     Args:
         stable, canary: Services in `namespace`, the Rollout's, or two subsets of one of them.
-        stable_revision, canary_revision: for routers that distinguish revisions by label; "" when not known yet.
         settled: whether every proxy is known to follow the current objects (`warming.py`).
         ping_pong: whether the two change roles with every update, so that the user's object must have both.
     """
@@ -83,8 +82,6 @@ class Context(Struct, frozen=True, kw_only=True):
     namespace: str
     stable: Destination
     canary: Destination
-    stable_revision: str = ""
-    canary_revision: str = ""
     settled: bool = True
     ping_pong: bool = False
 

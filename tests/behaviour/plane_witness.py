@@ -327,7 +327,7 @@ class PlaneWitness:
         traffic = (change.new.manifest.get("status") or {}).get("traffic") or {}
         if traffic == ((change.old.manifest.get("status") or {}).get("traffic") or {} if change.old else {}):
             return
-        if traffic.get("verifiedBy") not in ("Config", "Counters", "Probes") or not self._is_managed():
+        if traffic.get("verifiedBy") not in ("Config", "Counters") or not self._is_managed():
             return
         desired, observed = traffic["desired"], traffic["observed"]
         if desired != observed:

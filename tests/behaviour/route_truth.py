@@ -278,8 +278,6 @@ def _context(of: Rollout, status: RolloutStatus) -> Context:
         namespace=of.namespace,
         stable=Destination(str(stable)),
         canary=Destination(str(canary)),
-        stable_revision=status.stable_revision,
-        canary_revision=status.current_revision or of.spec.revision,
         ping_pong=strategy.ping_pong,
     )
 

@@ -30,8 +30,6 @@ CONTEXT = Context(
     namespace=NAMESPACE,
     stable=Destination("cart"),
     canary=Destination("cart-canary"),
-    stable_revision="aaa",
-    canary_revision="bbb",
 )
 
 

@@ -409,8 +409,6 @@ def context_of(key: Key, spec: RolloutSpec, status: RolloutStatus) -> Context:
         namespace=key.namespace,
         stable=Destination(stable),
         canary=Destination(canary),
-        stable_revision=status.stable_revision,
-        canary_revision=status.current_revision or spec.revision,
         ping_pong=ping_pong,
     )
 

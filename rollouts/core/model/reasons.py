@@ -36,7 +36,6 @@ class Reason(StrEnum):
     ROLLOUT_RESTARTED = "RolloutRestarted", "All pods older than the restart time have been replaced."
     SWITCH_SERVICE = "SwitchService", "A Service selects another revision."
     TRAFFIC_WEIGHT_UPDATED = "TrafficWeightUpdated", "The controller writes another split of the traffic into a route."
-    TRAFFIC_LIVE = "TrafficLive", "The data plane does what the routes say."
     ROUTE_DRIFTED = (
         "RouteDrifted",
         "Somebody else changed what the Rollout had set in a route; the controller sets it again.",

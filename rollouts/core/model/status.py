@@ -268,8 +268,7 @@ class Traffic(Struct, frozen=True, kw_only=True):
     observed_routes: Annotated[tuple[str, ...], _ROUTES, Json("routes", _OBSERVED)] = ()
     verified_by: Annotated[
         VerifiedBy | None,
-        "How it was confirmed: Config, Counters or Probes of the data plane; SettleTime: the router cannot be asked; "
-        "Outside: somebody else moves the traffic.",
+        "How it was confirmed: Config or Counters of the data plane; SettleTime: the router cannot be asked.",
     ] = None
 
 

@@ -214,9 +214,7 @@ class VerifiedBy(StrEnum):
 
     CONFIG = "Config"  # every proxy's own configuration says so
     COUNTERS = "Counters"  # the proxies' counters of requests say so
-    PROBES = "Probes"  # our own requests were answered accordingly
     SETTLE_TIME = "SettleTime"  # nobody could be asked, and the settle time has passed
-    OUTSIDE = "Outside"  # `trafficRouting: {}`: somebody else moves the traffic
 
 
 class RoutePlace(Struct, frozen=True):

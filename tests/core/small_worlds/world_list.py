@@ -130,8 +130,8 @@ MORE: Mapping[str, SmallWorld] = {
         RATIO, 2, COMMAND, bad="b", ceiling=3_000, progress_deadline_s=60.0, progress_deadline_abort=True
     ),
     "ratio 2 without a surge, a restart": small_world(NO_SURGE, 2, RESTART, ceiling=20_000, punctual=True),
-    "ratio 2, a restart": small_world(RATIO, 2, RESTART, ceiling=100_000, punctual=True),
-    "blue-green 1, a restart": small_world(BLUE_GREEN, 1, RESTART, ceiling=100_000, punctual=True),
+    "ratio 2, a restart": small_world(RATIO, 2, RESTART, ceiling=140_000, punctual=True),
+    "blue-green 1, a restart": small_world(BLUE_GREEN, 1, RESTART, ceiling=120_000, punctual=True),
     "ratio 2, slow pods, a failure": small_world(RATIO, 2, FAILURE, ceiling=5_000, min_ready_s=5),
     "ratio 2, analyses, a verdict": small_world(replace(MEASURED, analysis=HELD), 2, VERDICT, ceiling=9_000),
     "blue-green 1, slow pods, a command": small_world(BLUE_GREEN, 1, COMMAND, ceiling=12_500, min_ready_s=5),

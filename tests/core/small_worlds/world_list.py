@@ -165,7 +165,7 @@ PAIRS: Mapping[str, SmallWorld] = {
     ),
     "blue-green 1, a command and a failure": small_world(BLUE_GREEN, 1, COMMAND, FAILURE, ceiling=300_000),
     "blue-green 1, an edit and a failure": small_world(BLUE_GREEN, 1, EDIT, FAILURE, ceiling=300_000),
-    "blue-green 1, a command and an edit": small_world(BLUE_GREEN, 1, COMMAND, EDIT, ceiling=300_000),
+    "blue-green 1, a command and an edit": small_world(BLUE_GREEN, 1, COMMAND, EDIT, ceiling=340_000),
     "route 1, a command and a failure": small_world(ROUTE, 1, COMMAND, FAILURE, ceiling=300_000),
     "route 1, an edit and a failure": small_world(ROUTE, 1, EDIT, FAILURE, ceiling=300_000),
     "route 1, a command and an edit": small_world(ROUTE, 1, COMMAND, EDIT, ceiling=300_000),

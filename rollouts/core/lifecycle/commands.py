@@ -29,8 +29,7 @@ from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, an
 TAKE_OFF_AFTER_S = 0.25
 """How long a recorded `true` may stay on the Rollout: carrying it out goes first, and nothing waits for its removal."""
 _ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.RESTART)
-_REPAIR_FIRST = "the spec cannot be carried out: repair it, and then give the command again"
-_JUDGED_THEN = "the spec cannot be carried out: the command is judged when it is repaired"
+
 _TOLD_WHEN_DONE = frozenset({Verb.ABORT, Verb.RETRY})  # their Event comes with the abort and the new attempt
 
 
@@ -47,8 +46,13 @@ class Reading(Struct, frozen=True):
 
     def notices(self, seen: Snapshot) -> tuple[Notice, ...]:
         """One Event for each fresh command."""
-        told = [each for each in self.fresh if each.refusal is not None or each.verb not in _TOLD_WHEN_DONE]
-        return tuple([_notice(seen, each) for each in told])
+        return tuple(
+            [
+                _notice(seen, command)
+                for command in self.fresh
+                if command.refusal is not None or command.verb not in _TOLD_WHEN_DONE
+            ]
+        )
 
 
 def with_noted_abort(seen: Snapshot) -> Snapshot:
@@ -57,12 +61,12 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
     if status.abort is not None:
         return seen
     about = (status.current_revision, status.attempt, status.started_at_s)
-    for each in seen.replica_sets:
-        note = each.abort_note
-        if note is None or (note.revision, note.attempt, note.started_at_s) != about:
+    aborted = {command.revision for command in status.commands if command.verb is Verb.ABORT and command.holds}
+    for replica_set in seen.replica_sets:
+        note = replica_set.abort_note
+        if note is None or (note.revision, note.attempt, note.started_at_s) != about or note.revision in aborted:
             continue
-        known = any(one.verb is Verb.ABORT and one.revision == note.revision and one.holds for one in status.commands)
-        if known or each.revision != status.stable_revision or note.revision == status.stable_revision:
+        if replica_set.revision != status.stable_revision or note.revision == status.stable_revision:
             continue
         noted = Command(
             Verb.ABORT,
@@ -107,8 +111,8 @@ def read_named(seen: Snapshot, status: RolloutStatus, *, target: str, gates_of: 
     values = dict(_asked(seen))
     if not values and not status.commands:
         return Reading(())
-    records = [_kept(seen, one, values.get(one.verb, ""), status) for one in status.commands]
-    kept = tuple([each for each in records if each is not None])
+    records = [_kept(seen, command, values.get(command.verb, ""), status) for command in status.commands]
+    kept = tuple([command for command in records if command is not None])
     fresh = []
     for verb, value in values.items():
         if _is_about_shown(verb, value) or _standing(kept, verb, value) is not None:
@@ -130,7 +134,9 @@ def read_without_spec(seen: Snapshot) -> Reading:
         if _standing(status.commands, verb, value) is not None:
             continue
         if verb in (Verb.PROMOTE, Verb.ROLLBACK):
-            verdict: Verdict = Refusal(Reason.INVALID_SPEC, _REPAIR_FIRST if value == NOW else _JUDGED_THEN)
+            later = "the command is judged when it is repaired"
+            helps = "repair it, and then give the command again" if value == NOW else later
+            verdict: Verdict = Refusal(Reason.INVALID_SPEC, f"the spec cannot be carried out: {helps}")
         else:
             gates = Gates(at=None, ahead=None)
             verdict = judge(verb, Asked(value, seen, status, status.current_revision, gates))
@@ -148,16 +154,18 @@ def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Comma
     commands, notices = [], []
     for command in status.commands:
         after = command
-        if command.refusal is None and not command.over and _is_over(seen, status, command):
+        if command.holds and _is_over(seen, status, command):
             after = replace(command, over=True)
             if not _was_done(status, command):
-                why = f"it came too late: {_moved_on(status, command)}"
-                after = replace(command, refusal=Refusal(Reason.COMMAND_INVALID, why))
+                why = f"the update to revision {command.revision} has moved on"
+                if (record := _verdict_came_first(status, command)) is not None:
+                    why = f"the {record.gate} analysis has ended {record.phase}"
+                after = replace(command, refusal=Refusal(Reason.COMMAND_INVALID, f"it came too late: {why}"))
                 notices.append(_notice(seen, after))
         commands.append(after)
     said = set(_outlived(seen.status, seen.status.commands))
-    outlived = (each for each in _outlived(status, commands) if each not in said)
-    notices += [Notice(Reason.COMMAND_INVALID, each, warning=True) for each in outlived]
+    outlived = (message for message in _outlived(status, commands) if message not in said)
+    notices += [Notice(Reason.COMMAND_INVALID, message, warning=True) for message in outlived]
     return tuple(commands), tuple(notices)
 
 
@@ -196,20 +204,17 @@ def rollback_target(rollout: Rollout, status: RolloutStatus) -> str:
 
 
 def abort_asked(status: RolloutStatus) -> Command | None:
-    """The command that aborts the current revision; a declared one before a `true` that is not carried out yet; None for none."""
-    about = [
-        each
-        for each in status.commands
-        if each.verb is Verb.ABORT and each.holds and each.revision == status.current_revision
+    """The command that aborts the current revision; a declared one before a `true` that is not carried out yet."""
+    aborts = [
+        command
+        for command in status.commands
+        if command.verb is Verb.ABORT and command.holds and command.revision == status.current_revision
     ]
-    for each in about:
-        if is_declared(each):
-            return each
-    return about[0] if about else None
+    return next(filter(is_declared, aborts), aborts[0] if aborts else None)
 
 
 def pending_abort(status: RolloutStatus) -> Command | None:
-    """The accepted `abort=true` that is on record, so durable, and not in `status.abort` yet; None when there is none."""
+    """The accepted `abort=true` that is on record, so durable, and not in `status.abort` yet."""
     asked = abort_asked(status) if status.abort is None else None
     unfinished = status.current_revision != status.stable_revision
     return asked if asked is not None and not is_declared(asked) and unfinished else None
@@ -217,14 +222,10 @@ def pending_abort(status: RolloutStatus) -> Command | None:
 
 def retry_asked(status: RolloutStatus) -> Command | None:
     """The retry whose attempt has not begun yet; None when nothing may be retried."""
-    return next(
-        (
-            each
-            for each in status.commands
-            if each.verb is Verb.RETRY and each.holds and not _is_past_attempt(status, each) and status.may_be_retried
-        ),
-        None,
-    )
+    if not status.may_be_retried:
+        return None
+    retries = (command for command in status.commands if command.verb is Verb.RETRY and command.holds)
+    return next((command for command in retries if not _is_past_attempt(status, command)), None)
 
 
 def is_declared(command: Command) -> bool:
@@ -235,14 +236,11 @@ def is_declared(command: Command) -> bool:
 def problems_of(status: RolloutStatus) -> tuple[tuple[Reason, str], ...]:
     """Refused commands, and promotions that are still set and have no effect any more: for the condition `InvalidCommand`."""
     refused = [
-        (each.refusal.reason, f"{each.verb}: {each.refusal.message}")
-        for each in status.commands
-        if each.refusal is not None
+        (command.refusal.reason, f"{command.verb}: {command.refusal.message}")
+        for command in status.commands
+        if command.refusal is not None
     ]
-    return (*refused, *((Reason.COMMAND_INVALID, each) for each in _outlived(status, status.commands)))
-
-
-# --- records: new, kept, over
+    return (*refused, *((Reason.COMMAND_INVALID, message) for message in _outlived(status, status.commands)))
 
 
 def _judged(seen: Snapshot, verb: Verb, value: str, verdict: Verdict, about: str) -> Command:
@@ -258,8 +256,8 @@ def _asked(seen: Snapshot) -> list[tuple[Verb, str]]:
     annotations = seen.rollout.annotations
     if not annotations:
         return []
-    found = [(verb, recorded_as(annotations[verb])) for verb in _ORDER if verb in annotations]
-    return [(verb, value) for verb, value in found if value and not (verb is Verb.PAUSE and value == "false")]
+    values = [(verb, recorded_as(annotations[verb])) for verb in _ORDER if verb in annotations]
+    return [(verb, value) for verb, value in values if value and not (verb is Verb.PAUSE and value == "false")]
 
 
 def _is_about_shown(verb: Verb, value: str) -> bool:
@@ -267,17 +265,17 @@ def _is_about_shown(verb: Verb, value: str) -> bool:
 
 
 def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | None:
-    """The record of an annotation that is still set; None when there is none."""
-    return next((each for each in commands if (each.verb, each.value) == (verb, value) and not each.taken_off), None)
+    """The record of an annotation that is still set."""
+    return next(
+        (command for command in commands if (command.verb, command.value) == (verb, value) and not command.taken_off),
+        None,
+    )
 
 
 def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -> Command | None:
-    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning; else None.
-
-    What was refused because the spec was invalid is judged now.
-    """
-    if _waits_for_the_spec(command):
-        return None
+    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning; else None."""
+    if command.value != NOW and command.refusal is not None and command.refusal.reason is Reason.INVALID_SPEC:
+        return None  # it is judged now; a `true` was about what nobody knows now
     if command.value == value and not command.taken_off:
         return _of_revision_that_came(command, status)
     if command.value != NOW or command.verb is Verb.PAUSE:
@@ -292,11 +290,6 @@ def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -
     return command if about or unfinished_restart else None
 
 
-def _waits_for_the_spec(command: Command) -> bool:
-    """Whether it was refused because the spec was invalid, and is still asked for; a `true` was about what nobody knows now."""
-    return command.value != NOW and command.refusal is not None and command.refusal.reason is Reason.INVALID_SPEC
-
-
 def _of_revision_that_came(command: Command, status: RolloutStatus) -> Command:
     """The record; an abort that was refused for an unknown revision is accepted once that revision is the current one."""
     unknown = command.refusal is not None and command.refusal.reason is Reason.UNKNOWN_REVISION
@@ -308,7 +301,7 @@ def _of_revision_that_came(command: Command, status: RolloutStatus) -> Command:
 def _with_fresh(commands: tuple[Command, ...], fresh: tuple[Command, ...]) -> tuple[Command, ...]:
     if not fresh:
         return commands
-    kept = tuple(each for each in commands if not any(_replaces(one, each) for one in fresh))
+    kept = tuple(old for old in commands if not any(_replaces(command, old) for command in fresh))
     return (*kept, *fresh)
 
 
@@ -331,7 +324,11 @@ def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
     """Whether the command can have no effect any more. A declared abort, a pause and a restart at a named time never end."""
     match command.verb:
         case Verb.PROMOTE:
-            return not command.is_for(status) or _has_passed_analysis(status, command)
+            if command.gate is None:
+                return not command.is_for(status)
+            record = analysis_of(status, command.gate)  # a promotion past an analysis, or its verdict, passes it once
+            passed = record is None or (record.settled if command.unjudged else not record.held)
+            return passed or not command.is_for(status)
         case Verb.ABORT:
             unfinished = command.revision == status.current_revision != status.stable_revision
             return not is_declared(command) and (status.abort is not None or not unfinished)
@@ -346,29 +343,12 @@ def _is_over(seen: Snapshot, status: RolloutStatus, command: Command) -> bool:
             return False
 
 
-def _has_passed_analysis(status: RolloutStatus, command: Command) -> bool:
-    """Whether a promotion past an analysis, or its verdict, has nothing to pass any more: it passes one once."""
-    if command.gate is None:
-        return False
-    record = analysis_of(status, command.gate)
-    if command.unjudged:
-        return record is None or record.settled
-    return record is None or not record.held
-
-
 def _verdict_came_first(status: RolloutStatus, command: Command) -> AnalysisRecord | None:
-    """The verdict that holds the update although a promotion was to pass its analysis without one; None without such."""
+    """The verdict that holds the update although a promotion was to pass its analysis without one."""
     if not command.unjudged or command.gate is None or not command.is_for(status):
         return None
     record = analysis_of(status, command.gate)
     return record if record is not None and record.held else None
-
-
-def _moved_on(status: RolloutStatus, command: Command) -> str:
-    """Why a command that is over was not carried out."""
-    if (record := _verdict_came_first(status, command)) is not None:
-        return f"the {record.gate} analysis has ended {record.phase}"
-    return f"the update to revision {command.revision} has moved on"
 
 
 def _is_past_attempt(status: RolloutStatus, command: Command) -> bool:
@@ -393,17 +373,18 @@ def _outlived(status: RolloutStatus, commands: Iterable[Command]) -> Iterable[st
     revision = status.current_revision
     if revision == status.stable_revision:
         return
-    for each in commands:
-        behind = each.analysis is not None or (each.step is not None and each.step < status.step_index)
-        if each.verb is not Verb.PROMOTE or not each.over or each.taken_off or each.revision != revision or behind:
+    for command in commands:
+        if command.verb is not Verb.PROMOTE or not command.over or command.taken_off or command.revision != revision:
+            continue
+        if command.analysis is not None or (command.step is not None and command.step < status.step_index):
             continue
         given_for = "an earlier update"
-        if each.strategy_hash != status.strategy_hash:
+        if command.strategy_hash != status.strategy_hash:
             given_for = "another list of steps"
-        elif each.attempt != status.attempt:
-            given_for = f"attempt {each.attempt}"
+        elif command.attempt != status.attempt:
+            given_for = f"attempt {command.attempt}"
         yield (
-            f"promote: {each.value!r} was given for {given_for} and has no effect now; to promote revision {revision}, "
+            f"promote: {command.value!r} was given for {given_for} and has no effect now; to promote revision {revision}, "
             "remove the annotation and set it again"
         )
 

@@ -65,7 +65,6 @@ class Asked(Struct, frozen=True):
 
 
 Verdict: TypeAlias = Command | Refusal
-Judge: TypeAlias = Callable[[Asked], Verdict]
 
 
 def _accepted(
@@ -129,11 +128,11 @@ def _past_verdict(asked: Asked, held: AnalysisGate) -> Command:
 
 def _promote_named(asked: Asked) -> Verdict:
     revision, _, gate = asked.value.partition("@")
-    status, current = asked.status, asked.status.current_revision
+    status, held = asked.status, asked.gates.held
     if revision not in _known(asked):
         return _unknown(revision)
-    if revision != current:
-        return _refused(f"revision {revision} is not being rolled out; {current} is")
+    if revision != status.current_revision:
+        return _refused(f"revision {revision} is not being rolled out; {status.current_revision} is")
     if status.abort is not None:
         return _refused(f"revision {revision} is aborted: retry it first")
     if gate == FULL:
@@ -141,12 +140,20 @@ def _promote_named(asked: Asked) -> Verdict:
     if gate.startswith(SKIP):
         return _without_verdict(asked, gate.removeprefix(SKIP))
     if gate in _NAMED_ANALYSES:
-        held = asked.gates.held
         if held is None or held.kind != gate:
             way_out = _passed_by(asked, AnalysisGate(AnalysisKind(gate)))
             return _refused(f"no verdict of the {gate} analysis waits for a promotion{way_out}")
         return _past_verdict(asked, held)
-    return _promote_step(asked, gate) if gate else _promote_where_it_waits(asked)
+    if gate:
+        return _promote_step(asked, gate)
+    if held is not None:
+        return _refused(
+            f"a verdict of the {held.kind} analysis holds the update, and only {revision}@{held.promoted_as} passes it"
+        )
+    # It names no gate: past the step where status shows the update waiting, or else the first pause ahead.
+    ahead = status.step_index if asked.gates.ahead is None else asked.gates.ahead
+    shown = _shown_at(asked)
+    return _accepted(asked, Verb.PROMOTE, revision, step=ahead if shown is None else shown)
 
 
 def _without_verdict(asked: Asked, name: str) -> Verdict:
@@ -177,25 +184,15 @@ def _passed_by(asked: Asked, gate: AnalysisGate | None) -> str:
     return f"; the {gate} analysis measures, and only {named} passes it without a verdict"
 
 
-def _promote_where_it_waits(asked: Asked) -> Verdict:
-    """The promotion that names no gate: past the step where status shows the update waiting, or else the first pause ahead."""
-    status, gates = asked.status, asked.gates
-    if (held := gates.held) is not None:
-        named = f"{status.current_revision}@{held.promoted_as}"
-        return _refused(f"a verdict of the {held.kind} analysis holds the update, and only {named} passes it")
-    ahead = status.step_index if gates.ahead is None else gates.ahead
-    shown = _shown_at(asked)
-    return _accepted(asked, Verb.PROMOTE, status.current_revision, step=ahead if shown is None else shown)
-
-
 def _promote_step(asked: Asked, step: str) -> Verdict:
     """The promotion past the step of that index."""
     if (index := _number(step)) is None:
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}, nor one of {', '.join(_NAMED_ANALYSES)}")
-    steps = max(asked.seen.rollout.spec.strategy.step_count, 1)  # a blue-green update has one gate, number 0
+    strategy = asked.seen.rollout.spec.strategy
+    steps = max(strategy.step_count, 1)  # a blue-green update has one gate, number 0
     if index >= steps:
         return _refused(f"there is no step {step}: the first is 0, the last is {steps - 1}")
-    if _is_analysis(asked.seen.rollout.spec.strategy, index):
+    if isinstance(strategy, Canary) and isinstance(strategy.steps[index], Analyze):
         held = AnalysisGate(AnalysisKind.STEP, index)
         if asked.gates.held == held:
             return _past_verdict(asked, held)
@@ -217,52 +214,38 @@ def _shown_at(asked: Asked) -> int | None:
     return asked.gates.at if same == (now.current_revision, now.strategy_hash, now.attempt, now.step_index) else None
 
 
-def _is_analysis(strategy: Strategy, step: int) -> bool:
-    return isinstance(strategy, Canary) and isinstance(strategy.steps[step], Analyze)
-
-
-def _abort_now(asked: Asked) -> Verdict:
-    revision = asked.status.current_revision
-    if (late := _late(asked, steps=False)) is not None:
-        return late
-    if asked.status.abort is not None:
-        return _refused(f"revision {revision} is aborted already")
-    return _abort(asked, revision)
-
-
-def _abort_named(asked: Asked) -> Verdict:
+def _abort(asked: Asked) -> Verdict:
     """Git may name a revision before its template comes: that is refused as unknown, and aborts the revision if it comes."""
-    if asked.value not in _known(asked):
-        unknown = _unknown(asked.value)
+    status, revision = asked.status, asked.value
+    if revision == NOW:
+        revision = status.current_revision
+        if (late := _late(asked, steps=False)) is not None:
+            return late
+        if status.abort is not None:
+            return _refused(f"revision {revision} is aborted already")
+    elif revision not in _known(asked):
+        unknown = _unknown(revision)
         return Refusal(unknown.reason, f"{unknown.message}; it is aborted if it comes while the annotation is set")
-    return _abort(asked, asked.value)
-
-
-def _abort(asked: Asked, revision: str) -> Verdict:
-    if revision == asked.status.stable_revision:
+    if revision == status.stable_revision:
         return _refused(f"revision {revision} is the stable one already; use rollback instead")
     return _accepted(asked, Verb.ABORT, revision)
 
 
-def _retry_now(asked: Asked) -> Verdict:
-    if (late := _late(asked, steps=True)) is not None:
-        return late
-    return _retry(asked, asked.status.attempt + 1)
-
-
-def _retry_named(asked: Asked) -> Verdict:
-    revision, _, attempt = asked.value.partition("@")
-    if (number := _number(attempt)) is None:
-        return _refused(f"{asked.value!r} is not of the form REVISION@NUMBER, with {_MOST_DIGITS} digits at most")
-    if revision not in _known(asked):
-        return _unknown(revision)
-    if revision != asked.status.current_revision:
-        return _refused(f"revision {revision} is not being rolled out; {asked.status.current_revision} is")
-    return _retry(asked, number)
-
-
-def _retry(asked: Asked, attempt: int) -> Verdict:
+def _retry(asked: Asked) -> Verdict:
     status, revision = asked.status, asked.status.current_revision
+    attempt = status.attempt + 1
+    if asked.value == NOW:
+        if (late := _late(asked, steps=True)) is not None:
+            return late
+    else:
+        named, _, digits = asked.value.partition("@")
+        if (number := _number(digits)) is None:
+            return _refused(f"{asked.value!r} is not of the form REVISION@NUMBER, with {_MOST_DIGITS} digits at most")
+        if named not in _known(asked):
+            return _unknown(named)
+        if named != revision:
+            return _refused(f"revision {named} is not being rolled out; {revision} is")
+        attempt = number
     if not status.may_be_retried:
         return _refused(f"nothing is aborted: revision {revision} needs no new attempt")
     if asked.seen.rollout.annotations.get(Verb.ABORT, "").strip() == revision:
@@ -274,13 +257,12 @@ def _retry(asked: Asked, attempt: int) -> Verdict:
     return _accepted(asked, Verb.RETRY, revision, step=attempt)
 
 
-def _rollback_now(asked: Asked) -> Verdict:
-    return _template_came(asked) or _to_previous(asked)
-
-
-def _rollback_named(asked: Asked) -> Verdict:
+def _rollback(asked: Asked) -> Verdict:
     """The value names only the target. The rollback leaves the revision that status showed, unless that is the target itself."""
-    from_revision = asked.seen.rollout.spec.revision
+    from_revision, current = asked.seen.rollout.spec.revision, asked.status.current_revision
+    late = _template_came(asked)
+    if asked.value == NOW:
+        return late or _to_previous(asked)
     if asked.value.startswith("previous@"):
         named = asked.value.removeprefix("previous@")
         if named not in _known(asked):
@@ -288,12 +270,11 @@ def _rollback_named(asked: Asked) -> Verdict:
         if named != from_revision:
             return _refused(f"the template is revision {from_revision} now, not {named}")
         return _to_previous(asked)
-    if not any(each.revision == asked.value and not each.deleting for each in asked.seen.replica_sets):
+    if not any(kept.revision == asked.value and not kept.deleting for kept in asked.seen.replica_sets):
         return _unknown(asked.value)
-    came = _template_came(asked)
-    if came is not None and asked.status.current_revision not in ("", asked.value):
-        return came
-    if asked.value == from_revision == asked.status.current_revision:
+    if late is not None and current not in ("", asked.value):
+        return late
+    if asked.value == from_revision == current:
         return _refused(f"revision {from_revision} is the template's own: there is nothing to roll back from")
     return _accepted(asked, Verb.ROLLBACK, from_revision, target=asked.value)
 
@@ -318,39 +299,6 @@ def _to_previous(asked: Asked) -> Verdict:
     return _accepted(asked, Verb.ROLLBACK, from_revision, target=target)
 
 
-def _pause(asked: Asked) -> Verdict:
-    if asked.value != NOW:
-        return _refused(f"{asked.value!r} is not 'true'")
-    return _accepted(asked, Verb.PAUSE, asked.status.current_revision)
-
-
-def _restart_now(asked: Asked) -> Verdict:
-    return _accepted(asked, Verb.RESTART, asked.status.current_revision)
-
-
-def _restart_named(asked: Asked) -> Verdict:
-    if asked.seen.rollout.restart_asked_at_s is None:
-        return _refused(f"{asked.value!r} is not an RFC 3339 time such as 2026-11-21T10:00:00Z")
-    return _restart_now(asked)
-
-
-_JUDGED_NOW: dict[Verb, Judge] = {
-    Verb.PROMOTE: _promote_now,
-    Verb.ABORT: _abort_now,
-    Verb.RETRY: _retry_now,
-    Verb.ROLLBACK: _rollback_now,
-    Verb.RESTART: _restart_now,
-}
-_JUDGED_BY_NAME: dict[Verb, Judge] = {
-    Verb.PROMOTE: _promote_named,
-    Verb.ABORT: _abort_named,
-    Verb.RETRY: _retry_named,
-    Verb.ROLLBACK: _rollback_named,
-    Verb.PAUSE: _pause,
-    Verb.RESTART: _restart_named,
-}
-
-
 def recorded_as(annotation: str) -> str:
     """The value of a command; of one that is too long its beginning and its length, so that its record is short."""
     value = annotation.strip()
@@ -363,8 +311,23 @@ def judge(verb: Verb, asked: Asked) -> Verdict:
     if len(given) > VALUE_MAX:
         beginning = f"it begins with {given[:_SHOWN]!r}"
         return _refused(f"a value has at most {VALUE_MAX} characters, and this one has {len(given):,}; {beginning}")
-    judges = _JUDGED_NOW if asked.value == NOW and verb in _JUDGED_NOW else _JUDGED_BY_NAME
-    return judges[verb](asked)
+    match verb:
+        case Verb.PROMOTE:
+            return _promote_now(asked) if asked.value == NOW else _promote_named(asked)
+        case Verb.ABORT:
+            return _abort(asked)
+        case Verb.RETRY:
+            return _retry(asked)
+        case Verb.ROLLBACK:
+            return _rollback(asked)
+        case Verb.PAUSE:
+            if asked.value != NOW:
+                return _refused(f"{asked.value!r} is not 'true'")
+            return _accepted(asked, verb, asked.status.current_revision)
+        case Verb.RESTART:
+            if asked.value != NOW and asked.seen.rollout.restart_asked_at_s is None:
+                return _refused(f"{asked.value!r} is not an RFC 3339 time such as 2026-11-21T10:00:00Z")
+            return _accepted(asked, verb, asked.status.current_revision)
 
 
 def _known(asked: Asked) -> set[str]:

@@ -18,10 +18,10 @@ from rollouts.core.lifecycle.analyses import surplus_runs, unwanted_runs
 from rollouts.core.lifecycle.config_copies import (
     baseline_note,
     config_questions,
+    copy_owners,
     surplus_copies,
     with_copies,
 )
-from rollouts.core.lifecycle.copy_owners import copy_owners
 from rollouts.core.lifecycle.forged_copies import copy_checks, without_unusable_copies
 from rollouts.core.lifecycle.housekeeping import (
     coalesced,

@@ -18,11 +18,34 @@ def without_unusable_copies(ctx: PassContext, step: Contribution) -> Contributio
 
     One that has pods goes on: to take its pods away would lose requests, and what they read is told.
     """
-    for index, each in enumerate(step.intents):
-        found = _begins(ctx, each) if isinstance(each, PatchReplicaSet) else None
-        if found is not None and (held := _held(ctx, found)) is not None:
+    empty = {replica_set.uid: replica_set for replica_set in ctx.seen.replica_sets if replica_set.spec_replicas == 0}
+    for index, intent in enumerate(step.intents):
+        if not isinstance(intent, PatchReplicaSet) or not intent.replicas or intent.uid not in empty:
+            continue
+        if (held := _held(ctx, empty[intent.uid])) is not None:
             return replace(step, intents=(*step.intents[:index], *held.intents), wait=held.wait)
     return step
+
+
+def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
+    """What to wait for before the ReplicaSet gets pods; None when each copy that it names is what its name says.
+
+    Pods with an optional reference to one that is gone would begin, and serve, without their configuration.
+    """
+    revision = replica_set.revision
+    if gone := gone_for(ctx, replica_set):
+        if not ctx.aborted and revision != ctx.status.current_revision and replica_set is ctx.stable:
+            delete = f"kubectl delete replicaset {replica_set.name} -n {ctx.seen.rollout.namespace}"
+            gone += f", or go on without it: {delete}"
+        return Contribution(wait=Wait(Reason.CONFIG_COPY_MISSING, gone))
+    used = used_copies(replica_set.config or (), ctx.seen.copies)
+    if forged := [f"{copy.problem}; revision {revision} names it" for copy in used if copy.forged]:
+        return Contribution(wait=Wait(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(forged)))
+    if not (unread := unchecked(used)):
+        return None
+    message = f"reading {' and '.join(map(str, unread))} before pods of revision {revision} do"
+    message = ": ".join([message, *(copy.unread_because for copy in used if copy.unread_because)])
+    return Contribution(intents=tuple(map(AskConfig, unread)), wait=Wait(Reason.CONFIG_NOT_READ, message))
 
 
 def copy_checks(ctx: PassContext) -> tuple[AskConfig, ...]:
@@ -37,39 +60,3 @@ def forged_copies(ctx: PassContext) -> str:
         reads = "pods that start read it" if replica_set.spec_replicas else "it gets no pods until then"
         told.setdefault(copy.name, f"{copy.problem}; revision {replica_set.revision} names it, and {reads}")
     return "; ".join(told[name] for name in sorted(told))
-
-
-def _begins(ctx: PassContext, patch: PatchReplicaSet) -> ReplicaSet | None:
-    """The ReplicaSet, if the patch gives it its first pods."""
-    if not patch.replicas:
-        return None
-    found = next((each for each in ctx.seen.replica_sets if each.uid == patch.uid), None)
-    return found if found is not None and found.spec_replicas == 0 else None
-
-
-def _held(ctx: PassContext, replica_set: ReplicaSet) -> Contribution | None:
-    """What to wait for before the ReplicaSet gets pods; None when each copy that it names is what its name says.
-
-    Pods with an optional reference to one that is gone would begin, and serve, without their configuration.
-    """
-    if gone := gone_for(ctx, replica_set):
-        return Contribution(wait=Wait(Reason.CONFIG_COPY_MISSING, f"{gone}{_without_stable(ctx, replica_set)}"))
-    used = used_copies(replica_set.config or (), ctx.seen.copies)
-    forged = [f"{each.problem}; revision {replica_set.revision} names it" for each in used if each.forged]
-    if forged:
-        return Contribution(wait=Wait(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(forged)))
-    if not (unread := unchecked(used)):
-        return None
-    names = " and ".join(map(str, unread))
-    told = [f"reading {names} before pods of revision {replica_set.revision} do"]
-    told += [each.unread_because for each in used if each.unread_because]
-    wait = Wait(Reason.CONFIG_NOT_READ, ": ".join(told))
-    return Contribution(intents=tuple(map(AskConfig, unread)), wait=wait)
-
-
-def _without_stable(ctx: PassContext, replica_set: ReplicaSet) -> str:
-    """What lets an update go on whose stable revision can have no pods; "" where that is not the question."""
-    if ctx.aborted or replica_set.revision == ctx.status.current_revision or replica_set is not ctx.stable:
-        return ""
-    delete = f"kubectl delete replicaset {replica_set.name} -n {ctx.seen.rollout.namespace}"
-    return f", or go on without it: {delete}"

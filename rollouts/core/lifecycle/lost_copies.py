@@ -29,44 +29,47 @@ def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
     One that is being deleted has its name until it is gone, and is there for pods until then.
     """
     lost: dict[tuple[ConfigKind, str], CreateConfigCopy] = {}
-    going = {(each.kind, each.name) for each in ctx.seen.copies if each.deleting}
-    for found, use in (*_lost(ctx), *_taken(ctx)):
-        if _source_has(ctx, use) and (use.kind, use.copy) not in going:
-            owner = CopyOwner(found.name, found.uid) if use.kind is ConfigKind.SECRET else None
-            lost[use.kind, use.copy] = CreateConfigCopy(use, owner)
+    deleting = {(copy.kind, copy.name) for copy in ctx.seen.copies if copy.deleting}
+    for replica_set, use in (*_lost(ctx), *_taken(ctx)):
+        source = ctx.seen.sources.get((use.kind, use.source))
+        if not isinstance(source, SourceKnown) or source.content != use.content or (use.kind, use.copy) in deleting:
+            continue
+        owner = CopyOwner(replica_set.name, replica_set.uid) if use.kind is ConfigKind.SECRET else None
+        lost[use.kind, use.copy] = CreateConfigCopy(use, owner)
     return tuple(lost.values())
 
 
 def gone_copies(ctx: PassContext) -> str:
     """Which copies are gone that cannot be made again, who needs them, and what helps; "" for none."""
-    gone = [(found, use) for found, use in _lost(ctx) if _why_not(ctx, use)]
-    running = [(found, use) for found, use in gone if found.spec_replicas > 0]
-    kept = [(found, use) for found, use in gone if found.spec_replicas == 0]
-    told = [
+    gone = [(replica_set, use) for replica_set, use in _lost(ctx) if _why_not(ctx, use)]
+    running = [(replica_set, use) for replica_set, use in gone if replica_set.spec_replicas > 0]
+    kept = [(replica_set, use) for replica_set, use in gone if replica_set.spec_replicas == 0]
+    revisions = " or ".join(sorted({replica_set.revision for replica_set, _ in kept}))
+    messages = [
         _too_late(ctx),
         _told(ctx, running, "pods that start need it"),
-        _told(ctx, kept, f"a rollback to {_revisions(kept)} needs it"),
+        _told(ctx, kept, f"a rollback to {revisions} needs it"),
     ]
-    return "; ".join([each for each in told if each])
+    return "; ".join(filter(None, messages))
+
+
+def _too_late(ctx: PassContext) -> str:
+    """Why the stable revision can have no pods any more; "" when it can."""
+    stable, current = ctx.status.stable_revision, ctx.status.current_revision
+    replica_set = ctx.of_revision(stable) if stable != current else None
+    uses = uses_too_late(replica_set, ctx.seen.sources) if replica_set is not None else ()
+    if not uses:
+        return ""
+    names = " and ".join([f"{use.kind} {use.source}" for use in uses])
+    instead = f"so it has no pods, and revision {current} takes its place"
+    return f"{names} has changed before the ReplicaSet of revision {stable} had a copy, {instead}: give it that content again"
 
 
 def gone_for(ctx: PassContext, replica_set: ReplicaSet) -> str:
     """Which copies of a ReplicaSet are gone and cannot be made again, and what helps; "" for none."""
     lost = lost_uses((replica_set,), ctx.seen.copies, ctx.seen.copy_looks)
-    gone = [(found, use) for found, use in lost if _why_not(ctx, use)]
+    gone = [(holder, use) for holder, use in lost if _why_not(ctx, use)]
     return _told(ctx, gone, f"pods of revision {replica_set.revision} do not begin without it")
-
-
-def _too_late(ctx: PassContext) -> str:
-    """Why the stable revision can have no pods any more; "" when it can."""
-    stable = ctx.status.stable_revision
-    found = ctx.of_revision(stable) if stable != ctx.status.current_revision else None
-    uses = uses_too_late(found, ctx.seen.sources) if found is not None and found.config else ()
-    if not uses:
-        return ""
-    names = " and ".join([f"{use.kind} {use.source}" for use in uses])
-    instead = f"so it has no pods, and revision {ctx.status.current_revision} takes its place"
-    return f"{names} has changed before the ReplicaSet of revision {stable} had a copy, {instead}: give it that content again"
 
 
 def copy_questions(ctx: PassContext) -> Contribution:
@@ -92,13 +95,14 @@ def copy_questions(ctx: PassContext) -> Contribution:
 
 def _doubtful(ctx: PassContext) -> Iterator[ConfigUse]:
     """The uses of Secrets whose copy may be gone, as far as pods tell."""
-    for each in ctx.seen.replica_sets:
-        if each.deleting or not each.spec_replicas:
+    for replica_set in ctx.seen.replica_sets:
+        if replica_set.deleting or not replica_set.spec_replicas:
             continue
-        for use in each.config or ():
+        unready = replica_set.ready < replica_set.spec_replicas
+        for use in replica_set.config or ():
             look = ctx.seen.copy_looks.get(use.copy)
             was_gone = look is not None and look.there is False
-            if use.kind is ConfigKind.SECRET and use.made and (was_gone or each.ready < each.spec_replicas):
+            if use.kind is ConfigKind.SECRET and use.made and (was_gone or unready):
                 yield use
 
 
@@ -113,16 +117,11 @@ def _taken(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
     """
     if ctx.spec.config_versioning.retain:
         return
-    taken = {(each.kind, each.name) for each in ctx.seen.copies if each.claimed and not each.owned and each.problem}
+    taken = {(copy.kind, copy.name) for copy in ctx.seen.copies if copy.claimed and not copy.owned and copy.problem}
     for replica_set in ctx.seen.replica_sets if taken else ():
         for use in () if replica_set.deleting else replica_set.config or ():
             if use.has_copy and (use.kind, use.copy) in taken:
                 yield replica_set, use
-
-
-def _source_has(ctx: PassContext, use: ConfigUse) -> bool:
-    source = ctx.seen.sources.get((use.kind, use.source))
-    return isinstance(source, SourceKnown) and source.content == use.content
 
 
 def _why_not(ctx: PassContext, use: ConfigUse) -> str:
@@ -144,13 +143,9 @@ def _told(ctx: PassContext, gone: Iterable[tuple[ReplicaSet, ConfigUse]], needed
     by_reason: dict[str, set[str]] = {}
     for _, use in gone:
         by_reason.setdefault(_why_not(ctx, use), set()).add(f"{use.kind} {use.copy}, the copy of {use.source},")
-    said = [
+    sentences = [
         f"{' and '.join(sorted(names))} {'is' if len(names) == 1 else 'are'} gone, and {why}"
         for why, names in by_reason.items()
     ]
     helps = "restore it from a backup, or give the source that content again"
-    return f"{'; '.join(said)}; {needed}: {helps}" if said else ""
-
-
-def _revisions(kept: Iterable[tuple[ReplicaSet, ConfigUse]]) -> str:
-    return " or ".join(sorted({found.revision for found, _ in kept}))
+    return f"{'; '.join(sentences)}; {needed}: {helps}" if sentences else ""

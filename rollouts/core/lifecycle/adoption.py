@@ -15,20 +15,18 @@ def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
     """The ReplicaSets to adopt. Nothing else is decided before: a view without them shows fewer pods and revisions than exist."""
     return tuple(
         AdoptReplicaSet(
-            name=each.name, uid=each.uid, resource_version=each.resource_version, has_owners=each.has_owners
+            name=orphan.name, uid=orphan.uid, resource_version=orphan.resource_version, has_owners=orphan.has_owners
         )
-        for each in seen.orphans
-        if not each.problem
+        for orphan in seen.orphans
+        if not orphan.problem
     )
 
 
 def not_adopted(seen: Snapshot) -> str:
     """Message about ReplicaSets under the Rollout's name that are not adopted: why, and what to do; "" when there are none."""
-    if not seen.orphans:
-        return ""
     return ". ".join(
-        f"ReplicaSet {each.name} has the label rollouts.dev/name of this Rollout and no controller, but {each.problem}: "
+        f"ReplicaSet {orphan.name} has the label rollouts.dev/name of this Rollout and no controller, but {orphan.problem}: "
         "the Rollout does not adopt it; delete it, or remove the label"
-        for each in seen.orphans
-        if each.problem
+        for orphan in seen.orphans
+        if orphan.problem
     )

@@ -105,10 +105,26 @@ def _not_believed(ctx: PassContext, gate: AnalysisGate, record: AnalysisRecord, 
 
 
 def _waiting(ctx: PassContext, gate: AnalysisGate, run: RunSeen) -> Guard:
-    said = f": {run.message}" if run.message else ""
+    lasts = ""  # the same text as long as it goes on, so that no status is written for it
+    if run.shortest_s == math.inf:
+        lasts = ", which has no count of measurements and goes on until somebody ends it"
+    elif run.shortest_s is not None and run.shortest_s >= TOLD_S:
+        lasts = f", which takes {round(run.shortest_s)} s at least"
+    message = f": {run.message}" if run.message else ""
+    unjudged = f"to go on without its verdict: {ctx.command('promote')} --skip-analysis; "
+    if run.gate is None or run.gate.kind is AnalysisKind.BACKGROUND:
+        unjudged = ""
+    ways = (
+        f"; to end it and judge what was measured: rollouts analysis terminate {run.name} -n {ctx.seen.rollout.namespace}; "
+        f"{unjudged}to go back: {ctx.command('abort')}"
+    )
+    if run.errors_in_a_row > ERRORS_TOLD:
+        limit = "it goes on until consecutiveErrorLimit"
+        ways = f"; more than {ERRORS_TOLD} errors in a row, and {limit}: mend what it asks{ways}"
+    elif run.shortest_s != math.inf:  # how long it goes on is the template's choice
+        ways = ""
+    wait = Wait(Reason.ANALYSIS_RUNNING, f"{_place(gate)}: waiting for AnalysisRun {run.name}{lasts}{message}{ways}")
     ending = () if run.terminate or not run.measured else (TerminateAnalysisRun(name=run.name, uid=run.uid),)
-    told = f"{_place(gate)}: waiting for AnalysisRun {run.name}{_how_long(run)}{said}{_what_helps(ctx, run)}"
-    wait = Wait(Reason.ANALYSIS_RUNNING, told)
     return Guard(gate=gate, wait=wait, measured=run.measured, ending=ending)
 
 
@@ -148,7 +164,7 @@ def run_of(ctx: PassContext, record: AnalysisRecord | None) -> RunSeen | None:
     """The run that has the name of a record; None when it does not exist (yet, or any more)."""
     if record is None:
         return None
-    return next((each for each in ctx.seen.runs if each.name == record.run and not each.deleting), None)
+    return next((run for run in ctx.seen.runs if run.name == record.run and not run.deleting), None)
 
 
 def run_name(ctx: PassContext, gate: AnalysisGate, number: int) -> str:
@@ -168,29 +184,29 @@ def unwanted_runs(ctx: PassContext, wanted: Collection[AnalysisGate]) -> tuple[T
     Args:
         wanted: the gates whose analyses count now.
     """
-    waited_for = {each.run for each in ctx.status.analyses if each.gate in wanted and not each.settled}
+    waited_for = {record.run for record in ctx.status.analyses if record.gate in wanted and not record.settled}
     return tuple(
-        TerminateAnalysisRun(name=each.name, uid=each.uid)
-        for each in ctx.seen.runs
-        if each.gate is not None and not (each.phase.over or each.terminate or each.deleting or each.name in waited_for)
+        TerminateAnalysisRun(name=run.name, uid=run.uid)
+        for run in ctx.seen.runs
+        if run.gate is not None and not (run.phase.over or run.terminate or run.deleting or run.name in waited_for)
     )
 
 
 def surplus_runs(ctx: PassContext) -> tuple[DeleteAnalysisRun, ...]:
     """The oldest runs beyond the limits, which count runs of earlier updates and attempts only."""
-    of_this_update = {each.run for each in ctx.status.analyses}
+    of_this_update = {record.run for record in ctx.status.analyses}
     over = [
-        each
-        for each in ctx.seen.runs
-        if each.gate is not None and each.phase.over and not each.deleting and each.name not in of_this_update
+        run
+        for run in ctx.seen.runs
+        if run.gate is not None and run.phase.over and not run.deleting and run.name not in of_this_update
     ]
-    over.sort(key=lambda each: (each.completed_at_s or each.created_at_s, each.name))
-    good = [each for each in over if each.phase is AnalysisPhase.SUCCESSFUL]
-    bad = [each for each in over if each.phase is not AnalysisPhase.SUCCESSFUL]
+    over.sort(key=lambda run: (run.completed_at_s or run.created_at_s, run.name))
+    good = [run for run in over if run.phase is AnalysisPhase.SUCCESSFUL]
+    bad = [run for run in over if run.phase is not AnalysisPhase.SUCCESSFUL]
     surplus = good[: max(0, len(good) - ctx.spec.successful_runs_kept)]
     surplus += bad[: max(0, len(bad) - ctx.spec.unsuccessful_runs_kept)]
     return tuple(
-        DeleteAnalysisRun(name=each.name, uid=each.uid, resource_version=each.resource_version) for each in surplus
+        DeleteAnalysisRun(name=run.name, uid=run.uid, resource_version=run.resource_version) for run in surplus
     )
 
 
@@ -220,65 +236,27 @@ def _beginning(ctx: PassContext, gate: AnalysisGate, *, number: int, begins: boo
     if name in ctx.seen.taken_runs:
         why = f"the name {name} belongs to an AnalysisRun of another owner: delete it"
         return Guard(gate=gate, wait=Wait(Reason.ANALYSIS_INVALID, f"{place}: {why}"), begun=False)
-    return _created(ctx, gate, number, name, draft)
-
-
-def _free_name(ctx: PassContext, gate: AnalysisGate, number: int) -> tuple[int, str]:
-    """The first number, from this one on, under which there is no run: one that is there already was not asked for now."""
-    there = {each.name for each in ctx.seen.runs}
-    while (name := run_name(ctx, gate, number)) in there:
-        number += 1
-    return number, name
-
-
-def _created(ctx: PassContext, gate: AnalysisGate, number: int, name: str, draft: RunDraft) -> Guard:
-    status = ctx.status
     record = AnalysisRecord(
         gate=gate, number=number, run=name, phase=AnalysisPhase.PENDING, at_s=ctx.now_s, spec_hash=draft.spec_hash
     )
-    create = CreateAnalysisRun(
-        name=name, gate=gate, revision=status.current_revision, attempt=status.attempt, draft=draft
-    )
+    noted = analysis_of(ctx.status, gate)  # status asks for the run already when its creation failed
+    pending = (name, record.phase, record.spec_hash, record.uid)
+    is_noted = noted is not None and (noted.run, noted.phase, noted.spec_hash, noted.uid) == pending
+    create = CreateAnalysisRun(name=name, gate=gate, revision=revision, attempt=ctx.status.attempt, draft=draft)
     return Guard(
         gate=gate,
-        wait=Wait(Reason.ANALYSIS_RUNNING, f"{_place(gate)}: waiting for AnalysisRun {name}"),
-        changes=() if _is_noted(status, record) else (RecordAnalysis(record),),
+        wait=Wait(Reason.ANALYSIS_RUNNING, f"{place}: waiting for AnalysisRun {name}"),
+        changes=() if is_noted else (RecordAnalysis(record),),
         intents=(create,),
     )
 
 
-def _how_long(run: RunSeen) -> str:
-    """How long the run takes: the same text as long as it goes on, so that no status is written for it."""
-    if run.shortest_s is None or run.shortest_s < TOLD_S:
-        return ""
-    if math.isinf(run.shortest_s):
-        return ", which has no count of measurements and goes on until somebody ends it"
-    return f", which takes {round(run.shortest_s)} s at least"
-
-
-def _what_helps(ctx: PassContext, run: RunSeen) -> str:
-    """What helps a run that does not end, or gets no answers: how long it goes on is the template's choice."""
-    beside = run.gate is None or run.gate.kind is AnalysisKind.BACKGROUND
-    unjudged = "" if beside else f"to go on without its verdict: {ctx.command('promote')} --skip-analysis; "
-    ways = (
-        f"to end it and judge what was measured: rollouts analysis terminate {run.name} -n {ctx.seen.rollout.namespace}; "
-        f"{unjudged}to go back: {ctx.command('abort')}"
-    )
-    if run.errors_in_a_row > ERRORS_TOLD:
-        limit = "it goes on until consecutiveErrorLimit"
-        return f"; more than {ERRORS_TOLD} errors in a row, and {limit}: mend what it asks; {ways}"
-    return f"; {ways}" if run.shortest_s == math.inf else ""
-
-
-def _is_noted(status: RolloutStatus, record: AnalysisRecord) -> bool:
-    """Whether status asks for the run already, as it does when its creation failed."""
-    noted = analysis_of(status, record.gate)
-    return noted is not None and (*(noted.run, noted.phase, noted.spec_hash, noted.uid),) == (
-        record.run,
-        record.phase,
-        record.spec_hash,
-        record.uid,
-    )
+def _free_name(ctx: PassContext, gate: AnalysisGate, number: int) -> tuple[int, str]:
+    """The first number, from this one on, under which there is no run: one that is there already was not asked for now."""
+    existing = {run.name for run in ctx.seen.runs}
+    while (name := run_name(ctx, gate, number)) in existing:
+        number += 1
+    return number, name
 
 
 def _held_wait(ctx: PassContext, record: AnalysisRecord) -> Wait:

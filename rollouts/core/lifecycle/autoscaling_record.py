@@ -15,7 +15,6 @@ from rollouts.core.model.autoscaling import (
     AutoscalingGate,
     AutoscalingRecord,
     AutoscalingSeen,
-    ContainerUse,
     UseRecord,
 )
 from rollouts.core.model.frozen import replace
@@ -35,43 +34,59 @@ def with_autoscaling(ctx: PassContext, status: RolloutStatus) -> RolloutStatus:
     Args:
         status: of this pass, complete but for this.
     """
-    if ctx.spec.autoscaling is None and status.autoscaling is None:
-        return status
-    record = _record(ctx, status)
+    gate, began_s, seen = ctx.spec.autoscaling, status.started_at_s, ctx.seen.autoscaling
+    kept = status.autoscaling
+    ended = status.stable_revision in ("", status.current_revision) or ctx.aborted
+    if gate is None or ended or began_s is None:
+        return status if kept is None else replace(status, autoscaling=None)
+    if kept is not None and (kept.at_s < began_s or kept.container != _container(gate)):
+        kept = None
+    record = kept
+    if seen is not None and seen.at_s >= began_s and (kept is None or seen.at_s > kept.at_s):
+        now = _record(ctx, gate, seen, kept)
+        if kept is None or status != ctx.recorded or _says_more(kept, now):
+            record = now
     return status if record == status.autoscaling else replace(status, autoscaling=record)
 
 
-def _record(ctx: PassContext, status: RolloutStatus) -> AutoscalingRecord | None:
-    gate, began_s = ctx.spec.autoscaling, status.started_at_s
-    ended = status.stable_revision in ("", status.current_revision) or ctx.aborted
-    if gate is None or ended or began_s is None:
-        return None
-    kept, seen = status.autoscaling, ctx.seen.autoscaling
-    if kept is not None and (kept.at_s < began_s or kept.container != _container(gate)):
-        kept = None
-    if seen is None or seen.at_s < began_s or (kept is not None and seen.at_s <= kept.at_s):
-        return kept
-    now = _told(ctx, gate, seen, kept)
-    if kept is None or _says_more(kept, now) or status != ctx.recorded:
-        return now
-    return kept
-
-
-def _told(
+def _record(
     ctx: PassContext, gate: AutoscalingGate, seen: AutoscalingSeen, before: AutoscalingRecord | None
 ) -> AutoscalingRecord:
-    settled = {each.name: each.settled_since_s for each in before.autoscalers} if before is not None else {}
-    use = seen.use or {}
+    settled = (
+        {autoscaler.name: autoscaler.settled_since_s for autoscaler in before.autoscalers} if before is not None else {}
+    )
+    use = []
+    for revision, container in sorted((seen.use or {}).items()):
+        percent = container.utilization_percent
+
+        use.append(
+            UseRecord(
+                revision=revision,
+                utilization_percent=math.ceil(percent) if percent is not None and 0 <= percent < math.inf else None,
+                measured=container.measured,
+                pods=container.pods,
+                oldest_at_s=container.oldest_at_s,
+            )
+        )
     return AutoscalingRecord(
         at_s=seen.at_s,
         autoscalers=tuple(
-            _autoscaler(each, replicas=ctx.spec.replicas, at_s=seen.at_s, since_s=settled.get(each.name))
-            for each in seen.autoscalers or ()
+            _autoscaler(autoscaler, replicas=ctx.spec.replicas, at_s=seen.at_s, since_s=settled.get(autoscaler.name))
+            for autoscaler in seen.autoscalers or ()
         ),
         container=_container(gate),
         resource=gate.container.resource.value if gate.container is not None else "",
-        use=tuple(_use(revision, use[revision]) for revision in sorted(use)),
+        use=tuple(use),
     )
+
+
+def _says_more(kept: AutoscalingRecord, now: AutoscalingRecord) -> bool:
+    """Whether people would read something else in the new figures, or the old ones have become too old."""
+    if now.at_s - kept.at_s >= RENEWED_AFTER_S or now.autoscalers != kept.autoscalers:
+        return True
+    if len(now.use) != len(kept.use):
+        return True
+    return any(_differs(before, after) for before, after in zip(kept.use, now.use, strict=True))
 
 
 def _autoscaler(each: AutoscalerSeen, *, replicas: int, at_s: float, since_s: float | None) -> AutoscalerRecord:
@@ -93,29 +108,8 @@ def _autoscaler(each: AutoscalerSeen, *, replicas: int, at_s: float, since_s: fl
     )
 
 
-def _use(revision: str, use: ContainerUse) -> UseRecord:
-    percent = use.utilization_percent
-    known = percent is not None and 0 <= percent < math.inf
-    return UseRecord(
-        revision=revision,
-        utilization_percent=math.ceil(percent) if percent is not None and known else None,
-        measured=use.measured,
-        pods=use.pods,
-        oldest_at_s=use.oldest_at_s,
-    )
-
-
 def _container(gate: AutoscalingGate) -> str:
     return gate.container.container if gate.container is not None else ""
-
-
-def _says_more(kept: AutoscalingRecord, now: AutoscalingRecord) -> bool:
-    """Whether people would read something else in the new figures, or the old ones have become too old."""
-    if now.at_s - kept.at_s >= RENEWED_AFTER_S or now.autoscalers != kept.autoscalers:
-        return True
-    if len(now.use) != len(kept.use):
-        return True
-    return any(_differs(before, after) for before, after in zip(kept.use, now.use, strict=True))
 
 
 def _differs(before: UseRecord, after: UseRecord) -> bool:

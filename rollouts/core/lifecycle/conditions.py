@@ -24,13 +24,11 @@ from rollouts.core.lifecycle.forged_copies import forged_copies
 from rollouts.core.lifecycle.lost_copies import gone_copies
 from rollouts.core.lifecycle.preview import preview_fact
 from rollouts.core.lifecycle.progress import counted, needs_a_person, overdue, progressed_at_s, stalled, waiting_for
-from rollouts.core.model.config import ConfigPlan
 from rollouts.core.model.drain import DrainMode, ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen
 from rollouts.core.model.status import Abort, Condition, Phase, RolloutStatus, WaitingFor
-from rollouts.core.model.traffic import RouteUnasked
 from rollouts.core.routing.routes import refused_routes
 
 WARNED = frozenset(
@@ -53,7 +51,11 @@ def concluded(ctx: PassContext, wait: Wait | None) -> RolloutStatus:
         wait = _standing_wait(ctx, status)
     held, told, generation = wait, wait, ctx.seen.rollout.generation
     if (plan := ctx.seen.config) is not None:
-        held, generation = with_hold(ctx, wait), _observed_generation(ctx, plan)
+        held = with_hold(ctx, wait)
+        if (
+            plan.hold is not None and not plan.hold.message
+        ):  # a read that was just asked for will say what this generation means
+            generation = ctx.recorded.observed_generation
         told = wait if wait is not None and held is not None and held.reason is wait.reason else held
     moved_at_s = progressed_at_s(ctx, status, held)
     waiting = waiting_for(ctx, status, held, progressed_at_s=moved_at_s)
@@ -82,15 +84,9 @@ def _standing_wait(ctx: PassContext, status: RolloutStatus) -> Wait | None:
     return None
 
 
-def _observed_generation(ctx: PassContext, plan: ConfigPlan) -> int:
-    """The generation that the status is about; the last one while a read that was just asked for will say what this one means."""
-    silent = plan.hold is not None and not plan.hold.message
-    return ctx.recorded.observed_generation if silent else ctx.seen.rollout.generation
-
-
 def with_command_problems(status: RolloutStatus, *, generation: int, now_s: float) -> RolloutStatus:
     """The status with its condition `InvalidCommand` brought up to date; nothing else changes."""
-    others = tuple(each for each in status.conditions if each.type != "InvalidCommand")
+    others = tuple(condition for condition in status.conditions if condition.type != "InvalidCommand")
     facts = _dated(_command_facts(status), status.conditions, now_s=now_s, generation=generation)
     return replace(status, conditions=(*others, *facts))
 
@@ -103,7 +99,7 @@ def with_invalid_spec(status: RolloutStatus, *, message: str, generation: int, n
         ("Stalled", True, reason, message),
         ("InvalidSpec", True, reason, message),
     ]
-    kept = [each for each in status.conditions if each.type in ("Available", "Aborted", "Paused")]
+    kept = [condition for condition in status.conditions if condition.type in ("Available", "Aborted", "Paused")]
     facts += _command_facts(status)
     conditions = _dated(facts, status.conditions, now_s=now_s, generation=generation)
     before = status.waiting_for
@@ -153,8 +149,11 @@ def _conditions(
         facts.append(("ReplicaSetNotAdopted", True, Reason.NOT_ADOPTED, strangers))
     if ctx.has_config and (gone := "; ".join(filter(None, (gone_copies(ctx), forged_copies(ctx))))):
         facts.append(("ConfigCopyMissing", True, Reason.CONFIG_COPY_MISSING, gone))
-    if ctx.seen.creation_refused is not None or ctx.seen.config is not None:
-        facts += _refused_parts(ctx, wait)
+    if (refused := ctx.creation_refused) is not None:
+        facts.append(("RevisionRefused", True, refused.reason, refused.message))
+    hold = ctx.seen.config.hold if ctx.seen.config is not None else None
+    if hold is not None and needs_a_person(hold.reason) and (wait is None or wait.reason is not hold.reason):
+        facts.append(("ConfigUnusable", True, hold.reason, hold.message))
     if ctx.seen.shares_pods_with:
         facts.append(("SelectorShared", True, Reason.SELECTOR_SHARED, shared_text(list(ctx.seen.shares_pods_with))))
     if ctx.rolled_back:
@@ -163,17 +162,6 @@ def _conditions(
         facts.append(("Paused", True, Reason.PAUSED_BY_USER, ctx.paused_because))
     facts += _command_facts(status)
     return _dated(facts, ctx.recorded.conditions, now_s=ctx.now_s, generation=generation)
-
-
-def _refused_parts(ctx: PassContext, wait: Wait | None) -> list[Fact]:
-    """The revision that the API server refuses, and sources that cannot be used while the update waits for something else."""
-    facts: list[Fact] = []
-    if (refused := ctx.creation_refused) is not None:
-        facts.append(("RevisionRefused", True, refused.reason, refused.message))
-    hold = ctx.seen.config.hold if ctx.seen.config is not None else None
-    if hold is not None and needs_a_person(hold.reason) and (wait is None or wait.reason is not hold.reason):
-        facts.append(("ConfigUnusable", True, hold.reason, hold.message))
-    return facts
 
 
 def _phase_facts(ctx: PassContext, status: RolloutStatus, phase: Phase, wait: Wait | None) -> list[Fact]:
@@ -243,10 +231,10 @@ def _rolled_back(ctx: PassContext) -> str:
 
 
 def _available(ctx: PassContext, status: RolloutStatus) -> Fact:
-    needed = ctx.promised
-    if status.available_replicas >= needed:
-        return "Available", True, Reason.AVAILABLE, f"at least {pods_text(needed)} available"
-    return "Available", False, Reason.UNAVAILABLE, f"fewer than {pods_text(needed)} available"
+    needed = pods_text(ctx.promised)
+    if status.available_replicas >= ctx.promised:
+        return "Available", True, Reason.AVAILABLE, f"at least {needed} available"
+    return "Available", False, Reason.UNAVAILABLE, f"fewer than {needed} available"
 
 
 def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
@@ -258,10 +246,10 @@ def _drain_facts(ctx: PassContext, status: RolloutStatus) -> list[Fact]:
     numbers = ctx.drain_numbers
     lacking = unsafe(drain, ctx.spec.ends, numbers)
     problems = [f"{lacking} ({numbers.pre_stop_why})"] if lacking else []
-    for each in ctx.seen.replica_sets:
-        if not each.spec_replicas or each.grace_s is None:
+    for replica_set in ctx.seen.replica_sets:
+        if not replica_set.spec_replicas or replica_set.grace_s is None:
             continue
-        if short := cut_short(each, template=ctx.spec.revision, ends=ctx.spec.ends):
+        if short := cut_short(replica_set, template=ctx.spec.revision, ends=ctx.spec.ends):
             problems.append(short)
     if nodes := port_reuse(ctx.seen.proxy):
         problems.append(f"nodes: {nodes.what}; {nodes.fix}")
@@ -283,10 +271,8 @@ def _traffic_facts(ctx: PassContext) -> list[Fact]:
     writes of routes that are refused. A Service that is missing or has no selector stops the update, and that wait reports it.
     """
     facts: list[Fact] = []
-    for route in ctx.seen.routes.values():
-        if not isinstance(route, RouteUnasked) and route.refused is not None:
-            facts = _refused_facts(ctx)
-            break  # they tell of all routes
+    if refused := refused_routes(ctx):
+        facts.append(("RouteRefused", True, refused[0].reason, "; ".join(route.message for route in refused)))
     if not ctx.seen.routes and (without := service_without_weight(ctx.spec)) is not None:
         message = f"{what_happens(without)}; {HELPS}"
         facts.append(("WeightWithoutEffect", True, Reason.WEIGHT_WITHOUT_EFFECT, message))
@@ -304,15 +290,9 @@ def _traffic_facts(ctx: PassContext) -> list[Fact]:
     return [*facts, ("ServiceUnsafe", True, Reason.SERVICE_UNSAFE, ". ".join(sentences))]
 
 
-def _refused_facts(ctx: PassContext) -> list[Fact]:
-    refused = refused_routes(ctx)
-    message = "; ".join(each.message for each in refused)
-    return [("RouteRefused", True, refused[0].reason, message)] if refused else []
-
-
 def _dated(facts: list[Fact], before: tuple[Condition, ...], *, now_s: float, generation: int) -> tuple[Condition, ...]:
     """The facts as conditions; the time of the last transition is kept where the condition's status did not change."""
-    known = {each.type: each for each in before}
+    known = {condition.type: condition for condition in before}
     conditions = []
     for kind, holds, reason, message in facts:
         old = known.get(kind)

@@ -10,7 +10,7 @@ from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import AskPods, DeleteReplicaSet, Intent, PatchPod, PatchReplicaSet
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import PodMetadata
-from rollouts.core.model.snapshot import Pod, PodsSeen, ReplicaSet
+from rollouts.core.model.snapshot import PodsSeen, ReplicaSet
 from rollouts.core.model.status import stable_before
 from rollouts.core.scale.restarts import PODS_FRESH_S
 from rollouts.core.scale.sizing import role_metadata
@@ -33,19 +33,19 @@ def surplus(ctx: PassContext) -> tuple[DeleteReplicaSet, ...]:
         ctx.spec.revision,
         rollback_target(ctx.seen.rollout, ctx.status),
         *ctx.shown_revisions,
-        *(each.revision for each in ctx.status.scale_downs),
+        *(scale_down.revision for scale_down in ctx.status.scale_downs),
     }
     empty = [
-        each
-        for each in ctx.older
-        if each.revision not in in_use and each.observed and each.spec_replicas == each.replicas == 0
+        old
+        for old in ctx.older
+        if old.revision not in in_use and old.observed and old.spec_replicas == old.replicas == 0
     ]
     count = max(0, len(empty) - limit)
     before = stable_before(ctx.status.history, ctx.status.stable_revision)
     if before is not None and limit > 0:
-        empty.sort(key=lambda each: each.revision == before.revision)
+        empty.sort(key=lambda old: old.revision == before.revision)
     return tuple(
-        DeleteReplicaSet(name=each.name, uid=each.uid, resource_version=each.resource_version) for each in empty[:count]
+        DeleteReplicaSet(name=old.name, uid=old.uid, resource_version=old.resource_version) for old in empty[:count]
     )
 
 
@@ -57,7 +57,17 @@ def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
             continue
         wanted = role_metadata(ctx, replica_set.revision)
         if replica_set.pod_metadata != wanted:
-            intents.append(_template_metadata(replica_set, wanted))
+            intents.append(
+                PatchReplicaSet(
+                    name=replica_set.name,
+                    uid=replica_set.uid,
+                    revision=replica_set.revision,
+                    resource_version=replica_set.resource_version,
+                    pod_metadata=wanted,
+                    replaced_metadata=replica_set.pod_metadata,
+                    pods_carry_metadata=replica_set.replicas == 0,
+                )
+            )
         elif not replica_set.pods_carry_metadata:
             intents += _pods_metadata(ctx, replica_set)
     return tuple(intents)
@@ -91,34 +101,27 @@ def coalesced(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
     return tuple(placed)
 
 
-def _template_metadata(replica_set: ReplicaSet, wanted: PodMetadata) -> PatchReplicaSet:
-    return PatchReplicaSet(
-        name=replica_set.name,
-        uid=replica_set.uid,
-        revision=replica_set.revision,
-        resource_version=replica_set.resource_version,
-        pod_metadata=wanted,
-        replaced_metadata=replica_set.pod_metadata,
-        pods_carry_metadata=replica_set.replicas == 0,
-    )
-
-
 def _pods_metadata(ctx: PassContext, replica_set: ReplicaSet) -> list[Intent]:
-    pods = ctx.seen.pods
-    if pods is None or ctx.now_s - pods.at_s > PODS_FRESH_S:
+    if ctx.seen.pods is None or ctx.now_s - ctx.seen.pods.at_s > PODS_FRESH_S:
         return [AskPods()]
+    intents: list[Intent] = []
     wanted = replica_set.pod_metadata
-    patches: list[Intent] = [
-        PatchPod(name=pod.name, uid=pod.uid, metadata=wanted, removed=_outdated(ctx, wanted))
-        for pod in pods.pods
-        if pod.revision == replica_set.revision
-        and not pod.deleting
-        and not _carries(pod, wanted, _outdated(ctx, wanted))
-    ]
+    outdated = _outdated(ctx, wanted)
+    for pod in ctx.seen.pods.pods:
+        if pod.revision != replica_set.revision or pod.deleting:
+            continue
+        carries = (
+            wanted.labels.items() <= pod.labels.items()
+            and wanted.annotations.items() <= pod.annotations.items()
+            and not outdated.labels.keys() & pod.labels.keys()
+            and not outdated.annotations.keys() & pod.annotations.keys()
+        )
+        if not carries:
+            intents.append(PatchPod(name=pod.name, uid=pod.uid, metadata=wanted, removed=outdated))
     done = PatchReplicaSet(
         name=replica_set.name, uid=replica_set.uid, revision=replica_set.revision, pods_carry_metadata=True
     )
-    return [*patches, done]
+    return [*intents, done]
 
 
 def _outdated(ctx: PassContext, wanted: PodMetadata) -> PodMetadata:
@@ -132,15 +135,6 @@ def _outdated(ctx: PassContext, wanted: PodMetadata) -> PodMetadata:
     return PodMetadata(labels, annotations)
 
 
-def _carries(pod: Pod, wanted: PodMetadata, outdated: PodMetadata) -> bool:
-    return (
-        wanted.labels.items() <= pod.labels.items()
-        and wanted.annotations.items() <= pod.annotations.items()
-        and not outdated.labels.keys() & pod.labels.keys()
-        and not outdated.annotations.keys() & pod.annotations.keys()
-    )
-
-
 def paused_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:
     """The wait of an update that a person paused: the progress deadline does not run, whatever else is missing."""
     if wait is None or not ctx.paused or ctx.aborted or ctx.stable is None:
@@ -148,21 +142,18 @@ def paused_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:
     return Wait(Reason.PAUSED_BY_USER, f"{ctx.paused_because}; then: {wait.message}")
 
 
-def _some_are_late(ctx: PassContext) -> bool:
-    """Whether pods are not ready that were not just created.
-
-    A busy ReplicaSet controller may take a minute to create pods; a list for each Rollout would burden the API server as well.
-    """
-    only_just_made = ctx.new is not None and ctx.new.replicas > ctx.status.updated_replicas
-    return not only_just_made and any(each.replicas > each.ready for each in ctx.seen.replica_sets)
-
-
 def explained(ctx: PassContext, wait: Wait | None) -> Wait | None:
-    """A wait for pods with what is wrong with them, once it has lasted; any other wait as it is."""
+    """A wait for pods with what is wrong with three of them at most, once it has lasted; any other wait as it is."""
     if wait is None or wait.reason is not Reason.PODS_NOT_AVAILABLE or _waited_since_s(ctx) is None:
         return wait
-    listed = _listed_since(ctx)
-    return _with_problem(wait, _recorded_problem(ctx) if listed is None else _problems(listed))
+    problem = ""
+    same_step = ctx.durable and ctx.recorded.step_index == ctx.status.step_index
+    if (listed := _listed_since(ctx)) is not None:
+        broken = [pod for pod in listed.pods if pod.problem and not pod.ready and not pod.deleting]
+        problem = "; ".join(sorted({f"pod {pod.name}: {pod.problem}" for pod in broken})[:3])
+    elif same_step and ctx.recorded.waiting_for is not None:
+        problem = ctx.recorded.waiting_for.problem
+    return replace(wait, message=f"{wait.message}; {problem}", problem=problem) if problem else wait
 
 
 def pods_question(ctx: PassContext, wait: Wait | None) -> Contribution:
@@ -173,7 +164,10 @@ def pods_question(ctx: PassContext, wait: Wait | None) -> Contribution:
     if since_s is None:
         return Contribution(wake_at_s=ctx.now_s + TROUBLE_AFTER_S)
     next_s = since_s + TROUBLE_AFTER_S if listed is None else since_s + 2 * (listed.at_s - since_s)
-    asks = ctx.now_s >= next_s and _some_are_late(ctx)
+    # A busy ReplicaSet controller may take a minute to create pods; a list for each Rollout would burden the API server as well.
+    only_just_made = ctx.new is not None and ctx.new.replicas > ctx.status.updated_replicas
+    some_are_late = not only_just_made and any(each.replicas > each.ready for each in ctx.seen.replica_sets)
+    asks = ctx.now_s >= next_s and some_are_late
     wake_at_s = next_s if listed is not None else max(next_s, ctx.now_s)
     return Contribution(intents=(AskPods(),) if asks else (), wake_at_s=wake_at_s)
 
@@ -190,20 +184,3 @@ def _listed_since(ctx: PassContext) -> PodsSeen | None:
     """The list of pods, if it is younger than what was last seen to move."""
     since_s, pods = _waited_since_s(ctx), ctx.seen.pods
     return pods if since_s is not None and pods is not None and pods.at_s > since_s else None
-
-
-def _problems(listed: PodsSeen) -> str:
-    """What is wrong with three of the pods at most; "" for nothing."""
-    broken = [each for each in listed.pods if each.problem and not each.ready and not each.deleting]
-    return "; ".join(sorted({f"pod {each.name}: {each.problem}" for each in broken})[:3])
-
-
-def _recorded_problem(ctx: PassContext) -> str:
-    """The pods' problem that status records for this step of this update; "" when it is about another one."""
-    recorded = ctx.recorded
-    same = ctx.durable and recorded.step_index == ctx.status.step_index
-    return recorded.waiting_for.problem if same and recorded.waiting_for is not None else ""
-
-
-def _with_problem(wait: Wait, problem: str) -> Wait:
-    return replace(wait, message=f"{wait.message}; {problem}", problem=problem) if problem else wait

@@ -59,14 +59,14 @@ def counted(ctx: PassContext) -> RolloutStatus:
     selector = ctx.spec.selector_text
     if isinstance(ctx.spec.strategy, BlueGreen):  # the autoscaler measures the pods that serve
         active = ctx.status.active_revision or ctx.status.stable_revision or ctx.status.current_revision
-        sets = tuple(each for each in sets if each.revision == active)
+        sets = tuple(replica_set for replica_set in sets if replica_set.revision == active)
         selector = f"{selector},{REVISION_LABEL}={active}"
     new = ctx.new
     replicas = ready = available = 0
-    for each in sets:
-        replicas += each.replicas
-        ready += each.ready
-        available += each.available
+    for replica_set in sets:
+        replicas += replica_set.replicas
+        ready += replica_set.ready
+        available += replica_set.available
     return replace(
         ctx.status,
         replicas=replicas,
@@ -118,19 +118,15 @@ def waiting_for(
     """The wait with its times; one that needs a person has a deadline only if the progress deadline aborts the update."""
     if wait is None:
         return None
-    before = ctx.recorded.waiting_for
-    same = before is not None and (before.reason is wait.reason or _is_one_wait(before.reason, wait.reason))
-    same = same and ctx.recorded.step_index == status.step_index
-    since_s = before.since_s if same and before is not None else ctx.now_s
-    deadline_s = wait.deadline_s
-    if deadline_s is None and wait.reason not in NOT_HELD_UP and (not needs_a_person(wait.reason) or can_abort(ctx)):
+    before, since_s, deadline_s = ctx.recorded.waiting_for, ctx.now_s, wait.deadline_s
+    needs_person = needs_a_person(wait.reason)
+    if before is not None and ctx.recorded.step_index == status.step_index:
+        same = before.reason is wait.reason or {before.reason, wait.reason} <= AT_AUTOSCALING_GATE
+        if same or (needs_person and needs_a_person(before.reason)):
+            since_s = before.since_s
+    if deadline_s is None and wait.reason not in NOT_HELD_UP and (not needs_person or can_abort(ctx)):
         deadline_s = progressed_at_s + ctx.spec.progress_deadline_s
     return WaitingFor(wait.reason, wait.message, since_s, deadline_s, wait.problem)
-
-
-def _is_one_wait(before: Reason, now: Reason) -> bool:
-    """Whether a wait goes on although its reason has changed."""
-    return (needs_a_person(before) and needs_a_person(now)) or {before, now} <= AT_AUTOSCALING_GATE
 
 
 def can_abort(ctx: PassContext) -> bool:
@@ -155,9 +151,7 @@ def stalled(ctx: PassContext, waiting: WaitingFor | None) -> bool:
 
 def stalls_at_s(waiting: WaitingFor | None) -> float | None:
     """From when on a wait counts as stalled; None for one that needs no person."""
-    if waiting is None or not needs_a_person(waiting.reason):
-        return None
-    return waiting.since_s + STALLED_AFTER_S
+    return waiting.since_s + STALLED_AFTER_S if waiting is not None and needs_a_person(waiting.reason) else None
 
 
 def still_wanted(ctx: PassContext, wait: Wait | None, intents: Iterable[Intent]) -> Wait | None:
@@ -165,9 +159,9 @@ def still_wanted(ctx: PassContext, wait: Wait | None, intents: Iterable[Intent])
     before = ctx.recorded.waiting_for
     if before is None or not needs_a_person(before.reason) or (wait is not None and needs_a_person(wait.reason)):
         return wait
-    if not any(isinstance(each, AskService | AskRoute | AskFeatures) for each in intents):
+    if not any(isinstance(intent, AskService | AskRoute | AskFeatures) for intent in intents):
         return wait
-    spec_is_wrong = any(each.type == "InvalidSpec" for each in ctx.recorded.conditions)
+    spec_is_wrong = any(condition.type == "InvalidSpec" for condition in ctx.recorded.conditions)
     return Wait(before.reason, before.message, spec_is_wrong=spec_is_wrong)
 
 

@@ -24,6 +24,8 @@ def adoptions(seen: Snapshot) -> tuple[AdoptReplicaSet, ...]:
 
 def not_adopted(seen: Snapshot) -> str:
     """Message about ReplicaSets under the Rollout's name that are not adopted: why, and what to do; "" when there are none."""
+    if not seen.orphans:
+        return ""
     return ". ".join(
         f"ReplicaSet {orphan.name} has the label rollouts.dev/name of this Rollout and no controller, but {orphan.problem}: "
         "the Rollout does not adopt it; delete it, or remove the label"

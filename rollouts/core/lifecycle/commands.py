@@ -61,12 +61,13 @@ def with_noted_abort(seen: Snapshot) -> Snapshot:
     if status.abort is not None:
         return seen
     about = (status.current_revision, status.attempt, status.started_at_s)
-    aborted = {command.revision for command in status.commands if command.verb is Verb.ABORT and command.holds}
     for replica_set in seen.replica_sets:
         note = replica_set.abort_note
-        if note is None or (note.revision, note.attempt, note.started_at_s) != about or note.revision in aborted:
+        if note is None or (note.revision, note.attempt, note.started_at_s) != about:
             continue
-        if replica_set.revision != status.stable_revision or note.revision == status.stable_revision:
+        aborts = (command for command in status.commands if command.verb is Verb.ABORT and command.holds)
+        known = any(command.revision == note.revision for command in aborts)
+        if known or replica_set.revision != status.stable_revision or note.revision == status.stable_revision:
             continue
         noted = Command(
             Verb.ABORT,

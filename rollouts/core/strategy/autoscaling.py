@@ -43,8 +43,6 @@ FRESH_S = 3 * POLL_S
 TOLERANCE = 0.1
 """An HPA does not scale for a smaller difference (`--horizontal-pod-autoscaler-tolerance`)."""
 
-_BEYOND_MAXIMUM = "TooManyReplicas"
-
 
 class _Look(Struct, frozen=True, kw_only=True):
     """What one answer is judged by.
@@ -67,9 +65,11 @@ def gate_wait(ctx: PassContext, *, since_s: float) -> Wait | None:
     Args:
         since_s: evidence from before this time does not count.
     """
-    if (gate := _counting(ctx)) is None:
+    gate, status, seen = ctx.spec.autoscaling, ctx.status, ctx.seen.autoscaling
+    if gate is None or status.stable_revision in ("", status.current_revision):
         return None
-    seen = ctx.seen.autoscaling
+    if status.gate_passed or ctx.promoted_full or ctx.spec.replicas == 0 or ctx.aborted or ctx.paused:
+        return None
     if seen is None or seen.at_s < since_s or ctx.now_s - seen.at_s > FRESH_S:
         return Wait(
             Reason.AUTOSCALING_UNKNOWN, "waiting for what the autoscaler and the containers show since this step"
@@ -101,15 +101,6 @@ def autoscaling_question(ctx: PassContext, wait: Wait | None) -> Contribution:
     return Contribution(wake_at_s=seen.at_s + POLL_S)
 
 
-def _counting(ctx: PassContext) -> AutoscalingGate | None:
-    """The gate while an update is under way and goes through its steps; else None."""
-    status = ctx.status
-    if ctx.spec.autoscaling is None or status.stable_revision in ("", status.current_revision):
-        return None
-    skipped = status.gate_passed or ctx.promoted_full or ctx.spec.replicas == 0
-    return None if skipped or ctx.aborted or ctx.paused else ctx.spec.autoscaling
-
-
 # --- the container
 
 
@@ -127,8 +118,8 @@ def _container_wait(look: _Look) -> Wait | None:
     if use.utilization_percent <= limit.max_utilization_percent:
         return None
     used = f"uses {math.ceil(use.utilization_percent)} % of its {limit.resource} request"
-    told = f"{what} {used} (limit {limit.max_utilization_percent} %)"
-    return Wait(Reason.CONTAINER_OVER_LIMIT, f"{told}; {_ways_out(look.ctx)}")
+    message = f"{what} {used} (limit {limit.max_utilization_percent} %); {_ways_out(look.ctx)}"
+    return Wait(Reason.CONTAINER_OVER_LIMIT, message)
 
 
 def _lacking(look: _Look, limit: ContainerLimit, use: ContainerUse | None) -> str:
@@ -161,47 +152,38 @@ def _autoscalers_wait(look: _Look) -> Wait | None:
         name = look.ctx.seen.rollout.name
         missing = f"no HorizontalPodAutoscaler has Rollout {name} as its scaleTargetRef, and spec.autoscaling needs one"
         return Wait(Reason.AUTOSCALER_NOT_FOUND, f"{missing}: create it, or ask for less; {_ways_out(look.ctx)}")
-    for each in look.seen.autoscalers:
-        if (wait := _no_word(look, each) or _unsettled(look, each) or _headroom(look, each)) is not None:
+    for autoscaler in look.seen.autoscalers:
+        if (wait := _autoscaler_wait(look, autoscaler)) is not None:
             return wait
     return None
 
 
-def _no_word(look: _Look, each: AutoscalerSeen) -> Wait | None:
-    """The wait for an autoscaler that says nothing about the present load, or nothing that can be believed."""
-    if lacking := lacking_word(each):
-        return _unknown(look, f"autoscaler {each.name} {lacking}")
+def _autoscaler_wait(look: _Look, autoscaler: AutoscalerSeen) -> Wait | None:
+    """The wait until an autoscaler reports on the present load, and scales nothing; then for its headroom."""
+    name = f"autoscaler {autoscaler.name}"
+    if lacking := lacking_word(autoscaler):
+        return _unknown(look, f"{name} {lacking}")
     if look.seen.at_s < look.since_s + LOOK_S:
-        told = f"autoscaler {each.name} is given {LOOK_S:g} s to see what this step has changed"
-        return Wait(Reason.AUTOSCALER_NOT_SETTLED, told, look.since_s + LOOK_S)
-    return None
+        message = f"{name} is given {LOOK_S:g} s to see what this step has changed"
+        return Wait(Reason.AUTOSCALER_NOT_SETTLED, message, look.since_s + LOOK_S)
+    if look.gate.settled:
+        still = unsettled(autoscaler, now_s=look.ctx.now_s, replicas=look.ctx.spec.replicas)
+        if still is not None:
+            message = f"waiting for {name} to settle: {still.why}; {_ways_out(look.ctx)}"
+            return Wait(Reason.AUTOSCALER_NOT_SETTLED, message, still.until_s)
+    return _headroom(look, autoscaler)
 
 
-def _unsettled(look: _Look, each: AutoscalerSeen) -> Wait | None:
-    """The wait until the autoscaler scales nothing."""
-    if not look.gate.settled:
-        return None
-    still = unsettled(each, now_s=look.ctx.now_s, replicas=look.ctx.spec.replicas)
-    if still is None:
-        return None
-    told = f"waiting for autoscaler {each.name} to settle: {still.why}; {_ways_out(look.ctx)}"
-    return Wait(Reason.AUTOSCALER_NOT_SETTLED, told, still.until_s)
-
-
-def _headroom(look: _Look, each: AutoscalerSeen) -> Wait | None:
+def _headroom(look: _Look, autoscaler: AutoscalerSeen) -> Wait | None:
     """The wait for an autoscaler that is too near its maximum, or beyond it."""
-    pods, most = max(each.desired or 0, look.ctx.spec.replicas), each.max_replicas
-    if each.scaling_limited.status and each.scaling_limited.reason == _BEYOND_MAXIMUM:
-        beyond = f"autoscaler {each.name} wants more than its maximum of {pods_text(most)}: raise maxReplicas"
+    name, most, percent = f"autoscaler {autoscaler.name}", autoscaler.max_replicas, look.gate.min_headroom_percent
+    if autoscaler.scaling_limited.status and autoscaler.scaling_limited.reason == "TooManyReplicas":
+        beyond = f"{name} wants more than its maximum of {pods_text(most)}: raise maxReplicas"
         return Wait(Reason.NO_HEADROOM, f"{beyond}; {_ways_out(look.ctx)}")
-    if look.gate.min_headroom_percent is None:
+    pods = max(autoscaler.desired or 0, look.ctx.spec.replicas)
+    if percent is None or most - pods >= ceil_percent(most, percent) + look.added:
         return None
-    left, percent = most - pods, look.gate.min_headroom_percent
-    if left >= ceil_percent(most, percent) + look.added:
-        return None
-    room = (
-        f"autoscaler {each.name} is at {pods} of {pods_text(most)}: headroom {headroom_percent(pods=pods, most=most)} %"
-    )
+    room = f"{name} is at {pods} of {pods_text(most)}: headroom {headroom_percent(pods=pods, most=most)} %"
     more = f" and about {pods_text(look.added)} for what the new revision uses" if look.added else ""
     remedy = "raise maxReplicas, or lower minHeadroomPercent"
     return Wait(Reason.NO_HEADROOM, f"{room}, the next step needs {percent} %{more}: {remedy}; {_ways_out(look.ctx)}")
@@ -222,22 +204,16 @@ def _added_by_next_step(ctx: PassContext, gate: AutoscalingGate, seen: Autoscali
         return 0
     new = _measured(seen.use.get(ctx.status.current_revision))
     stable = _measured(seen.use.get(ctx.status.stable_revision))
-    share = _share(ctx)
+    share = float(ctx.status.weight_percent or 0) / 100  # of the requests that the new revision gets, from 0 to 1
+    if ctx.by_ratio:
+        share = ctx.new_available / max(1, ctx.new_available + ctx.stable_available)
     if not 0 < share < 1 or new <= 0 or stable <= 0:
         return 0
-    weights = (
-        each.weight_percent for each in strategy.steps[ctx.status.step_index + 1 :] if isinstance(each, SetWeight)
-    )
+    later_steps = strategy.steps[ctx.status.step_index + 1 :]
+    weights = (step.weight_percent for step in later_steps if isinstance(step, SetWeight))
     then = float(next(weights, 100)) / 100
     growth = (new / share * then + stable / (1 - share) * (1 - then)) / (new + stable) - 1
     return math.ceil(ctx.spec.replicas * growth) if growth > TOLERANCE else 0
-
-
-def _share(ctx: PassContext) -> float:
-    """The part of the requests that the new revision gets, from 0 to 1."""
-    if not ctx.by_ratio:
-        return float(ctx.status.weight_percent or 0) / 100
-    return ctx.new_available / max(1, ctx.new_available + ctx.stable_available)
 
 
 def _measured(use: ContainerUse | None) -> float:
@@ -250,8 +226,8 @@ def _measured(use: ContainerUse | None) -> float:
 # --- words
 
 
-def _unknown(look: _Look, told: str) -> Wait:
-    return Wait(Reason.AUTOSCALING_UNKNOWN, f"{told}; {_ways_out(look.ctx)}")
+def _unknown(look: _Look, message: str) -> Wait:
+    return Wait(Reason.AUTOSCALING_UNKNOWN, f"{message}; {_ways_out(look.ctx)}")
 
 
 def _ways_out(ctx: PassContext) -> str:

@@ -10,11 +10,11 @@ update is taken up at all (core/config/target.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
-from rollouts.core.model.analysis import DraftProblem
+from rollouts.core.model.analysis import DraftProblem, RunDraft
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, analyses
@@ -40,18 +40,17 @@ def held_back(ctx: PassContext) -> Wait | None:
     """
     if (refused := ctx.creation_refused) is not None:
         return Wait(refused.reason, refused.message)
-    if ctx.stable is None or ctx.aborted or _goes_ahead(ctx):
+    if ctx.stable is None or ctx.aborted or _goes_ahead(ctx, ctx.stable):
         return None
-    waits = [*_of_services(ctx), *_of_routes(ctx), *_of_analyses(ctx)]
+    waits = list(_waits(ctx))
     if not waits:
         return None
-    missing = [each for each in waits if each.reason in _MISSING]
-    told = missing or waits[:1]
-    revision = ctx.status.current_revision
-    messages = list(dict.fromkeys(each.message for each in told))
+    shown = [wait for wait in waits if wait.reason in _MISSING] or waits[:1]
+    messages = list(dict.fromkeys(wait.message for wait in shown))
     more = f"; and {len(messages) - TOLD_MAX} more" if len(messages) > TOLD_MAX else ""
-    message = f"revision {revision} has no pods until all is there: {'; '.join(messages[:TOLD_MAX])}{more}"
-    return replace(told[0], message=message, spec_is_wrong=any(each.spec_is_wrong for each in told))
+    until = f"revision {ctx.status.current_revision} has no pods until all is there"
+    message = f"{until}: {'; '.join(messages[:TOLD_MAX])}{more}"
+    return replace(shown[0], message=message, spec_is_wrong=any(wait.spec_is_wrong for wait in shown))
 
 
 def looks_on_at_s(ctx: PassContext, held: Wait) -> float | None:
@@ -66,49 +65,42 @@ def has_no_pods_yet(seen: Snapshot, status: RolloutStatus, revision: str) -> boo
     """Whether the update to `revision` stands at its very beginning: no step is done, no gate reached, and no pod wanted."""
     if revision == status.current_revision and (status.step_index > 0 or status.gate_started_at_s is not None):
         return False
-    return not any(each.revision == revision and each.spec_replicas > 0 for each in seen.replica_sets)
+    return not any(
+        replica_set.revision == revision and replica_set.spec_replicas > 0 for replica_set in seen.replica_sets
+    )
 
 
-def _goes_ahead(ctx: PassContext) -> bool:
+def _goes_ahead(ctx: PassContext, stable: ReplicaSet) -> bool:
     """Whether the update has begun, has its steps skipped, or is a way back."""
-    status = ctx.status
-    if status.current_revision == status.stable_revision or status.gate_passed or ctx.promoted_full or ctx.rolled_back:
+    status, new = ctx.status, ctx.new
+    revision = status.current_revision
+    if revision == status.stable_revision or status.gate_passed or ctx.promoted_full or ctx.rolled_back:
         return True
-    return not has_no_pods_yet(ctx.seen, status, status.current_revision) or _was_there_before(ctx, ctx.new)
+    if not has_no_pods_yet(ctx.seen, status, revision):
+        return True
+    # A revision that was stable before has its ReplicaSet kept, which may be older than the stable one.
+    promoted = any(entry.revision == revision and entry.outcome in WAS_STABLE for entry in status.history)
+    return new is not None and (promoted or new.created_at_s < stable.created_at_s)
 
 
-def _was_there_before(ctx: PassContext, new: ReplicaSet | None) -> bool:
-    """Whether the revision was stable before, as far as anybody knows: then its ReplicaSet is kept, and may be the older one."""
-    if new is None or ctx.stable is None:
-        return False
-    revision = ctx.status.current_revision
-    promoted = any(each.revision == revision and each.outcome in WAS_STABLE for each in ctx.status.history)
-    return promoted or new.created_at_s < ctx.stable.created_at_s
-
-
-def _of_services(ctx: PassContext) -> Iterator[Wait]:
+def _waits(ctx: PassContext) -> Iterator[Wait]:
+    """What is not there yet, or not looked at: Services, routes, templates of analyses."""
     for name in ctx.named_services:
         if (wait := not_usable(ctx, name)) is not None:
             yield replace(wait, message=f"{_path_of(ctx, name)}: {wait.message}")
-
-
-def _of_routes(ctx: PassContext) -> Iterator[Wait]:
-    if not ctx.routed:
-        return
-    for route in ctx.seen.routes.values():
+    routes = ctx.seen.routes.values() if ctx.routed else ()
+    for route in routes:
         if route.named and (wait := not_there_yet(ctx, route)) is not None:
-            path = f"spec.strategy.canary.trafficRouting.{route.route.router}"
-            yield replace(wait, message=f"{path}: {wait.message}")
-
-
-def _of_analyses(ctx: PassContext) -> Iterable[Wait]:
+            yield replace(wait, message=f"spec.strategy.canary.trafficRouting.{route.route.router}: {wait.message}")
     for gate in analyses(ctx.spec.strategy):
-        draft = ctx.seen.drafts.get(gate)
-        if isinstance(draft, DraftProblem):
-            if not draft.comes_later:
-                yield Wait(Reason.ANALYSIS_INVALID, draft.message)
-        elif draft is None or draft.latest != ctx.status.current_revision:
-            yield Wait(Reason.ANALYSIS_RUNNING, "the templates of its analyses are looked at")
+        match ctx.seen.drafts.get(gate):
+            case DraftProblem(message=message, comes_later=comes_later):
+                if not comes_later:
+                    yield Wait(Reason.ANALYSIS_INVALID, message)
+            case RunDraft(latest=revision) if revision == ctx.status.current_revision:
+                pass
+            case _:
+                yield Wait(Reason.ANALYSIS_RUNNING, "the templates of its analyses are looked at")
 
 
 def _path_of(ctx: PassContext, name: ServiceRef) -> str:

@@ -42,7 +42,7 @@ class BlueGreenRules(Struct, frozen=True):
     held: Wait | None = None
 
     def alone(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Always (): a blue-green update has no steps to skip."""
+        """A blue-green update has no steps to skip."""
         return ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
@@ -52,12 +52,18 @@ class BlueGreenRules(Struct, frozen=True):
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """The switches of previewService, if it is named, and of activeService, in that order."""
-        active = _active_service(ctx, self.strategy)
-        if self.strategy.preview_service is None:
-            return (active,)
+        active, preview, replicas = self.strategy.active_service, self.strategy.preview_service, ctx.spec.replicas
+        switching = _switching(ctx, self.strategy)
+        serving = ctx.new if switching else ctx.stable
+        at_least = max(min(1, replicas), no_worse(ctx, active, serving, enough=ctx.promised))
+        if switching and ctx.stable is not None:
+            at_least = replicas
+        active_switch = switch_to(ctx, active, serving, at_least=at_least)
+        if preview is None:
+            return (active_switch,)
         nothing_new = ctx.aborted or self.held is not None
         previewed = ctx.stable if nothing_new and ctx.stable else ctx.new
-        return (switch_to(ctx, self.strategy.preview_service, previewed, at_least=0), active)
+        return (switch_to(ctx, preview, previewed, at_least=0), active_switch)
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[Departure, ...]:
         """The active Service leaves the revision that status records for it, if it selects another one now."""
@@ -84,7 +90,7 @@ class BlueGreenRules(Struct, frozen=True):
             return no_pods(ctx)
         limit = self.strategy.scale_down_delay_revision_limit
         new, stable = 0 if self.held is not None else _wanted_new(ctx, self.strategy), ctx.spec.replicas
-        older = tuple(kept_size(ctx, each, limit=limit) for each in ctx.older)
+        older = tuple(kept_size(ctx, replica_set, limit=limit) for replica_set in ctx.older)
         return Sizes(new=new, stable=stable, older=older, wanted_new=new, wanted_stable=stable)
 
     def reached(self, ctx: PassContext, sizes: Sizes) -> bool:
@@ -94,7 +100,7 @@ class BlueGreenRules(Struct, frozen=True):
     def guards(self, ctx: PassContext, moves: Moves) -> tuple[Guard, ...]:
         """The analysis of the preview, once tests can reach it, or the one of the revision that has the traffic."""
         *preview, active = moves.services
-        previewed = ctx.recorded.gate_started_at_s is not None and all(each.confirmed for each in preview)
+        previewed = ctx.recorded.gate_started_at_s is not None and all(switch.confirmed for switch in preview)
         begins = {PRE_PROMOTION: previewed and moves.reached, POST_PROMOTION: _serves(ctx, active)}
         return tuple([guarded(ctx, gate, begins=begins[gate]) for gate in guarding(ctx)])
 
@@ -103,7 +109,7 @@ class BlueGreenRules(Struct, frozen=True):
         if ctx.new is not None and ctx.new.failure:
             return Wait(Reason.REPLICA_FAILURE, ctx.new.failure)
         *preview, active = moves.services
-        blocked = next((each.wait for each in (active, *preview) if each.wait is not None), None)
+        blocked = next((switch.wait for switch in (active, *preview) if switch.wait is not None), None)
         if blocked is not None and blocked.reason in NEEDS_A_PERSON:
             return blocked
         if ctx.aborted:
@@ -112,18 +118,18 @@ class BlueGreenRules(Struct, frozen=True):
             revision, wanted = ctx.status.current_revision, moves.sizes.wanted_new
             pods = pods_wait(revision, wanted=wanted, available=ctx.new_available)
             return replace(pods, message=f"{pods.message}{preview_hint(ctx)}")
-        verdict = next((each.wait for each in moves.guards), None)
+        verdict = next((guard.wait for guard in moves.guards), None)
         if ctx.status.gate_passed:
             return blocked or verdict
         last = (verdict or _autoscaling_wait(ctx)) if _opens(ctx, self.strategy) else None
-        return last or _preview_wait(ctx, self.strategy, verdict)
+        return last or _gate_wait(ctx, self.strategy, verdict)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Always (): a blue-green update has no weight."""
+        """A blue-green update has no weight."""
         return ()
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When the gate opens by itself; None when it does not."""
+        """When the gate opens by itself."""
         return _gate_end_s(ctx, self.strategy)
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
@@ -201,31 +207,23 @@ def _gate_end_s(ctx: PassContext, strategy: BlueGreen) -> float | None:
 
 def _wanted_new(ctx: PassContext, strategy: BlueGreen) -> int:
     """Pods of the new revision: `previewReplicaCount`, if that is set, until the gate is passed; then all."""
-    replicas = ctx.spec.replicas
+    new, replicas = ctx.new, ctx.spec.replicas
     if replicas == 0:
         return 0
     if ctx.aborted:
-        return _wanted_aborted(ctx, strategy)
-    if _fast(ctx) or strategy.preview_replica_count is None or _still_active(ctx, strategy):
+        if new is None or ctx.stable is None:
+            return replicas
+        if strategy.abort_scale_down_delay_s == 0 or ctx.stable_available < replicas:
+            return new.spec_replicas
+        return kept_size(ctx, new, limit=None)
+    if _fast(ctx) or strategy.preview_replica_count is None:
         return replicas
-    return strategy.preview_replica_count
-
-
-def _still_active(ctx: PassContext, strategy: BlueGreen) -> bool:
-    """Whether the active Service selects or shows the new revision although its gate is closed: a retry came during a switch."""
-    seen = ctx.seen.services.get(strategy.active_service)
-    if ctx.new is None or not isinstance(seen, ServiceSeen):
-        return False
-    return seen.revision == ctx.new.revision or seen.ready_by_revision.get(ctx.new.revision, 0) > 0
-
-
-def _wanted_aborted(ctx: PassContext, strategy: BlueGreen) -> int:
-    if ctx.new is None or ctx.stable is None:
-        return ctx.spec.replicas
-    stable_is_whole = ctx.stable_available >= ctx.spec.replicas
-    if strategy.abort_scale_down_delay_s == 0 or not stable_is_whole:
-        return ctx.new.spec_replicas
-    return kept_size(ctx, ctx.new, limit=None)
+    active = ctx.seen.services.get(strategy.active_service)
+    if new is None or not isinstance(active, ServiceSeen):
+        return strategy.preview_replica_count
+    # A retry that comes during a switch: the Service selects or shows the new revision although its gate is closed.
+    still_active = active.revision == new.revision or active.ready_by_revision.get(new.revision, 0) > 0
+    return replicas if still_active else strategy.preview_replica_count
 
 
 def _switching(ctx: PassContext, strategy: BlueGreen) -> bool:
@@ -240,33 +238,18 @@ def _switching(ctx: PassContext, strategy: BlueGreen) -> bool:
     return ctx.status.gate_passed and (switched or ready)
 
 
-def _active_service(ctx: PassContext, strategy: BlueGreen) -> ServiceSwitch:
-    replicas, switching = ctx.spec.replicas, _switching(ctx, strategy)
-    serving = ctx.new if switching else ctx.stable
-    at_least = max(min(1, replicas), no_worse(ctx, strategy.active_service, serving, enough=ctx.promised))
-    if switching and ctx.stable is not None:
-        at_least = replicas
-    return switch_to(ctx, strategy.active_service, serving, at_least=at_least)
-
-
-def _gate_wait(ctx: PassContext, strategy: BlueGreen) -> Wait:
+def _gate_wait(ctx: PassContext, strategy: BlueGreen, verdict: Wait | None) -> Wait:
+    """The wait of the gate, with what its analysis waits for beside it; one that holds the update is told first."""
+    if verdict is not None and verdict.reason is not Reason.ANALYSIS_RUNNING:
+        return verdict
     revision = ctx.status.current_revision
+    analysis = f"; {verdict.message}" if verdict is not None else ""
     if strategy.auto_promotion_enabled:
         message = f"revision {revision} takes over {strategy.auto_promotion_s:g} s after its preview became available"
-        return Wait(Reason.AUTO_PROMOTION, message, _gate_end_s(ctx, strategy))
+        return Wait(Reason.AUTO_PROMOTION, f"{message}{analysis}", _gate_end_s(ctx, strategy))
     previewed = ", which is previewed" if is_previewed(ctx, ctx.status) else ""
     message = f"waiting for promotion of revision {revision}{previewed}: {ctx.command('promote')}"
-    return Wait(Reason.PROMOTION_NEEDED, message)
-
-
-def _preview_wait(ctx: PassContext, strategy: BlueGreen, verdict: Wait | None) -> Wait:
-    """The wait of the gate, with what its analysis waits for beside it; one that holds the update is told first."""
-    gate = _gate_wait(ctx, strategy)
-    if verdict is None:
-        return gate
-    if verdict.reason is not Reason.ANALYSIS_RUNNING:
-        return verdict
-    return replace(gate, message=f"{gate.message}; {verdict.message}")
+    return Wait(Reason.PROMOTION_NEEDED, f"{message}{analysis}")
 
 
 def _available(ctx: PassContext, wanted: int) -> bool:

@@ -25,7 +25,7 @@ from rollouts.core.model.intents import Notice, SwitchService
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import Canary
 from rollouts.core.model.service_ref import ServiceRef
-from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen
+from rollouts.core.model.snapshot import ServiceSeen
 from rollouts.core.model.steps import (
     Analyze,
     MatchTrafficWeight,
@@ -77,17 +77,19 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return (SkipSteps(len(self.strategy.steps), ctx.now_s),) if skips else ()
 
     def opening(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Always (): the gates of a canary are steps, and `complete` records those."""
+        """The gates of a canary are steps, and `complete` records those."""
         return ()
 
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """The switches of stableService and canaryService, in that order, each only if it is named."""
-        names = (self.strategy.stable_service, self.strategy.canary_service)
-        stable = _stable_service(ctx, self, names[0]) if names[0] else None
-        canary = _canary_service(ctx, self, names[1]) if names[1] else None
-        if stable is None or canary is None or not names[0] or not names[1]:
-            return tuple([each for each in (stable, canary) if each is not None])
-        return stable, one_at_a_time(stable, canary, names=(names[0], names[1]))
+        stable_name, canary_name = self.strategy.stable_service, self.strategy.canary_service
+        if not stable_name:
+            return (_canary_service(ctx, self, canary_name),) if canary_name else ()
+        stable = _stable_service(ctx, self, stable_name)
+        if not canary_name:
+            return (stable,)
+        canary = _canary_service(ctx, self, canary_name)
+        return stable, one_at_a_time(stable, canary, names=(stable_name, canary_name))
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
         """Services that leave a revision: stableService, forward and back, and with traffic routing canaryService too.
@@ -106,21 +108,33 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
                     yield Departure(name, leaving, intent.revision)
 
     def observed(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[StatusChange, ...]:
-        """Always (): the status of a canary has weights, and no revisions of Services."""
+        """The status of a canary has weights, and no revisions of Services."""
         return ()
 
     def trusted(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> tuple[ServiceSwitch, ...]:
         """The switches. A changed subset counts once proxies know it; a write waits for the record of its cutover."""
-        known = _once_proxies_know(ctx, self.strategy, services)
+        switches = _once_proxies_know(ctx, self.strategy, services)
         if ctx.status.cutovers == ctx.recorded.cutovers:
-            return known
-        return tuple([_once_on_record(ctx, each) for each in known])
+            return switches
+        recorded = {(cutover.service, cutover.from_revision) for cutover in ctx.recorded.cutovers}
+        begins = {(cutover.service, cutover.from_revision) for cutover in ctx.status.cutovers} - recorded
+        trusted = []
+        for switch in switches:
+            writes = [intent for intent in switch.intents if isinstance(intent, SwitchService)]
+            unrecorded = any(
+                (write.name, switch.selects) in begins for write in writes
+            )  # a crash would lose the cutover
+            trusted.append(replace(switch, intents=(), notices=()) if unrecorded else switch)
+        return tuple(trusted)
 
     def routing(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Routing:
         """What the routes should say. The step has arrived only when tests at canaryService reach the new revision, too."""
         stable, canary = services if len(services) > 1 else (ServiceSwitch(), ServiceSwitch())
         routing = route_traffic(ctx, self.strategy, asked=self.step.split, stable=stable, canary=canary)
-        if not routing.arrived or _tests_find_it(ctx, self, services):
+        if not routing.arrived or self.strategy.canary_service is None or ctx.new is None or ctx.stable is None:
+            return routing
+        reached = services[-1].confirmed and services[-1].selects == ctx.new.revision
+        if reached or self.step.at_end or self.step.canary_replicas == 0:
             return routing
         return replace(routing, arrived=False)
 
@@ -145,22 +159,21 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
             available=ctx.new.available_for_steps,
             threshold=self.strategy.replica_progress_threshold,
         )
-        older_gone = not ctx.by_ratio or not [each for each in ctx.older if each.available]
+        older_gone = not ctx.by_ratio or not any(replica_set.available for replica_set in ctx.older)
         return new and sizes.stable == sizes.wanted_stable and older_gone
 
     def guards(self, ctx: PassContext, moves: Moves) -> tuple[Guard, ...]:
         """The analyses of this step and of the background; each begins when the revision gets the requests that it measures."""
-        unusable = any(each.wait is not None and each.wait.reason in NEEDS_A_PERSON for each in moves.services)
+        unusable = any(switch.wait is not None and switch.wait.reason in NEEDS_A_PERSON for switch in moves.services)
         at_step = moves.routing.arrived and moves.reached and not ctx.none_available and not unusable
-        return tuple(
-            [
-                guarded(ctx, gate, begins=_gets_requests(ctx, self.strategy) if gate == BACKGROUND else at_step)
-                for gate in guarding_gates(ctx)
-            ]
-        )
+        guards = []
+        for gate in guarding_gates(ctx):
+            begins = _gets_requests(ctx, self.strategy) if gate == BACKGROUND else at_step
+            guards.append(guarded(ctx, gate, begins=begins))
+        return tuple(guards)
 
     def wait(self, ctx: PassContext, moves: Moves) -> Wait | None:
-        """The first wait that a check of canary_waits.py finds."""
+        """The first wait that canary_waits.py finds."""
         return canary_wait(ctx, self.step, moves)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
@@ -168,17 +181,19 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return _weight_change(ctx, self.step.weight_percent)
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When the current timed pause is over; None when there is none."""
+        """When the current timed pause is over."""
         return pause_end_s(ctx, self.step.pause)
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
         """The plan with the step done, or the promotion. Work for the next step begins when this is on record."""
-        if not ctx.durable or (moves.guards and any(each.holds for each in moves.guards)):
+        if not ctx.durable or (moves.guards and any(guard.holds for guard in moves.guards)):
             return plan
         if not self.step.at_end:
-            done = _step_is_done(ctx, self, moves, plan.wait) and not _lacks_evidence(ctx, self, moves)
-            return _stepped(ctx, self, plan) if done else plan
-        background = next((each for each in moves.guards if each.gate == BACKGROUND), None)
+            done = _step_is_done(ctx, self, moves, plan.wait)
+            if not done or (evidence_wait(self.step, moves) or autoscaling_wait(ctx, self.step)) is not None:
+                return plan
+            return _stepped(ctx, self, plan)
+        background = next((guard for guard in moves.guards if guard.gate == BACKGROUND), None)
         if background is not None and background.wait is not None and plan.wait is background.wait:
             return replace(plan, intents=(*plan.intents, *background.ending))
         if plan.wait is None and ctx.status.current_revision != ctx.status.stable_revision:
@@ -195,28 +210,22 @@ def _stable_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> S
 
 
 def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
-    leaves = ctx.aborted or rules.step.canary_replicas == 0
-    new_serves = ctx.new_available > 0 and not leaves
-    target = ctx.new if new_serves or ctx.stable is None else ctx.stable
-    target, at_least = _canary_target(ctx, rules, target)
-    return switch_to(ctx, name, target, at_least=at_least)
-
-
-def _canary_target(ctx: PassContext, rules: CanaryRules, target: ReplicaSet | None) -> tuple[ReplicaSet | None, int]:
-    """The revision for the canary Service, and the pods that it needs there.
+    """The switch of the canary Service.
 
     With routers the Service changes only while no request reaches it, and the new revision needs enough pods for its step.
     """
-    strategy, one = rules.strategy, min(1, ctx.spec.replicas)
-    if not ctx.routed:
-        return target, one
-    selected = selected_revision(ctx, strategy.canary_service)
-    if selected and ctx.effective_weight.reaches_canary:
-        target = ctx.of_revision(selected) or target
-    if target is None or target is not ctx.new or ctx.stable is None or ctx.aborted:
-        return target, one
-    enough = least_met(desired=rules.step.canary_replicas, threshold=strategy.replica_progress_threshold)
-    return target, max(one, enough)
+    strategy, step = rules.strategy, rules.step
+    new_serves = ctx.new_available > 0 and not ctx.aborted and step.canary_replicas != 0
+    target = ctx.new if new_serves or ctx.stable is None else ctx.stable
+    at_least = min(1, ctx.spec.replicas)
+    if ctx.routed:
+        selected = selected_revision(ctx, name)
+        if selected and ctx.effective_weight.reaches_canary:
+            target = ctx.of_revision(selected) or target
+        if target is not None and target is ctx.new and ctx.stable is not None and not ctx.aborted:
+            enough = least_met(desired=step.canary_replicas, threshold=strategy.replica_progress_threshold)
+            at_least = max(at_least, enough)
+    return switch_to(ctx, name, target, at_least=at_least)
 
 
 def _cuts_over(ctx: PassContext, rules: CanaryRules) -> bool:
@@ -255,15 +264,6 @@ def _holds_stable(ctx: PassContext, strategy: Canary, services: tuple[ServiceSwi
     return bool(strategy.stable_service) and not (services[0].confirmed and services[0].selects == ctx.new.revision)
 
 
-def _tests_find_it(ctx: PassContext, rules: CanaryRules, services: tuple[ServiceSwitch, ...]) -> bool:
-    """Whether canaryService sends requests to the new revision, if the step gives that one pods: tests use this Service next."""
-    if rules.strategy.canary_service is None or ctx.new is None or ctx.stable is None or rules.step.at_end:
-        return True
-    switch = services[-1]
-    there = switch.confirmed and switch.selects == ctx.new.revision
-    return there or rules.step.canary_replicas == 0
-
-
 def _lacks_a_way(ctx: PassContext, services: tuple[ServiceSwitch, ...], routing: Routing) -> bool:
     """Whether a Service or route of the spec is missing, unusable or not read yet: then it is unknown where requests go."""
     for name in ctx.named_services:
@@ -288,10 +288,12 @@ def _once_proxies_know(
         return services
     if not is_subset(name) or not services[0].confirmed:
         return services
-    changes = [each for each in ctx.status.cutovers if (each.service, each.to_revision) == (name, services[0].selects)]
+    to = (name, services[0].selects)
+    changes = [cutover for cutover in ctx.status.cutovers if (cutover.service, cutover.to_revision) == to]
     if not changes or changes[-1].confirmed_at_s is None or ctx.stable_available >= ctx.promised:
         return services
-    settle_s = max((each.settle_s for each in ctx.seen.routes.values() if isinstance(each, RouteSeen)), default=0.0)
+    routes = ctx.seen.routes.values()
+    settle_s = max((route.settle_s for route in routes if isinstance(route, RouteSeen)), default=0.0)
     until_s = changes[-1].confirmed_at_s + settle_s
     if ctx.now_s >= until_s:
         return services
@@ -301,15 +303,6 @@ def _once_proxies_know(
         until_s,
     )
     return (replace(services[0], confirmed=False, wait=wait, wake_at_s=until_s), *services[1:])
-
-
-def _once_on_record(ctx: PassContext, switch: ServiceSwitch) -> ServiceSwitch:
-    """The switch without its write while the cutover that the write begins is not on record: a crash would lose the cutover."""
-    recorded = {(each.service, each.from_revision) for each in ctx.recorded.cutovers}
-    begins = {(each.service, each.from_revision) for each in ctx.status.cutovers} - recorded
-    if not any(isinstance(each, SwitchService) and (each.name, switch.selects) in begins for each in switch.intents):
-        return switch
-    return replace(switch, intents=(), notices=())
 
 
 def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait | None) -> bool:
@@ -331,11 +324,6 @@ def _step_is_done(ctx: PassContext, rules: CanaryRules, moves: Moves, wait: Wait
             return is_judged(ctx, AnalysisGate(AnalysisKind.STEP, index))
         case never:
             assert_never(never)
-
-
-def _lacks_evidence(ctx: PassContext, rules: CanaryRules, moves: Moves) -> bool:
-    """Whether a metric has measured nothing yet before all stable pods may go, or the autoscaling gate is closed."""
-    return evidence_wait(rules.step, moves) is not None or autoscaling_wait(ctx, rules.step) is not None
 
 
 def _gets_requests(ctx: PassContext, strategy: Canary) -> bool:

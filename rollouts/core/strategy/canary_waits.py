@@ -1,11 +1,8 @@
-"""Finds what a canary waits for: lists of named checks; the first check that finds a wait decides."""
+"""Finds what a canary waits for: the first thing that is not there yet decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias, assert_never
-
-from msgspec import Struct
+from typing import assert_never
 
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait, pods_text, pods_wait
@@ -20,39 +17,38 @@ from rollouts.core.strategy.canary_steps import StepGoal, pause_end_s
 from rollouts.core.strategy.skeleton import Moves
 
 
-class Progress(Struct, frozen=True, kw_only=True):
-    """The input of the checks: what this pass has decided so far.
-
-    Args:
-        service_wait: the first wait among the Services; None when no Service waits.
-    """
-
-    ctx: PassContext
-    step: StepGoal
-    moves: Moves
-    service_wait: Wait | None
-
-
 def canary_wait(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
     """The first thing that keeps the current step, or the promotion, from being complete; None when nothing does."""
-    service_wait: Wait | None = None
-    for each in moves.services:
-        service_wait = service_wait or each.wait
-    progress = Progress(ctx=ctx, step=step, moves=moves, service_wait=service_wait)
-    for check in _checks(progress):
-        if (wait := check(progress)) is not None:
-            return wait
-    return None
+    routing_wait = moves.routing.wait
+    service_wait = next((switch.wait for switch in moves.services if switch.wait is not None), None)
+    if ctx.new is not None and ctx.new.failure:
+        return Wait(Reason.REPLICA_FAILURE, ctx.new.failure)
+    if service_wait is not None and service_wait.reason in NEEDS_A_PERSON:
+        return service_wait
+    if ctx.aborted or (routing_wait is not None and routing_wait.reason in ROUTES_NEED_A_PERSON):
+        return routing_wait
+    held = next((guard.wait for guard in moves.guards if guard.holds), None)
+    return _no_canary_pod(ctx, step, moves) or held or _step_wait(ctx, step, moves, service_wait)
 
 
-def _checks(progress: Progress) -> tuple[WaitCheck, ...]:
-    if progress.ctx.aborted:
-        return ABORTED
-    if progress.step.at_end:
-        return AT_END
-    if progress.step.analyzes:
-        return AT_ANALYSIS
-    return AT_PAUSE if progress.step.pause is not None else AT_STEP
+def _step_wait(ctx: PassContext, step: StepGoal, moves: Moves, service_wait: Wait | None) -> Wait | None:
+    """The wait of the step itself, or of the promotion; then for evidence and for the autoscaler."""
+    if step.at_end:
+        return (
+            _pods_or_traffic(ctx, moves, service_wait)
+            or _last_pods(ctx, moves)
+            or _last_services(ctx, moves, service_wait)
+            or autoscaling_wait(ctx, step)
+            or _verdict(step, moves)
+        )
+    if step.pause is not None:
+        return _pause(ctx, step, moves) or evidence_wait(step, moves)
+    # An analysis begins when the revision has the pods and the traffic that it is judged on.
+    begun = step.analyzes and next((guard.begun for guard in moves.guards if guard.gate.step is not None), False)
+    wait = None if begun else _pods_or_traffic(ctx, moves, service_wait)
+    if step.analyzes:
+        wait = wait or _verdict(step, moves)
+    return wait or evidence_wait(step, moves) or autoscaling_wait(ctx, step)
 
 
 def evidence_wait(step: StepGoal, moves: Moves) -> Wait | None:
@@ -64,8 +60,8 @@ def evidence_wait(step: StepGoal, moves: Moves) -> Wait | None:
     if not step.is_last:
         return None
     begins = step.weight_percent > 0
-    beside = (each for each in moves.guards if each.gate.step is None and (each.begun or begins))
-    return next((each.wait for each in beside if not each.measured), None)
+    beside_the_steps = (guard for guard in moves.guards if guard.gate.step is None and (guard.begun or begins))
+    return next((guard.wait for guard in beside_the_steps if not guard.measured), None)
 
 
 def autoscaling_wait(ctx: PassContext, step: StepGoal) -> Wait | None:
@@ -96,39 +92,11 @@ def pause_wait(ctx: PassContext, pause: Pause | PauseUntilPromoted | None) -> Wa
             assert_never(never)
 
 
-def _replica_failure(progress: Progress) -> Wait | None:
-    new = progress.ctx.new
-    return Wait(Reason.REPLICA_FAILURE, new.failure) if new is not None and new.failure else None
-
-
-def _service_needs_a_person(progress: Progress) -> Wait | None:
-    wait = progress.service_wait
-    return wait if wait is not None and wait.reason in NEEDS_A_PERSON else None
-
-
-def _route_needs_a_person(progress: Progress) -> Wait | None:
-    wait = progress.moves.routing.wait
-    return wait if wait is not None and wait.reason in ROUTES_NEED_A_PERSON else None
-
-
-def _route(progress: Progress) -> Wait | None:
-    return progress.moves.routing.wait
-
-
-def _service(progress: Progress) -> Wait | None:
-    """The wait of the Services. With `pingPong` the stable one has no requests any more: it may follow after the promotion."""
-    ctx, strategy = progress.ctx, progress.ctx.spec.strategy
-    if isinstance(strategy, Canary) and exchanges_roles(ctx, strategy):
-        return progress.moves.services[-1].wait
-    return progress.service_wait
-
-
-def _no_canary_pod(progress: Progress) -> Wait | None:
+def _no_canary_pod(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
     """With routers: the wait when no canary pod is available, and all traffic goes back to the stable revision, or is there."""
-    ctx = progress.ctx
     if not ctx.routed or not ctx.none_available:
         return None
-    unreached = not progress.step.at_end and not progress.moves.reached
+    unreached = not step.at_end and not moves.reached
     if not (unreached or ctx.effective_weight.reaches_canary):
         return None
     pods = pods_text(ctx.new.spec_replicas if ctx.new else 0)
@@ -137,103 +105,63 @@ def _no_canary_pod(progress: Progress) -> Wait | None:
     return Wait(Reason.PODS_NOT_AVAILABLE, f"{none}: its traffic {where} the stable revision{ctx.lacking_stable}")
 
 
-def _sizes(progress: Progress) -> Wait | None:
-    """The wait for pods that the step needs, or that must leave before it is complete: a drain, older pods, a shrink."""
-    if progress.moves.reached:
+def _pods_or_traffic(ctx: PassContext, moves: Moves, service_wait: Wait | None) -> Wait | None:
+    """The wait for pods that the step needs, or that must leave; then until the traffic does what the step says."""
+    if not moves.reached:
+        return _sizes(ctx, moves)
+    if moves.routing.arrived:
         return None
-    ctx, sizes = progress.ctx, progress.moves.sizes
+    follow = Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")
+    return moves.routing.wait or service_wait or follow
+
+
+def _sizes(ctx: PassContext, moves: Moves) -> Wait:
+    """The wait for sizes that are not reached: a drain, older pods, a shrink."""
     if (draining := draining_wait(ctx)) is not None:
         return draining
-    revision = ctx.status.current_revision
-    if ctx.new is None or ctx.new_available < sizes.wanted_new:
+    new, sizes, revision = ctx.new, moves.sizes, ctx.status.current_revision
+    if new is None or ctx.new_available < sizes.wanted_new:
         return pods_wait(revision, wanted=sizes.wanted_new, available=ctx.new_available)
-    if older := sum([each.available for each in ctx.older]):
+    if older := sum([replica_set.available for replica_set in ctx.older]):
         return Wait(Reason.OLD_PODS_LEAVING, f"waiting for {pods_text(older)} of older revisions to terminate")
-    shrinks, wanted = (ctx.new, sizes.wanted_new)
-    if ctx.new.available_for_steps <= wanted and ctx.stable is not None:
-        shrinks, wanted = (ctx.stable, sizes.wanted_stable)
+    shrinks, wanted = new, sizes.wanted_new
+    if new.available_for_steps <= wanted and ctx.stable is not None:
+        shrinks, wanted = ctx.stable, sizes.wanted_stable
     message = f"waiting for revision {shrinks.revision} to shrink to {pods_text(wanted)}; it has {shrinks.replicas}"
     return Wait(Reason.SCALING_DOWN, message)
 
 
-def _arrival(progress: Progress) -> Wait | None:
-    """The wait until the traffic does what the step says."""
-    if progress.moves.routing.arrived:
-        return None
-    follow = Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")
-    return progress.moves.routing.wait or progress.service_wait or follow
-
-
-def _pause(progress: Progress) -> Wait | None:
+def _pause(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
     """The wait of the pause; once its time is over, for the evidence that the last step needs, and for the autoscaler."""
-    wait = pause_wait(progress.ctx, progress.step.pause)
-    if wait is None or wait.deadline_s is None or progress.ctx.now_s < wait.deadline_s:
+    wait = pause_wait(ctx, step.pause)
+    if wait is None or wait.deadline_s is None or ctx.now_s < wait.deadline_s:
         return wait
-    return evidence_wait(progress.step, progress.moves) or _autoscaling(progress) or wait
+    return evidence_wait(step, moves) or autoscaling_wait(ctx, step) or wait
 
 
-def _old_pods(progress: Progress) -> Wait | None:
-    ctx = progress.ctx
-    sizes = zip(ctx.older, progress.moves.sizes.older, strict=True)
-    leaving = [each for each, size in sizes if size == 0 and each.replicas > 0]
+def _last_pods(ctx: PassContext, moves: Moves) -> Wait | None:
+    """The wait at the end until the old pods have left, and the counts of the new ones are observed."""
+    sizes = zip(ctx.older, moves.sizes.older, strict=True)
+    leaving = [replica_set for replica_set, size in sizes if size == 0 and replica_set.replicas > 0]
     if ctx.by_ratio and ctx.stable is not None and ctx.stable.replicas > 0:
         leaving.append(ctx.stable)
-    if not leaving:
+    if leaving:
+        message = f"waiting for {pods_text(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
+        return Wait(Reason.OLD_PODS_LEAVING, message)
+    if ctx.new is None or ctx.new.observed:
         return None
-    message = f"waiting for {pods_text(leaving[0].replicas)} of revision {leaving[0].revision} to terminate"
-    return Wait(Reason.OLD_PODS_LEAVING, message)
+    return pods_wait(ctx.status.current_revision, wanted=moves.sizes.wanted_new, available=ctx.new.available)
 
 
-def _new_pods_unobserved(progress: Progress) -> Wait | None:
-    new = progress.ctx.new
-    if new is None or new.observed:
-        return None
-    wanted = progress.moves.sizes.wanted_new
-    return pods_wait(progress.ctx.status.current_revision, wanted=wanted, available=new.available)
+def _last_services(ctx: PassContext, moves: Moves, service_wait: Wait | None) -> Wait | None:
+    """The wait of the Services. With `pingPong` the stable one has no requests any more: it may follow after the promotion."""
+    strategy = ctx.spec.strategy
+    if isinstance(strategy, Canary) and exchanges_roles(ctx, strategy):
+        return moves.services[-1].wait
+    return service_wait
 
 
-def _held(progress: Progress) -> Wait | None:
-    """The wait of an analysis that holds the update, whatever the step is."""
-    for each in progress.moves.guards:
-        if each.holds:
-            return each.wait
-    return None
-
-
-def _evidence(progress: Progress) -> Wait | None:
-    return evidence_wait(progress.step, progress.moves)
-
-
-def _autoscaling(progress: Progress) -> Wait | None:
-    return autoscaling_wait(progress.ctx, progress.step)
-
-
-def _before_analysis(progress: Progress) -> Wait | None:
-    """The wait until the revision has the pods and the traffic that the step's analysis judges it on."""
-    step = [each for each in progress.moves.guards if each.gate.step is not None]
-    return None if step and step[0].begun else _sizes(progress) or _arrival(progress)
-
-
-def _analyses(progress: Progress) -> Wait | None:
+def _verdict(step: StepGoal, moves: Moves) -> Wait | None:
     """The wait for a verdict: of the step's own analysis, or at the end of the background's."""
-    about_step = not progress.step.at_end
-    return next((each.wait for each in progress.moves.guards if (each.gate.step is not None) is about_step), None)
-
-
-WaitCheck: TypeAlias = Callable[[Progress], Wait | None]
-
-_PERSON: tuple[WaitCheck, ...] = (_replica_failure, _service_needs_a_person)
-ABORTED: tuple[WaitCheck, ...] = (*_PERSON, _route)
-AT_PAUSE: tuple[WaitCheck, ...] = (*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _pause, _evidence)
-AT_STEP: tuple[WaitCheck, ...] = (
-    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival),
-    *(_evidence, _autoscaling),
-)
-AT_ANALYSIS: tuple[WaitCheck, ...] = (
-    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _before_analysis, _analyses),
-    *(_evidence, _autoscaling),
-)
-AT_END: tuple[WaitCheck, ...] = (
-    *(*_PERSON, _route_needs_a_person, _no_canary_pod, _held, _sizes, _arrival),
-    *(_old_pods, _new_pods_unobserved, _service, _autoscaling, _analyses),
-)
+    about_step = not step.at_end
+    return next((guard.wait for guard in moves.guards if (guard.gate.step is not None) is about_step), None)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.lifecycle.analyses import is_passed
 from rollouts.core.model.analysis import Analysis, AnalysisGate, AnalysisKind
-from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
+from rollouts.core.model.rollout import BlueGreen, Strategy
 from rollouts.core.model.status import RolloutStatus, analysis_of
 from rollouts.core.model.steps import Analyze
 
@@ -28,8 +28,7 @@ def guarding(ctx: PassContext) -> Mapping[AnalysisGate, Analysis]:
     finished = status.stable_revision in ("", status.current_revision)
     if finished or ctx.aborted or None in ctx.passed:
         return {}
-    strategy = ctx.spec.strategy
-    return _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
+    return _analyses(ctx.spec.strategy, status)
 
 
 def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
@@ -40,7 +39,7 @@ def is_judged(ctx: PassContext, gate: AnalysisGate) -> bool:
 def guarding_gates(ctx: PassContext) -> tuple[AnalysisGate, ...]:
     """The gates of the analyses that count now; first that of a verdict that took the weight back, which holds at any step."""
     back, gates = ctx.stepped_back, tuple(guarding(ctx))
-    return gates if back is None else (back.gate, *(each for each in gates if each != back.gate))
+    return gates if back is None else (back.gate, *(gate for gate in gates if gate != back.gate))
 
 
 def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
@@ -52,8 +51,7 @@ def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
         return None
     if status.stepped_back is not None:
         return status.stepped_back.gate
-    gates = _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
-    for gate in gates:
+    for gate in _analyses(strategy, status):
         record = analysis_of(status, gate)
         if record is not None and record.held:
             return gate
@@ -64,27 +62,24 @@ def measured_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | N
     """The gate that waits for the verdict of a run; None without one, and for the background, which no gate waits for alone."""
     if status.abort is not None or not status.analyses:
         return None
-    gates = _of_canary(status, strategy) if isinstance(strategy, Canary) else _of_blue_green(status, strategy)
-    for gate in gates:
+    for gate in _analyses(strategy, status):
         record = analysis_of(status, gate)
         if gate != BACKGROUND and record is not None and not record.settled:
             return gate
     return None
 
 
-def _of_canary(status: RolloutStatus, strategy: Canary) -> dict[AnalysisGate, Analysis]:
+def _analyses(strategy: Strategy, status: RolloutStatus) -> dict[AnalysisGate, Analysis]:
+    if isinstance(strategy, BlueGreen):
+        if not status.gate_passed:
+            return {} if strategy.pre_promotion is None else {PRE_PROMOTION: strategy.pre_promotion}
+        skipped = status.gate_started_at_s is None
+        return {} if skipped or strategy.post_promotion is None else {POST_PROMOTION: strategy.post_promotion}
     if status.gate_passed:  # it began with its steps skipped
         return {}
-    index, found = status.step_index, dict[AnalysisGate, Analysis]()
+    index, analyses = status.step_index, dict[AnalysisGate, Analysis]()
     if strategy.analysis is not None and index >= min(strategy.analysis.starting_step, len(strategy.steps)):
-        found[BACKGROUND] = strategy.analysis
+        analyses[BACKGROUND] = strategy.analysis
     if index < len(strategy.steps) and isinstance(step := strategy.steps[index], Analyze):
-        found[AnalysisGate(AnalysisKind.STEP, index)] = step.analysis
-    return found
-
-
-def _of_blue_green(status: RolloutStatus, strategy: BlueGreen) -> dict[AnalysisGate, Analysis]:
-    if not status.gate_passed:
-        return {} if strategy.pre_promotion is None else {PRE_PROMOTION: strategy.pre_promotion}
-    skipped = status.gate_started_at_s is None
-    return {} if skipped or strategy.post_promotion is None else {POST_PROMOTION: strategy.post_promotion}
+        analyses[AnalysisGate(AnalysisKind.STEP, index)] = step.analysis
+    return analyses

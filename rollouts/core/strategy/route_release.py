@@ -52,28 +52,32 @@ def give_back(ctx: PassContext) -> Contribution:
     """Records and releases the routes that the spec no longer names, and finds what their release waits for."""
     if not ctx.unnamed_routes and not ctx.status.given_back and (ctx.routed or ctx.status.traffic is None):
         return Contribution()
-    left = left_routes(ctx)
-    parts = [*_of_left(ctx, left), *_of_gone(ctx, left), *_of_unasked(ctx)]
-    no_traffic: tuple[StatusChange, ...] = ()
+    changes: list[StatusChange] = [*forget_elsewhere(ctx)]
+    parts = _parts(ctx)
     if not ctx.routed and ctx.status.traffic is not None:
-        no_traffic = (RecordTraffic(None),)
+        changes.append(RecordTraffic(None))
         parts.append(_unseen(ctx, parts))
-    changes = (*forget_elsewhere(ctx), *no_traffic, *_record(ctx, parts))
-    waits = [each.wait for each in parts if each.wait is not None]
+    entries = tuple([part.entry for part in parts if part.entry is not None])
+    if entries != ctx.status.given_back:
+        changes.append(RecordReleased(entries))
+    waits = [part.wait for part in parts if part.wait is not None]
     return Contribution(
-        changes=changes,
-        intents=tuple([intent for each in parts for intent in each.intents]),
+        changes=tuple(changes),
+        intents=tuple([intent for part in parts for intent in part.intents]),
         wait=waits[0] if waits else None,
-        wake_at_s=earliest([each.deadline_s for each in waits]),
+        wake_at_s=earliest([wait.deadline_s for wait in waits]),
     )
 
 
-def _of_left(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
-    """The parts for routes that are still managed."""
-    if not left:
-        return []
-    pods = _wait_for_pods(ctx)
-    return [_leaving(ctx, each, pods) for each in left]
+def _parts(ctx: PassContext) -> list[_Part]:
+    """The parts for routes that are still managed, for those on record that no longer are, and for those not read yet."""
+    left = left_routes(ctx)
+    pods = _wait_for_pods(ctx) if left else None
+    parts = [_leaving(ctx, route, pods) for route in left]
+    parts += [_letting_go(ctx, entry) for entry in _gone(ctx, left)]
+    # Just after the controller starts, routes that only status names are not watched yet.
+    unasked = [route for route in ctx.unnamed_routes if isinstance(route, RouteUnasked)]
+    return [*parts, *(_Part(intents=(AskRoute(route.route),)) for route in unasked)]
 
 
 def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
@@ -87,39 +91,25 @@ def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     entry = GivenBack(route=place, percent=percent, settle_s=max(LATEST_S, route.settle_s))
     if pods is not None:
         return _Part(entry, wait=replace(pods, message=f"{route.route} is given back when {pods.message}"))
-    if any(each.route == place and each.gone_at_s is None for each in ctx.recorded.given_back):
+    if any(recorded.route == place and recorded.gone_at_s is None for recorded in ctx.recorded.given_back):
         return _Part(entry, intents=(_release(route),)) if why is None else _Part(entry, wait=why)
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
 
 
-def _of_gone(ctx: PassContext, left: tuple[RouteSeen, ...]) -> list[_Part]:
-    """The parts for routes on record that are no longer managed."""
-    return [_letting_go(ctx, each) for each in _gone(ctx, left)]
-
-
 def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
     """The wait for a released route: the canary keeps its pods until the proxies have followed and the drain is over."""
-    until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + _drain_s(ctx)
+    drain_s = 0.0 if ctx.spec.drain.mode is DrainMode.OFF else ctx.drain_numbers.drain_s
+    until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + drain_s
     if ctx.now_s >= until_s:
         return _Part()
     message = f"{entry.display_name} was given back; the canary keeps its pods until the proxies have followed"
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
 
 
-def _of_unasked(ctx: PassContext) -> list[_Part]:
-    """Reads routes that only status names: just after the controller starts, they are not watched yet."""
-    return [_Part(intents=(AskRoute(each.route),)) for each in ctx.unnamed_routes if isinstance(each, RouteUnasked)]
-
-
-def _record(ctx: PassContext, parts: Iterable[_Part]) -> tuple[StatusChange, ...]:
-    entries = tuple([each.entry for each in parts if each.entry is not None])
-    return () if entries == ctx.status.given_back else (RecordReleased(entries),)
-
-
 def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
     """The wait for a route that was not seen, when status records traffic to the canary and no other route is being released."""
     percent = _known_percent(ctx)
-    if percent is None or any(each.entry is not None for each in others):
+    if percent is None or any(part.entry is not None for part in others):
         return _Part()
     entry = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"waiting until {entry.display_name} is read"))
@@ -134,7 +124,7 @@ def stands_still(ctx: PassContext) -> bool:
         return False
     if ctx.status.given_back or ctx.recorded.given_back or _known_percent(ctx) is not None:
         return True
-    return any(_brings_percent(ctx, each) is not None for each in left_routes(ctx))
+    return any(_brings_percent(ctx, route) is not None for route in left_routes(ctx))
 
 
 def plan_standing_still(ctx: PassContext) -> Contribution:
@@ -143,8 +133,8 @@ def plan_standing_still(ctx: PassContext) -> Contribution:
     if stable is None:
         return Contribution()
     grown = resized(ctx, stable, replicas=max(stable.spec_replicas, ctx.spec.replicas))
-    serving = {each.revision for each in ctx.seen.replica_sets if each.available}
-    stranded = [each.name for each in _takers(ctx) if each.revision not in serving]
+    serving = {replica_set.revision for replica_set in ctx.seen.replica_sets if replica_set.available}
+    stranded = [service.name for service in _takers(ctx) if service.revision not in serving]
     moves = moves_of(switch_to(ctx, name, stable, at_least=ctx.enough_for_all) for name in stranded)
     return Contribution(intents=(*(() if grown is None else (grown,)), *moves))
 
@@ -162,16 +152,13 @@ def _brings_percent(ctx: PassContext, route: RouteSeen) -> WeightPercent | None:
     """The largest canary share that the route may send; None for no request, without a stable ReplicaSet, and with 0 replicas."""
     if _stable(ctx) is None or ctx.spec.replicas == 0:
         return None
-    known = [each for each in (_known_percent(ctx), *_recorded_percents(ctx, route)) if each is not None]
+    recorded = [entry.percent for entry in ctx.status.given_back if entry.route == route.route.place]
+    known = [percent for percent in (_known_percent(ctx), *recorded) if percent is not None]
     if route.split is None:
         nothing = not known and ctx.recorded.traffic is not None
         return None if nothing else max(known, default=100)
     share_percent = route.split.share * 100
     return max([share_percent, *known]) if route.split.reaches_canary or known else None
-
-
-def _recorded_percents(ctx: PassContext, route: RouteSeen) -> tuple[WeightPercent, ...]:
-    return tuple(each.percent for each in ctx.status.given_back if each.route == route.route.place)
 
 
 def _wait_for_pods(ctx: PassContext) -> Wait | None:
@@ -182,9 +169,9 @@ def _wait_for_pods(ctx: PassContext) -> Wait | None:
         # The user wrote the route for the other roles: all its requests would go to the new revision.
         return Wait(Reason.TRAFFIC_SWITCHING, "the update is over; it ends on the other Service")
     enough = ctx.enough_for_all
-    takers = _takers(ctx)
     stable = _stable(ctx)
-    pods = min((pods_behind(ctx, each) for each in takers), default=0 if stable is None else stable.staying_available)
+    available = 0 if stable is None else stable.staying_available
+    pods = min((pods_behind(ctx, service) for service in _takers(ctx)), default=available)
     if pods >= enough:
         return None
     return Wait(
@@ -198,33 +185,30 @@ def _takers(ctx: PassContext) -> list[ServiceSeen]:
     Near the end of an update, the stable Service selects the new revision. Unmanaged Services select what their users say.
     """
     named = ctx.spec.strategy.serving_service
-    ours = [each for each in ctx.services_seen.values() if each.managed_by == ctx.seen.rollout.name and each.watched]
-    return [each for each in ours if ctx.status.stable_revision == each.revision or each.name == named]
+    name, stable = ctx.seen.rollout.name, ctx.status.stable_revision
+    managed = [service for service in ctx.services_seen.values() if service.managed_by == name and service.watched]
+    return [service for service in managed if service.revision == stable or service.name == named]
 
 
 def _gone(ctx: PassContext, left: Iterable[RouteSeen]) -> list[GivenBack]:
     """Routes on record that are no longer managed, and since when; without routes that are named and managed again."""
-    still = {each.route.place for each in left}
+    still = {route.route.place for route in left}
     again = {
-        each.route.place
-        for each in ctx.seen.routes.values()
-        if isinstance(each, RouteSeen) and each.named and each.managed_by == ctx.seen.rollout.name
+        route.route.place
+        for route in ctx.seen.routes.values()
+        if isinstance(route, RouteSeen) and route.named and route.managed_by == ctx.seen.rollout.name
     }
     return [
-        each if each.gone_at_s is not None else replace(each, gone_at_s=ctx.now_s)
-        for each in ctx.status.given_back
-        if each.route not in still and (each.route not in again or each.gone_at_s is not None)
+        entry if entry.gone_at_s is not None else replace(entry, gone_at_s=ctx.now_s)
+        for entry in ctx.status.given_back
+        if entry.route not in still and (entry.route not in again or entry.gone_at_s is not None)
     ]
-
-
-def _drain_s(ctx: PassContext) -> float:
-    return 0.0 if ctx.spec.drain.mode is DrainMode.OFF else ctx.drain_numbers.drain_s
 
 
 def _stable(ctx: PassContext) -> ReplicaSet | None:
     """The ReplicaSet of the stable revision, also when no update is under way; None when it is missing or being deleted."""
-    revision = ctx.status.stable_revision
-    return next((each for each in ctx.seen.replica_sets if each.revision == revision and not each.deleting), None)
+    replica_sets = (replica_set for replica_set in ctx.seen.replica_sets if not replica_set.deleting)
+    return next((found for found in replica_sets if found.revision == ctx.status.stable_revision), None)
 
 
 def _release(route: RouteSeen) -> ReleaseRoute:

@@ -119,9 +119,9 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
     if rules.held is not None:
         wakes.append(looks_on_at_s(routed, rules.held))
     notices: list[Notice] = []
-    for each in trusted:
-        wakes.append(each.wake_at_s)
-        notices += each.notices
+    for switch in trusted:
+        wakes.append(switch.wake_at_s)
+        notices += switch.notices
     plan = Contribution(
         changes=(*opening, *switches, *routing.changes, *rules.weight(routed), *begins),
         intents=_intents(routed, moves, begins=rules.held is None),
@@ -159,8 +159,8 @@ def _intents(ctx: PassContext, moves: Moves, *, begins: bool) -> tuple[Intent, .
         patches.append(resized(ctx, ctx.new, replicas=sizes.new))
     elif begins and not ctx.aborted:
         create = (create_new(ctx, replicas=sizes.new),)
-    for each, size in zip(ctx.older, sizes.older, strict=True):
-        patches.append(resized(ctx, each, replicas=size))
+    for replica_set, size in zip(ctx.older, sizes.older, strict=True):
+        patches.append(resized(ctx, replica_set, replicas=size))
     ordered = in_safe_order(ctx, patches, create=create, moves=(*moves.routing.intents, *moves_of(moves.services)))
     for guard in moves.guards:
         ordered = (*ordered, *guard.intents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import chain, islice
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -75,6 +76,11 @@ def namespace_problem(name: str) -> str:
     if _NAMESPACE.fullmatch(name) and len(name) <= NAMESPACE_MAX:
         return ""
     return f"must be the name of a namespace: lower-case letters, digits and '-', {NAMESPACE_MAX} at most, not {name[:80]!r}"
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The JSON object; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 class Kind(Struct, frozen=True):

@@ -17,8 +17,8 @@ from rollouts.cluster.decoding import Decoder
 from rollouts.cluster.json_parts import members, shallow
 from rollouts.cluster.managed_fields import annotators_of
 from rollouts.cluster.structs import RolloutObject
+from rollouts.core.advice.graceful_exit import sigterm, sleep_s_of
 from rollouts.core.advice.service_contradictions import contradictions
-from rollouts.core.advice.signals import sigterm, sleep_s_of
 from rollouts.core.config.content import content_hash, hashing
 from rollouts.core.config.references import references
 from rollouts.core.drain.query import query_problem

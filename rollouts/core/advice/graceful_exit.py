@@ -2,30 +2,54 @@
 
 It reads the template as its author wrote it; the API server refuses what Kubernetes does not accept.
 Sources: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/, KEP-3960 (`preStop.sleep`), KEP-753 (native
-sidecars), and `signals.py`.
+sidecars).
+
+A shell that is process 1 and runs the app as its child does not pass SIGTERM on, and the kernel gives process 1 no default
+action for it: the app gets no signal until the grace period is over and it is killed. Measured with `-c 'true; sleep 9'`: dash
+0.5.12 (Debian's `sh`) stays in front of the last command, bash 5.2 gives way to it unless there is a pipe or a redirection.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
 
 from rollouts.core.advice.findings import Finding, Rule, Severity
-from rollouts.core.advice.signals import Reach, sigterm, sleep_s_of
 from rollouts.core.drain.pre_stop import injection
 from rollouts.core.model.drain import DrainMode, DrainNumbers, DrainSpec, PreStop
 from rollouts.core.model.limits import resolved_surge
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.rollout import RolloutSpec
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 _PERIOD_S, _FAILURES, _DELAY_S = 10, 3, 0  # Kubernetes' defaults of a probe
 _BARE_IMAGES = ("distroless", "chainguard", "scratch", "chiselled", "static")
 _PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _POD = "spec.template.spec"
+_SHELLS = frozenset({"sh", "ash", "bash", "dash", "ksh", "mksh", "zsh"})
+_FLAGS = re.compile(r"-[a-z]{1,32}")
+_SEPARATORS = frozenset({";", "&&", "||", "|", "&", "|&"})
+_BLOCK_ENDS = frozenset({"fi", "done", "esac"})
+_REDIRECTION = re.compile(r"\d*[<>].*")
+_SLEEP = re.compile(r"[0-9]{1,9}s?")
+_GOES_ON = re.compile(r"\b(?:wait|done|fi|esac)\Z")
+SCRIPT_MAX = 4_096
+"""Characters of a script that is judged; splitting it into words takes two microseconds for each."""
+
+
+class Reach(StrEnum):
+    """Whether a SIGTERM reaches the app."""
+
+    REACHES = "reaches"  # or the command line gives no reason for doubt
+    DEPENDS = "depends"  # some shells give way to their last command, others stay
+    SWALLOWED = "swallowed"  # every shell stays in front of the app
 
 
 class _Container(Struct, frozen=True):
@@ -37,11 +61,12 @@ class _Container(Struct, frozen=True):
         return str(self.fields.get("name", ""))
 
     def part(self, name: str) -> Mapping[str, Any]:
-        return _mapping(self.fields.get(name))
+        return mapping(self.fields.get(name))
 
     @property
     def ports(self) -> tuple[Mapping[str, Any], ...]:
-        return _mappings(self.fields.get("ports"))
+        listed = self.fields.get("ports")
+        return tuple(port for port in listed if isinstance(port, Mapping)) if isinstance(listed, list) else ()
 
 
 def exit_findings(
@@ -54,22 +79,27 @@ def exit_findings(
         surges: pods of the new revision start before old ones end.
         startup_s: seconds that the fastest pod of the earlier revision took to be ready; None when that is unknown.
     """
-    pod = _mapping(template.get("spec"))
-    ordinary = _containers(pod, "containers")
-    sidecars = tuple(
-        each for each in _containers(pod, "initContainers") if each.fields.get("restartPolicy") == "Always"
-    )
-    serving = (*ordinary, *sidecars)
+    pod = mapping(template.get("spec"))
+    ordinary, init = _containers(pod, "containers"), _containers(pod, "initContainers")
+    serving = (*ordinary, *(container for container in init if container.fields.get("restartPolicy") == "Always"))
     if not ordinary:
         return ()
+    kept_connections = Finding(
+        Rule.KEPT_CONNECTIONS,
+        Severity.NOTE,
+        _POD,
+        "connections that clients keep open stay with their pod: no proxy of a Service can move them. So each loses at most the "
+        "request in flight when its pod ends, and a canary's share holds only for new connections",
+        "close connections on SIGTERM (Connection: close, GOAWAY), limit their age (maxConnectionAge), or use a gateway",
+    )
     return (
         *_readiness(serving),
-        *(finding for each in serving for finding in _liveness(each, startup_s=startup_s)),
+        *(finding for container in serving for finding in _liveness(container, startup_s=startup_s)),
         *_ending(template, ordinary, drain=drain, numbers=numbers),
-        *(finding for each in serving for finding in _signals(each)),
+        *(finding for container in serving for finding in _signals(container)),
         *_probes_elsewhere(serving),
         *_host_ports(pod, serving, surges=surges),
-        _kept_connections(),
+        kept_connections,
     )
 
 
@@ -81,17 +111,17 @@ def surges(spec: RolloutSpec) -> bool:
 
 
 def _readiness(serving: tuple[_Container, ...]) -> Iterator[Finding]:
-    without = [each for each in serving if not each.part("readinessProbe")]
+    without = [container for container in serving if not container.part("readinessProbe")]
     nobody = len(without) == len(serving)
-    for each in without:
-        if not each.ports and not (nobody and each is serving[0]):
+    for container in without:
+        if not container.ports and not (nobody and container is serving[0]):
             continue  # it seems to take no connections
         others = "" if nobody else " and the other containers are ready"
         yield Finding(
             Rule.NO_READINESS_PROBE,
             Severity.UNSAFE if nobody else Severity.WARNING,
-            f"{each.path}.readinessProbe",
-            f"without it the pod counts as ready, and gets requests, as soon as {each.name} has started{others}",
+            f"{container.path}.readinessProbe",
+            f"without it the pod counts as ready, and gets requests, as soon as {container.name} has started{others}",
             "add a readinessProbe that succeeds when the app answers requests",
         )
 
@@ -101,26 +131,20 @@ def _liveness(container: _Container, *, startup_s: float | None) -> Iterator[Fin
     live, ready = container.part("livenessProbe"), container.part("readinessProbe")
     if not live or container.part("startupProbe"):
         return
-    dies_s = _gives_up_s(live)
+    dies_s, first_s = _gives_up_s(live), _number(ready, "initialDelaySeconds", _DELAY_S)
     severity, against = Severity.NOTE, "an app that takes longer to start is killed each time, and never gets ready"
     if startup_s is not None and dies_s <= startup_s:
         severity = Severity.UNSAFE
         against = f"even the fastest of the pods that run now took {startup_s:g} s to be ready"
-    elif ready and dies_s <= _number(ready, "initialDelaySeconds", _DELAY_S):
-        severity = Severity.UNSAFE
-        against = (
-            f"the readinessProbe asks for the first time after {_number(ready, 'initialDelaySeconds', _DELAY_S)} s"
-        )
+    elif ready and dies_s <= first_s:
+        severity, against = Severity.UNSAFE, f"the readinessProbe asks for the first time after {first_s} s"
     elif ready and dies_s < _gives_up_s(ready):
-        severity = Severity.WARNING
-        against = f"the readinessProbe gives the app {_gives_up_s(ready)} s"
+        severity, against = Severity.WARNING, f"the readinessProbe gives the app {_gives_up_s(ready)} s"
     elif startup_s is not None:
         if 2 * startup_s <= dies_s:
             return
-        severity, against = (
-            Severity.WARNING,
-            f"the pods that run now took {startup_s:g} s, and a busy node may double that",
-        )
+        severity = Severity.WARNING
+        against = f"the pods that run now took {startup_s:g} s, and a busy node may double that"
     yield Finding(
         Rule.LIVENESS_BEFORE_READINESS,
         severity,
@@ -136,7 +160,7 @@ def _ending(
     """Findings about the sleep before SIGTERM and the time until SIGKILL, with the injected preStop counted."""
     ends = read_pod_exit(template)
     if drain.mode is DrainMode.OFF or drain.pre_stop is PreStop.OFF:
-        yield from _off(drain, sleeps=all(each.has_pre_stop for each in ends.containers))
+        yield from _off(drain, sleeps=all(container.has_pre_stop for container in ends.containers))
     elif numbers.drain_s > drain.timeout_s:
         yield Finding(
             Rule.DRAIN_TIMEOUT_SHORT,
@@ -148,36 +172,17 @@ def _ending(
         )
     put_in = injection(drain, ends, numbers, native=True)
     longest_s = 0
-    for each in ordinary:
-        if put_in is not None and each.name in put_in.containers:
+    for container in ordinary:
+        if put_in is not None and container.name in put_in.containers:
             sleep_s: int | None = put_in.pre_stop_s
         else:
-            pre_stop = _mapping(each.part("lifecycle").get("preStop"))
-            sleep_s = _sleep_s(pre_stop)
-            yield from _not_put_in(each, pre_stop, sleep_s, numbers)
+            pre_stop = mapping(container.part("lifecycle").get("preStop"))
+            sleep_s = mapping(pre_stop.get("sleep")).get("seconds")
+            if type(sleep_s) is not int:
+                sleep_s = sleep_s_of(_words(mapping(pre_stop.get("exec")).get("command")))
+            yield from _pre_stop(container, pre_stop, sleep_s, numbers)
         longest_s = max(longest_s, sleep_s or 0)
-    yield from _grace(drain, put_in.grace_s if put_in is not None else ends.grace_s, longest_s=longest_s)
-
-
-def _not_put_in(
-    container: _Container, pre_stop: Mapping[str, Any], sleep_s: int | None, numbers: DrainNumbers
-) -> Iterator[Finding]:
-    """Findings about a container that gets no injected preStop: it has the user's, or none."""
-    need_s, why = numbers.pre_stop_s, numbers.pre_stop_why
-    if pre_stop:
-        yield from _own_pre_stop(container, pre_stop, sleep_s=sleep_s, need_s=need_s, why=why)
-    elif need_s:
-        yield Finding(
-            Rule.PRE_STOP_MISSING,
-            Severity.UNSAFE,
-            f"{container.path}.lifecycle.preStop",
-            f"the app is told to end while proxies still send it connections; {need_s} s are needed: {why}",
-            f"add lifecycle.preStop.sleep.seconds: {need_s}, or set spec.drain.preStop to Inject",
-        )
-
-
-def _grace(drain: DrainSpec, grace_s: int, *, longest_s: int) -> Iterator[Finding]:
-    """Whether the grace period has room for the longest preStop and the longest request."""
+    grace_s = put_in.grace_s if put_in is not None else ends.grace_s
     need_grace_s = longest_s + math.ceil(drain.max_request_s)
     if grace_s < need_grace_s:
         yield Finding(
@@ -190,27 +195,22 @@ def _grace(drain: DrainSpec, grace_s: int, *, longest_s: int) -> Iterator[Findin
         )
 
 
-def _off(drain: DrainSpec, *, sleeps: bool) -> Iterator[Finding]:
-    """The finding about drain or preStop being Off; none if preStop is Off and every container has a preStop of its own."""
-    field = "mode" if drain.mode is DrainMode.OFF else "preStop"
-    if sleeps and field == "preStop":
-        return
-    yield Finding(
-        Rule.DRAIN_OFF,
-        Severity.WARNING if sleeps else Severity.UNSAFE,
-        f"spec.drain.{field}",
-        "Off: a pod may end before proxies stop sending it connections, so a pod that ends at once refuses the "
-        "connections that still come",
-        f"remove spec.drain.{field}, or let the app answer for some seconds after SIGTERM",
-    )
-
-
-def _own_pre_stop(
-    container: _Container, pre_stop: Mapping[str, Any], *, sleep_s: int | None, need_s: int, why: str
+def _pre_stop(
+    container: _Container, pre_stop: Mapping[str, Any], sleep_s: int | None, numbers: DrainNumbers
 ) -> Iterator[Finding]:
-    path = f"{container.path}.lifecycle.preStop"
-    words = _words(_mapping(pre_stop.get("exec")).get("command"))
-    if words:
+    """Findings about a container that gets no injected preStop: it has the user's, or none."""
+    path, need_s, why = f"{container.path}.lifecycle.preStop", numbers.pre_stop_s, numbers.pre_stop_why
+    if not pre_stop:
+        if need_s:
+            yield Finding(
+                Rule.PRE_STOP_MISSING,
+                Severity.UNSAFE,
+                path,
+                f"the app is told to end while proxies still send it connections; {need_s} s are needed: {why}",
+                f"add lifecycle.preStop.sleep.seconds: {need_s}, or set spec.drain.preStop to Inject",
+            )
+        return
+    if words := _words(mapping(pre_stop.get("exec")).get("command")):
         bare = any(part in str(container.fields.get("image", "")) for part in _BARE_IMAGES)
         image = "this image looks like one without" if bare else "an image without a shell (distroless, scratch) has no"
         yield Finding(
@@ -240,6 +240,21 @@ def _own_pre_stop(
         )
 
 
+def _off(drain: DrainSpec, *, sleeps: bool) -> Iterator[Finding]:
+    """The finding about drain or preStop being Off; none if preStop is Off and every container has a preStop of its own."""
+    field = "mode" if drain.mode is DrainMode.OFF else "preStop"
+    if sleeps and field == "preStop":
+        return
+    yield Finding(
+        Rule.DRAIN_OFF,
+        Severity.WARNING if sleeps else Severity.UNSAFE,
+        f"spec.drain.{field}",
+        "Off: a pod may end before proxies stop sending it connections, so a pod that ends at once refuses the "
+        "connections that still come",
+        f"remove spec.drain.{field}, or let the app answer for some seconds after SIGTERM",
+    )
+
+
 def _signals(container: _Container) -> Iterator[Finding]:
     command = _words(container.fields.get("command"))
     if not command:
@@ -263,19 +278,21 @@ def _signals(container: _Container) -> Iterator[Finding]:
 
 
 def _probes_elsewhere(serving: tuple[_Container, ...]) -> Iterator[Finding]:
-    for each in serving:
+    for container in serving:
         for probe in _PROBES:
             for kind in ("httpGet", "tcpSocket", "grpc"):
-                yield from _probe_elsewhere(each, f"{probe}.{kind}", _mapping(each.part(probe).get(kind)), serving)
+                asked = mapping(container.part(probe).get(kind))
+                yield from _probe_elsewhere(container, f"{probe}.{kind}", asked, serving)
 
 
 def _probe_elsewhere(
     container: _Container, path: str, asked: Mapping[str, Any], serving: tuple[_Container, ...]
 ) -> Iterator[Finding]:
     port, field = asked.get("port"), "name" if isinstance(asked.get("port"), str) else "containerPort"
-    if port is None or asked.get("host") or any(each.get(field) == port for each in container.ports):
+    if port is None or asked.get("host") or any(own.get(field) == port for own in container.ports):
         return
-    other = next((each for each in serving if any(one.get(field) == port for one in each.ports)), None)
+    owners = (other for other in serving if any(theirs.get(field) == port for theirs in other.ports))
+    other = next(owners, None)
     if other is None:
         return
     by_name = field == "name"
@@ -299,11 +316,11 @@ def _probe_elsewhere(
 def _host_ports(pod: Mapping[str, Any], serving: tuple[_Container, ...], *, surges: bool) -> Iterator[Finding]:
     host = pod.get("hostNetwork") is True
     path = f"{_POD}.hostNetwork" if host else ""
-    for each in serving:
-        for index, port in enumerate(each.ports):
+    for container in serving:
+        for index, port in enumerate(container.ports):
             if port.get("hostPort") and not path:
-                path = f"{each.path}.ports[{index}].hostPort"
-    if not path or not surges or (host and not any(each.ports for each in serving)):
+                path = f"{container.path}.ports[{index}].hostPort"
+    if not path or not surges or (host and not any(container.ports for container in serving)):
         return
     yield Finding(
         Rule.HOST_PORT_AND_SURGE,
@@ -315,22 +332,79 @@ def _host_ports(pod: Mapping[str, Any], serving: tuple[_Container, ...], *, surg
     )
 
 
-def _kept_connections() -> Finding:
-    return Finding(
-        Rule.KEPT_CONNECTIONS,
-        Severity.NOTE,
-        _POD,
-        "connections that clients keep open stay with their pod: no proxy of a Service can move them. So each loses at most the "
-        "request in flight when its pod ends, and a canary's share holds only for new connections",
-        "close connections on SIGTERM (Connection: close, GOAWAY), limit their age (maxConnectionAge), or use a gateway",
-    )
+# --- whether SIGTERM reaches the app, judged by the shells and inits in the command line
 
 
-def _sleep_s(pre_stop: Mapping[str, Any]) -> int | None:
-    seconds = _mapping(pre_stop.get("sleep")).get("seconds")
-    if type(seconds) is int:
-        return seconds
-    return sleep_s_of(_words(_mapping(pre_stop.get("exec")).get("command")))
+def sigterm(words: Sequence[str]) -> Reach:
+    """Whether SIGTERM reaches the app of a container with this `command` and `args`.
+
+    Args:
+        words: `command` followed by `args`; without a `command` the image decides, and the manifest does not show that.
+    """
+    if len(words) < 3 or _name(words[0]) not in _SHELLS:  # an init as process 1 passes signals on
+        return Reach.REACHES
+    flag = next((at for at, word in enumerate(words[1:], 1) if _is_script_flag(word)), None)
+    if flag is None or flag + 1 >= len(words) or not all(word.startswith("-") for word in words[1:flag]):
+        return Reach.REACHES
+    return _of_script(words[flag + 1])
+
+
+def sleep_s_of(words: Sequence[str]) -> int | None:
+    """Seconds of `sleep 15`, also inside `sh -c`; None for any other or longer command."""
+    if len(words) == 3 and _name(words[0]) in _SHELLS and _is_script_flag(words[1]):
+        words = words[2].split()
+    if words and words[0] == "exec":
+        words = words[1:]
+    if len(words) != 2 or _name(words[0]) != "sleep" or not _SLEEP.fullmatch(words[1]):
+        return None
+    return int(words[1].removesuffix("s"))
+
+
+def _of_script(script: str) -> Reach:
+    commands = _commands(script) if len(script) <= SCRIPT_MAX else None
+    if commands is None or not commands or "trap" in script:  # cannot be read, or it catches signals itself
+        return Reach.REACHES
+    before, last = commands[-1]
+    if last[0] == "exec" or (last[0] in _BLOCK_ENDS and any("exec" in words[:2] for _, words in commands)):
+        return Reach.REACHES
+    script = script.rstrip()  # the shell goes on if it waits for a background command after its last command has begun
+    goes_on = script.endswith("&") or _GOES_ON.search(script.removesuffix(";").rstrip()) is not None
+    if goes_on or before in ("|", "&", "|&") or any(_REDIRECTION.fullmatch(word) for word in last):
+        return Reach.SWALLOWED
+    return Reach.DEPENDS
+
+
+def _is_script_flag(word: str) -> bool:
+    """Whether the word after it is a script: `-c`, `-ec`."""
+    return _FLAGS.fullmatch(word) is not None and "c" in word
+
+
+def _commands(script: str) -> list[tuple[str, list[str]]] | None:
+    """Each simple command with the separator before it; None when the quotes do not match."""
+    lines = (line for line in script.splitlines() if not line.lstrip().startswith("#"))
+    lexer = shlex.shlex(" ; ".join(lines), posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    commands: list[tuple[str, list[str]]] = []
+    separator, words = "", list[str]()
+    try:
+        for token in lexer:
+            if token in _SEPARATORS or set(token) <= set(";&|"):
+                if words:
+                    commands.append((separator, words))
+                separator, words = token, []
+            else:
+                words.append(token)
+    except ValueError:
+        return None
+    return [*commands, (separator, words)] if words else commands
+
+
+def _name(word: str) -> str:
+    return PurePosixPath(word).name
+
+
+# --- readers of a template
 
 
 def _gives_up_s(probe: Mapping[str, Any]) -> int:
@@ -348,17 +422,11 @@ def _containers(pod: Mapping[str, Any], field: str) -> tuple[_Container, ...]:
     if not isinstance(listed, list):
         return ()
     return tuple(
-        _Container(each, f"{_POD}.{field}[{index}]") for index, each in enumerate(listed) if isinstance(each, Mapping)
+        _Container(fields, f"{_POD}.{field}[{index}]")
+        for index, fields in enumerate(listed)
+        if isinstance(fields, Mapping)
     )
 
 
 def _words(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _mappings(value: object) -> tuple[Mapping[str, Any], ...]:
-    return tuple(each for each in value if isinstance(each, Mapping)) if isinstance(value, list) else ()

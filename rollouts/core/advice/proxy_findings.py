@@ -22,8 +22,20 @@ IPVS_TCP_FIN_TIMEOUT_S = 120.0
 
 def proxy_findings(facts: ProxyFacts) -> tuple[Finding, ...]:
     """The findings about a cluster's proxies before an update; none unless they are ipvs."""
-    found = (port_reuse(facts), _idle(facts))
-    return tuple(each for each in found if each is not None)
+    if facts.mode is not ProxyMode.IPVS:
+        return ()
+    silent_s = facts.ipvs_tcp_timeout_s or IPVS_TCP_TIMEOUT_S
+    half_s = facts.ipvs_tcp_fin_timeout_s or IPVS_TCP_FIN_TIMEOUT_S
+    idle = Finding(
+        Rule.IPVS_FORGETS_CONNECTIONS,
+        Severity.NOTE,
+        "spec.drain",
+        f"ipvs forgets a connection that was silent for {silent_s:g} s, and answers its next request with a reset; it "
+        f"forgets a half-closed connection after {half_s:g} s",
+        f"let clients close idle connections before {silent_s:g} s, or raise --ipvs-tcp-timeout",
+    )
+    reuse = port_reuse(facts)
+    return (idle,) if reuse is None else (reuse, idle)
 
 
 def port_reuse(facts: ProxyFacts) -> Finding | None:
@@ -43,19 +55,4 @@ def port_reuse(facts: ProxyFacts) -> Finding | None:
         f"{IPVS_TIME_WAIT_S:g} s leads to the old pod for as long again, so a client that does so all the time fails when that "
         "pod ends, however long the drain is",
         "run kube-proxy in nftables mode, or nodes with a newer kernel",
-    )
-
-
-def _idle(facts: ProxyFacts) -> Finding | None:
-    if facts.mode is not ProxyMode.IPVS:
-        return None
-    silent_s = facts.ipvs_tcp_timeout_s or IPVS_TCP_TIMEOUT_S
-    half_s = facts.ipvs_tcp_fin_timeout_s or IPVS_TCP_FIN_TIMEOUT_S
-    return Finding(
-        Rule.IPVS_FORGETS_CONNECTIONS,
-        Severity.NOTE,
-        "spec.drain",
-        f"ipvs forgets a connection that was silent for {silent_s:g} s, and answers its next request with a reset; it "
-        f"forgets a half-closed connection after {half_s:g} s",
-        f"let clients close idle connections before {silent_s:g} s, or raise --ipvs-tcp-timeout",
     )

@@ -11,13 +11,13 @@ from typing import Any
 
 from rollouts.core.model.selectors import template_labels, users_selector
 from rollouts.errors import SpecProblem
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 
 def lacks_port(service: Manifest, port: int) -> bool:
     """Whether the Service lists ports and this is none of them."""
-    ports = _list(_mapping(service.get("spec")).get("ports"))
-    return bool(ports) and all(each.get("port") != port for each in ports)
+    ports = _list(mapping(service.get("spec")).get("ports"))
+    return bool(ports) and all(listed.get("port") != port for listed in ports)
 
 
 def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> Iterator[SpecProblem]:
@@ -28,7 +28,7 @@ def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> It
         template: the Rollout's pod template.
         rollout: the Rollout's name, for the messages.
     """
-    spec = _mapping(service.get("spec"))
+    spec = mapping(service.get("spec"))
     if spec.get("type") == "ExternalName":
         yield SpecProblem(
             "spec.type",
@@ -36,7 +36,10 @@ def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> It
         )
         return
     yield from _selector(spec, template_labels(template), rollout)
-    named = _named_ports(_mapping(template.get("spec")))
+    pod = mapping(template.get("spec"))
+    containers = [*_list(pod.get("containers")), *_list(pod.get("initContainers"))]  # sidecars are among the latter
+    ports = [port for container in containers for port in _list(container.get("ports"))]
+    named = {(port.get("name"), port.get("protocol") or "TCP") for port in ports}
     for index, port in enumerate(_list(spec.get("ports"))):
         target, protocol = port.get("targetPort"), port.get("protocol") or "TCP"
         if isinstance(target, str) and not target.isdigit() and (target, protocol) not in named:
@@ -48,7 +51,7 @@ def contradictions(service: Manifest, template: Manifest, *, rollout: str) -> It
 
 
 def _selector(spec: Mapping[str, Any], labels: Mapping[str, Any], rollout: str) -> Iterator[SpecProblem]:
-    selector = users_selector(_mapping(spec.get("selector")))
+    selector = users_selector(mapping(spec.get("selector")))
     if not selector:
         message = f"is missing, so the Service finds no pods and cannot be switched; set it to labels of Rollout {rollout}'s pods"
         yield SpecProblem("spec.selector", message)
@@ -61,16 +64,5 @@ def _selector(spec: Mapping[str, Any], labels: Mapping[str, Any], rollout: str) 
             )
 
 
-def _named_ports(pod: Mapping[str, Any]) -> set[tuple[Any, Any]]:
-    """Names and protocols of all containers' ports, including sidecars."""
-    containers = [*_list(pod.get("containers")), *_list(pod.get("initContainers"))]
-    ports = [port for each in containers for port in _list(each.get("ports"))]
-    return {(port.get("name"), port.get("protocol") or "TCP") for port in ports}
-
-
 def _list(value: object) -> list[Mapping[str, Any]]:
-    return [_mapping(each) for each in value] if isinstance(value, list) else []
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return [mapping(each) for each in value] if isinstance(value, list) else []

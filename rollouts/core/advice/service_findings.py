@@ -10,7 +10,7 @@ in iptables and nftables mode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,7 @@ from rollouts.core.model.rollout import BlueGreen, Canary, RolloutSpec, named_se
 from rollouts.core.model.selectors import selects, users_selector
 from rollouts.core.model.service_ref import SubsetName
 from rollouts.core.model.service_traits import ServiceTraits, read_traits
-from rollouts.objects import Manifest
+from rollouts.objects import Manifest, mapping
 
 DNS_TTL_S = 30  # CoreDNS as kubeadm configures it
 _MOST_TOPOLOGICAL = {
@@ -44,7 +44,7 @@ def relation_of(service: Manifest, spec: RolloutSpec) -> Relation | None:
     Args:
         service: in the Rollout's namespace.
     """
-    if _mapping(service.get("metadata")).get("name") in named_services(spec.strategy):
+    if mapping(service.get("metadata")).get("name") in named_services(spec.strategy):
         return Relation.MANAGED
     selector = users_selector(_selector(service))
     if not selector or not selects(selector, spec.template_labels):
@@ -62,69 +62,86 @@ def relation_of(service: Manifest, spec: RolloutSpec) -> Relation | None:
 
 def service_findings(service: Manifest, *, relation: Relation) -> tuple[Finding, ...]:
     """The findings about a Service before an update. Raises: nothing; an unreadable field counts as absent."""
-    found = (*trait_findings(read_traits(_mapping(service.get("spec"))), relation=relation), _beside(relation))
-    if no_selector := _no_selector(service, relation):
-        found = (no_selector, *found)
-    return tuple(each for each in found if each is not None)
+    findings = list(trait_findings(read_traits(mapping(service.get("spec"))), relation=relation))
+    if relation is Relation.MANAGED and not _selector(service):
+        no_selector = Finding(
+            Rule.NO_SELECTOR,
+            Severity.UNSAFE,
+            "spec.selector",
+            "a Service without a selector finds no pods, so it cannot be switched to a revision",
+            "give it the labels of spec.template as its selector",
+        )
+        findings.insert(0, no_selector)
+    if relation is Relation.BESIDE:
+        beside = Finding(
+            Rule.BESIDE_THE_SWITCH,
+            Severity.WARNING,
+            "spec.selector",
+            "it selects the pods of both revisions and the strategy does not name it, so its clients reach the new revision "
+            "before it is promoted and the old one until its pods end",
+            "let clients use the Service that the strategy switches, or keep this one for people who look at all pods",
+        )
+        findings.append(beside)
+    return tuple(findings)
 
 
 @lru_cache(maxsize=256)  # every pass asks; most Services are alike
 def trait_findings(traits: ServiceTraits, *, relation: Relation) -> tuple[Finding, ...]:
     """What the fields of a Service do to shares and cutovers."""
-    found = (
-        _not_ready(traits),
-        _internal(traits),
-        _external(traits, relation),
-        _distribution(traits, relation),
-        _affinity(traits, relation),
-        _headless(traits, relation),
-    )
-    return tuple(each for each in found if each is not None)
+    return tuple(_trait_findings(traits, managed=relation is Relation.MANAGED))
 
 
-def _no_selector(service: Manifest, relation: Relation) -> Finding | None:
-    if _selector(service) or relation is not Relation.MANAGED:
-        return None
-    return Finding(
-        Rule.NO_SELECTOR,
-        Severity.UNSAFE,
-        "spec.selector",
-        "a Service without a selector finds no pods, so it cannot be switched to a revision",
-        "give it the labels of spec.template as its selector",
-    )
+def _trait_findings(traits: ServiceTraits, *, managed: bool) -> Iterator[Finding]:
+    if traits.publish_not_ready_addresses:
+        yield Finding(
+            Rule.PUBLISHES_NOT_READY,
+            Severity.UNSAFE,
+            "spec.publishNotReadyAddresses",
+            "pods get requests before they are ready and while they end; the EndpointSlices show all of them as ready, so they "
+            "cannot confirm that a switch was safe",
+            "remove it, and give peers that must find each other early a Service of their own",
+        )
+    if traits.internal_traffic_policy == "Local":
+        yield Finding(
+            Rule.INTERNAL_TRAFFIC_LOCAL,
+            Severity.UNSAFE,
+            "spec.internalTrafficPolicy",
+            "Local gives a client only pods on its own node: where the last one leaves, connections are dropped although other "
+            "nodes have pods, and where only the canary runs, it gets 100 % of the connections, whatever its weight",
+            "use Cluster (the default), or trafficDistribution: PreferSameNode, which falls back to other nodes",
+        )
+    if traits.external_traffic_policy == "Local" and traits.type in ("NodePort", "LoadBalancer"):
+        yield _external(managed=managed)
+    if (near := _MOST_TOPOLOGICAL.get(traits.traffic_distribution)) is not None:
+        yield _distribution(f"{traits.traffic_distribution} keeps a client's connections in {near}", managed=managed)
+    if traits.client_ip_s is not None:
+        shares = (
+            "requests of one client, or of all clients behind one NAT or proxy, go to one pod, so shares are not the ratio of "
+            "pods; "
+        )
+        yield Finding(
+            Rule.SESSION_AFFINITY,
+            Severity.WARNING,
+            "spec.sessionAffinity",
+            f"{'' if managed else shares}a client stays with its pod for {traits.client_ip_s} s after its last connection and "
+            "moves when that pod leaves the EndpointSlices: a session that only the pod knows is lost then",
+            "keep sessions outside the pods and use None, or split traffic by a gateway that knows sessions",
+        )
+    if traits.headless:
+        yield Finding(
+            Rule.HEADLESS,
+            Severity.UNSAFE if managed else Severity.WARNING,
+            "spec.clusterIP",
+            "a headless Service has no proxy: clients keep the addresses from DNS, so clients decide the shares, "
+            f"and a pod that left may get requests for {DNS_TTL_S} s (the TTL of a name) or as long as a client caches its "
+            "address",
+            f"use a ClusterIP, or make the preStop sleep longer than {DNS_TTL_S} s and let clients look names up again",
+        )
 
 
-def _not_ready(traits: ServiceTraits) -> Finding | None:
-    if not traits.publish_not_ready_addresses:
-        return None
-    return Finding(
-        Rule.PUBLISHES_NOT_READY,
-        Severity.UNSAFE,
-        "spec.publishNotReadyAddresses",
-        "pods get requests before they are ready and while they end; the EndpointSlices show all of them as ready, so they "
-        "cannot confirm that a switch was safe",
-        "remove it, and give peers that must find each other early a Service of their own",
-    )
-
-
-def _internal(traits: ServiceTraits) -> Finding | None:
-    if traits.internal_traffic_policy != "Local":
-        return None
-    return Finding(
-        Rule.INTERNAL_TRAFFIC_LOCAL,
-        Severity.UNSAFE,
-        "spec.internalTrafficPolicy",
-        "Local gives a client only pods on its own node: where the last one leaves, connections are dropped although other "
-        "nodes have pods, and where only the canary runs, it gets 100 % of the connections, whatever its weight",
-        "use Cluster (the default), or trafficDistribution: PreferSameNode, which falls back to other nodes",
-    )
-
-
-def _external(traits: ServiceTraits, relation: Relation) -> Finding | None:
-    if traits.external_traffic_policy != "Local" or traits.type not in ("NodePort", "LoadBalancer"):
-        return None
+def _external(*, managed: bool) -> Finding:
     path = "spec.externalTrafficPolicy"
-    if relation is Relation.MANAGED:
+    if managed:
         return Finding(
             Rule.EXTERNAL_TRAFFIC_LOCAL,
             Severity.UNSAFE,
@@ -143,77 +160,26 @@ def _external(traits: ServiceTraits, relation: Relation) -> Finding | None:
     )
 
 
-def _distribution(traits: ServiceTraits, relation: Relation) -> Finding | None:
-    value = traits.traffic_distribution
-    if value not in _MOST_TOPOLOGICAL:
-        return None
-    path, near = "spec.trafficDistribution", _MOST_TOPOLOGICAL[value]
-    if relation is Relation.MANAGED:
+def _distribution(keeps: str, *, managed: bool) -> Finding:
+    path = "spec.trafficDistribution"
+    if managed:
         return Finding(
             Rule.TRAFFIC_DISTRIBUTION,
             Severity.WARNING,
             path,
-            f"{value} keeps a client's connections in {near}: while a revision is small, one pod may get all of a zone; drain is "
-            "not affected, because a zone without pods falls back to the others",
+            f"{keeps}: while a revision is small, one pod may get all of a zone; drain is not affected, because a zone without "
+            "pods falls back to the others",
             "have at least one pod of each revision in every zone (topologySpreadConstraints), or remove the field",
         )
     return Finding(
         Rule.TRAFFIC_DISTRIBUTION,
         Severity.UNSAFE,
         path,
-        f"{value} keeps a client's connections in {near}: where the only pod is a canary, it gets 100 % of them, and 0 % where "
-        "there is no canary, whatever its weight; when the last pod of a zone leaves, the others take its clients at once",
+        f"{keeps}: where the only pod is a canary, it gets 100 % of them, and 0 % where there is no canary, whatever its weight; "
+        "when the last pod of a zone leaves, the others take its clients at once",
         "remove it while canaries share this Service, or give the canary a Service of its own behind a gateway",
     )
 
 
-def _affinity(traits: ServiceTraits, relation: Relation) -> Finding | None:
-    if traits.client_ip_s is None:
-        return None
-    shares = (
-        "requests of one client, or of all clients behind one NAT or proxy, go to one pod, so shares are not the ratio of pods; "
-        if relation is not Relation.MANAGED
-        else ""
-    )
-    return Finding(
-        Rule.SESSION_AFFINITY,
-        Severity.WARNING,
-        "spec.sessionAffinity",
-        f"{shares}a client stays with its pod for {traits.client_ip_s} s after its last connection and moves when that pod "
-        "leaves the EndpointSlices: a session that only the pod knows is lost then",
-        "keep sessions outside the pods and use None, or split traffic by a gateway that knows sessions",
-    )
-
-
-def _headless(traits: ServiceTraits, relation: Relation) -> Finding | None:
-    if not traits.headless:
-        return None
-    return Finding(
-        Rule.HEADLESS,
-        Severity.UNSAFE if relation is Relation.MANAGED else Severity.WARNING,
-        "spec.clusterIP",
-        "a headless Service has no proxy: clients keep the addresses from DNS, so clients decide the shares, "
-        f"and a pod that left may get requests for {DNS_TTL_S} s (the TTL of a name) or as long as a client caches its address",
-        f"use a ClusterIP, or make the preStop sleep longer than {DNS_TTL_S} s and let clients look names up again",
-    )
-
-
-def _beside(relation: Relation) -> Finding | None:
-    if relation is not Relation.BESIDE:
-        return None
-    return Finding(
-        Rule.BESIDE_THE_SWITCH,
-        Severity.WARNING,
-        "spec.selector",
-        "it selects the pods of both revisions and the strategy does not name it, so its clients reach the new revision before "
-        "it is promoted and the old one until its pods end",
-        "let clients use the Service that the strategy switches, or keep this one for people who look at all pods",
-    )
-
-
 def _selector(service: Manifest) -> Mapping[str, Any]:
-    return _mapping(_mapping(service.get("spec")).get("selector"))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    return mapping(mapping(service.get("spec")).get("selector"))

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from rollouts.objects import mapping
+
 
 class Workload(Struct, frozen=True):
     """What finds pods, and what its own pods are found by.
@@ -31,17 +33,17 @@ class Workload(Struct, frozen=True):
 
 def workload_of(manifest: object) -> Workload | None:
     """A Rollout, or another workload with pods; None for anything without `spec.selector` and `spec.template`."""
-    spec, metadata = _mapping(manifest).get("spec"), _mapping(_mapping(manifest).get("metadata"))
-    selector, template = _mapping(spec).get("selector"), _mapping(_mapping(spec).get("template"))
+    spec, metadata = mapping(manifest).get("spec"), mapping(mapping(manifest).get("metadata"))
+    selector, template = mapping(spec).get("selector"), mapping(mapping(spec).get("template"))
     name = metadata.get("name")
     if not isinstance(name, str) or not isinstance(selector, Mapping) or not template:
         return None
     expressions = selector.get("matchExpressions")
     return Workload(
-        kind=str(_mapping(manifest).get("kind")),
+        kind=str(mapping(manifest).get("kind")),
         name=name,
         selector={} if expressions else _texts(selector.get("matchLabels")),
-        labels=_texts(_mapping(template.get("metadata")).get("labels")),
+        labels=_texts(mapping(template.get("metadata")).get("labels")),
     )
 
 
@@ -73,9 +75,5 @@ def _finds(one: Workload, other: Workload) -> bool:
     return bool(one.selector) and all(other.labels.get(key) == value for key, value in one.selector.items())
 
 
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _texts(value: object) -> dict[str, str]:
-    return {key: text for key, text in _mapping(value).items() if isinstance(text, str)}
+    return {key: text for key, text in mapping(value).items() if isinstance(text, str)}

@@ -12,14 +12,12 @@ from rollouts.core.model.rollout import Canary, RolloutSpec
 from rollouts.core.model.service_ref import ServiceRef
 from rollouts.core.model.steps import SetWeight
 
-_ALL = 100
-
 
 def service_without_weight(spec: RolloutSpec) -> ServiceRef | None:
     """The Service whose clients no step's weight reaches, though steps set one; None when there is none."""
     match spec.strategy:
         case Canary(traffic_routing=None, stable_service=str() as service, steps=steps):
-            partial = any(isinstance(each, SetWeight) and 0 < each.weight_percent < _ALL for each in steps)
+            partial = any(isinstance(step, SetWeight) and 0 < step.weight_percent < 100 for step in steps)
             return service if partial else None
         case _:
             return None

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from rollouts.core.model.config import ConfigKind, ConfigRef
-from rollouts.objects import name_problem
+from rollouts.objects import mapping, name_problem
 
 OF_THE_CLUSTER = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert", "istio-ca-crl"})
 """ConfigMaps that a cluster publishes in each namespace and keeps up to date: a pod must follow them, so they are left alone.
@@ -64,16 +64,16 @@ def references(template: Mapping[str, Any], *, secrets: bool) -> tuple[ConfigRef
 
 def places(template: Mapping[str, Any]) -> Iterator[ConfigPlace]:
     """Every place of the template that names a ConfigMap or Secret. A name that no object can have is none. Raises: nothing."""
-    spec = _object(template.get("spec"))
+    spec = mapping(template.get("spec"))
     for field in _CONTAINERS:
         for container in _objects(spec.get(field)):
             for variable in _objects(container.get("env")):
-                yield from _named(_object(variable.get("valueFrom")), _OF_A_KEY)
+                yield from _named(mapping(variable.get("valueFrom")), _OF_A_KEY)
             for source in _objects(container.get("envFrom")):
                 yield from _named(source, _OF_A_CONTAINER)
     for volume in _objects(spec.get("volumes")):
         yield from _named(volume, _OF_A_VOLUME)
-        for source in _objects(_object(volume.get("projected")).get("sources")):
+        for source in _objects(mapping(volume.get("projected")).get("sources")):
             yield from _named(source, _OF_A_PROJECTION)
 
 
@@ -85,10 +85,6 @@ def _named(parent: Mapping[str, Any], forms: tuple[tuple[str, str, ConfigKind], 
             continue
         if kind is ConfigKind.SECRET or name not in OF_THE_CLUSTER:
             yield ConfigPlace(holder, field, ConfigRef(kind, name, optional=holder.get("optional") is True))
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _objects(value: object) -> Iterator[Mapping[str, Any]]:

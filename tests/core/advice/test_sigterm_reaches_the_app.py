@@ -10,7 +10,7 @@ from shutil import which
 
 import pytest
 
-from rollouts.core.advice.signals import Reach, sigterm, sleep_s_of
+from rollouts.core.advice.graceful_exit import Reach, sigterm, sleep_s_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ takes nothing from the pods that run.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from rollouts.core.config.content import config_revision, copy_name
@@ -47,19 +47,17 @@ def config_plan(seen: Snapshot) -> ConfigPlan | None:
     on_record = _on_record(seen)
     sources = {ref: seen.sources.get((ref.kind, ref.name), SourceUnread()) for ref in spec.config_refs}
     if (unknown := _unknown(sources)) is not None:
-        asks = [ref for ref, each in sources.items() if isinstance(each, SourceUnread) and each.asks]
+        asks = [ref for ref, source in sources.items() if isinstance(source, SourceUnread) and source.asks]
         return ConfigPlan(revision=on_record, hold=unknown, unread=tuple(asks))
-    uses = tuple([use for ref, each in sources.items() if (use := _use(seen.rollout, ref, each)) is not None])
+    uses = tuple(_uses(seen.rollout, sources))
     revision, baseline = _revision(seen, uses, on_record=on_record)
     if revision != on_record and (settling := _settling(seen, sources, on_record=on_record)) is not None:
         return ConfigPlan(revision=on_record, hold=settling)
     if revision == spec.template_hash:
-        return ConfigPlan(revision=revision, uses=tuple([_by_name(each) for each in uses]), baseline=baseline)
-    if (unusable := _unusable(seen, revision, uses)) is not None:
-        return ConfigPlan(revision=on_record, hold=unusable)
-    if unread := _not_compared(seen, revision, uses):
-        return ConfigPlan(revision=on_record, hold=_reading(seen, unread), unread=unread)
-    return ConfigPlan(revision=revision, uses=uses)
+        return ConfigPlan(revision=revision, uses=tuple([_by_name(use) for use in uses]), baseline=baseline)
+    exists = any(replica_set.revision == revision for replica_set in seen.replica_sets)
+    held = None if exists or not seen.copies else _held_by_copies(seen.copies, uses, on_record=on_record)
+    return held or ConfigPlan(revision=revision, uses=uses)
 
 
 def as_its_sources_say(seen: Snapshot) -> Snapshot:
@@ -77,8 +75,8 @@ def changed_sources(seen: Snapshot) -> str:
     noted = _noted(seen.replica_sets, seen.status.current_revision)
     if plan is None or not noted:
         return ""
-    changed = [each for each in plan.uses if (each.kind, each.source, each.content) not in noted]
-    return " and ".join([f"{each.kind} {each.source}" for each in changed])
+    changed = [use for use in plan.uses if (use.kind, use.source, use.content) not in noted]
+    return " and ".join([f"{use.kind} {use.source}" for use in changed])
 
 
 def _on_record(seen: Snapshot) -> str:
@@ -88,18 +86,20 @@ def _on_record(seen: Snapshot) -> str:
             return command.revision
     if seen.status.current_revision:
         return seen.status.current_revision
-    serving = [each for each in seen.replica_sets if each.spec_replicas > 0 and not each.deleting]
-    return max(serving, key=lambda each: each.number).revision if serving else ""
+    serving = [
+        replica_set for replica_set in seen.replica_sets if replica_set.spec_replicas > 0 and not replica_set.deleting
+    ]
+    return max(serving, key=lambda replica_set: replica_set.number).revision if serving else ""
 
 
 def _unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
     """Why the contents are not known; None when they are."""
-    unread = [each for each in sources.values() if isinstance(each, SourceUnread)]
+    unread = [source for source in sources.values() if isinstance(source, SourceUnread)]
     for source in unread:
         if source.needs_a_person:
             return ConfigHold(Reason.CONFIG_FORBIDDEN, source.message)
     if unread:
-        return ConfigHold(Reason.CONFIG_NOT_READ, next((each.message for each in unread if each.message), ""))
+        return ConfigHold(Reason.CONFIG_NOT_READ, next((source.message for source in unread if source.message), ""))
     missing = [str(ref) for ref, source in sources.items() if isinstance(source, SourceAbsent) and not ref.optional]
     if missing:
         names, verb = " and ".join(missing), "does" if len(missing) == 1 else "do"
@@ -108,25 +108,26 @@ def _unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
     return None
 
 
-def _use(rollout: Rollout, ref: ConfigRef, source: Source) -> ConfigUse | None:
-    match source:
-        case SourceKnown(content=content, immutable=immutable):
-            made = copy_name(ref.kind, rollout=rollout.name, source=ref.name, content=content)
-            return ConfigUse(
-                kind=ref.kind,
-                source=ref.name,
-                content=content,
-                copy="" if immutable else made,
-                uid=source.uid,
-                resource_version=source.resource_version,
-            )
-        case SourceAbsent():  # under the name of its copy it stays absent for this revision, whoever creates the source
-            nowhere = copy_name(ref.kind, rollout=rollout.name, source=ref.name, content="")
-            return ConfigUse(kind=ref.kind, source=ref.name, content="", copy=nowhere)
-        case SourceLeftAlone() | SourceUnread():
-            return None
-        case _:
-            assert_never(source)
+def _uses(rollout: Rollout, sources: Mapping[ConfigRef, Source]) -> Iterator[ConfigUse]:
+    for ref, source in sources.items():
+        match source:
+            case SourceKnown(content=content, immutable=immutable):
+                made = copy_name(ref.kind, rollout=rollout.name, source=ref.name, content=content)
+                yield ConfigUse(
+                    kind=ref.kind,
+                    source=ref.name,
+                    content=content,
+                    copy="" if immutable else made,
+                    uid=source.uid,
+                    resource_version=source.resource_version,
+                )
+            case SourceAbsent():  # under the name of its copy it stays absent for this revision, whoever creates the source
+                nowhere = copy_name(ref.kind, rollout=rollout.name, source=ref.name, content="")
+                yield ConfigUse(kind=ref.kind, source=ref.name, content="", copy=nowhere)
+            case SourceLeftAlone() | SourceUnread():
+                pass
+            case _:
+                assert_never(source)
 
 
 def _revision(
@@ -138,47 +139,40 @@ def _revision(
     upgrade rolls out anything. If it is deleted, it is made again as it was.
     """
     template = seen.rollout.spec.template_hash
-    by_name = next((each for each in seen.replica_sets if each.revision == template), None)
-    if not uses or (by_name is None and on_record == template):
-        return template, None
-    if by_name is not None:
-        noted = {(each.kind, each.source): each.content for each in by_name.config or ()}
-        if all(noted.get((each.kind, each.source), each.content) == each.content for each in uses):
-            complete = all((each.kind, each.source) in noted for each in uses)
-            return template, None if complete else tuple([_by_name(each) for each in uses])
-    return config_revision(template, uses), None
+    by_name = next((replica_set for replica_set in seen.replica_sets if replica_set.revision == template), None)
+    if by_name is None:
+        return template if on_record == template else config_revision(template, uses), None
+    noted = {(use.kind, use.source): use.content for use in by_name.config or ()}
+    if any(noted.get((use.kind, use.source), use.content) != use.content for use in uses):
+        return config_revision(template, uses), None
+    complete = all((use.kind, use.source) in noted for use in uses)
+    return template, None if complete else tuple([_by_name(use) for use in uses])
 
 
-def _unusable(seen: Snapshot, revision: str, uses: tuple[ConfigUse, ...]) -> ConfigHold | None:
-    """Why a copy that the new ReplicaSet would name cannot be used; None once the ReplicaSet exists."""
-    if any(each.revision == revision for each in seen.replica_sets):
+def _held_by_copies(copies: tuple[CopySeen, ...], uses: tuple[ConfigUse, ...], *, on_record: str) -> ConfigPlan | None:
+    """The plan while a copy that the new ReplicaSet would name cannot be used, or nobody has compared it with its name yet."""
+    named = {(use.kind, use.copy) for use in uses}
+    problems = []
+    for copy in copies:
+        name = f"{copy.kind} {copy.name}"
+        if (copy.kind, copy.name) not in named:
+            continue
+        if copy.deleting:  # once it is gone, it is made again
+            stays = "if it stays, something has put a finalizer on it: remove that"
+            problems.append(f"{name} is being deleted; {stays}")
+        elif copy.problem:
+            problems.append(copy.problem)
+        elif copy.claimed:
+            problems.append(f"{name} goes with an earlier Rollout of that name; if it stays, delete it")
+    if problems:
+        return ConfigPlan(revision=on_record, hold=ConfigHold(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(problems)))
+    unread = unchecked(used_copies(uses, copies))
+    if not unread:
         return None
-    named = {(each.kind, each.copy) for each in uses}
-    problems = [why for each in seen.copies if (each.kind, each.name) in named and (why := _why_unusable(each))]
-    return ConfigHold(Reason.CONFIG_COPY_NOT_USABLE, "; ".join(problems)) if problems else None
-
-
-def _not_compared(seen: Snapshot, revision: str, uses: tuple[ConfigUse, ...]) -> tuple[ConfigRef, ...]:
-    """The copies that are there already, and that nobody has compared with their names yet; none once the ReplicaSet exists."""
-    exists = not seen.copies or any(each.revision == revision for each in seen.replica_sets)
-    return () if exists else unchecked(used_copies(uses, seen.copies))
-
-
-def _reading(seen: Snapshot, unread: tuple[ConfigRef, ...]) -> ConfigHold:
     names = {ref.name for ref in unread}
-    failed = [each.unread_because for each in seen.copies if each.name in names and each.unread_because]
-    return ConfigHold(Reason.CONFIG_NOT_READ, "; ".join(failed))
-
-
-def _why_unusable(copy: CopySeen) -> str:
-    """Why a copy under that name cannot be used now, and what helps; "" when it can. One that goes is made again after that."""
-    if copy.deleting:
-        return (
-            f"{copy.kind} {copy.name} is being deleted; if it stays, something has put a finalizer on it: remove that"
-        )
-    if copy.claimed and not copy.problem:
-        return f"{copy.kind} {copy.name} goes with an earlier Rollout of that name; if it stays, delete it"
-    return copy.problem
+    failed = [copy.unread_because for copy in copies if copy.name in names and copy.unread_because]
+    hold = ConfigHold(Reason.CONFIG_NOT_READ, "; ".join(failed))
+    return ConfigPlan(revision=on_record, hold=hold, unread=unread)
 
 
 def _by_name(use: ConfigUse) -> ConfigUse:
@@ -204,7 +198,7 @@ def _settling(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record:
 
 def _changed(
     seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str
-) -> Iterable[tuple[ConfigRef, Source, float]]:
+) -> Iterator[tuple[ConfigRef, Source, float]]:
     """The sources with another content than in the revision on record, and when each changed."""
     noted = _noted(seen.replica_sets, on_record)
     for ref, source in sources.items():
@@ -222,9 +216,9 @@ def _changed(
 def _noted(replica_sets: Iterable[ReplicaSet], revision: str) -> set[tuple[ConfigKind, str, str]]:
     return {
         (use.kind, use.source, use.content)
-        for each in replica_sets
-        if each.revision == revision
-        for use in each.config or ()
+        for replica_set in replica_sets
+        if replica_set.revision == revision
+        for use in replica_set.config or ()
     }
 
 

@@ -346,7 +346,18 @@ def sigterm(words: Sequence[str]) -> Reach:
     flag = next((at for at, word in enumerate(words[1:], 1) if _is_script_flag(word)), None)
     if flag is None or flag + 1 >= len(words) or not all(word.startswith("-") for word in words[1:flag]):
         return Reach.REACHES
-    return _of_script(words[flag + 1])
+    script = words[flag + 1]
+    commands = _commands(script) if len(script) <= SCRIPT_MAX else None
+    if commands is None or not commands or "trap" in script:  # cannot be read, or it catches signals itself
+        return Reach.REACHES
+    before, last = commands[-1]
+    if last[0] == "exec" or (last[0] in _BLOCK_ENDS and any("exec" in command[:2] for _, command in commands)):
+        return Reach.REACHES
+    script = script.rstrip()  # the shell goes on if it waits for a background command after its last command has begun
+    goes_on = script.endswith("&") or _GOES_ON.search(script.removesuffix(";").rstrip()) is not None
+    if goes_on or before in ("|", "&", "|&") or any(_REDIRECTION.fullmatch(word) for word in last):
+        return Reach.SWALLOWED
+    return Reach.DEPENDS
 
 
 def sleep_s_of(words: Sequence[str]) -> int | None:
@@ -358,20 +369,6 @@ def sleep_s_of(words: Sequence[str]) -> int | None:
     if len(words) != 2 or _name(words[0]) != "sleep" or not _SLEEP.fullmatch(words[1]):
         return None
     return int(words[1].removesuffix("s"))
-
-
-def _of_script(script: str) -> Reach:
-    commands = _commands(script) if len(script) <= SCRIPT_MAX else None
-    if commands is None or not commands or "trap" in script:  # cannot be read, or it catches signals itself
-        return Reach.REACHES
-    before, last = commands[-1]
-    if last[0] == "exec" or (last[0] in _BLOCK_ENDS and any("exec" in words[:2] for _, words in commands)):
-        return Reach.REACHES
-    script = script.rstrip()  # the shell goes on if it waits for a background command after its last command has begun
-    goes_on = script.endswith("&") or _GOES_ON.search(script.removesuffix(";").rstrip()) is not None
-    if goes_on or before in ("|", "&", "|&") or any(_REDIRECTION.fullmatch(word) for word in last):
-        return Reach.SWALLOWED
-    return Reach.DEPENDS
 
 
 def _is_script_flag(word: str) -> bool:

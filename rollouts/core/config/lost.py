@@ -17,6 +17,13 @@ from rollouts.core.model.config import (
 from rollouts.core.model.snapshot import ReplicaSet
 
 
+def uses_of(replica_sets: Iterable[ReplicaSet]) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
+    """The uses that ReplicaSets note, with their ReplicaSets; without those that are being deleted."""
+    for replica_set in replica_sets:
+        for use in () if replica_set.deleting else replica_set.config or ():
+            yield replica_set, use
+
+
 def lost_uses(
     replica_sets: Iterable[ReplicaSet], copies: Iterable[CopySeen], looks: Mapping[str, CopyLook]
 ) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
@@ -26,17 +33,16 @@ def lost_uses(
         copies: those of ConfigMaps.
         looks: at copies of Secrets, by name.
     """
-    there = {(each.kind, each.name) for each in copies if not each.deleting}
-    for replica_set in replica_sets:
-        for use in () if replica_set.deleting else replica_set.config or ():
-            match use.kind:
-                case ConfigKind.CONFIG_MAP:
-                    is_lost = use.has_copy and (use.kind, use.copy) not in there
-                case ConfigKind.SECRET:
-                    look = looks.get(use.copy)
-                    is_lost = use.made and look is not None and look.there is False
-            if is_lost:
-                yield replica_set, use
+    existing = {(copy.kind, copy.name) for copy in copies if not copy.deleting}
+    for replica_set, use in uses_of(replica_sets):
+        match use.kind:
+            case ConfigKind.CONFIG_MAP:
+                is_lost = use.has_copy and (use.kind, use.copy) not in existing
+            case ConfigKind.SECRET:
+                look = looks.get(use.copy)
+                is_lost = use.made and look is not None and look.there is False
+        if is_lost:
+            yield replica_set, use
 
 
 def beside_named(named: Iterable[ConfigRef], refs: Iterable[ConfigRef]) -> list[ConfigRef]:
@@ -59,14 +65,10 @@ def uses_too_late(replica_set: ReplicaSet, sources: Mapping[tuple[ConfigKind, st
     """
     if replica_set.spec_replicas or replica_set.replicas:
         return ()
-    return tuple([use for use in replica_set.config or () if use.waits_for_copy and _is_too_late(use, sources)])
-
-
-def _is_too_late(use: ConfigUse, sources: Mapping[tuple[ConfigKind, str], Source]) -> bool:
-    match sources.get((use.kind, use.source)):
-        case SourceKnown(content=content):
-            return content != use.content
-        case SourceAbsent():
-            return True
-        case _:
-            return False
+    too_late = []
+    for use in replica_set.config or ():
+        source = sources.get((use.kind, use.source))
+        has_changed = isinstance(source, SourceKnown) and source.content != use.content
+        if use.waits_for_copy and (has_changed or isinstance(source, SourceAbsent)):
+            too_late.append(use)
+    return tuple(too_late)

@@ -36,9 +36,7 @@ ERRORS_TOLD = 3
 """So many errors in a row may be a restart of the server; with more the wait says what a person can do."""
 TOLD_S = 10.0
 """A run that can be over sooner says nothing of how long it takes."""
-_REPLACED = "was made by somebody else in place of the one that is on record in status"
-_OTHER = "was not made by the controller: its spec is not the one that is on record in status"
-_EDITED = "was edited: its spec is not what the controller has written"
+
 _NAME_MAX = 63  # a Job that measures for a run carries the run's name as a label
 
 
@@ -91,12 +89,15 @@ def guarded(ctx: PassContext, gate: AnalysisGate, *, begins: bool) -> Guard:
 def _not_believed(ctx: PassContext, gate: AnalysisGate, record: AnalysisRecord, run: RunSeen, *, begins: bool) -> Guard:
     """What follows while a run is not on record by its uid and its spec: it comes on record, or never counts."""
     if record.uid:
-        replaced = run.uid != record.uid
-        return _distrusting(ctx, gate, run, _REPLACED if replaced else _EDITED)
+        why = "was edited: its spec is not what the controller has written"
+        if run.uid != record.uid:
+            why = "was made by somebody else in place of the one that is on record in status"
+        return _distrusting(ctx, gate, run, why)
     if record.spec_hash:
         if _is_as_written(run, record.spec_hash):
             return _first_seen(ctx, gate, replace(record, uid=run.uid), run)
-        return _distrusting(ctx, gate, run, _OTHER)
+        why = "was not made by the controller: its spec is not the one that is on record in status"
+        return _distrusting(ctx, gate, run, why)
     draft = ctx.seen.drafts.get(gate)  # the controller that asked for it noted no hash
     known = draft.spec_hash if isinstance(draft, RunDraft) and not run.phase.over else ""
     if known and _is_as_written(run, known):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rollouts.core.config.content import copy_name
+from rollouts.core.config.lost import uses_of
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import Wait
@@ -140,18 +141,7 @@ def surplus_copies(ctx: PassContext) -> Contribution:
     due = [copy for copy in unnamed if copy.created_at_s + KEPT_S <= ctx.now_s]
     if not due:
         return Contribution(wake_at_s=min(copy.created_at_s for copy in unnamed) + KEPT_S)
-    if (waits := _readers_unknown(ctx)) is not None:
-        return waits
-    return Contribution(
-        intents=tuple(
-            DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version)
-            for copy in due
-        )
-    )
-
-
-def _readers_unknown(ctx: PassContext) -> Contribution | None:
-    """What to do while a pod that has lost its ReplicaSet may read a copy; None when there is no such pod."""
+    # A pod that has lost its ReplicaSet may still read a copy.
     pods, known = ctx.seen.pods, {replica_set.revision for replica_set in ctx.seen.replica_sets}
     if pods is None:
         return Contribution(intents=(AskPods(),))
@@ -159,7 +149,14 @@ def _readers_unknown(ctx: PassContext) -> Contribution | None:
     again_s = pods.at_s + (STRANGERS_AGAIN_S if strangers else PODS_SEEN_S)
     if again_s <= ctx.now_s:
         return Contribution(intents=(AskPods(),))
-    return Contribution(wake_at_s=again_s) if strangers else None
+    if strangers:
+        return Contribution(wake_at_s=again_s)
+    return Contribution(
+        intents=tuple(
+            DeleteConfigCopy(kind=copy.kind, name=copy.name, uid=copy.uid, resource_version=copy.resource_version)
+            for copy in due
+        )
+    )
 
 
 def _named(ctx: PassContext) -> set[tuple[ConfigKind, str]] | None:
@@ -184,12 +181,7 @@ def copy_owners(ctx: PassContext) -> tuple[AdoptConfigCopy | ReleaseConfigCopy, 
     copies = [copy for copy in ctx.seen.copies if copy.owned is retain and not copy.deleting and not copy.problem]
     if not copies:
         return ()
-    named = {
-        use.copy
-        for replica_set in ctx.seen.replica_sets
-        if not replica_set.deleting
-        for use in replica_set.config or ()
-    }
+    named = {use.copy for _, use in uses_of(ctx.seen.replica_sets)}
     changes: list[AdoptConfigCopy | ReleaseConfigCopy] = []
     for copy in copies:
         name, uid, version = copy.name, copy.uid, copy.resource_version

@@ -105,8 +105,14 @@ def _pods_metadata(ctx: PassContext, replica_set: ReplicaSet) -> list[Intent]:
     if ctx.seen.pods is None or ctx.now_s - ctx.seen.pods.at_s > PODS_FRESH_S:
         return [AskPods()]
     intents: list[Intent] = []
-    wanted = replica_set.pod_metadata
-    outdated = _outdated(ctx, wanted)
+    wanted, strategy = replica_set.pod_metadata, ctx.spec.strategy
+    # Metadata of the strategy's other role, which a pod of this role must not keep.
+    labels = {**strategy.serving_metadata.labels, **strategy.candidate_metadata.labels}
+    annotations = {**strategy.serving_metadata.annotations, **strategy.candidate_metadata.annotations}
+    outdated = PodMetadata(
+        {key: value for key, value in labels.items() if key not in wanted.labels},
+        {key: value for key, value in annotations.items() if key not in wanted.annotations},
+    )
     for pod in ctx.seen.pods.pods:
         if pod.revision != replica_set.revision or pod.deleting:
             continue
@@ -122,17 +128,6 @@ def _pods_metadata(ctx: PassContext, replica_set: ReplicaSet) -> list[Intent]:
         name=replica_set.name, uid=replica_set.uid, revision=replica_set.revision, pods_carry_metadata=True
     )
     return [*intents, done]
-
-
-def _outdated(ctx: PassContext, wanted: PodMetadata) -> PodMetadata:
-    """Metadata of the strategy's other role, which a pod of this role must not keep."""
-    strategy = ctx.spec.strategy
-    roles = (strategy.serving_metadata, strategy.candidate_metadata)
-    labels = {key: value for role in roles for key, value in role.labels.items() if key not in wanted.labels}
-    annotations = {
-        key: value for role in roles for key, value in role.annotations.items() if key not in wanted.annotations
-    }
-    return PodMetadata(labels, annotations)
 
 
 def paused_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rollouts.core.config.lost import beside_named, lost_uses, sources_of_lost, uses_too_late
+from rollouts.core.config.lost import beside_named, lost_uses, sources_of_lost, uses_of, uses_too_late
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
@@ -41,28 +41,22 @@ def lost_copies(ctx: PassContext) -> tuple[CreateConfigCopy, ...]:
 
 def gone_copies(ctx: PassContext) -> str:
     """Which copies are gone that cannot be made again, who needs them, and what helps; "" for none."""
-    gone = [(replica_set, use) for replica_set, use in _lost(ctx) if _why_not(ctx, use)]
-    running = [(replica_set, use) for replica_set, use in gone if replica_set.spec_replicas > 0]
-    kept = [(replica_set, use) for replica_set, use in gone if replica_set.spec_replicas == 0]
-    revisions = " or ".join(sorted({replica_set.revision for replica_set, _ in kept}))
-    messages = [
-        _too_late(ctx),
-        _told(ctx, running, "pods that start need it"),
-        _told(ctx, kept, f"a rollback to {revisions} needs it"),
-    ]
-    return "; ".join(filter(None, messages))
-
-
-def _too_late(ctx: PassContext) -> str:
-    """Why the stable revision can have no pods any more; "" when it can."""
+    messages = []
     stable, current = ctx.status.stable_revision, ctx.status.current_revision
     replica_set = ctx.of_revision(stable) if stable != current else None
-    uses = uses_too_late(replica_set, ctx.seen.sources) if replica_set is not None else ()
-    if not uses:
-        return ""
-    names = " and ".join([f"{use.kind} {use.source}" for use in uses])
-    instead = f"so it has no pods, and revision {current} takes its place"
-    return f"{names} has changed before the ReplicaSet of revision {stable} had a copy, {instead}: give it that content again"
+    if replica_set is not None and (too_late := uses_too_late(replica_set, ctx.seen.sources)):
+        names = " and ".join([f"{use.kind} {use.source}" for use in too_late])
+        messages.append(
+            f"{names} has changed before the ReplicaSet of revision {stable} had a copy, so it has no pods, and revision "
+            f"{current} takes its place: give it that content again"
+        )
+    gone = [(holder, use) for holder, use in _lost(ctx) if _why_not(ctx, use)]
+    running = [(holder, use) for holder, use in gone if holder.spec_replicas > 0]
+    kept = [(holder, use) for holder, use in gone if holder.spec_replicas == 0]
+    revisions = " or ".join(sorted({holder.revision for holder, _ in kept}))
+    messages.append(_told(ctx, running, "pods that start need it"))
+    messages.append(_told(ctx, kept, f"a rollback to {revisions} needs it"))
+    return "; ".join(filter(None, messages))
 
 
 def gone_for(ctx: PassContext, replica_set: ReplicaSet) -> str:
@@ -95,15 +89,12 @@ def copy_questions(ctx: PassContext) -> Contribution:
 
 def _doubtful(ctx: PassContext) -> Iterator[ConfigUse]:
     """The uses of Secrets whose copy may be gone, as far as pods tell."""
-    for replica_set in ctx.seen.replica_sets:
-        if replica_set.deleting or not replica_set.spec_replicas:
-            continue
-        unready = replica_set.ready < replica_set.spec_replicas
-        for use in replica_set.config or ():
-            look = ctx.seen.copy_looks.get(use.copy)
-            was_gone = look is not None and look.there is False
-            if use.kind is ConfigKind.SECRET and use.made and (was_gone or unready):
-                yield use
+    for replica_set, use in uses_of(ctx.seen.replica_sets):
+        look = ctx.seen.copy_looks.get(use.copy)
+        was_gone = look is not None and look.there is False
+        doubtful = was_gone or replica_set.ready < replica_set.spec_replicas
+        if use.kind is ConfigKind.SECRET and use.made and replica_set.spec_replicas and doubtful:
+            yield use
 
 
 def _lost(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
@@ -118,10 +109,9 @@ def _taken(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:
     if ctx.spec.config_versioning.retain:
         return
     taken = {(copy.kind, copy.name) for copy in ctx.seen.copies if copy.claimed and not copy.owned and copy.problem}
-    for replica_set in ctx.seen.replica_sets if taken else ():
-        for use in () if replica_set.deleting else replica_set.config or ():
-            if use.has_copy and (use.kind, use.copy) in taken:
-                yield replica_set, use
+    for replica_set, use in uses_of(ctx.seen.replica_sets) if taken else ():
+        if use.has_copy and (use.kind, use.copy) in taken:
+            yield replica_set, use
 
 
 def _why_not(ctx: PassContext, use: ConfigUse) -> str:

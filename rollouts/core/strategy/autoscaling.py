@@ -159,8 +159,8 @@ def _autoscalers_wait(look: _Look) -> Wait | None:
 
 
 def _autoscaler_wait(look: _Look, autoscaler: AutoscalerSeen) -> Wait | None:
-    """The wait until an autoscaler reports on the present load, and scales nothing; then for its headroom."""
-    name = f"autoscaler {autoscaler.name}"
+    """The wait until an autoscaler reports on the present load, and scales nothing, and is not too near its maximum."""
+    name, most, percent = f"autoscaler {autoscaler.name}", autoscaler.max_replicas, look.gate.min_headroom_percent
     if lacking := lacking_word(autoscaler):
         return _unknown(look, f"{name} {lacking}")
     if look.seen.at_s < look.since_s + LOOK_S:
@@ -171,12 +171,6 @@ def _autoscaler_wait(look: _Look, autoscaler: AutoscalerSeen) -> Wait | None:
         if still is not None:
             message = f"waiting for {name} to settle: {still.why}; {_ways_out(look.ctx)}"
             return Wait(Reason.AUTOSCALER_NOT_SETTLED, message, still.until_s)
-    return _headroom(look, autoscaler)
-
-
-def _headroom(look: _Look, autoscaler: AutoscalerSeen) -> Wait | None:
-    """The wait for an autoscaler that is too near its maximum, or beyond it."""
-    name, most, percent = f"autoscaler {autoscaler.name}", autoscaler.max_replicas, look.gate.min_headroom_percent
     if autoscaler.scaling_limited.status and autoscaler.scaling_limited.reason == "TooManyReplicas":
         beyond = f"{name} wants more than its maximum of {pods_text(most)}: raise maxReplicas"
         return Wait(Reason.NO_HEADROOM, f"{beyond}; {_ways_out(look.ctx)}")

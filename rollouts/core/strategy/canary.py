@@ -83,12 +83,16 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
     def services(self, ctx: PassContext) -> tuple[ServiceSwitch, ...]:
         """The switches of stableService and canaryService, in that order, each only if it is named."""
         stable_name, canary_name = self.strategy.stable_service, self.strategy.canary_service
+        canary = _canary_service(ctx, self, canary_name) if canary_name else None
         if not stable_name:
-            return (_canary_service(ctx, self, canary_name),) if canary_name else ()
-        stable = _stable_service(ctx, self, stable_name)
-        if not canary_name:
+            return (canary,) if canary is not None else ()
+        target = ctx.stable or ctx.new
+        at_least = max(min(1, ctx.spec.replicas), no_worse(ctx, stable_name, target, enough=ctx.promised))
+        if ctx.stable is not None and _cuts_over(ctx, self):
+            target, at_least = ctx.new, most_canary_replicas(ctx)
+        stable = switch_to(ctx, stable_name, target, at_least=at_least)
+        if canary is None or not canary_name:
             return (stable,)
-        canary = _canary_service(ctx, self, canary_name)
         return stable, one_at_a_time(stable, canary, names=(stable_name, canary_name))
 
     def departures(self, ctx: PassContext, services: tuple[ServiceSwitch, ...]) -> Iterator[Departure]:
@@ -199,14 +203,6 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         if plan.wait is None and ctx.status.current_revision != ctx.status.stable_revision:
             return _promotion(ctx, self.strategy, plan)
         return plan
-
-
-def _stable_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:
-    target = ctx.stable or ctx.new
-    at_least = max(min(1, ctx.spec.replicas), no_worse(ctx, name, target, enough=ctx.promised))
-    if ctx.stable is not None and _cuts_over(ctx, rules):
-        target, at_least = ctx.new, most_canary_replicas(ctx)
-    return switch_to(ctx, name, target, at_least=at_least)
 
 
 def _canary_service(ctx: PassContext, rules: CanaryRules, name: ServiceRef) -> ServiceSwitch:

@@ -42,7 +42,10 @@ def _step_wait(ctx: PassContext, step: StepGoal, moves: Moves, service_wait: Wai
             or _verdict(step, moves)
         )
     if step.pause is not None:
-        return _pause(ctx, step, moves) or evidence_wait(step, moves)
+        pause = pause_wait(ctx, step.pause)
+        if pause is not None and pause.deadline_s is not None and pause.deadline_s <= ctx.now_s:
+            pause = evidence_wait(step, moves) or autoscaling_wait(ctx, step) or pause
+        return pause or evidence_wait(step, moves)
     # An analysis begins when the revision has the pods and the traffic that it is judged on.
     begun = step.analyzes and next((guard.begun for guard in moves.guards if guard.gate.step is not None), False)
     wait = None if begun else _pods_or_traffic(ctx, moves, service_wait)
@@ -107,16 +110,11 @@ def _no_canary_pod(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | Non
 
 def _pods_or_traffic(ctx: PassContext, moves: Moves, service_wait: Wait | None) -> Wait | None:
     """The wait for pods that the step needs, or that must leave; then until the traffic does what the step says."""
-    if not moves.reached:
-        return _sizes(ctx, moves)
-    if moves.routing.arrived:
-        return None
-    follow = Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")
-    return moves.routing.wait or service_wait or follow
-
-
-def _sizes(ctx: PassContext, moves: Moves) -> Wait:
-    """The wait for sizes that are not reached: a drain, older pods, a shrink."""
+    if moves.reached:
+        if moves.routing.arrived:
+            return None
+        follow = Wait(Reason.TRAFFIC_SWITCHING, "waiting for the Services to follow the routes")
+        return moves.routing.wait or service_wait or follow
     if (draining := draining_wait(ctx)) is not None:
         return draining
     new, sizes, revision = ctx.new, moves.sizes, ctx.status.current_revision
@@ -129,14 +127,6 @@ def _sizes(ctx: PassContext, moves: Moves) -> Wait:
         shrinks, wanted = ctx.stable, sizes.wanted_stable
     message = f"waiting for revision {shrinks.revision} to shrink to {pods_text(wanted)}; it has {shrinks.replicas}"
     return Wait(Reason.SCALING_DOWN, message)
-
-
-def _pause(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
-    """The wait of the pause; once its time is over, for the evidence that the last step needs, and for the autoscaler."""
-    wait = pause_wait(ctx, step.pause)
-    if wait is None or wait.deadline_s is None or ctx.now_s < wait.deadline_s:
-        return wait
-    return evidence_wait(step, moves) or autoscaling_wait(ctx, step) or wait
 
 
 def _last_pods(ctx: PassContext, moves: Moves) -> Wait | None:

@@ -56,7 +56,11 @@ def give_back(ctx: PassContext) -> Contribution:
     parts = _parts(ctx)
     if not ctx.routed and ctx.status.traffic is not None:
         changes.append(RecordTraffic(None))
-        parts.append(_unseen(ctx, parts))
+        percent = _known_percent(ctx)
+        if percent is not None and all(part.entry is None for part in parts):  # it goes by a route that was not seen
+            entry = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
+            wait = Wait(Reason.TRAFFIC_SWITCHING, f"waiting until {entry.display_name} is read")
+            parts.append(_Part(entry, wait=wait))
     entries = tuple([part.entry for part in parts if part.entry is not None])
     if entries != ctx.status.given_back:
         changes.append(RecordReleased(entries))
@@ -74,7 +78,13 @@ def _parts(ctx: PassContext) -> list[_Part]:
     left = left_routes(ctx)
     pods = _wait_for_pods(ctx) if left else None
     parts = [_leaving(ctx, route, pods) for route in left]
-    parts += [_letting_go(ctx, entry) for entry in _gone(ctx, left)]
+    # The canary keeps its pods until the proxies have followed a released route and the drain is over.
+    drain_s = 0.0 if ctx.spec.drain.mode is DrainMode.OFF else ctx.drain_numbers.drain_s
+    for entry in _gone(ctx, left):
+        until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + drain_s
+        if ctx.now_s < until_s:
+            message = f"{entry.display_name} was given back; the canary keeps its pods until the proxies have followed"
+            parts.append(_Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s)))
     # Just after the controller starts, routes that only status names are not watched yet.
     unasked = [route for route in ctx.unnamed_routes if isinstance(route, RouteUnasked)]
     return [*parts, *(_Part(intents=(AskRoute(route.route),)) for route in unasked)]
@@ -94,25 +104,6 @@ def _leaving(ctx: PassContext, route: RouteSeen, pods: Wait | None) -> _Part:
     if any(recorded.route == place and recorded.gone_at_s is None for recorded in ctx.recorded.given_back):
         return _Part(entry, intents=(_release(route),)) if why is None else _Part(entry, wait=why)
     return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"{route.route} is given back as its user wrote it"))
-
-
-def _letting_go(ctx: PassContext, entry: GivenBack) -> _Part:
-    """The wait for a released route: the canary keeps its pods until the proxies have followed and the drain is over."""
-    drain_s = 0.0 if ctx.spec.drain.mode is DrainMode.OFF else ctx.drain_numbers.drain_s
-    until_s = (entry.gone_at_s or ctx.now_s) + entry.settle_s + drain_s
-    if ctx.now_s >= until_s:
-        return _Part()
-    message = f"{entry.display_name} was given back; the canary keeps its pods until the proxies have followed"
-    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, message, until_s))
-
-
-def _unseen(ctx: PassContext, others: Iterable[_Part]) -> _Part:
-    """The wait for a route that was not seen, when status records traffic to the canary and no other route is being released."""
-    percent = _known_percent(ctx)
-    if percent is None or any(part.entry is not None for part in others):
-        return _Part()
-    entry = GivenBack(route=None, percent=percent, settle_s=LATEST_S)
-    return _Part(entry, wait=Wait(Reason.TRAFFIC_SWITCHING, f"waiting until {entry.display_name} is read"))
 
 
 def stands_still(ctx: PassContext) -> bool:

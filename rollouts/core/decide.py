@@ -21,11 +21,11 @@ from rollouts.core.context.waits import Wait, earliest
 from rollouts.core.lifecycle.adoption import adoptions
 from rollouts.core.lifecycle.commands import (
     Reading,
+    close_commands,
     pending_abort,
     read_named,
     read_shown,
-    settled_commands,
-    taken_off,
+    remove_annotations,
     with_noted_abort,
 )
 from rollouts.core.lifecycle.conditions import WARNED, concluded, with_command_problems, with_invalid_spec
@@ -39,7 +39,7 @@ from rollouts.core.lifecycle.progress import (
     stalls_at_s,
     waiting_for,
 )
-from rollouts.core.lifecycle.update import take_up
+from rollouts.core.lifecycle.update import start_update
 from rollouts.core.model.changes import RecordCommands, apply
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.intents import (
@@ -59,7 +59,7 @@ from rollouts.core.ordinary import as_of_now, carried_out, course_of, strategy_p
 from rollouts.core.routing.ping_pong import in_their_roles
 from rollouts.core.scale.restarts import needs_pods, without_evicted, without_restart_surge
 from rollouts.core.strategy.autoscaling import waits_at_gate
-from rollouts.core.strategy.route_release import give_back
+from rollouts.core.strategy.route_release import release_routes
 from rollouts.core.strategy.rules import gates_of
 from rollouts.errors import SpecProblem
 
@@ -179,13 +179,13 @@ def _prepared(seen: Snapshot) -> Snapshot:
 
 def _begin(seen: Snapshot, published: RolloutStatus, *, target: str) -> _Begun:
     """Takes up the target, then reads the commands that name their revision."""
-    taken_up = take_up(seen, target=target)
-    status = apply(seen.status, taken_up.changes)
+    started = start_update(seen, target=target)
+    status = apply(seen.status, started.changes)
     reading = read_named(seen, status, target=target, gates_of=gates_of)
     if reading.commands != status.commands:
         status = apply(status, (RecordCommands(reading.commands),))
     ctx = context_of(seen if status.evicting_since_s is None else without_evicted(seen, status), status)
-    return _Begun(ctx=ctx, published=published, reading=reading, notices=taken_up.notices)
+    return _Begun(ctx=ctx, published=published, reading=reading, notices=started.notices)
 
 
 def _gone_on(begun: _Begun, one_way: Contribution) -> _Begun:
@@ -208,7 +208,7 @@ def _recorded_first(seen: Snapshot, shown: Reading, published: RolloutStatus) ->
     Commands that this template ends are over from now on, whatever template the next pass sees. If a ReplicaSet grows for an
     abort, a note on it is the record of the abort: a write of status would compete with the pods that start.
     """
-    commands, outlived = settled_commands(seen, apply(seen.status, (RecordCommands(shown.commands),)))
+    commands, outlived = close_commands(seen, apply(seen.status, (RecordCommands(shown.commands),)))
     ctx = context_of(seen, apply(seen.status, (RecordCommands(commands),)))
     next_one = first_one_way(ctx)
     grows = _stable_grows(_after(ctx, next_one)) if next_one is not None else ()
@@ -252,7 +252,7 @@ def _stable_grows(ctx: PassContext) -> tuple[PatchReplicaSet, ...]:
 def _ordinary(begun: _Begun) -> Decision:
     """The Decision of a pass that had nothing to record alone so far; a promotion or a progress deadline may come now."""
     settled = as_of_now(begun.ctx)
-    release = give_back(settled)
+    release = release_routes(settled)
     released = settled.recording(release.changes)
     step = strategy_plan(released)
     planned = released.recording(step.changes)
@@ -301,22 +301,26 @@ def _concluded(begun: _Begun, done: PassContext, plan: Contribution) -> Decision
         done: the pass with all changes that it records.
         plan: the intents, the wait and the Events of the pass; its changes are in `done`.
     """
-    commands, outlived = settled_commands(done.seen, done.status)
+    commands, outlived = close_commands(done.seen, done.status)
     recorded = done if commands == done.status.commands else done.recording((RecordCommands(commands),))
     status, before = concluded(recorded, plan.wait), done.recorded
     shows_more = bool(status.commands) and _shows(status) != _shows(before)
-    off, status, look_again_s = taken_off(done.seen, status, now=shows_more) if status.commands else ((), status, None)
+    removals: tuple[Intent, ...] = ()
+    remove_at_s: float | None = None
+    if status.commands:
+        removals, status, remove_at_s = remove_annotations(done.seen, status, now=shows_more)
     deadline_s = status.waiting_for.deadline_s if status.waiting_for else None
-    times = (plan.wake_at_s, look_again_s, deadline_s, stalls_at_s(status.waiting_for))
+    times = (plan.wake_at_s, remove_at_s, deadline_s, stalls_at_s(status.waiting_for))
     stepped = status.current_revision == before.current_revision and status.step_index > before.step_index
     begins = CreateAnalysisRun in map(type, plan.intents)
     read = begun.reading.notices(done.seen) if begun.reading.fresh else ()
     return Decision(
-        intents=(*(_without_runs(plan.intents) if begins and off else plan.intents), *off),
+        intents=(*(_without_runs(plan.intents) if begins and removals else plan.intents), *removals),
         status=status,
         # People and gates wait for the new step; pods that it no longer needs leave in this pass or in the next one. A run
         # counts only if what it was asked for with is on record before it exists.
-        status_first=(stepped or begins) and not off,  # a `true` is removed before status shows what the next one means
+        status_first=(stepped or begins)
+        and not removals,  # a `true` is removed before status shows what the next one means
         requeue_at_s=earliest(times, after_s=done.now_s),
         notices=(*begun.notices, *read, *outlived, *plan.notices, *_changes(recorded, status, begun.reading)),
     )

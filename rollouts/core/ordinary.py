@@ -24,12 +24,12 @@ from rollouts.core.lifecycle.config_copies import (
 )
 from rollouts.core.lifecycle.forged_copies import copy_checks, without_unusable_copies
 from rollouts.core.lifecycle.housekeeping import (
-    coalesced,
-    explained,
+    merged_patches,
     metadata_intents,
     paused_by_user,
     pods_question,
     surplus,
+    with_pod_problems,
 )
 from rollouts.core.lifecycle.lost_copies import copy_questions, lost_copies
 from rollouts.core.lifecycle.progress import still_wanted
@@ -120,7 +120,7 @@ def carried_out(course: Course) -> Contribution:
         wakes.append(part.wake_at_s)
     return Contribution(
         changes=tuple(changes),
-        intents=coalesced(tuple(intents)) if intents else (),
+        intents=merged_patches(tuple(intents)) if intents else (),
         wait=_told_wait(course),
         wake_at_s=earliest(wakes, after_s=course.ctx.now_s),  # a pause that is over hides no later time
         notices=tuple(notices),
@@ -244,7 +244,7 @@ ORDINARY: tuple[Ordinary, ...] = (
 
 def _told_wait(course: Course) -> Wait | None:
     """The wait for status, with what is wrong with the awaited pods; without a wait, why old pods are still there."""
-    wait = explained(course.ctx, course.wait)
+    wait = with_pod_problems(course.ctx, course.wait)
     if wait is None and not course.ctx.aborted:
         wait = keeping_wait(course.planned)
     return still_wanted(course.ctx, wait, course.step.intents)

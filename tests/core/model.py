@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from msgspec import Struct, field
 
-from rollouts.core.config.lost import beside_named, sources_of_lost
+from rollouts.core.config.lost import additional_refs, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.model.analysis import AnalysisGate, Draft, DraftProblem, RunDraft, RunSeen
 from rollouts.core.model.author import Author
@@ -255,7 +255,7 @@ def _seen_of_sources(there: World) -> Mapping[SourceKey, Source]:
     named, configs = there.rollout.spec.config_refs, there.configs
     owned = [each for each in there.replica_sets if each.name not in there.orphaned]
     lost = sources_of_lost(owned, configs.copies, configs.copy_looks)
-    return seen_sources(configs, (*named, *beside_named(named, lost)))
+    return seen_sources(configs, (*named, *additional_refs(named, lost)))
 
 
 def with_load_read(there: World, gate: AutoscalingGate) -> World:

@@ -31,7 +31,7 @@ from rollouts.core.model.status import Cutover, GivenBack, WaitingFor
 from rollouts.core.model.steps import PauseUntilPromoted, SetWeight
 from rollouts.core.model.traffic import RouteName
 from rollouts.core.ordinary import ORDINARY, Course, as_of_now, carried_out, course_of, strategy_plan
-from rollouts.core.strategy.route_release import give_back
+from rollouts.core.strategy.route_release import release_routes
 from tests.core.model import World, snapshot
 from tests.core.worlds import edited, later, one, reconciled, running, settled
 
@@ -59,7 +59,7 @@ def _course(there: World) -> Course:
     """What the rules see of that world."""
     seen = snapshot(there)
     ctx = as_of_now(context_of(seen, seen.status))
-    release = give_back(ctx)
+    release = release_routes(ctx)
     released = ctx.recording(release.changes)
     step = strategy_plan(released)
     return course_of(released, released.recording(step.changes), step=step, release=release)

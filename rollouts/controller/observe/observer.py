@@ -34,7 +34,7 @@ from rollouts.controller.workqueue.managed import ManagedServices
 from rollouts.controller.workqueue.owned import replica_sets_of
 from rollouts.controller.workqueue.selectors import Selectors
 from rollouts.controller.workqueue.triggers import SERVICE_NAME
-from rollouts.core.config.lost import beside_named, sources_of_lost
+from rollouts.core.config.lost import additional_refs, sources_of_lost
 from rollouts.core.config.target import as_its_sources_say
 from rollouts.core.lifecycle.invalid_spec import spec_on_record
 from rollouts.core.model.drain import ProxyFacts
@@ -265,7 +265,7 @@ class Observer:
         copies, looks = self._configs.copies(key, snapshot.rollout.uid), self._inbox.copies(key)
         named = snapshot.rollout.spec.config_refs
         lost = sources_of_lost(snapshot.replica_sets, copies, looks)
-        sources = self._configs.sources(key, (*named, *beside_named(named, lost)), snapshot.replica_sets, copies)
+        sources = self._configs.sources(key, (*named, *additional_refs(named, lost)), snapshot.replica_sets, copies)
         if not (sources or copies or looks):
             return snapshot
         return replace(snapshot, sources=sources, copies=copies, copy_looks=looks)

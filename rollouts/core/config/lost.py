@@ -45,7 +45,7 @@ def lost_uses(
             yield replica_set, use
 
 
-def beside_named(named: Iterable[ConfigRef], refs: Iterable[ConfigRef]) -> list[ConfigRef]:
+def additional_refs(named: Iterable[ConfigRef], refs: Iterable[ConfigRef]) -> list[ConfigRef]:
     """Those of `refs` that name no source of `named`, in order."""
     known = {(ref.kind, ref.name) for ref in named}
     return sorted(ref for ref in refs if (ref.kind, ref.name) not in known)

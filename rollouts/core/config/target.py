@@ -51,8 +51,8 @@ def config_plan(seen: Snapshot) -> ConfigPlan | None:
         return ConfigPlan(revision=on_record, hold=unknown, unread=tuple(asks))
     uses = tuple(_uses(seen.rollout, sources))
     revision, baseline = _revision(seen, uses, on_record=on_record)
-    if revision != on_record and (settling := _settling(seen, sources, on_record=on_record)) is not None:
-        return ConfigPlan(revision=on_record, hold=settling)
+    if revision != on_record and (hold := _debounce_hold(seen, sources, on_record=on_record)) is not None:
+        return ConfigPlan(revision=on_record, hold=hold)
     if revision == spec.template_hash:
         return ConfigPlan(revision=revision, uses=tuple([_by_name(use) for use in uses]), baseline=baseline)
     exists = any(replica_set.revision == revision for replica_set in seen.replica_sets)
@@ -179,7 +179,7 @@ def _by_name(use: ConfigUse) -> ConfigUse:
     return replace(use, copy="")
 
 
-def _settling(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str) -> ConfigHold | None:
+def _debounce_hold(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record: str) -> ConfigHold | None:
     """Why a change of a source does not start an update yet; None when it may, and when no revision is stable yet."""
     if not seen.status.stable_revision:
         return None
@@ -187,11 +187,11 @@ def _settling(seen: Snapshot, sources: Mapping[ConfigRef, Source], *, on_record:
     if not changed:
         return None
     settle_s = seen.rollout.spec.config_versioning.settle_s
-    at_s, ref = max((at_s + settle_s + _turn_s(seen.rollout, source), ref) for ref, source, at_s in changed)
+    at_s, ref = max((at_s + settle_s + _jitter_s(seen.rollout, source), ref) for ref, source, at_s in changed)
     if at_s <= seen.now_s:
         return None
     message = f"{ref} has changed: waiting for other changes that belong to it (configVersioning.settleSeconds)"
-    if any(_turn_s(seen.rollout, source) for _, source, _ in changed):
+    if any(_jitter_s(seen.rollout, source) for _, source, _ in changed):
         message = f"{message}; Rollouts that share it start one after another"
     return ConfigHold(Reason.CONFIG_SETTLING, message, deadline_s=at_s)
 
@@ -222,7 +222,7 @@ def _noted(replica_sets: Iterable[ReplicaSet], revision: str) -> set[tuple[Confi
     }
 
 
-def _turn_s(rollout: Rollout, source: Source) -> float:
+def _jitter_s(rollout: Rollout, source: Source) -> float:
     """How long this Rollout lets others go first after a change of a source that they share: the same for the same change."""
     if not isinstance(source, SourceKnown) or source.shared_by < 2:
         return 0.0

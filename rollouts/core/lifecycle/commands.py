@@ -26,7 +26,7 @@ from rollouts.core.model.rollout import Rollout
 from rollouts.core.model.snapshot import Snapshot
 from rollouts.core.model.status import Command, Refusal, RolloutStatus, Verb, analysis_of
 
-TAKE_OFF_AFTER_S = 0.25
+REMOVED_AFTER_S = 0.25
 """How long a recorded `true` may stay on the Rollout: carrying it out goes first, and nothing waits for its removal."""
 _ORDER = (Verb.ABORT, Verb.RETRY, Verb.ROLLBACK, Verb.PROMOTE, Verb.PAUSE, Verb.RESTART)
 
@@ -145,7 +145,7 @@ def read_without_spec(seen: Snapshot) -> Reading:
     return Reading(_with_fresh(status.commands, tuple(fresh)), tuple(fresh))
 
 
-def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:
+def close_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Command, ...], tuple[Notice, ...]]:
     """`status.commands`, with the commands marked as over that can never have an effect again, given the rest of `status`.
 
     An accepted abort or retry is refused after all when its revision, or the abort to retry, is gone before it was carried out.
@@ -170,7 +170,7 @@ def settled_commands(seen: Snapshot, status: RolloutStatus) -> tuple[tuple[Comma
     return tuple(commands), tuple(notices)
 
 
-def taken_off(
+def remove_annotations(
     seen: Snapshot, status: RolloutStatus, *, now: bool
 ) -> tuple[tuple[Intent, ...], RolloutStatus, float | None]:
     """The recorded `true`s to remove in this pass, the status that says so, and when to look again for those that may wait.
@@ -186,8 +186,8 @@ def taken_off(
             continue
         if seen.rollout.annotations.get(command.verb, "").strip() != NOW:
             continue
-        if not now and 0 <= seen.now_s - command.at_s < TAKE_OFF_AFTER_S:
-            wake_at_s = earliest((wake_at_s, command.at_s + TAKE_OFF_AFTER_S))
+        if not now and 0 <= seen.now_s - command.at_s < REMOVED_AFTER_S:
+            wake_at_s = earliest((wake_at_s, command.at_s + REMOVED_AFTER_S))
             continue
         intents.append(RemoveAnnotation(verb=command.verb, value=seen.rollout.annotations[command.verb]))
         commands[index] = replace(command, taken_off=True)

@@ -73,7 +73,7 @@ def metadata_intents(ctx: PassContext) -> tuple[Intent, ...]:
     return tuple(intents)
 
 
-def coalesced(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
+def merged_patches(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
     """Merges the intents so that each ReplicaSet gets at most one patch: a second one in a pass would carry a stale version.
 
     A role's metadata and a note of configuration join the patch before them. The mark that all pods have the metadata must follow
@@ -137,7 +137,7 @@ def paused_by_user(ctx: PassContext, wait: Wait | None) -> Wait | None:
     return Wait(Reason.PAUSED_BY_USER, f"{ctx.paused_because}; then: {wait.message}")
 
 
-def explained(ctx: PassContext, wait: Wait | None) -> Wait | None:
+def with_pod_problems(ctx: PassContext, wait: Wait | None) -> Wait | None:
     """A wait for pods with what is wrong with three of them at most, once it has lasted; any other wait as it is."""
     if wait is None or wait.reason is not Reason.PODS_NOT_AVAILABLE or _waited_since_s(ctx) is None:
         return wait

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rollouts.core.config.lost import beside_named, lost_uses, sources_of_lost, uses_of, uses_too_late
+from rollouts.core.config.lost import additional_refs, lost_uses, sources_of_lost, uses_of, uses_too_late
 from rollouts.core.context.contribution import Contribution
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.context.waits import earliest
@@ -54,8 +54,8 @@ def gone_copies(ctx: PassContext) -> str:
     running = [(holder, use) for holder, use in gone if holder.spec_replicas > 0]
     kept = [(holder, use) for holder, use in gone if holder.spec_replicas == 0]
     revisions = " or ".join(sorted({holder.revision for holder, _ in kept}))
-    messages.append(_told(ctx, running, "pods that start need it"))
-    messages.append(_told(ctx, kept, f"a rollback to {revisions} needs it"))
+    messages.append(_gone_message(ctx, running, "pods that start need it"))
+    messages.append(_gone_message(ctx, kept, f"a rollback to {revisions} needs it"))
     return "; ".join(filter(None, messages))
 
 
@@ -63,7 +63,7 @@ def gone_for(ctx: PassContext, replica_set: ReplicaSet) -> str:
     """Which copies of a ReplicaSet are gone and cannot be made again, and what helps; "" for none."""
     lost = lost_uses((replica_set,), ctx.seen.copies, ctx.seen.copy_looks)
     gone = [(holder, use) for holder, use in lost if _why_not(ctx, use)]
-    return _told(ctx, gone, f"pods of revision {replica_set.revision} do not begin without it")
+    return _gone_message(ctx, gone, f"pods of revision {replica_set.revision} do not begin without it")
 
 
 def copy_questions(ctx: PassContext) -> Contribution:
@@ -80,7 +80,7 @@ def copy_questions(ctx: PassContext) -> Contribution:
             asks.append(AskSecretCopy(use.copy))
         times.append(again_s)
     lost = sources_of_lost(ctx.seen.replica_sets, ctx.seen.copies, ctx.seen.copy_looks)
-    for ref in beside_named(ctx.spec.config_refs, lost):
+    for ref in additional_refs(ctx.spec.config_refs, lost):
         source = ctx.seen.sources.get((ref.kind, ref.name))
         if isinstance(source, SourceUnread) and source.asks:
             asks.append(AskConfig(ref))
@@ -129,7 +129,7 @@ def _why_not(ctx: PassContext, use: ConfigUse) -> str:
             return ""
 
 
-def _told(ctx: PassContext, gone: Iterable[tuple[ReplicaSet, ConfigUse]], needed: str) -> str:
+def _gone_message(ctx: PassContext, gone: Iterable[tuple[ReplicaSet, ConfigUse]], needed: str) -> str:
     by_reason: dict[str, set[str]] = {}
     for _, use in gone:
         by_reason.setdefault(_why_not(ctx, use), set()).add(f"{use.kind} {use.copy}, the copy of {use.source},")

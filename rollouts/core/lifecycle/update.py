@@ -22,7 +22,7 @@ from rollouts.core.model.snapshot import ReplicaSet, ServiceSeen, Snapshot
 from rollouts.core.model.status import WAS_STABLE, HistoryEntry, Outcome, RolloutStatus
 
 
-def take_up(seen: Snapshot, *, target: str) -> Contribution:
+def start_update(seen: Snapshot, *, target: str) -> Contribution:
     """Makes `target` the current revision; changes nothing when it is that already and its steps are the same."""
     spec = seen.rollout.spec
     recovered = _recovery(seen, target=target)

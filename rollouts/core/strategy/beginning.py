@@ -24,16 +24,16 @@ from rollouts.core.model.status import WAS_STABLE, RolloutStatus
 from rollouts.core.routing.routes import ROUTES_NEED_A_PERSON, not_there_yet
 from rollouts.core.routing.services import NEEDS_A_PERSON, not_usable
 
-TOLD_MAX = 5
+SHOWN_MAX = 5
 """So many things that are missing are told at once; more are counted."""
 
-LOOKS_ON_S = 0.05
+RECHECK_S = 0.05
 """So soon the next pass goes on with the templates, where they are too large for one."""
 
 _MISSING = NEEDS_A_PERSON | ROUTES_NEED_A_PERSON | {Reason.ANALYSIS_INVALID}
 
 
-def held_back(ctx: PassContext) -> Wait | None:
+def prerequisites_wait(ctx: PassContext) -> Wait | None:
     """The wait of an update for what its spec names; None when all of it is there, and when the update does not wait for it.
 
     A revision whose ReplicaSet is refused waits, too, whatever it is.
@@ -47,18 +47,18 @@ def held_back(ctx: PassContext) -> Wait | None:
         return None
     shown = [wait for wait in waits if wait.reason in _MISSING] or waits[:1]
     messages = list(dict.fromkeys(wait.message for wait in shown))
-    more = f"; and {len(messages) - TOLD_MAX} more" if len(messages) > TOLD_MAX else ""
+    more = f"; and {len(messages) - SHOWN_MAX} more" if len(messages) > SHOWN_MAX else ""
     until = f"revision {ctx.status.current_revision} has no pods until all is there"
-    message = f"{until}: {'; '.join(messages[:TOLD_MAX])}{more}"
+    message = f"{until}: {'; '.join(messages[:SHOWN_MAX])}{more}"
     return replace(shown[0], message=message, spec_is_wrong=any(wait.spec_is_wrong for wait in shown))
 
 
-def looks_on_at_s(ctx: PassContext, held: Wait) -> float | None:
+def recheck_at_s(ctx: PassContext, held: Wait) -> float | None:
     """When the rest of the templates is looked at, or a refused ReplicaSet is tried again; None when an event brings more."""
     if (refused := ctx.creation_refused) is not None:
         return refused.at_s + refused.again_s
     partly = held.reason is Reason.ANALYSIS_RUNNING and ctx.seen.drafts
-    return ctx.now_s + LOOKS_ON_S if partly else None
+    return ctx.now_s + RECHECK_S if partly else None
 
 
 def has_no_pods_yet(seen: Snapshot, status: RolloutStatus, revision: str) -> bool:

@@ -48,7 +48,7 @@ class _Part(Struct, frozen=True):
     wait: Wait | None = None
 
 
-def give_back(ctx: PassContext) -> Contribution:
+def release_routes(ctx: PassContext) -> Contribution:
     """Records and releases the routes that the spec no longer names, and finds what their release waits for."""
     if not ctx.unnamed_routes and not ctx.status.given_back and (ctx.routed or ctx.status.traffic is None):
         return Contribution()

@@ -9,7 +9,7 @@ from rollouts.core.lifecycle.verdicts import Gates
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy
 from rollouts.core.model.status import RolloutStatus
 from rollouts.core.strategy import blue_green, canary, canary_steps
-from rollouts.core.strategy.beginning import held_back
+from rollouts.core.strategy.beginning import prerequisites_wait
 from rollouts.core.strategy.guards import held_gate, measured_gate
 from rollouts.core.strategy.skeleton import StrategyRules
 
@@ -17,7 +17,7 @@ from rollouts.core.strategy.skeleton import StrategyRules
 def rules_of(ctx: PassContext) -> StrategyRules:
     """The rules of the spec's strategy for this pass."""
     has_pods = ctx.new is not None and ctx.new.spec_replicas > 0  # as in most passes
-    held = None if has_pods else held_back(ctx)
+    held = None if has_pods else prerequisites_wait(ctx)
     match ctx.spec.strategy:
         case Canary() as strategy:
             goal = canary_steps.step_goal(ctx, strategy) if held is None else canary_steps.NO_PODS

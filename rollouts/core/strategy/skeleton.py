@@ -25,7 +25,7 @@ from rollouts.core.routing.routes import Routing
 from rollouts.core.routing.services import ServiceSwitch
 from rollouts.core.scale.canary_sizes import Sizes
 from rollouts.core.scale.sizing import create_new, in_safe_order, moves_of, next_scale_down_s, resized
-from rollouts.core.strategy.beginning import looks_on_at_s
+from rollouts.core.strategy.beginning import recheck_at_s
 from rollouts.core.strategy.guards import guarding
 
 
@@ -117,7 +117,7 @@ def plan_update(ctx: PassContext, rules: StrategyRules) -> Contribution:
             begins += guard.changes
     wakes = [rules.wake_at_s(routed), next_scale_down_s(routed), routing.wake_at_s]
     if rules.held is not None:
-        wakes.append(looks_on_at_s(routed, rules.held))
+        wakes.append(recheck_at_s(routed, rules.held))
     notices: list[Notice] = []
     for switch in trusted:
         wakes.append(switch.wake_at_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollouts.core.lifecycle.commands import TAKE_OFF_AFTER_S, taken_off
+from rollouts.core.lifecycle.commands import REMOVED_AFTER_S, remove_annotations
 from rollouts.core.lifecycle.verdicts import NOW
 from rollouts.core.model.author import Author, AuthorKind
 from rollouts.core.model.frozen import replace
@@ -111,11 +111,11 @@ def test_a_true_that_has_to_wait_keeps_no_other_one() -> None:
     )
     seen = snapshot(there)
 
-    intents, status, wake_at_s = taken_off(seen, replace(seen.status, commands=(young, old)), now=False)
+    intents, status, wake_at_s = remove_annotations(seen, replace(seen.status, commands=(young, old)), now=False)
 
     assert intents == (RemoveAnnotation(verb=Verb.ABORT, value=NOW),)
     assert status.commands == (young, replace(old, taken_off=True))
-    assert wake_at_s == young.at_s + TAKE_OFF_AFTER_S
+    assert wake_at_s == young.at_s + REMOVED_AFTER_S
 
 
 @pytest.mark.parametrize("verb", ["promote", "abort", "rollback", "retry"])

@@ -12,7 +12,7 @@ from msgspec import Struct
 from rollouts.core.context.drain_numbers import drain_numbers
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.lifecycle import analyses
-from rollouts.core.lifecycle.commands import TAKE_OFF_AFTER_S
+from rollouts.core.lifecycle.commands import REMOVED_AFTER_S
 from rollouts.core.model.analysis import AnalysisGate, AnalysisRecord, RunSeen
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason
@@ -59,7 +59,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     gate_s: float = 0.0
     drain_s: float = 0.0
     settle_s: float = 0.0
-    command_s: float = TAKE_OFF_AFTER_S
+    command_s: float = REMOVED_AFTER_S
     progress_s: float = 0.0
     ready_s: float = 0.0
 

@@ -253,7 +253,7 @@ MISTAKES = {
         "P13, P26 kubernetes 129795, cluster-api 13649",
     ),
     "a true stays": Mistake(
-        _of(decide_module, "taken_off", lambda _: lambda __, status, **___: ((), status, None)),
+        _of(decide_module, "remove_annotations", lambda _: lambda __, status, **___: ((), status, None)),
         ("S13", "ratio 2, a command", 2),
     ),
     "all requests go back to a stable revision that has shrunk": Mistake(
@@ -320,7 +320,7 @@ MISTAKES = {
         _of(ordinary, "ORDINARY", _none_is_kept), ("S15", "blue-green 2, stable bad", 16)
     ),
     "an update begins without its Services": Mistake(
-        _of(rules, "held_back", lambda _: lambda __: None), ("S25", "blue-green 1, a missing Service", 0)
+        _of(rules, "prerequisites_wait", lambda _: lambda __: None), ("S25", "blue-green 1, a missing Service", 0)
     ),
     "no deadline aborts": Mistake(
         _of(decide_module, "_late", lambda _: lambda *__: None),

@@ -19,7 +19,7 @@ from rollouts.core.model.reasons import Reason
 from rollouts.core.model.rollout import BlueGreen, Canary, Strategy, analyses
 from rollouts.core.model.status import Phase
 from rollouts.core.model.steps import Analyze, PauseUntilPromoted, SetCanaryReplicas, SetWeight
-from rollouts.core.strategy.beginning import LOOKS_ON_S, TOLD_MAX, held_back
+from rollouts.core.strategy.beginning import RECHECK_S, SHOWN_MAX, prerequisites_wait
 from tests.core.model import World, annotated, route, service, snapshot, world
 from tests.core.updates import TIMED, condition, measuring, routed, updating, waits_for, with_services
 from tests.core.worlds import edited, later, one, reconciled, route_put_back, running, settled, sizes, with_route
@@ -172,14 +172,14 @@ def test_all_that_is_missing_is_told_at_once() -> None:
 
 def test_a_long_list_of_what_is_missing_is_cut() -> None:
     """Status and Events are one line; the same thing is told once."""
-    steps = tuple(Analyze(CHECKED) for _ in range(TOLD_MAX + 3))
+    steps = tuple(Analyze(CHECKED) for _ in range(SHOWN_MAX + 3))
     there = running(Canary(steps=(SetWeight(25), *steps)))
     missing = frozenset(analyses(there.rollout.spec.strategy))
 
     several = settled(edited(replace(there, templates_missing=missing), revision="b"))
     same = settled(edited(replace(there, templates_wrong="no AnalysisRun can be made"), revision="b"))
 
-    assert several.status.message.count("does not exist") == TOLD_MAX
+    assert several.status.message.count("does not exist") == SHOWN_MAX
     assert several.status.message.endswith("; and 3 more")
     assert same.status.message.count("no AnalysisRun can be made") == 1
 
@@ -194,8 +194,8 @@ def test_a_field_of_status_may_come_later() -> None:
     later = context_of(replace(begun, drafts={**begun.drafts, AHEAD: problem}), ctx.status)
     now = context_of(replace(begun, drafts={**begun.drafts, AHEAD: replace(problem, comes_later=False)}), ctx.status)
 
-    assert held_back(later) is None
-    assert held_back(now) is not None
+    assert prerequisites_wait(later) is None
+    assert prerequisites_wait(now) is not None
 
 
 def test_templates_that_one_pass_cannot_read_are_looked_at_in_the_next() -> None:
@@ -208,7 +208,7 @@ def test_templates_that_one_pass_cannot_read_are_looked_at_in_the_next() -> None
 
     for decision in (partly, nothing):
         assert [each for each in decision.intents if isinstance(each, CreateReplicaSet)] == []
-    assert partly.requeue_at_s == waiting.now_s + LOOKS_ON_S
+    assert partly.requeue_at_s == waiting.now_s + RECHECK_S
     assert nothing.requeue_at_s is None
 
 

@@ -65,4 +65,4 @@ def _selector(spec: Mapping[str, Any], labels: Mapping[str, Any], rollout: str) 
 
 
 def _list(value: object) -> list[Mapping[str, Any]]:
-    return [mapping(each) for each in value] if isinstance(value, list) else []
+    return [mapping(entry) for entry in value] if isinstance(value, list) else []

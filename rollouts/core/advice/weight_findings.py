@@ -14,7 +14,7 @@ from rollouts.core.model.steps import SetWeight
 
 
 def service_without_weight(spec: RolloutSpec) -> ServiceRef | None:
-    """The Service whose clients no step's weight reaches, though steps set one; None when there is none."""
+    """The Service whose clients no step's weight reaches, though steps set one."""
     match spec.strategy:
         case Canary(traffic_routing=None, stable_service=str() as service, steps=steps):
             partial = any(isinstance(step, SetWeight) and 0 < step.weight_percent < 100 for step in steps)

@@ -88,7 +88,7 @@ def config_revision(template_hash: str, uses: Iterable[ConfigUse]) -> str:
 @lru_cache(maxsize=1024)  # each pass asks for the same revision
 def _config_revision(template_hash: str, config: tuple[tuple[str, str, str], ...]) -> str:
     """`config_revision` of at least one use, as kind, source and content."""
-    return short_hash(canonical_json({"template": template_hash, "config": [list(each) for each in config]}))
+    return short_hash(canonical_json({"template": template_hash, "config": [list(use) for use in config]}))
 
 
 def _canonical(data: Mapping[str, str], binary_data: Mapping[str, str]) -> Iterator[str]:

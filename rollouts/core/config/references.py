@@ -53,13 +53,13 @@ def references(template: Mapping[str, Any], *, secrets: bool) -> tuple[ConfigRef
 
     Raises: nothing.
     """
-    found: dict[tuple[ConfigKind, str], bool] = {}
+    optional_by_name: dict[tuple[ConfigKind, str], bool] = {}
     for place in places(template):
         ref = place.ref
         if secrets or ref.kind is not ConfigKind.SECRET:
             key = (ref.kind, ref.name)
-            found[key] = ref.optional and found.get(key, True)
-    return tuple(ConfigRef(kind, name, optional) for (kind, name), optional in sorted(found.items()))
+            optional_by_name[key] = ref.optional and optional_by_name.get(key, True)
+    return tuple(ConfigRef(kind, name, optional) for (kind, name), optional in sorted(optional_by_name.items()))
 
 
 def places(template: Mapping[str, Any]) -> Iterator[ConfigPlace]:
@@ -88,4 +88,4 @@ def _named(parent: Mapping[str, Any], forms: tuple[tuple[str, str, ConfigKind], 
 
 
 def _objects(value: object) -> Iterator[Mapping[str, Any]]:
-    return (each for each in value if isinstance(each, Mapping)) if isinstance(value, list) else iter(())
+    return (entry for entry in value if isinstance(entry, Mapping)) if isinstance(value, list) else iter(())

@@ -93,7 +93,7 @@ def _on_record(seen: Snapshot) -> str:
 
 
 def _unknown(sources: Mapping[ConfigRef, Source]) -> ConfigHold | None:
-    """Why the contents are not known; None when they are."""
+    """Why the contents are not known."""
     unread = [source for source in sources.values() if isinstance(source, SourceUnread)]
     for source in unread:
         if source.needs_a_person:

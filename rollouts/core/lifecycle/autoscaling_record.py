@@ -11,7 +11,6 @@ import math
 from rollouts.core.context.pass_context import PassContext
 from rollouts.core.model.autoscaling import (
     AutoscalerRecord,
-    AutoscalerSeen,
     AutoscalingGate,
     AutoscalingRecord,
     AutoscalingSeen,
@@ -52,13 +51,29 @@ def with_autoscaling(ctx: PassContext, status: RolloutStatus) -> RolloutStatus:
 def _record(
     ctx: PassContext, gate: AutoscalingGate, seen: AutoscalingSeen, before: AutoscalingRecord | None
 ) -> AutoscalingRecord:
-    settled = (
-        {autoscaler.name: autoscaler.settled_since_s for autoscaler in before.autoscalers} if before is not None else {}
-    )
-    use = []
+    autoscalers, use = [], []
+    settled = {known.name: known.settled_since_s for known in before.autoscalers} if before is not None else {}
+    for autoscaler in seen.autoscalers or ():
+        name, most, desired = autoscaler.name, autoscaler.max_replicas, autoscaler.desired
+        if lacking_word(autoscaler):
+            desired = None
+        headroom = headroom_percent(pods=max(autoscaler.desired or 0, ctx.spec.replicas), most=most)
+        since_s = None
+        if is_settled(autoscaler, now_s=seen.at_s, replicas=ctx.spec.replicas):
+            known_s = settled.get(name)
+            since_s = seen.at_s if known_s is None else known_s
+        autoscalers.append(
+            AutoscalerRecord(
+                name=name,
+                owner=autoscaler.owner,
+                desired=desired,
+                max_replicas=most,
+                headroom_percent=headroom if desired is not None else None,
+                settled_since_s=since_s,
+            )
+        )
     for revision, container in sorted((seen.use or {}).items()):
         percent = container.utilization_percent
-
         use.append(
             UseRecord(
                 revision=revision,
@@ -70,10 +85,7 @@ def _record(
         )
     return AutoscalingRecord(
         at_s=seen.at_s,
-        autoscalers=tuple(
-            _autoscaler(autoscaler, replicas=ctx.spec.replicas, at_s=seen.at_s, since_s=settled.get(autoscaler.name))
-            for autoscaler in seen.autoscalers or ()
-        ),
+        autoscalers=tuple(autoscalers),
         container=_container(gate),
         resource=gate.container.resource.value if gate.container is not None else "",
         use=tuple(use),
@@ -87,25 +99,6 @@ def _says_more(kept: AutoscalingRecord, now: AutoscalingRecord) -> bool:
     if len(now.use) != len(kept.use):
         return True
     return any(_differs(before, after) for before, after in zip(kept.use, now.use, strict=True))
-
-
-def _autoscaler(each: AutoscalerSeen, *, replicas: int, at_s: float, since_s: float | None) -> AutoscalerRecord:
-    """What is told of one autoscaler.
-
-    Args:
-        since_s: since when it was on record as settled; None when it was not.
-    """
-    silent = bool(lacking_word(each)) or each.desired is None
-    pods = max(each.desired or 0, replicas)
-    settled = is_settled(each, now_s=at_s, replicas=replicas)
-    return AutoscalerRecord(
-        name=each.name,
-        owner=each.owner,
-        desired=None if silent else each.desired,
-        max_replicas=each.max_replicas,
-        headroom_percent=None if silent else headroom_percent(pods=pods, most=each.max_replicas),
-        settled_since_s=(at_s if since_s is None else since_s) if settled else None,
-    )
 
 
 def _container(gate: AutoscalingGate) -> str:

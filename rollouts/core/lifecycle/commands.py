@@ -274,7 +274,7 @@ def _standing(commands: Iterable[Command], verb: Verb, value: str) -> Command | 
 
 
 def _kept(seen: Snapshot, command: Command, value: str, status: RolloutStatus) -> Command | None:
-    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning; else None."""
+    """The record while its annotation, now `value`, is set; the record of a removed `true` while it has a meaning."""
     if command.value != NOW and command.refusal is not None and command.refusal.reason is Reason.INVALID_SPEC:
         return None  # it is judged now; a `true` was about what nobody knows now
     if command.value == value and not command.taken_off:

@@ -161,7 +161,9 @@ def pods_question(ctx: PassContext, wait: Wait | None) -> Contribution:
     next_s = since_s + TROUBLE_AFTER_S if listed is None else since_s + 2 * (listed.at_s - since_s)
     # A busy ReplicaSet controller may take a minute to create pods; a list for each Rollout would burden the API server as well.
     only_just_made = ctx.new is not None and ctx.new.replicas > ctx.status.updated_replicas
-    some_are_late = not only_just_made and any(each.replicas > each.ready for each in ctx.seen.replica_sets)
+    some_are_late = not only_just_made and any(
+        replica_set.replicas > replica_set.ready for replica_set in ctx.seen.replica_sets
+    )
     asks = ctx.now_s >= next_s and some_are_late
     wake_at_s = next_s if listed is not None else max(next_s, ctx.now_s)
     return Contribution(intents=(AskPods(),) if asks else (), wake_at_s=wake_at_s)

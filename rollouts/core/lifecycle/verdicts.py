@@ -100,7 +100,7 @@ def _unknown(revision: str) -> Refusal:
 
 
 def _late(asked: Asked, *, steps: bool) -> Refusal | None:
-    """Why a `true` comes too late: the template, or with `steps` the list of steps, has changed since; None when it does not."""
+    """Why a `true` comes too late: the template, or with `steps` the list of steps, has changed since."""
     revision = asked.status.current_revision
     if not revision:
         return _refused("nothing was rolled out yet when the command was given")
@@ -185,7 +185,6 @@ def _passed_by(asked: Asked, gate: AnalysisGate | None) -> str:
 
 
 def _promote_step(asked: Asked, step: str) -> Verdict:
-    """The promotion past the step of that index."""
     if (index := _number(step)) is None:
         return _refused(f"{step!r} is neither a step's index nor {FULL!r}, nor one of {', '.join(_NAMED_ANALYSES)}")
     strategy = asked.seen.rollout.spec.strategy
@@ -208,7 +207,7 @@ def _number(text: str) -> int | None:
 
 
 def _shown_at(asked: Asked) -> int | None:
-    """The step where the published status shows that this update waits and may be promoted; None when it shows none."""
+    """The step where the published status shows that this update waits and may be promoted."""
     shown, now = asked.seen.status, asked.status
     same = (shown.current_revision, shown.strategy_hash, shown.attempt, shown.step_index)
     return asked.gates.at if same == (now.current_revision, now.strategy_hash, now.attempt, now.step_index) else None
@@ -284,15 +283,15 @@ def _template_came(asked: Asked) -> Refusal | None:
     shown, template = asked.status.current_revision, asked.seen.rollout.spec.revision
     if not shown:
         return _refused("nothing was rolled out yet when the command was given")
-    rollbacks = (each for each in asked.status.commands if each.verb is Verb.ROLLBACK and each.holds)
-    if shown == template or any((each.revision, each.target) == (template, shown) for each in rollbacks):
+    rollbacks = (command for command in asked.status.commands if command.verb is Verb.ROLLBACK and command.holds)
+    if shown == template or any((command.revision, command.target) == (template, shown) for command in rollbacks):
         return None
     return _refused(f"the command was for revision {shown}, and revision {template} has taken its place")
 
 
 def _to_previous(asked: Asked) -> Verdict:
     from_revision = asked.seen.rollout.spec.revision
-    kept = {each.revision for each in asked.seen.replica_sets if not each.deleting}
+    kept = {replica_set.revision for replica_set in asked.seen.replica_sets if not replica_set.deleting}
     target = previous_revision(asked.status, template=from_revision, kept=kept)
     if not target:
         return _refused(f"no revision before {from_revision} is kept")
@@ -336,6 +335,6 @@ def _known(asked: Asked) -> set[str]:
         seen.rollout.spec.revision,
         status.current_revision,
         status.stable_revision,
-        *(each.revision for each in seen.replica_sets),
-        *(each.revision for each in status.history),
+        *(replica_set.revision for replica_set in seen.replica_sets),
+        *(entry.revision for entry in status.history),
     } - {""}

@@ -181,7 +181,7 @@ class CanaryRules(Struct, frozen=True, kw_only=True):
         return canary_wait(ctx, self.step, moves)
 
     def weight(self, ctx: PassContext) -> tuple[StatusChange, ...]:
-        """Sets the weight that the steps ask for; () when status has it already."""
+        """Sets the weight that the steps ask for."""
         return _weight_change(ctx, self.step.weight_percent)
 
     def wake_at_s(self, ctx: PassContext) -> float | None:

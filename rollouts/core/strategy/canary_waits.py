@@ -18,7 +18,7 @@ from rollouts.core.strategy.skeleton import Moves
 
 
 def canary_wait(ctx: PassContext, step: StepGoal, moves: Moves) -> Wait | None:
-    """The first thing that keeps the current step, or the promotion, from being complete; None when nothing does."""
+    """The first thing that keeps the current step, or the promotion, from being complete."""
     routing_wait = moves.routing.wait
     service_wait = next((switch.wait for switch in moves.services if switch.wait is not None), None)
     if ctx.new is not None and ctx.new.failure:

@@ -43,7 +43,7 @@ def guarding_gates(ctx: PassContext) -> tuple[AnalysisGate, ...]:
 
 
 def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
-    """The gate with a verdict that only a person can pass; None without one, and after an abort.
+    """The gate with a verdict that only a person can pass; none after an abort.
 
     A verdict that took the weight back comes first: it holds at any step, whatever the spec says by now.
     """
@@ -59,7 +59,7 @@ def held_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
 
 
 def measured_gate(strategy: Strategy, status: RolloutStatus) -> AnalysisGate | None:
-    """The gate that waits for the verdict of a run; None without one, and for the background, which no gate waits for alone."""
+    """The gate that waits for the verdict of a run; none for the background, which no gate waits for alone."""
     if status.abort is not None or not status.analyses:
         return None
     for gate in _analyses(strategy, status):

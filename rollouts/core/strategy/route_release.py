@@ -153,7 +153,7 @@ def _brings_percent(ctx: PassContext, route: RouteSeen) -> WeightPercent | None:
 
 
 def _wait_for_pods(ctx: PassContext) -> Wait | None:
-    """The wait for stable pods that can take the returning requests; None when enough are available."""
+    """The wait for stable pods that can take the returning requests."""
     strategy, status = ctx.spec.strategy, ctx.status
     unfinished = status.current_revision != status.stable_revision
     if strategy.ping_pong and status.pong_is_stable and unfinished:

@@ -90,7 +90,7 @@ class StrategyRules(Protocol):
         """Records the canary's share in status when it has changed."""
 
     def wake_at_s(self, ctx: PassContext) -> float | None:
-        """When a pause or a gate ends by time alone; None when none does."""
+        """When a pause or a gate ends by time alone."""
 
     def complete(self, ctx: PassContext, moves: Moves, plan: Contribution) -> Contribution:
         """The plan, or instead of it what completes the step or the update; not asked while aborted or paused."""

@@ -70,8 +70,12 @@ def copy_questions(ctx: PassContext) -> Contribution:
     """Asks whether copies of Secrets are there, and for the contents of sources of which a copy is gone."""
     asks: list[Intent] = []
     times: list[float | None] = []
-    for use in _doubtful(ctx):
+    for replica_set, use in uses_of(ctx.seen.replica_sets):
         look = ctx.seen.copy_looks.get(use.copy)
+        was_gone = look is not None and look.there is False
+        doubtful = was_gone or replica_set.ready < replica_set.spec_replicas  # as far as pods tell
+        if use.kind is not ConfigKind.SECRET or not use.made or not replica_set.spec_replicas or not doubtful:
+            continue
         if look is None:
             asks.append(AskSecretCopy(use.copy))
             continue
@@ -85,16 +89,6 @@ def copy_questions(ctx: PassContext) -> Contribution:
         if isinstance(source, SourceUnread) and source.asks:
             asks.append(AskConfig(ref))
     return Contribution(intents=tuple(asks), wake_at_s=earliest(times, after_s=ctx.now_s))
-
-
-def _doubtful(ctx: PassContext) -> Iterator[ConfigUse]:
-    """The uses of Secrets whose copy may be gone, as far as pods tell."""
-    for replica_set, use in uses_of(ctx.seen.replica_sets):
-        look = ctx.seen.copy_looks.get(use.copy)
-        was_gone = look is not None and look.there is False
-        doubtful = was_gone or replica_set.ready < replica_set.spec_replicas
-        if use.kind is ConfigKind.SECRET and use.made and replica_set.spec_replicas and doubtful:
-            yield use
 
 
 def _lost(ctx: PassContext) -> Iterator[tuple[ReplicaSet, ConfigUse]]:

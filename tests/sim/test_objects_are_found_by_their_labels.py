@@ -10,7 +10,7 @@ import random
 import pytest
 
 from rollouts.objects import POD
-from rollouts.sim.actors.autoscaling.target_selectors import TargetSelectors
+from rollouts.sim.actors.autoscaling.controller import TargetSelectors
 from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory, ObjectKey
 from rollouts.sim.storage.selectors import label_test, required_label
 from tests.build import manifest

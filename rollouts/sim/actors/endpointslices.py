@@ -105,14 +105,7 @@ class EndpointSliceController(Actor):
         smallest = min(buckets, key=len)
         pods = [pod for _, pod in sorted(smallest.items()) if selector.items() <= pod.labels.items()]
         labels = {**service.labels, SERVICE_NAME: name, MANAGED_BY: "endpointslice-controller.k8s.io"}
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "name": name,
-            "uid": service.metadata["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        owner = pod_facts.owner_reference(SERVICE, service)
         ports = [
             {"name": port.get("name", ""), "port": port.get("targetPort"), "protocol": port.get("protocol", "TCP")}
             for port in service.manifest["spec"].get("ports") or ()

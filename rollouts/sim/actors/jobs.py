@@ -59,7 +59,7 @@ class _Seen:
 
     def count(self, phase: str) -> int:
         """Pods that have ended so."""
-        return sum(each == phase for each in self.ended.values())
+        return sum(ended == phase for ended in self.ended.values())
 
     @property
     def active(self) -> list[Stored]:
@@ -102,7 +102,7 @@ class JobController(Actor):
         seen = self._seen[job.metadata["uid"]]
         spec, now = job.manifest["spec"], self.world.verbs.now()
         status = dict(job.manifest.get("status") or {})
-        conditions = [dict(each) for each in status.get("conditions") or ()]
+        conditions = [dict(condition) for condition in status.get("conditions") or ()]
         if spec.get("suspend"):
             self._delete(seen.active)
             conditions = _with(conditions, "Suspended", "True", JobEnd(True, "JobSuspended", "Job suspended"), now)
@@ -111,7 +111,7 @@ class JobController(Actor):
             if _condition(job, "Suspended"):
                 conditions = _with(conditions, "Suspended", "False", JobEnd(True, "JobResumed", "Job resumed"), now)
             status.setdefault("startTime", now)
-            outcome = _known(conditions) or self._outcome(job, status, seen)
+            outcome = self._outcome(job, status, seen)
             if outcome is None:
                 self._match(job, seen)
             else:
@@ -148,7 +148,11 @@ class JobController(Actor):
         self.mark(self._key_of[owner])
 
     def _outcome(self, job: Stored, status: Manifest, seen: _Seen) -> JobEnd | None:
-        """What the Job comes to; None for one that goes on."""
+        """What the Job comes to, as an earlier sync has decided or as it shows now; None for one that goes on."""
+        for condition in status.get("conditions") or ():
+            if condition["type"] in ("SuccessCriteriaMet", "FailureTarget"):
+                success = condition["type"] == "SuccessCriteriaMet"
+                return JobEnd(success, condition["reason"], condition["message"])
         spec = job.manifest["spec"]
         limit_s = spec.get("activeDeadlineSeconds")
         if limit_s is not None:
@@ -251,11 +255,11 @@ def indexes_of(text: str) -> set[int]:
 def index_ranges(indexes: Iterable[int]) -> str:
     """Indexes as `status.completedIndexes` has them: `0,2-4`."""
     ranges: list[list[int]] = []
-    for each in sorted(indexes):
-        if ranges and ranges[-1][1] == each - 1:
-            ranges[-1][1] = each
+    for index in sorted(indexes):
+        if ranges and ranges[-1][1] == index - 1:
+            ranges[-1][1] = index
         else:
-            ranges.append([each, each])
+            ranges.append([index, index])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
@@ -273,7 +277,7 @@ def _missing(spec: Manifest, seen: _Seen) -> list[int | None]:
     parallelism, completions = spec["parallelism"], spec.get("completions")
     if spec["completionMode"] == INDEXED:
         running = {_index(pod) for pod in (*seen.active, *seen.terminating)}
-        free = [each for each in range(completions or 0) if each not in running | seen.succeeded_indexes]
+        free = [index for index in range(completions or 0) if index not in running | seen.succeeded_indexes]
         return list(free[: max(0, parallelism - len(running))])
     if completions is None:
         wanted = parallelism if not seen.count(_SUCCEEDED) else len(seen.active)
@@ -289,19 +293,11 @@ def _new_pod(job: Stored, seen: _Seen, index: int | None) -> Manifest:
     labels = dict(given.get("labels") or {})
     if index is not None:
         labels[COMPLETION_INDEX] = str(index)
-    owner = {
-        "apiVersion": JOB.api_version,
-        "kind": JOB.kind,
-        "name": name,
-        "uid": job.metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     metadata = {
         "generateName": f"{name}-" if index is None else f"{name}-{index}-",
         "labels": labels,
         "annotations": {**(given.get("annotations") or {}), **own},
-        "ownerReferences": [owner],
+        "ownerReferences": [pod_facts.owner_reference(JOB, job)],
     }
     return {"metadata": metadata, "spec": template["spec"]}
 
@@ -317,19 +313,11 @@ def _condition(job: Stored, name: str) -> Manifest:
     return found if found.get("status") == "True" else {}
 
 
-def _known(conditions: Iterable[Manifest]) -> JobEnd | None:
-    """What an earlier sync has decided."""
-    for each in conditions:
-        if each["type"] in ("SuccessCriteriaMet", "FailureTarget"):
-            return JobEnd(each["type"] == "SuccessCriteriaMet", each["reason"], each["message"])
-    return None
-
-
 def _with(conditions: list[Manifest], kind: str, status: str, outcome: JobEnd, now: str) -> list[Manifest]:
     """The conditions with one of them; one that has this status already stays as it is."""
-    if any(each["type"] == kind and each["status"] == status for each in conditions):
+    if any(condition["type"] == kind and condition["status"] == status for condition in conditions):
         return conditions
-    condition = {
+    new = {
         "type": kind,
         "status": status,
         "lastProbeTime": now,
@@ -337,4 +325,4 @@ def _with(conditions: list[Manifest], kind: str, status: str, outcome: JobEnd, n
         "reason": outcome.reason,
         "message": outcome.message,
     }
-    return [*(each for each in conditions if each["type"] != kind), condition]
+    return [*(condition for condition in conditions if condition["type"] != kind), new]

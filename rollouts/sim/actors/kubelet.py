@@ -193,8 +193,8 @@ class Kubelets(Actor):
 
     def _find_in(self, pod: Stored) -> FindSource:
         def find(kind: Kind, name: str) -> Manifest | None:
-            found = self.world.history.get(kind, pod.key[0], name)
-            return found.manifest if found is not None else None
+            source = self.world.history.get(kind, pod.key[0], name)
+            return source.manifest if source is not None else None
 
         return find
 
@@ -291,10 +291,15 @@ class Kubelets(Actor):
         now = self.world.verbs.now()
         flag = "True" if ready else "False"
         wanted = {"PodScheduled": "True", "Initialized": "True", "ContainersReady": flag, "Ready": flag}
+        conditions = []
+        for name, value in wanted.items():
+            before = pod_facts.condition(pod, name)
+            changed = {"type": name, "status": value, "lastTransitionTime": now}
+            conditions.append(before if before.get("status") == value else changed)
         status: Manifest = {
             **(pod.manifest.get("status") or {}),
             "phase": phase,
-            "conditions": [_condition(pod, name, value, now) for name, value in wanted.items()],
+            "conditions": conditions,
             "podIP": address,
             "podIPs": [{"ip": address}],
             "startTime": (pod.manifest.get("status") or {}).get("startTime", now),
@@ -303,13 +308,6 @@ class Kubelets(Actor):
         self.world.verbs.update(
             self.world.resource(POD), pod, {**pod.manifest, "status": status}, self.options, "status"
         )
-
-
-def _condition(pod: Stored, name: str, status: str, now: str) -> Manifest:
-    before = pod_facts.condition(pod, name)
-    if before.get("status") == status:
-        return before
-    return {"type": name, "status": status, "lastTransitionTime": now}
 
 
 def _pre_stop_sleep_s(pod: Stored) -> float:

@@ -8,8 +8,8 @@ Source: https://kubernetes.io/docs/concepts/configuration/configmap/#mounted-con
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -103,12 +103,9 @@ def _named(place: Manifest, ending: str) -> Iterator[_Source]:
 def _sources(volume: Manifest) -> Iterator[_Source]:
     if (secret := volume.get("secret")) is not None:
         yield SECRET, secret["secretName"], secret
-    given: Iterable[Any] = (
-        {"configMap": volume.get("configMap")},
-        *((volume.get("projected") or {}).get("sources") or ()),
-    )
-    for each in given:
-        yield from _named(each, "")
+    projected = (volume.get("projected") or {}).get("sources") or ()
+    for place in ({"configMap": volume.get("configMap")}, *projected):
+        yield from _named(place, "")
 
 
 def _names(volume: Manifest) -> set[tuple[Kind, str]]:
@@ -120,7 +117,7 @@ def _files(volume: Manifest, find: FindSource) -> dict[str, str]:
     for source in _sources(volume):
         data = _data(source, find, CREATING)
         items = source[2].get("items")
-        paths = {each["key"]: each["path"] for each in items} if items else {key: key for key in data}
+        paths = {item["key"]: item["path"] for item in items} if items else {key: key for key in data}
         files |= {path: data[key] for key, path in paths.items() if key in data}
     return files
 

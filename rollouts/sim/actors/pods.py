@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from rollouts.objects import Manifest
+from rollouts.objects import Kind, Manifest
 from rollouts.sim.storage.history import Stored
 
 
@@ -49,6 +49,18 @@ def ready_since_s(pod: Stored) -> float:
 def seconds(text: str) -> float:
     """An API time as seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()
+
+
+def owner_reference(kind: Kind, owner: Stored) -> Manifest:
+    """The entry of `ownerReferences` by which a controller marks what it makes for an object."""
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "name": owner.metadata["name"],
+        "uid": owner.metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
 
 
 def controller_uid(pod: Stored) -> str | None:

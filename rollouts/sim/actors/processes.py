@@ -154,8 +154,9 @@ def _at(items: str, number: int) -> str:
 
 def _containers(pod: Stored) -> list[tuple[Manifest, Manifest]]:
     """Each container with its status, {} for none yet."""
-    statuses = {each["name"]: each for each in (pod.manifest.get("status") or {}).get("containerStatuses") or ()}
-    return [(each, statuses.get(each["name"], {})) for each in pod.manifest["spec"]["containers"]]
+    statuses = (pod.manifest.get("status") or {}).get("containerStatuses") or ()
+    by_name = {status["name"]: status for status in statuses}
+    return [(container, by_name.get(container["name"], {})) for container in pod.manifest["spec"]["containers"]]
 
 
 def _status(container: Manifest, before: Manifest, *, ready: bool, state: dict[str, Any]) -> Manifest:

@@ -116,14 +116,7 @@ class ReplicaSetController(Actor):
     def _new_pod(self, stored: Stored) -> Manifest:
         template = stored.manifest["spec"]["template"]
         given = template.get("metadata") or {}
-        owner = {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "name": stored.metadata["name"],
-            "uid": stored.metadata["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
+        owner = pod_facts.owner_reference(REPLICA_SET, stored)
         metadata = {"generateName": stored.metadata["name"] + "-", "ownerReferences": [owner]}
         metadata |= {name: given[name] for name in ("labels", "annotations", "finalizers") if given.get(name)}
         return {"metadata": metadata, "spec": template["spec"]}

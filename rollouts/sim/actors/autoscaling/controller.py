@@ -1,11 +1,13 @@
 """The controller of HorizontalPodAutoscalers: it looks at each of them every 15 s, and sets the scale of its target.
 
 It asks the resource metrics API as a client does. The other metric APIs are not served here, so metrics of other types fail.
-It writes no Events. Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go.
+It writes no Events, and never `observedGeneration`. Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
 import msgspec
@@ -21,24 +23,65 @@ from rollouts.sim.actors.autoscaling.decision import (
     SelectorProblem,
     StatusCondition,
     TargetPods,
-    decided,
+    decide,
     needs_metrics,
 )
-from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, begun, scaled
+from rollouts.sim.actors.autoscaling.limits import AutoscalerMemory, ConditionReason, with_change, with_first_size
 from rollouts.sim.actors.autoscaling.pods_seen import PodUsage, pod_seen, pod_usage
 from rollouts.sim.actors.autoscaling.replicas import NoProposal
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, spec_of
-from rollouts.sim.actors.autoscaling.status import with_conditions, with_numbers
-from rollouts.sim.actors.autoscaling.target_selectors import TargetSelectors
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.subresources import put_scale, scale_of
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 from rollouts.sim.storage.refusals import Refused, not_found
 from rollouts.sim.storage.registry import AUTOSCALER, Resource
-from rollouts.sim.storage.selectors import LabelTest, label_test
+from rollouts.sim.storage.selectors import LabelTest, label_test, required_label
 
 _POD_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods"
 _GOT_SCALE = ConditionReason("SucceededGetScale", "the HPA controller was able to get the target's current scale")
+
+
+class TargetSelectors:
+    """The selector of each autoscaler's target, found by the label that it requires: hundreds need not be asked for each pod."""
+
+    def __init__(self) -> None:
+        self._texts: dict[ObjectKey, str] = {}
+        self._keys: defaultdict[tuple[str, tuple[str, str] | None], set[ObjectKey]] = defaultdict(set)
+        self._rank: dict[ObjectKey, int] = {}
+        self._ranks = 0
+
+    def put(self, key: ObjectKey, selector: str) -> None:
+        """Remembers the selector of an autoscaler's target."""
+        before = self._texts.get(key)
+        if before == selector:
+            return
+        if before is None:
+            self._ranks += 1
+            self._rank[key] = self._ranks
+        else:
+            self._keys[key[0], required_label(before)].discard(key)
+        self._texts[key] = selector
+        self._keys[key[0], required_label(selector)].add(key)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drops the autoscaler."""
+        selector = self._texts.pop(key, None)
+        if selector is not None:
+            self._keys[key[0], required_label(selector)].discard(key)
+            del self._rank[key]
+
+    def that_select(self, namespace: str, pods: Iterable[Mapping[str, str]]) -> list[ObjectKey]:
+        """The autoscalers of a namespace whose targets select one of the pods, in the order in which they came.
+
+        Args:
+            pods: their labels.
+        """
+        found: set[ObjectKey] = set()
+        for labels in pods:
+            for required in (None, *labels.items()):
+                keys = self._keys.get((namespace, required), set())
+                found |= {key for key in keys if label_test(self._texts[key])(labels)}
+        return sorted(found, key=self._rank.__getitem__)
 
 
 class HorizontalPodAutoscalerController(Actor):
@@ -84,10 +127,12 @@ class HorizontalPodAutoscalerController(Actor):
             selects = _selects(scale)
         except Refused as refused:
             message = f"the HPA controller was unable to get the target's current scale: {refused.message}"
-            return self._with(status, StatusCondition(ABLE, False, ConditionReason("FailedGetScale", message)))
-        status = self._with(status, StatusCondition(ABLE, True, _GOT_SCALE))
+            return self._with_conditions(
+                status, StatusCondition(ABLE, False, ConditionReason("FailedGetScale", message))
+            )
+        status = self._with_conditions(status, StatusCondition(ABLE, True, _GOT_SCALE))
         look = self._look(stored, scale, selects)
-        decision = decided(look)
+        decision = decide(look)
         self._memories[stored.key] = decision.memory
         return self._carried_out(stored.key, look, decision, (resource, target), status)
 
@@ -99,31 +144,33 @@ class HorizontalPodAutoscalerController(Actor):
         target: tuple[Resource, Stored],
         status: Manifest,
     ) -> Manifest:
-        status = self._with(status, *decision.conditions)
+        status = self._with_conditions(status, *decision.conditions)
         desired = decision.desired
         if desired is None:
-            return with_numbers(status, current=look.current, metrics=decision.metrics)
+            return _with_numbers(status, current=look.current, metrics=decision.metrics)
         if desired != look.current:
             try:
                 put_scale(self.world.verbs, *target, {"spec": {"replicas": desired}}, self.options)
             except Refused as refused:
                 message = f"the HPA controller was unable to update the target scale: {refused.message}"
-                status = self._with(status, StatusCondition(ABLE, False, ConditionReason("FailedUpdateScale", message)))
-                return with_numbers(status, current=look.current, metrics=decision.metrics)
+                status = self._with_conditions(
+                    status, StatusCondition(ABLE, False, ConditionReason("FailedUpdateScale", message))
+                )
+                return _with_numbers(status, current=look.current, metrics=decision.metrics)
             text = f"the HPA controller was able to update the target scale to {desired}"
-            done = StatusCondition(ABLE, True, ConditionReason("SucceededRescale", text))
-            status = {**self._with(status, done), "lastScaleTime": self.world.verbs.now()}
-            self._memories[key] = scaled(
+            rescaled = StatusCondition(ABLE, True, ConditionReason("SucceededRescale", text))
+            status = {**self._with_conditions(status, rescaled), "lastScaleTime": self.world.verbs.now()}
+            self._memories[key] = with_change(
                 look.spec, decision.memory, current=look.current, replicas=desired, now_s=look.now_s
             )
-        return with_numbers(status, current=look.current, desired=desired, metrics=decision.metrics)
+        return _with_numbers(status, current=look.current, desired=desired, metrics=decision.metrics)
 
     def _look(self, stored: Stored, scale: Manifest, selects: LabelTest) -> AutoscalerLook:
         spec, current, now_s = spec_of(stored.manifest), scale["spec"]["replicas"], self.world.now_s()
         found: TargetPods = NotAsked()
         if needs_metrics(spec, current):
             found = self._found(stored.key, scale["status"].get("selector", ""), selects)
-        memory = begun(self._memories.get(stored.key), current=current, now_s=now_s)
+        memory = with_first_size(self._memories.get(stored.key), current=current, now_s=now_s)
         return AutoscalerLook(spec, self.flags, current, found, memory, now_s)
 
     def _target(self, stored: Stored) -> tuple[Resource, Stored]:
@@ -172,8 +219,20 @@ class HorizontalPodAutoscalerController(Actor):
             why = str(exc)
         return NoProposal(f"unable to fetch metrics from resource metrics API: {why}")
 
-    def _with(self, status: Manifest, *conditions: StatusCondition) -> Manifest:
-        return with_conditions(status, conditions, now=self.world.verbs.now())
+    def _with_conditions(self, status: Manifest, *conditions: StatusCondition) -> Manifest:
+        """The time of a condition is that of its last change between True and False (`setConditionInList`)."""
+        by_type: dict[str, Manifest] = {condition["type"]: condition for condition in status.get("conditions") or ()}
+        for condition in conditions:
+            before, value = by_type.get(condition.kind, {}), "True" if condition.status else "False"
+            is_same = before.get("status") == value
+            by_type[condition.kind] = {
+                "type": condition.kind,
+                "status": value,
+                "lastTransitionTime": before["lastTransitionTime"] if is_same else self.world.verbs.now(),
+                "reason": condition.reason.word,
+                "message": condition.reason.message,
+            }
+        return {**status, "conditions": list(by_type.values())}
 
 
 def _selects(scale: Manifest) -> LabelTest:
@@ -185,3 +244,14 @@ def _selects(scale: Manifest) -> LabelTest:
         why = f'failed to parse target selector: couldn\'t parse the selector string "{text}": {refused.message}'
         message = f"received an object from a /scale endpoint which was not convertible to autoscaling Scale: {why}"
         raise Refused(500, "InternalError", message) from refused
+
+
+def _with_numbers(
+    status: Manifest, *, current: int, metrics: Iterable[Manifest] | None, desired: int | None = None
+) -> Manifest:
+    """The status with numbers of pods; with `desired` None it keeps what it said."""
+    wanted = status.get("desiredReplicas", 0) if desired is None else desired
+    kept: Manifest = {name: status[name] for name in ("lastScaleTime", "conditions") if name in status}
+    numbers: Manifest = {"currentReplicas": current} if current else {}
+    shown = list(metrics) if metrics is not None else None
+    return {**kept, **numbers, "desiredReplicas": wanted, "currentMetrics": shown}

@@ -113,27 +113,21 @@ def needs_metrics(spec: AutoscalerSpec, current: int) -> bool:
     return current > 0 and spec.min_replicas <= current <= spec.max_replicas
 
 
-def decided(look: AutoscalerLook) -> ScalingDecision:
+def decide(look: AutoscalerLook) -> ScalingDecision:
     """What the controller does after a look."""
     match look.found:
+        case NotAsked() if look.current == 0:
+            reason = ConditionReason(
+                "ScalingDisabled", "scaling is disabled since the replica count of the target is zero"
+            )
+            return ScalingDecision(0, (StatusCondition(ACTIVE, False, reason),), None, look.memory)
         case NotAsked():
-            return _by_bounds(look)
+            bound = look.spec.max_replicas if look.current > look.spec.max_replicas else look.spec.min_replicas
+            return ScalingDecision(bound, (), None, look.memory)
         case SelectorProblem(reason):
             return ScalingDecision(None, (StatusCondition(ACTIVE, False, reason),), None, look.memory)
         case PodsFound() as found:
-            return _by_metrics(look, found)
-
-
-def _by_bounds(look: AutoscalerLook) -> ScalingDecision:
-    if look.current == 0:
-        why = ConditionReason("ScalingDisabled", "scaling is disabled since the replica count of the target is zero")
-        return ScalingDecision(0, (StatusCondition(ACTIVE, False, why),), None, look.memory)
-    bound = look.spec.max_replicas if look.current > look.spec.max_replicas else look.spec.min_replicas
-    return ScalingDecision(bound, (), None, look.memory)
-
-
-def _by_metrics(look: AutoscalerLook, found: PodsFound) -> ScalingDecision:
-    computed = _computed(look, found)
+            computed = _computed(look, found)
     if computed.replicas is None:
         return ScalingDecision(None, (computed.active,), computed.statuses, look.memory)
     result = limited(
@@ -174,23 +168,20 @@ def _computed(look: AutoscalerLook, found: PodsFound) -> _Computed:
 
 
 def _proposal(target: MetricTarget, look: AutoscalerLook, found: PodsFound) -> Proposal | NoProposal:
-    match target:
-        case UnservedTarget(source, name):
-            return NoProposal(_UNSERVED[source].format(name))
-        case ResourceTarget():
-            answer = _resource_proposal(target, look, found)
-            if isinstance(answer, Proposal):
-                return answer
-            what = "usage" if target.utilization_percent is None else "utilization"
-            return NoProposal(f"failed to get {target.resource} {what}: {answer.message}")
-
-
-def _resource_proposal(target: ResourceTarget, look: AutoscalerLook, found: PodsFound) -> Proposal | NoProposal:
+    if isinstance(target, UnservedTarget):
+        return NoProposal(_UNSERVED[target.source].format(target.name))
     usage = found.usage or NoProposal("no metrics returned from resource metrics API")
     if isinstance(usage, NoProposal):
-        return NoProposal(f"unable to get metrics for resource {target.resource}: {usage.message}")
-    measured = PodsMeasured(found.pods, look.current, tolerances_of(look.spec, look.flags), look.flags, look.now_s)
-    return proposal_of(target, samples_of(usage, target.resource, target.container), measured)
+        proposal: Proposal | NoProposal = NoProposal(
+            f"unable to get metrics for resource {target.resource}: {usage.message}"
+        )
+    else:
+        measured = PodsMeasured(found.pods, look.current, tolerances_of(look.spec, look.flags), look.flags, look.now_s)
+        proposal = proposal_of(target, samples_of(usage, target.resource, target.container), measured)
+    if isinstance(proposal, NoProposal):
+        what = "usage" if target.utilization_percent is None else "utilization"
+        return NoProposal(f"failed to get {target.resource} {what}: {proposal.message}")
+    return proposal
 
 
 def _name(target: MetricTarget) -> str:

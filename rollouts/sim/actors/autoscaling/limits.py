@@ -7,12 +7,11 @@ Source: k8s.io/kubernetes pkg/controller/podautoscaler/horizontal.go, `normalize
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from msgspec import Struct
 
 from rollouts.core.model.frozen import replace
-from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, Behavior, ScalingPolicy, ScalingRules
+from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, Behavior, ScalingRules
 
 _LEAST_LIMIT, _LIMIT_FACTOR = 4, 2
 """Without a behavior a target grows to so many pods at once, or to so many times its size."""
@@ -40,6 +39,11 @@ class AutoscalerMemory(Struct, frozen=True):
     recommendations: tuple[TimedCount, ...] = ()
     added: tuple[TimedCount, ...] = ()
     removed: tuple[TimedCount, ...] = ()
+
+    def growth_since(self, cutoff_s: float) -> int:
+        """By how many pods the scalings since then have changed the size."""
+        added = sum(change.count for change in self.added if change.at_s > cutoff_s)
+        return added - sum(change.count for change in self.removed if change.at_s > cutoff_s)
 
 
 class ConditionReason(Struct, frozen=True):
@@ -89,16 +93,25 @@ def limited(
     """The size that may be set when metrics ask for `wanted`."""
     if spec.behavior is None:
         return _without_behavior(spec, flags, memory, current=current, wanted=wanted, now_s=now_s)
-    behavior = _with_windows(spec.behavior, flags)
-    stable, memory = _stabilized(behavior, memory, current=current, wanted=wanted, now_s=now_s)
-    bounded, reason = _bounded(spec, behavior, memory, current=current, wanted=stable, now_s=now_s)
+    up, down = spec.behavior.up, spec.behavior.down
+    up_cutoff_s = now_s - (up.window_s or 0)
+    down_cutoff_s = now_s - (int(flags.downscale_stabilization_s) if down.window_s is None else down.window_s)
+    # The size nearest to the current one of those that were recommended within the windows.
+    lowest = min((wanted, *(size.count for size in memory.recommendations if size.at_s > up_cutoff_s)))
+    highest = max((wanted, *(size.count for size in memory.recommendations if size.at_s > down_cutoff_s)))
+    stable = min(max(current, lowest), highest)
+    recommended = TimedCount(wanted, now_s)
+    memory = replace(
+        memory, recommendations=_recorded(memory.recommendations, recommended, min(up_cutoff_s, down_cutoff_s))
+    )
+    bounded, reason = _bounded(spec, spec.behavior, memory, current=current, wanted=stable, now_s=now_s)
     why = None
     if stable != wanted:
         why = _LOWER_BEFORE if wanted >= current else _HIGHER_BEFORE
     return Limited(bounded, why, reason, bounded != stable, memory)
 
 
-def scaled(
+def with_change(
     spec: AutoscalerSpec, memory: AutoscalerMemory, *, current: int, replicas: int, now_s: float
 ) -> AutoscalerMemory:
     """The memory after the size was set."""
@@ -106,11 +119,11 @@ def scaled(
         return memory
     change = TimedCount(abs(replicas - current), now_s)
     if replicas > current:
-        return replace(memory, added=_with(memory.added, change, now_s - spec.behavior.up.longest_period_s))
-    return replace(memory, removed=_with(memory.removed, change, now_s - spec.behavior.down.longest_period_s))
+        return replace(memory, added=_recorded(memory.added, change, now_s - spec.behavior.up.longest_period_s))
+    return replace(memory, removed=_recorded(memory.removed, change, now_s - spec.behavior.down.longest_period_s))
 
 
-def begun(memory: AutoscalerMemory | None, *, current: int, now_s: float) -> AutoscalerMemory:
+def with_first_size(memory: AutoscalerMemory | None, *, current: int, now_s: float) -> AutoscalerMemory:
     """The memory with a first recommendation: the size at which the autoscaler was seen first."""
     return memory if memory is not None else AutoscalerMemory(recommendations=(TimedCount(current, now_s),))
 
@@ -119,9 +132,8 @@ def _without_behavior(
     spec: AutoscalerSpec, flags: AutoscalerFlags, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
 ) -> Limited:
     cutoff_s = now_s - flags.downscale_stabilization_s
-    recent = (each.count for each in memory.recommendations if each.at_s >= cutoff_s)
-    stable = max((wanted, *recent))
-    memory = replace(memory, recommendations=_with(memory.recommendations, TimedCount(wanted, now_s), cutoff_s))
+    stable = max((wanted, *(size.count for size in memory.recommendations if size.at_s >= cutoff_s)))
+    memory = replace(memory, recommendations=_recorded(memory.recommendations, TimedCount(wanted, now_s), cutoff_s))
     at_once = max(_LIMIT_FACTOR * current, _LEAST_LIMIT)
     most, reason = (at_once, _TOO_FAST_UP) if spec.max_replicas > at_once else (spec.max_replicas, _TOO_MANY)
     bounded = stable
@@ -134,73 +146,41 @@ def _without_behavior(
     return Limited(bounded, _HIGHER_BEFORE if stable != wanted else None, reason, bounded != stable, memory)
 
 
-def _with_windows(behavior: Behavior, flags: AutoscalerFlags) -> Behavior:
-    if behavior.down.window_s is not None:
-        return behavior
-    return replace(behavior, down=replace(behavior.down, window_s=int(flags.downscale_stabilization_s)))
-
-
-def _stabilized(
-    behavior: Behavior, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
-) -> tuple[int, AutoscalerMemory]:
-    """The size nearest to the current one of those that were recommended within the windows."""
-    up_cutoff_s = now_s - (behavior.up.window_s or 0)
-    down_cutoff_s = now_s - (behavior.down.window_s or 0)
-    lowest = min((wanted, *(each.count for each in memory.recommendations if each.at_s > up_cutoff_s)))
-    highest = max((wanted, *(each.count for each in memory.recommendations if each.at_s > down_cutoff_s)))
-    oldest_needed_s = min(up_cutoff_s, down_cutoff_s)
-    kept = _with(memory.recommendations, TimedCount(wanted, now_s), oldest_needed_s)
-    return min(max(current, lowest), highest), replace(memory, recommendations=kept)
-
-
 def _bounded(
     spec: AutoscalerSpec, behavior: Behavior, memory: AutoscalerMemory, *, current: int, wanted: int, now_s: float
 ) -> tuple[int, ConditionReason]:
     if wanted > current:
-        limit = max(_limit_up(behavior.up, memory, current=current, now_s=now_s), current)
+        limit = max(_limit(behavior.up, memory, current=current, now_s=now_s, grows=True), current)
         most, reason = (limit, _TOO_FAST_UP) if spec.max_replicas > limit else (spec.max_replicas, _TOO_MANY)
         if wanted > most:
             return most, reason
     elif wanted < current:
-        limit = min(_limit_down(behavior.down, memory, current=current, now_s=now_s), current)
+        limit = min(_limit(behavior.down, memory, current=current, now_s=now_s, grows=False), current)
         least, reason = (limit, _TOO_FAST_DOWN) if spec.min_replicas < limit else (spec.min_replicas, _TOO_FEW)
         if wanted < least:
             return least, reason
     return wanted, _WITHIN
 
 
-def _limit_up(rules: ScalingRules, memory: AutoscalerMemory, *, current: int, now_s: float) -> int:
-    def proposed(policy: ScalingPolicy) -> int:
-        start = _size_before(policy, memory, current=current, now_s=now_s)
-        # Rounded up, else a small percentage would never add a pod.
-        return math.ceil(start * (1 + policy.value / 100)) if policy.is_percent else start + policy.value
-
-    return current if rules.select == "Disabled" else _chosen(rules, min if rules.select == "Min" else max, proposed)
-
-
-def _limit_down(rules: ScalingRules, memory: AutoscalerMemory, *, current: int, now_s: float) -> int:
-    def proposed(policy: ScalingPolicy) -> int:
-        start = _size_before(policy, memory, current=current, now_s=now_s)
-        return int(start * (1 - policy.value / 100)) if policy.is_percent else start - policy.value
-
-    return current if rules.select == "Disabled" else _chosen(rules, max if rules.select == "Min" else min, proposed)
-
-
-def _chosen(rules: ScalingRules, choose: Callable[[list[int]], int], proposed: Callable[[ScalingPolicy], int]) -> int:
-    return choose([proposed(policy) for policy in rules.policies])
+def _limit(rules: ScalingRules, memory: AutoscalerMemory, *, current: int, now_s: float, grows: bool) -> int:
+    """The size that the policies allow now, each from the size at the beginning of its period."""
+    if rules.select == "Disabled":
+        return current
+    sizes = []
+    for policy in rules.policies:
+        start = current - memory.growth_since(now_s - policy.period_s)
+        value = policy.value if grows else -policy.value
+        if policy.is_percent:
+            size = start * (1 + value / 100)
+            sizes.append(math.ceil(size) if grows else int(size))  # rounded down, a small percentage would add no pod
+        else:
+            sizes.append(start + value)
+    return max(sizes) if grows == (rules.select != "Min") else min(sizes)
 
 
-def _size_before(policy: ScalingPolicy, memory: AutoscalerMemory, *, current: int, now_s: float) -> int:
-    """The size at the beginning of a policy's period."""
-    cutoff_s = now_s - policy.period_s
-    added = sum(each.count for each in memory.added if each.at_s > cutoff_s)
-    removed = sum(each.count for each in memory.removed if each.at_s > cutoff_s)
-    return current - added + removed
-
-
-def _with(kept: tuple[TimedCount, ...], new: TimedCount, cutoff_s: float) -> tuple[TimedCount, ...]:
+def _recorded(kept: tuple[TimedCount, ...], new: TimedCount, cutoff_s: float) -> tuple[TimedCount, ...]:
     """With one more, which takes the place of the last one from before the cut-off."""
-    old = [number for number, each in enumerate(kept) if each.at_s < cutoff_s]
+    old = [number for number, count in enumerate(kept) if count.at_s < cutoff_s]
     if not old:
         return (*kept, new)
     return (*kept[: old[-1]], new, *kept[old[-1] + 1 :])

@@ -67,17 +67,18 @@ class ScaledPod(Struct, frozen=True):
 def pod_seen(pod: Manifest) -> ScaledPod:
     """A stored pod."""
     status, spec = pod.get("status") or {}, pod["spec"]
-    condition: Manifest = next((each for each in status.get("conditions") or () if each["type"] == "Ready"), {})
-    started, changed = status.get("startTime"), condition.get("lastTransitionTime")
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    conditions = status.get("conditions") or ()
+    ready: Manifest = next((condition for condition in conditions if condition["type"] == "Ready"), {})
+    started, changed = status.get("startTime"), ready.get("lastTransitionTime")
+    sidecars = [init for init in spec.get("initContainers") or () if init.get("restartPolicy") == "Always"]
     return ScaledPod(
         pod["metadata"]["name"],
         "deletionTimestamp" in pod["metadata"],
         status.get("phase", "Pending"),
         seconds(started) if started else None,
-        condition.get("status"),
+        ready.get("status"),
         seconds(changed) if changed else 0.0,
-        {each["name"]: _requests(each) for each in (*spec["containers"], *sidecars)},
+        {container["name"]: _requests(container) for container in (*spec["containers"], *sidecars)},
         _requests(spec),
     )
 
@@ -88,7 +89,7 @@ def pod_usage(item: Manifest) -> PodUsage:
         item["metadata"]["name"],
         seconds(item["timestamp"]),
         duration_s(item["window"]),
-        tuple((each["name"], _quantities(each["usage"])) for each in item["containers"]),
+        tuple((container["name"], _quantities(container["usage"])) for container in item["containers"]),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from rollouts.core.model.frozen import replace
 from rollouts.sim.actors.autoscaling.pods_seen import ScaledPod, UsageSample
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags, AutoscalerSpec, ResourceTarget
 
@@ -132,7 +133,7 @@ def proposal_of(
     up_with_unready = bool(groups.unready) and ratio > 1.0
     if not up_with_unready and not groups.missing:
         wanted = measured.current if measured.tolerances.hold(ratio) else math.ceil(ratio * groups.ready)
-        return _asking(wanted, figures)
+        return replace(figures, replicas=wanted)
     if ratio < 1.0:
         used |= {name: scale.busy(name) for name in groups.missing}
     elif ratio > 1.0:
@@ -142,17 +143,13 @@ def proposal_of(
     second = scale.of(used)
     if isinstance(second, NoProposal):
         return second
-    return _asking(_cautious(ratio, second[0], len(used), measured), figures)
+    return replace(figures, replicas=_cautious(ratio, second[0], len(used), measured))
 
 
 def tolerances_of(spec: AutoscalerSpec, flags: AutoscalerFlags) -> Tolerances:
     """What the spec says, else the flags (KEP-4951)."""
     up, down = (spec.behavior.up.tolerance, spec.behavior.down.tolerance) if spec.behavior else (None, None)
     return Tolerances(flags.tolerance if down is None else down, flags.tolerance if up is None else up)
-
-
-def _asking(replicas: int, figures: Proposal) -> Proposal:
-    return Proposal(replicas, figures.average_milli, figures.utilization_percent)
 
 
 def _cautious(ratio: float, new_ratio: float, pods: int, measured: PodsMeasured) -> int:
@@ -192,29 +189,22 @@ def _sample_is_left_out(pod: ScaledPod, sample: UsageSample, measured: PodsMeasu
 
 
 def _requests(target: ResourceTarget, pods: Sequence[ScaledPod]) -> dict[str, int] | NoProposal:
-    found = {}
+    """What each pod requests of the target's resource, in thousandths."""
+    resource, container = target.resource, target.container
+    by_pod = {}
     for pod in pods:
-        request = _request(target, pod)
-        if isinstance(request, NoProposal):
-            return request
-        found[pod.name] = request
-    return found
-
-
-def _request(target: ResourceTarget, pod: ScaledPod) -> int | NoProposal:
-    resource = target.resource
-    if target.container is None and resource in pod.pod_requests:
-        return pod.pod_requests[resource]
-    if target.container is not None and target.container not in pod.requests:
-        return NoProposal(f"container {target.container} not found in Pod {pod.name}")
-    total = 0
-    for name, requests in pod.requests.items():
-        if target.container not in (None, name):
-            continue
-        if resource not in requests:
-            return NoProposal(f"missing request for {resource} in container {name} of Pod {pod.name}")
-        total += requests[resource]
-    return total
+        containers = pod.requests
+        if container is None and resource in pod.pod_requests:
+            containers = {"": pod.pod_requests}
+        elif container is not None:
+            if container not in pod.requests:
+                return NoProposal(f"container {container} not found in Pod {pod.name}")
+            containers = {container: pod.requests[container]}
+        for name, requests in containers.items():
+            if resource not in requests:
+                return NoProposal(f"missing request for {resource} in container {name} of Pod {pod.name}")
+        by_pod[pod.name] = sum(requests[resource] for requests in containers.values())
+    return by_pod
 
 
 def _quotient(number: int, divisor: int) -> int:

@@ -143,7 +143,8 @@ def _target(metric: Manifest) -> MetricTarget:
 
 def _rules(rules: dict[str, Any]) -> ScalingRules:
     policies = (
-        ScalingPolicy(each["type"] == "Percent", each["value"], each["periodSeconds"]) for each in rules["policies"]
+        ScalingPolicy(policy["type"] == "Percent", policy["value"], policy["periodSeconds"])
+        for policy in rules["policies"]
     )
     tolerance = rules.get("tolerance")
     return ScalingRules(

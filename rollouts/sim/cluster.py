@@ -84,7 +84,15 @@ class SimulatedCluster:
         for actor in self._actors:
             actor.start()
         if self._kube_proxy:
-            self.apply(_kube_proxy_config(self._kube_proxy), manager="kubeadm")
+            # Source: KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1.
+            head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration"
+            config_map = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
+                "data": {"config.conf": f"{head}\nmode: {self._kube_proxy}\n"},
+            }
+            self.apply(config_map, manager="kubeadm")
         return self
 
     async def __aexit__(
@@ -197,14 +205,3 @@ class SimulatedCluster:
                     await changed.wait()
         finally:
             unlisten()
-
-
-def _kube_proxy_config(mode: str) -> Manifest:
-    """kube-proxy's ConfigMap as kubeadm writes it. Source: KubeProxyConfiguration, kubeproxy.config.k8s.io/v1alpha1."""
-    config = f"apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: {mode}\n"
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "kube-proxy", "namespace": "kube-system"},
-        "data": {"config.conf": config},
-    }

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from rollouts import ports
-from rollouts.objects import Manifest
 
 
 class AggregatedApi(Protocol):
@@ -47,9 +46,3 @@ class Aggregation:
                 return self._apis[group, version].answer(request, tuple(steps))
             case _:
                 return None
-
-
-def group_of(group: str, versions: list[str]) -> Manifest:
-    """A group as discovery lists it."""
-    served = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
-    return {"name": group, "versions": served, "preferredVersion": served[0]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rollouts.objects import POD, Manifest
-from rollouts.sim.apiserver.aggregation import group_of
 from rollouts.sim.storage.refusals import NoSuchPath
 from rollouts.sim.storage.registry import Registry, Resource
 
@@ -32,9 +31,9 @@ def document(registry: Registry, path: str, aggregated: Iterable[tuple[str, str]
         case ["apis"]:
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": _groups(registry, aggregated)}
         case ["apis", group]:
-            for found in _groups(registry, aggregated):
-                if found["name"] == group:
-                    return {"kind": "APIGroup", "apiVersion": "v1", **found}
+            for listed in _groups(registry, aggregated):
+                if listed["name"] == group:
+                    return {"kind": "APIGroup", "apiVersion": "v1", **listed}
             raise NoSuchPath
         case ["apis", group, version]:
             return _resources(registry, group, version)
@@ -48,7 +47,11 @@ def _groups(registry: Registry, aggregated: Iterable[tuple[str, str]]) -> list[M
     for group, version in (*kinds, *aggregated):
         if group and version not in versions.setdefault(group, []):
             versions[group].append(version)
-    return [group_of(name, found) for name, found in sorted(versions.items())]
+    groups = []
+    for name, names in sorted(versions.items()):
+        served = [{"groupVersion": f"{name}/{version}", "version": version} for version in names]
+        groups.append({"name": name, "versions": served, "preferredVersion": served[0]})
+    return groups
 
 
 def _resources(registry: Registry, group: str, version: str) -> Manifest:

@@ -61,7 +61,7 @@ class Listings:
             metadata["continue"] = self._keep(version, rest)
             if not query.get("labelSelector") and not query.get("fieldSelector"):
                 metadata["remainingItemCount"] = len(rest)
-        return _metadata_list_bytes(metadata, items) if metadata_only else _list_bytes(resource, metadata, items)
+        return _list_bytes(resource, metadata, items, metadata_only=metadata_only)
 
     def forget(self) -> None:
         """Compacts: all continue tokens so far expire."""
@@ -116,7 +116,14 @@ def watch_filter(
     return WatchFilter(resource, namespace, selects, selects_all=not tests, metadata_only=metadata_only)
 
 
-def _list_bytes(resource: Resource, metadata: Manifest, items: list[Stored]) -> bytes:
+def _list_bytes(resource: Resource, metadata: Manifest, items: list[Stored], *, metadata_only: bool) -> bytes:
+    if metadata_only:
+        head = msgspec.json.encode(
+            {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        )
+        # The real server writes null where there are none.
+        listed = b"[%b]" % b",".join(item.metadata_only().raw() for item in items) if items else b"null"
+        return b'%b,"items":%b}' % (head[:-1], listed)
     kind = resource.kind
     head = msgspec.json.encode({"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata})
     if resource.is_custom:
@@ -124,15 +131,6 @@ def _list_bytes(resource: Resource, metadata: Manifest, items: list[Stored]) -> 
     # Items of built-in lists carry neither kind nor apiVersion on the real server either.
     start = len(msgspec.json.encode({"kind": kind.kind, "apiVersion": kind.api_version}))
     return b'%b,"items":[%b]}' % (head[:-1], b",".join(b"{" + item.raw()[start:] for item in items))
-
-
-def _metadata_list_bytes(metadata: Manifest, items: list[Stored]) -> bytes:
-    head = msgspec.json.encode(
-        {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-    )
-    # The real server writes null where there are none.
-    listed = b"[%b]" % b",".join(item.metadata_only().raw() for item in items) if items else b"null"
-    return b'%b,"items":%b}' % (head[:-1], listed)
 
 
 def _number(query: Mapping[str, str], name: str) -> int:

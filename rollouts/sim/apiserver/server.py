@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,7 +22,6 @@ from rollouts.objects import POD, Manifest
 from rollouts.sim.apiserver import discovery
 from rollouts.sim.apiserver.aggregation import Aggregation
 from rollouts.sim.apiserver.listing import Listings, watch_filter
-from rollouts.sim.apiserver.negotiation import Form, form_of, guard_list, guard_one
 from rollouts.sim.apiserver.subresources import evict, patch_scale, put_scale, scale_of
 from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
 from rollouts.sim.apiserver.watches import RefusedWatch, SimWatch
@@ -31,6 +31,7 @@ from rollouts.sim.storage.refusals import (
     Refused,
     bad_request,
     method_not_allowed,
+    not_acceptable,
     options_invalid,
     too_large,
 )
@@ -38,6 +39,17 @@ from rollouts.sim.storage.registry import BUILT_IN, CRD, NAMESPACE, Registry, Re
 
 BODY_MAX_BYTES = 3 * 1024 * 1024  # k8s.io/apiserver pkg/server, MaxRequestBodyBytes
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_MEDIA_TYPES = frozenset(("application/json", "application/*", "*/*", ""))
+_SERVED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_SUCCESS: Manifest = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+class Form(Enum):
+    """The part of an object, or of the objects of a list, that a client accepts."""
+
+    WHOLE = ""
+    METADATA = "PartialObjectMetadata"
+    METADATA_LIST = "PartialObjectMetadataList"
 
 
 class RequestTarget(Struct, frozen=True):
@@ -114,7 +126,7 @@ class SimServer:
         """Opens a watch."""
         await asyncio.sleep(min(self.latency_s, deadline_s))
         try:
-            return self._watch(request.path, request.query, form_of(request.accept), silence_s)
+            return self._watch(request.path, request.query, _form_of(request.accept), silence_s)
         except Refused as refused:
             return RefusedWatch(refused, indented=request.accept != ports.JSON)
 
@@ -126,12 +138,14 @@ class SimServer:
         """Carries out one request at once, without latency."""
         forwarded = self.aggregation.answer(request)
         if forwarded is not None:
-            self.counts[request.method, _forwarded_plural(request.path), "", forwarded.status] += 1
+            _, group, _, *steps = request.path.strip("/").split("/")
+            plural = steps[2] if steps[:1] == ["namespaces"] and len(steps) > 2 else "".join(steps[:1])
+            self.counts[request.method, f"{plural}.{group}", "", forwarded.status] += 1
             return forwarded
         target: RequestTarget | None = None
         try:
             target = self.target(request.path)
-            form = form_of(request.accept)
+            form = _form_of(request.accept)
             if len(request.body) > BODY_MAX_BYTES:
                 raise too_large(BODY_MAX_BYTES)
             if target is None:
@@ -213,15 +227,17 @@ class SimServer:
             case "DELETE", "":
                 options = _delete_options(query, request.body)
                 stored, gone = verbs.delete(resource, target.home, target.name, options)
-                if gone and resource.kind != POD:
-                    return _deleted(resource, stored)
-                return _object(resource, stored, form)
+                if not gone or resource.kind == POD:
+                    return _object(resource, stored, form)
+                details = {"name": target.name, "kind": resource.kind.plural, "uid": stored.metadata["uid"]}
+                if resource.kind.group:
+                    details["group"] = resource.kind.group
+                return _ok({**_SUCCESS, "details": details})
             case "POST", "eviction":
                 eviction = _decode(request.body, "Eviction")
                 options = _delete_options(query, msgspec.json.encode(eviction.get("deleteOptions") or {}))
                 evict(verbs, resource, target.home, target.name, options)
-                success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-                return ports.Response(201, msgspec.json.encode(success))
+                return ports.Response(201, msgspec.json.encode({**_SUCCESS, "code": 201}))
             case _:
                 raise method_not_allowed()
 
@@ -229,7 +245,8 @@ class SimServer:
         resource, query = target.resource, request.query
         match request.method:
             case "GET":
-                guard_list(form, resource)
+                if form is Form.METADATA:
+                    raise _not_acceptable(form, f"a list (*{_go_type(resource)}List)")
                 metadata_only = form is Form.METADATA_LIST
                 listed = self._listings.answer(resource, target.namespace, query, metadata_only=metadata_only)
                 return ports.Response(200, listed)
@@ -243,7 +260,7 @@ class SimServer:
                 for stored in list(self.history.select(resource.kind, target.namespace)):
                     if shown.selects_all or shown.selects(stored):
                         self.verbs.delete(resource, *stored.key, options)
-                return _ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+                return _ok(_SUCCESS)
             case _:
                 raise method_not_allowed()
 
@@ -310,10 +327,34 @@ class SimServer:
         return watch
 
 
-def _forwarded_plural(path: str) -> str:
-    _, group, _, *steps = path.strip("/").split("/")
-    plural = steps[2] if steps[:1] == ["namespaces"] and len(steps) > 2 else "".join(steps[:1])
-    return f"{plural}.{group}"
+def _form_of(accept: str) -> Form:
+    """The first form in the header `Accept` that this server has. Raises: Refused (406), when it has none of them.
+
+    The real server also knows YAML, protobuf and tables, which nobody asks this one for without another choice.
+    Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
+    """
+    for choice in accept.split(","):
+        media_type, *parameters = (part.strip() for part in choice.split(";"))
+        asked = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
+        if media_type not in _MEDIA_TYPES:
+            continue
+        if "as" not in asked:
+            return Form.WHOLE
+        if (asked.get("g"), asked.get("v")) == ("meta.k8s.io", "v1"):
+            for form in (Form.METADATA, Form.METADATA_LIST):
+                if asked["as"] == form.value:
+                    return form
+    raise not_acceptable(f"only the following media types are accepted: {_SERVED}")
+
+
+def _not_acceptable(form: Form, what: str) -> Refused:
+    return not_acceptable(f"you requested {form.value}, but the requested object is {what}")
+
+
+def _go_type(resource: Resource) -> str:
+    if resource.is_custom:
+        return "unstructured.Unstructured"
+    return f"{resource.kind.group.partition('.')[0] or 'core'}.{resource.kind.kind}"
 
 
 def _ok(document: Any) -> ports.Response:
@@ -321,15 +362,9 @@ def _ok(document: Any) -> ports.Response:
 
 
 def _object(resource: Resource, stored: Stored, form: Form, status: int = 200) -> ports.Response:
-    guard_one(form, resource)
+    if form is Form.METADATA_LIST:
+        raise _not_acceptable(form, f"not a list (*{_go_type(resource)})")
     return ports.Response(status, (stored.metadata_only() if form is Form.METADATA else stored).raw())
-
-
-def _deleted(resource: Resource, stored: Stored) -> ports.Response:
-    details = {"name": stored.metadata["name"], "kind": resource.kind.plural, "uid": stored.metadata["uid"]}
-    if resource.kind.group:
-        details["group"] = resource.kind.group
-    return _ok({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
 
 
 def _decode(body: bytes, kind: str | None) -> Any:

@@ -10,15 +10,15 @@ from rollouts.sim.apiserver.verbs import DeleteOptions, Verbs, WriteOptions
 from rollouts.sim.storage.history import Stored
 from rollouts.sim.storage.patches import json_patch, merge_patch
 from rollouts.sim.storage.refusals import (
-    Cause,
     NoSuchPath,
     bad_request,
     conflict,
     invalid,
     too_many_requests,
     unsupported_media_type,
+    value_invalid,
 )
-from rollouts.sim.storage.registry import DISRUPTION_BUDGET, Resource
+from rollouts.sim.storage.registry import DISRUPTION_BUDGET, Resource, value_at
 from rollouts.sim.storage.selectors import selector_text, selects
 
 SCALE = Kind("autoscaling", "v1", "Scale", "scales")
@@ -37,12 +37,12 @@ def scale_of(resource: Resource, stored: Stored) -> Manifest:
         for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         if name in stored.metadata
     }
-    selector = _at(stored.manifest, paths.selector) if paths.selector else None
-    status: Manifest = {"replicas": _at(stored.manifest, paths.status_replicas) or 0}
+    selector = value_at(stored.manifest, paths.selector) if paths.selector else None
+    status: Manifest = {"replicas": value_at(stored.manifest, paths.status_replicas) or 0}
     text = selector if isinstance(selector, str) else selector_text(selector)
     if text:
         status["selector"] = text
-    spec = {"replicas": _at(stored.manifest, paths.spec_replicas) or 0}
+    spec = {"replicas": value_at(stored.manifest, paths.spec_replicas) or 0}
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
 
 
@@ -61,8 +61,8 @@ def put_scale(verbs: Verbs, resource: Resource, stored: Stored, scale: Any, opti
     if isinstance(wanted, bool) or not isinstance(wanted, int):
         raise bad_request("json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas of type int32")
     if wanted < 0:
-        message = f"Invalid value: {wanted}: must be greater than or equal to 0"
-        raise invalid(SCALE, name, [Cause("spec.replicas", "FieldValueInvalid", message)])
+        cause = value_invalid("spec.replicas", f"{wanted}", "must be greater than or equal to 0")
+        raise invalid(SCALE, name, [cause])
     version = (scale.get("metadata") or {}).get("resourceVersion")
     if version and version != str(stored.version):
         raise conflict(resource.kind, name)
@@ -132,13 +132,6 @@ def _take_disruption(verbs: Verbs, namespace: str, pod: Stored, *, dry_run: bool
         resource = verbs.registry.of(DISRUPTION_BUDGET)
         taken = {**budget.manifest, "status": {**status, "disruptionsAllowed": allowed - 1}}
         verbs.update(resource, budget, taken, WriteOptions(manager="kube-apiserver"), "status")
-
-
-def _at(manifest: Manifest, path: str) -> Any:
-    value: Any = manifest
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
 
 
 def _with(manifest: Manifest, path: list[str], value: Any) -> Manifest:

@@ -23,21 +23,21 @@ from rollouts.sim.storage.history import ADDED, DELETED, MODIFIED, ObjectHistory
 from rollouts.sim.storage.job_rules import with_selector
 from rollouts.sim.storage.patches import json_patch, merge_patch, strategic_merge_patch
 from rollouts.sim.storage.refusals import (
-    Cause,
-    Refused,
     already_exists,
     bad_request,
     conflict,
     invalid,
+    namespace_terminates,
     not_found,
     options_invalid,
     precondition_failed,
     unsupported_media_type,
+    value_invalid,
+    value_required,
 )
 from rollouts.sim.storage.registry import AUTOSCALER, CRD, JOB, NAMESPACE, NODE, Registry, Resource, custom_resources
 from rollouts.sim.storage.validation import unknown_fields
 
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # k8s.io/apimachinery pkg/util/rand: no vowels, no bad words
 
 _SERVER_METADATA = (
@@ -157,8 +157,8 @@ class Verbs:
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
             )
         if not metadata.get("resourceVersion") and resource.needs_version_to_update:
-            message = "Invalid value: 0: must be specified for an update"
-            raise invalid(resource.kind, name, [Cause("metadata.resourceVersion", "FieldValueInvalid", message)])
+            cause = value_invalid("metadata.resourceVersion", "0", "must be specified for an update")
+            raise invalid(resource.kind, name, [cause])
         return self.update(resource, old, {**manifest, "metadata": metadata}, options, part)
 
     def patch(
@@ -195,8 +195,7 @@ class Verbs:
                 raise unsupported_media_type()
         uid = (new.get("metadata") or {}).get("uid")
         if uid and uid != old.metadata["uid"]:
-            message = f'Invalid value: "{uid}": field is immutable'
-            raise invalid(resource.kind, name, [Cause("metadata.uid", "FieldValueInvalid", message)])
+            raise invalid(resource.kind, name, [value_invalid("metadata.uid", f'"{uid}"', "field is immutable")])
         return self.update(resource, old, new, options, part), False
 
     def update(
@@ -223,7 +222,9 @@ class Verbs:
         if owners is None:
             writer = self._writer(resource, options, server_side.UPDATE, part)
             owners = server_side.owners_after_update(old.owners, writer, old.manifest, new, resource.shape)
-        if _spec_differs(resource, old.manifest, new) and resource.has_generation:
+        apart = _BODY_FREE | ({"status"} if resource.has_status else set())
+        names = (old.manifest.keys() | new.keys()) - apart
+        if resource.has_generation and any(old.manifest.get(name) != new.get(name) for name in names):
             generation = old.metadata.get("generation", 0) + 1
             new = {**new, "metadata": {**new["metadata"], "generation": generation}}
         if new == old.manifest and owners == old.owners:
@@ -314,8 +315,8 @@ class Verbs:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         name = given.get("name") or (given["generateName"] + self.random_suffix() if given.get("generateName") else "")
         if not name:
-            message = "Required value: name or generateName is required"
-            raise invalid(resource.kind, "", [Cause("metadata.name", "FieldValueRequired", message)])
+            cause = value_required("metadata.name", "name or generateName is required")
+            raise invalid(resource.kind, "", [cause])
         if resource.kind.namespaced:
             self._guard_namespace(resource, namespace, name)
         if self.history.get(resource.kind, namespace, name) is not None:
@@ -375,12 +376,7 @@ class Verbs:
         if home is None:
             raise not_found(NAMESPACE, namespace)
         if "deletionTimestamp" in home.metadata:
-            message = f"unable to create new content in namespace {namespace} because it is being terminated"
-            who = f"{resource.kind.plural}.{resource.kind.group}" if resource.kind.group else resource.kind.plural
-            cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated",
-                     "field": "metadata.namespace"}  # fmt: skip
-            details = {"name": name, "kind": resource.kind.plural, "causes": [cause]}
-            raise Refused(403, "Forbidden", f'{who} "{name}" is forbidden: {message}', details)
+            raise namespace_terminates(resource.kind, name, namespace)
 
     def _same_type(self, resource: Resource, manifest: Manifest) -> None:
         kind = resource.kind
@@ -487,9 +483,3 @@ class Verbs:
             and not metadata.get("finalizers")
             and not metadata.get("deletionGracePeriodSeconds")
         )
-
-
-def _spec_differs(resource: Resource, old: Manifest, new: Manifest) -> bool:
-    apart = _BODY_FREE | ({"status"} if resource.has_status else set())
-    names = (old.keys() | new.keys()) - apart
-    return any(old.get(name) != new.get(name) for name in names)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rollouts.objects import Manifest
 from rollouts.sim.storage.quantities import amount
-from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.refusals import Cause, value_invalid, value_not_supported, value_required
 
 FIRST_STATUS: Manifest = {"desiredReplicas": 0, "currentMetrics": None}
 _UTILIZATION_PERCENT = 80
@@ -55,14 +55,14 @@ def problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
     if least < 1:
         yield _wrong("spec.minReplicas", least, "must be greater than or equal to 1")
     if most == 0:
-        yield Cause("spec.maxReplicas", "FieldValueRequired", "Required value: must be set and greater than 0")
+        yield value_required("spec.maxReplicas", "must be set and greater than 0")
     elif most < 0:
         yield _wrong("spec.maxReplicas", most, "must be greater than or equal to 1")
     if most < least:
         yield _wrong("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
     for name in ("kind", "name"):
         if not (spec.get("scaleTargetRef") or {}).get(name):
-            yield Cause(f"spec.scaleTargetRef.{name}", "FieldValueRequired", "Required value")
+            yield value_required(f"spec.scaleTargetRef.{name}")
     api_version = (spec.get("scaleTargetRef") or {}).get("apiVersion", "")
     if "/" not in api_version:
         yield _wrong("spec.scaleTargetRef.apiVersion", api_version, "apiVersion must specify API group")
@@ -78,17 +78,16 @@ def problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
 def _metric_problems(metric: Manifest, path: str) -> Iterator[Cause]:
     source = metric.get("type", "")
     if source not in _SOURCES:
-        yield _unsupported(f"{path}.type", source, _SOURCES)
+        yield value_not_supported(f"{path}.type", source, _SOURCES)
         return
     name = source[0].lower() + source[1:]
     given = metric.get(name)
     if given is None:
-        message = "Required value: must populate information for the given metric source"
-        yield Cause(f"{path}.{name}", "FieldValueRequired", message)
+        yield value_required(f"{path}.{name}", "must populate information for the given metric source")
         return
     here = f"{path}.{name}"
     if source == "ContainerResource" and not given.get("container"):
-        yield Cause(f"{here}.container", "FieldValueRequired", "Required value: must specify a container")
+        yield value_required(f"{here}.container", "must specify a container")
     yield from _target_problems(given.get("target") or {}, f"{here}.target", by_request="Resource" in source)
 
 
@@ -102,8 +101,8 @@ def _target_problems(target: Manifest, path: str, *, by_request: bool) -> Iterat
     if not by_request:
         return
     if utilization is None and "averageValue" not in target:
-        message = "Required value: must set either a target raw value or a target utilization"
-        yield Cause(f"{path}.averageUtilization", "FieldValueRequired", message)
+        message = "must set either a target raw value or a target utilization"
+        yield value_required(f"{path}.averageUtilization", message)
     if utilization is not None and "averageValue" in target:
         message = "Forbidden: may not set both a target raw value and a target utilization"
         yield Cause(f"{path}.averageValue", "FieldValueForbidden", message)
@@ -116,14 +115,13 @@ def _rule_problems(rules: Mapping[str, Any], path: str) -> Iterator[Cause]:
     if window_s > _MOST_WINDOW_S:
         yield _wrong(f"{path}.stabilizationWindowSeconds", window_s, f"must be less than or equal to {_MOST_WINDOW_S}")
     if rules["selectPolicy"] not in _SELECTS:
-        yield _unsupported(f"{path}.selectPolicy", rules["selectPolicy"], _SELECTS)
+        yield value_not_supported(f"{path}.selectPolicy", rules["selectPolicy"], _SELECTS)
     if not rules["policies"]:
-        message = "Required value: must specify at least one Policy"
-        yield Cause(f"{path}.policies", "FieldValueRequired", message)
+        yield value_required(f"{path}.policies", "must specify at least one Policy")
     for index, policy in enumerate(rules["policies"]):
         here = f"{path}.policies[{index}]"
         if policy.get("type") not in _POLICIES:
-            yield _unsupported(f"{here}.type", policy.get("type", ""), _POLICIES)
+            yield value_not_supported(f"{here}.type", policy.get("type", ""), _POLICIES)
         for name in ("value", "periodSeconds"):
             if policy.get(name, 0) <= 0:
                 yield _wrong(f"{here}.{name}", policy.get(name, 0), "must be greater than zero")
@@ -133,9 +131,4 @@ def _rule_problems(rules: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _wrong(path: str, value: object, message: str) -> Cause:
-    return Cause(path, "FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {message}")
-
-
-def _unsupported(path: str, value: object, supported: tuple[str, ...]) -> Cause:
-    listed = ", ".join(json.dumps(each) for each in supported)
-    return Cause(path, "FieldValueNotSupported", f"Unsupported value: {json.dumps(value)}: supported values: {listed}")
+    return value_invalid(path, json.dumps(value), message)

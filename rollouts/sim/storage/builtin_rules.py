@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_required
 from rollouts.sim.storage.selectors import selects
 
 _SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
@@ -33,7 +32,7 @@ def metadata_problems(metadata: Manifest) -> Iterator[Cause]:
     """The problems of the name, labels or annotations of any object."""
     name = metadata.get("name", "")
     if not _SUBDOMAIN.match(name) or len(name) > 253:
-        yield Cause("metadata.name", "FieldValueInvalid", f"Invalid value: {json.dumps(name)}: {_NAME_RULE}")
+        yield value_invalid("metadata.name", json.dumps(name), _NAME_RULE)
     yield from label_problems(metadata.get("labels") or {}, "metadata.labels")
     for key, value in (metadata.get("annotations") or {}).items():
         if not isinstance(value, str):
@@ -44,7 +43,14 @@ def label_problems(labels: Manifest, path: str) -> Iterator[Cause]:
     """The label values that are not allowed."""
     for value in labels.values():
         if not isinstance(value, str) or len(value) > 63 or not _LABEL_VALUE.match(value):
-            yield Cause(path, "FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {_LABEL_RULE}")
+            yield value_invalid(path, json.dumps(value), _LABEL_RULE)
+
+
+def labels_not_selected(labels: Manifest) -> Cause:
+    """The problem of a pod template that its own selector does not select."""
+    return value_invalid(
+        "spec.template.metadata.labels", compact_json(labels), "`selector` does not match template `labels`"
+    )
 
 
 def pod_spec_with_defaults(spec: Manifest) -> Manifest:
@@ -59,12 +65,9 @@ def pod_spec_with_defaults(spec: Manifest) -> Manifest:
     }
     for group in ("containers", "initContainers"):
         if isinstance(spec.get(group), list):
-            filled[group] = _same_or(spec[group], [_container_with_defaults(item) for item in spec[group]])
+            containers = [_container_with_defaults(container) for container in spec[group]]
+            filled[group] = spec[group] if containers == spec[group] else containers
     return spec if filled == spec else filled
-
-
-def _same_or(old: Any, new: Any) -> Any:
-    return old if old == new else new
 
 
 def _container_with_defaults(container: Manifest) -> Manifest:
@@ -116,17 +119,17 @@ def pod_spec_problems(spec: Manifest, path: str) -> Iterator[Cause]:
     """The problems of a pod's spec at a path; only at `spec` itself an image is required."""
     containers = spec.get("containers")
     if not containers:
-        yield Cause(f"{path}.containers", "FieldValueRequired", "Required value")
+        yield value_required(f"{path}.containers")
     names: set[str] = set()
     for index, container in enumerate(containers or ()):
         here = f"{path}.containers[{index}]"
         if not container.get("name"):
-            yield Cause(f"{here}.name", "FieldValueRequired", "Required value")
+            yield value_required(f"{here}.name")
         elif container["name"] in names:
             yield Cause(f"{here}.name", "FieldValueDuplicate", f"Duplicate value: {json.dumps(container['name'])}")
         names.add(container.get("name", ""))
         if path == "spec" and not container.get("image"):
-            yield Cause(f"{here}.image", "FieldValueRequired", "Required value")
+            yield value_required(f"{here}.image")
 
 
 def workload_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
@@ -135,27 +138,24 @@ def workload_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     selector, template = spec.get("selector"), spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
     if isinstance(spec.get("replicas"), int) and spec["replicas"] < 0:
-        message = f"Invalid value: {spec['replicas']}: must be greater than or equal to 0"
-        yield Cause("spec.replicas", "FieldValueInvalid", message)
+        yield value_invalid("spec.replicas", f"{spec['replicas']}", "must be greater than or equal to 0")
     if selector is None:
-        yield Cause("spec.selector", "FieldValueRequired", "Required value")
+        yield value_required("spec.selector")
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        message = f"Invalid value: {_text(selector)}: empty selector is invalid for deployment"
-        yield Cause("spec.selector", "FieldValueInvalid", message)
+        yield value_invalid("spec.selector", compact_json(selector), "empty selector is invalid for deployment")
     elif not selects(selector, labels):
-        message = f"Invalid value: {_text(labels)}: `selector` does not match template `labels`"
-        yield Cause("spec.template.metadata.labels", "FieldValueInvalid", message)
+        yield labels_not_selected(labels)
     yield from label_problems(labels, "spec.template.metadata.labels")
     yield from pod_spec_problems(template.get("spec") or {}, "spec.template.spec")
     if old is not None and old["spec"].get("selector") != selector:
-        yield Cause("spec.selector", "FieldValueInvalid", f"Invalid value: {_text(selector)}: field is immutable")
+        yield value_invalid("spec.selector", compact_json(selector), "field is immutable")
 
 
 def service_problems(new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
     """The problems of a Service."""
     spec = new.get("spec") or {}
     if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
-        yield Cause("spec.ports", "FieldValueRequired", "Required value")
+        yield value_required("spec.ports")
     yield from label_problems(spec.get("selector") or {}, "spec.selector")
 
 
@@ -167,7 +167,3 @@ def nothing_wrong(_new: Manifest, _old: Manifest | None) -> Iterator[Cause]:
 def unchanged(manifest: Manifest) -> Manifest:
     """The manifest itself, for types without defaults here."""
     return manifest
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)

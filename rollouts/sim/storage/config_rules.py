@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.refusals import Cause, Refused, bad_request
+from rollouts.sim.storage.refusals import Cause, Refused, bad_request, value_invalid
 
 DATA_MAX_BYTES = 1024 * 1024  # k8s.io/api core/v1, MaxSecretSize; the limit of ConfigMaps too
 KEY_MAX = 253
@@ -72,9 +72,7 @@ def secret_problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     """The problems of a Secret: a changed type, a change of an immutable one, bad keys, too much data."""
     if old is not None:
         if old.get("type") != new.get("type"):
-            yield Cause(
-                "type", "FieldValueInvalid", f"Invalid value: {json.dumps(new.get('type'))}: field is immutable"
-            )
+            yield value_invalid("type", json.dumps(new.get("type")), "field is immutable")
         yield from _changes_of_immutable(new, old, ("data",))
     data = new.get("data") or {}
     for key in data:
@@ -105,7 +103,7 @@ def _key_problems(bag: str, key: str) -> Iterator[Cause]:
 
 
 def _about_key(bag: str, key: str, what: str) -> Cause:
-    return Cause(f"{bag}[{key}]", "FieldValueInvalid", f"Invalid value: {json.dumps(key, ensure_ascii=False)}: {what}")
+    return value_invalid(f"{bag}[{key}]", json.dumps(key, ensure_ascii=False), what)
 
 
 def _too_long(field: str) -> Cause:

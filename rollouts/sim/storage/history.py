@@ -209,7 +209,7 @@ class ObjectHistory:
 
     def compact(self) -> None:
         """Forgets all changes so far: older watches and pages get 410."""
-        for kind in (*self._log, *(each for each in self._objects if each not in self._log)):
+        for kind in {**self._log, **self._objects}:
             self.start_keeping(kind)
 
     def start_keeping(self, kind: Kind) -> None:

@@ -5,13 +5,16 @@ Source: k8s.io/kubernetes pkg/apis/batch/{v1/defaults.go,validation/validation.g
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from rollouts.objects import Manifest
-from rollouts.sim.storage.builtin_rules import label_problems, pod_spec_problems, pod_spec_with_defaults
-from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.builtin_rules import (
+    label_problems,
+    labels_not_selected,
+    pod_spec_problems,
+    pod_spec_with_defaults,
+)
+from rollouts.sim.storage.refusals import Cause, compact_json, value_invalid, value_not_supported, value_required
 from rollouts.sim.storage.selectors import selects
 
 INDEXED = "Indexed"
@@ -73,52 +76,42 @@ def problems(new: Manifest, old: Manifest | None) -> Iterator[Cause]:
     labels = (template.get("metadata") or {}).get("labels") or {}
     for name in _NEVER_NEGATIVE:
         if isinstance(spec.get(name), int) and spec[name] < 0:
-            message = f"Invalid value: {spec[name]}: must be greater than or equal to 0"
-            yield Cause(f"spec.{name}", "FieldValueInvalid", message)
-    if not spec.get("selector"):
-        yield Cause("spec.selector", "FieldValueRequired", "Required value")
-    elif not spec.get("manualSelector") and not _is_generated(spec["selector"], new["metadata"]["uid"]):
-        message = f"Invalid value: {_text(spec['selector'])}: `selector` not auto-generated"
-        yield Cause("spec.selector", "FieldValueInvalid", message)
-    elif not selects(spec["selector"], labels):
-        message = f"Invalid value: {_text(labels)}: `selector` does not match template `labels`"
-        yield Cause("spec.template.metadata.labels", "FieldValueInvalid", message)
+            yield value_invalid(f"spec.{name}", f"{spec[name]}", "must be greater than or equal to 0")
+    selector = spec.get("selector") or {}
+    selected = selector.get("matchLabels") or {}
+    uids = (selected.get("batch.kubernetes.io/controller-uid"), selected.get("controller-uid"))
+    if not selector:
+        yield value_required("spec.selector")
+    elif not spec.get("manualSelector") and new["metadata"]["uid"] not in uids:
+        yield value_invalid("spec.selector", compact_json(selector), "`selector` not auto-generated")
+    elif not selects(selector, labels):
+        yield labels_not_selected(labels)
     yield from label_problems(labels, "spec.template.metadata.labels")
     yield from pod_spec_problems(template.get("spec") or {}, "spec.template.spec")
     if (template.get("spec") or {}).get("restartPolicy") not in ("Never", "OnFailure"):
-        message = 'Required value: valid values: "OnFailure", "Never"'
-        yield Cause("spec.template.spec.restartPolicy", "FieldValueRequired", message)
+        yield value_required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
     yield from _indexed_problems(spec)
     if old is not None:
         yield from _immutable_problems(spec, old)
 
 
-def _is_generated(selector: Manifest, uid: str) -> bool:
-    labels = selector.get("matchLabels") or {}
-    return uid in (labels.get("batch.kubernetes.io/controller-uid"), labels.get("controller-uid"))
-
-
 def _indexed_problems(spec: Manifest) -> Iterator[Cause]:
     mode, policy = spec.get("completionMode"), spec.get("successPolicy")
     if mode not in ("NonIndexed", INDEXED):
-        message = f'Unsupported value: {json.dumps(mode)}: supported values: "Indexed", "NonIndexed"'
-        yield Cause("spec.completionMode", "FieldValueNotSupported", message)
+        yield value_not_supported("spec.completionMode", mode, (INDEXED, "NonIndexed"))
     if mode == INDEXED and "completions" not in spec:
-        message = "Required value: when completion mode is Indexed"
-        yield Cause("spec.completions", "FieldValueRequired", message)
+        yield value_required("spec.completions", "when completion mode is Indexed")
     if policy is None:
         return
     if mode != INDEXED:
-        message = f"Invalid value: {_text(policy)}: requires indexed completion mode"
-        yield Cause("spec.successPolicy", "FieldValueInvalid", message)
+        yield value_invalid("spec.successPolicy", compact_json(policy), "requires indexed completion mode")
     if not policy.get("rules"):
-        message = "Required value: at least one rules must be specified when the successPolicy is specified"
-        yield Cause("spec.successPolicy.rules", "FieldValueRequired", message)
+        message = "at least one rules must be specified when the successPolicy is specified"
+        yield value_required("spec.successPolicy.rules", message)
     for index, rule in enumerate(policy.get("rules") or ()):
-        path = f"spec.successPolicy.rules[{index}]"
         if "succeededIndexes" not in rule and "succeededCount" not in rule:
-            message = "Required value: at least one of succeededCount or succeededIndexes must be specified"
-            yield Cause(path, "FieldValueRequired", message)
+            message = "at least one of succeededCount or succeededIndexes must be specified"
+            yield value_required(f"spec.successPolicy.rules[{index}]", message)
 
 
 def _immutable_problems(spec: Manifest, old: Manifest) -> Iterator[Cause]:
@@ -131,8 +124,4 @@ def _immutable_problems(spec: Manifest, old: Manifest) -> Iterator[Cause]:
         indexed = spec.get("completionMode") == INDEXED == before.get("completionMode")
         if name == "completions" and indexed and spec.get(name) == spec.get("parallelism"):
             continue  # an elastic Job is scaled by both at once
-        yield Cause(f"spec.{name}", "FieldValueInvalid", f"Invalid value: {_text(spec.get(name))}: field is immutable")
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+        yield value_invalid(f"spec.{name}", compact_json(spec.get(name)), "field is immutable")

@@ -20,7 +20,7 @@ def amount(text: str | float) -> Fraction:
     Raises: ValueError when it is none.
     """
     found = _TEXT.fullmatch(str(text))
-    if found is None or not any(each.isdigit() for each in found[1]):
+    if found is None or not any(character.isdigit() for character in found[1]):
         raise ValueError(f"quantities must match the regular expression: {text!r}")
     number, suffix = Fraction(found[1]), found[2]
     if suffix in _DECIMAL:
@@ -48,7 +48,7 @@ def decimal_text(number: Fraction) -> str:
         return "0"
     while power < 18 and digits % 1000 == 0:
         digits, power = digits // 1000, power + 3
-    return f"{digits}{next(suffix for suffix, each in _DECIMAL.items() if each == power)}"
+    return f"{digits}{next(suffix for suffix, exponent in _DECIMAL.items() if exponent == power)}"
 
 
 def binary_text(number: Fraction) -> str:

@@ -5,6 +5,8 @@ Source: k8s.io/apimachinery pkg/api/errors; tests/contract compares them with th
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -58,6 +60,33 @@ class Cause(Struct, frozen=True):
     message: str
 
 
+def value_required(field: str, why: str = "") -> Cause:
+    """A field that must be there is not."""
+    return Cause(field, "FieldValueRequired", f"Required value: {why}" if why else "Required value")
+
+
+def value_invalid(field: str, value: str, rule: str) -> Cause:
+    """A field's value, as JSON, breaks a rule."""
+    return Cause(field, "FieldValueInvalid", f"Invalid value: {value}: {rule}")
+
+
+def value_not_supported(field: str, value: object, supported: Iterable[object]) -> Cause:
+    """A field's value is none of those that there are."""
+    choices = ", ".join(json.dumps(choice) for choice in supported)
+    message = f"Unsupported value: {json.dumps(value)}: supported values: {choices}"
+    return Cause(field, "FieldValueNotSupported", message)
+
+
+def value_too_many(field: str, count: int, most: int) -> Cause:
+    """A list or map has too many items."""
+    return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {most} items")
+
+
+def compact_json(value: object) -> str:
+    """A value as the server's messages have it."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
 def not_found(kind: Kind, name: str) -> Refused:
     """404: the object does not exist."""
     return Refused(404, "NotFound", f'{_resource(kind)} "{name}" not found', _details(kind, name))
@@ -103,6 +132,15 @@ def precondition_failed(kind: Kind, name: str, *, what: str, wanted: str, found:
         f"does not match the {what} in record ({found}). The object might have been {tail}"
     )
     return Refused(409, "Conflict", message, _details(kind, name, of=kind.kind))
+
+
+def namespace_terminates(kind: Kind, name: str, namespace: str) -> Refused:
+    """403: nothing is created in a namespace that is being deleted."""
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": f"namespace {namespace} is being terminated",
+             "field": "metadata.namespace"}  # fmt: skip
+    details = {"name": name, "kind": kind.plural, "causes": [cause]}
+    return Refused(403, "Forbidden", f'{_resource(kind)} "{name}" is forbidden: {why}', details)
 
 
 def apply_conflict(conflicts: list[tuple[str, str]]) -> Refused:

@@ -13,7 +13,7 @@ from rollouts import objects
 from rollouts.objects import Kind, Manifest
 from rollouts.sim.storage import autoscaler_rules, config_rules, job_rules, shapes
 from rollouts.sim.storage import builtin_rules as rules
-from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.refusals import Cause, value_invalid
 from rollouts.sim.storage.validation import immutable_problems, problems, with_defaults
 
 Defaults: TypeAlias = Callable[[Manifest], Manifest]
@@ -37,6 +37,14 @@ class ScalePaths(Struct, frozen=True):
     spec_replicas: str = "spec.replicas"
     status_replicas: str = "status.replicas"
     selector: str | None = None
+
+
+def value_at(manifest: Manifest, path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
+    value: Any = manifest
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 class Resource(Struct, frozen=True):
@@ -83,7 +91,6 @@ _POD_FIELDS = _NAMES | {
     "status.phase",
     "status.podIP",
 }
-_EVENT_FIELDS = _NAMES | {"regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "reason", "type"}
 
 _ALL = ("all",)  # what `kubectl get all` lists
 
@@ -179,10 +186,10 @@ def _custom_defaults(manifest: Manifest, schema: Manifest) -> Manifest:
 
 _BLOCKING = frozenset(("FieldValueTypeInvalid", "FieldValueRequired", "FieldValueNotSupported", "FieldValueTooLong",
                        "FieldValueTooMany", "FieldValueDuplicate"))  # fmt: skip
-_NOT_CHECKED = Cause(
+_NOT_CHECKED = value_invalid(
     "<nil>",
-    "FieldValueInvalid",
-    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "null",
+    "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation",
 )
 
@@ -205,15 +212,13 @@ def _custom_problems(resource: _CustomRules, new: Manifest, old: Manifest | None
 
 def _scale_problems(scale: ScalePaths, new: Manifest) -> Iterator[Cause]:
     for path in (scale.spec_replicas, scale.status_replicas):
-        value: Any = new
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
+        value = value_at(new, path)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             kind = "string" if isinstance(value, str) else type(value).__name__
-            message = f"Invalid value: 0: .{path} accessor error: {value} is of the type {kind}, expected int64"
-            yield Cause(f".{path}", "FieldValueInvalid", message)
+            message = f".{path} accessor error: {value} is of the type {kind}, expected int64"
+            yield value_invalid(f".{path}", "0", message)
         elif value is not None and value < 0:
-            yield Cause(f".{path}", "FieldValueInvalid", f"Invalid value: {value}: should be a non-negative integer")
+            yield value_invalid(f".{path}", f"{value}", "should be a non-negative integer")
 
 
 @dataclass

@@ -139,7 +139,17 @@ def shape_of_schema(schema: Manifest) -> MergeShape:
 def _of_schema(schema: Manifest) -> MergeShape:
     kind = schema.get("type")
     if kind == "array":
-        return _of_list_schema(schema)
+        items = schema.get("items") or {}
+        match schema.get("x-kubernetes-list-type"):
+            case "map":
+                keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+                properties = items.get("properties") or {}
+                defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
+                return MergeShape(element=_of_schema(items), keys=keys, key_defaults=defaults)
+            case "set":
+                return MergeShape(is_set=True)
+            case _:
+                return DEDUCED
     if kind != "object":
         return DEDUCED
     if schema.get("x-kubernetes-map-type") == "atomic":
@@ -147,17 +157,3 @@ def _of_schema(schema: Manifest) -> MergeShape:
     fields = {name: _of_schema(part) for name, part in (schema.get("properties") or {}).items()}
     rest = schema.get("additionalProperties")
     return MergeShape(fields=fields, element=_of_schema(rest) if isinstance(rest, dict) else None)
-
-
-def _of_list_schema(schema: Manifest) -> MergeShape:
-    items = schema.get("items") or {}
-    match schema.get("x-kubernetes-list-type"):
-        case "map":
-            keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-            properties = items.get("properties") or {}
-            defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
-            return MergeShape(element=_of_schema(items), keys=keys, key_defaults=defaults)
-        case "set":
-            return MergeShape(is_set=True)
-        case _:
-            return DEDUCED

@@ -17,7 +17,14 @@ from typing import Any
 from rollouts.errors import ExpressionFailed
 from rollouts.expressions import Expression, Result, compiled
 from rollouts.objects import Manifest
-from rollouts.sim.storage.refusals import Cause
+from rollouts.sim.storage.refusals import (
+    Cause,
+    compact_json,
+    value_invalid,
+    value_not_supported,
+    value_required,
+    value_too_many,
+)
 
 _SERVERS_OWN = frozenset(("apiVersion", "kind", "metadata"))
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -103,9 +110,7 @@ def problems(value: Any, schema: Manifest, path: str = "") -> Iterator[Cause]:
         yield _wrong_type(path, wanted, _type_name(value))
         return
     if "enum" in schema and value not in schema["enum"]:
-        choices = ", ".join(json.dumps(choice) for choice in schema["enum"])
-        message = f"Unsupported value: {json.dumps(value)}: supported values: {choices}"
-        yield Cause(path, "FieldValueNotSupported", message)
+        yield value_not_supported(path, value, schema["enum"])
     if isinstance(value, dict):
         yield from _map_problems(value, schema, path)
     elif isinstance(value, list):
@@ -127,9 +132,7 @@ def immutable_problems(new: Any, old: Any, schema: Manifest, path: str = "") -> 
                 yield from immutable_problems(new[name], old[name], part, f"{path}.{name}" if path else name)
     for rule in schema.get("x-kubernetes-validations") or ():
         if "oldSelf" in rule["rule"] and new != old and not _holds(rule["rule"], new, old):
-            message = rule.get("message", f"failed rule: {rule['rule']}")
-            text = json.dumps(new, separators=(",", ":"), sort_keys=True)
-            yield Cause(path, "FieldValueInvalid", f"Invalid value: {text}: {message}")
+            yield value_invalid(path, compact_json(new), rule.get("message", f"failed rule: {rule['rule']}"))
 
 
 def _holds(rule: str, new: Any, old: Any) -> bool:
@@ -167,10 +170,9 @@ def _map_problems(value: Manifest, schema: Manifest, path: str) -> Iterator[Caus
     properties, rest = schema.get("properties") or {}, schema.get("additionalProperties")
     for name in schema.get("required") or ():
         if name not in value:
-            yield Cause(f"{path}.{name}" if path else name, "FieldValueRequired", "Required value")
+            yield value_required(f"{path}.{name}" if path else name)
     if len(value) > schema.get("maxProperties", len(value)):
-        most = schema["maxProperties"]
-        yield Cause(path, "FieldValueTooMany", f"Too many: {len(value)}: must have at most {most} items")
+        yield value_too_many(path, len(value), schema["maxProperties"])
     if len(value) < schema.get("minProperties", 0):
         yield _out_of_range(path, value, f"should have at least {schema['minProperties']} properties")
     for name, part in value.items():
@@ -184,8 +186,7 @@ def _map_problems(value: Manifest, schema: Manifest, path: str) -> Iterator[Caus
 
 def _list_problems(value: list[Any], schema: Manifest, path: str) -> Iterator[Cause]:
     if len(value) > schema.get("maxItems", len(value)):
-        most = schema["maxItems"]
-        yield Cause(path, "FieldValueTooMany", f"Too many: {len(value)}: must have at most {most} items")
+        yield value_too_many(path, len(value), schema["maxItems"])
     if len(value) < schema.get("minItems", 0):
         yield _out_of_range(path, value, f"should have at least {schema['minItems']} items")
     for index, item in enumerate(value):
@@ -200,8 +201,7 @@ def _list_problems(value: list[Any], schema: Manifest, path: str) -> Iterator[Ca
             case _:
                 return
         if key in seen:
-            text = json.dumps(key, separators=(",", ":"), sort_keys=True)
-            yield Cause(f"{path}[{index}]", "FieldValueDuplicate", f"Duplicate value: {text}")
+            yield Cause(f"{path}[{index}]", "FieldValueDuplicate", f"Duplicate value: {compact_json(key)}")
         seen.append(key)
 
 
@@ -225,4 +225,4 @@ def _number_problems(value: float, schema: Manifest, path: str) -> Iterator[Caus
 
 
 def _out_of_range(path: str, value: Any, rule: str) -> Cause:
-    return Cause(path, "FieldValueInvalid", f"Invalid value: {json.dumps(value)}: {path} in body {rule}")
+    return value_invalid(path, json.dumps(value), f"{path} in body {rule}")

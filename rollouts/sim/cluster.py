@@ -28,7 +28,7 @@ from rollouts.sim.network.consumption import Consumptions
 from rollouts.sim.network.gateway import ENVOY, Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.prometheus.server import SimMetricEndpoints, SimPrometheus
-from rollouts.sim.network.resource_metrics.server import RESOLUTION_S, SimMetricsServer
+from rollouts.sim.network.resource_metrics import RESOLUTION_S, SimMetricsServer
 from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.sim.storage.history import Stored
 

@@ -9,7 +9,7 @@ import pytest
 from rollouts.objects import REPLICA_SET
 from rollouts.sim.actors.autoscaling.spec import AutoscalerFlags
 from rollouts.sim.cluster import SimulatedCluster
-from rollouts.sim.network.resource_metrics.faults import Down
+from rollouts.sim.network.resource_metrics import Down
 from rollouts.sim.storage.registry import AUTOSCALER
 from tests.sim.manifests import autoscaler, service, stored, version
 

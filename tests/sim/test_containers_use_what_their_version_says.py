@@ -9,15 +9,15 @@ import pytest
 from rollouts.objects import POD
 from rollouts.sim.cluster import SimulatedCluster
 from rollouts.sim.network.consumption import Consumption
-from rollouts.sim.network.resource_metrics.faults import (
+from rollouts.sim.network.resource_metrics import (
     ContainerMissing,
     Down,
     MetricsFault,
     PartialList,
     ReplacedFigures,
     ScrapesFail,
+    SimMetricsServer,
 )
-from rollouts.sim.network.resource_metrics.server import SimMetricsServer
 from rollouts.sim.storage.quantities import amount
 from tests.sim.manifests import service, version
 from tests.sim.measuring import POD_METRICS, asked, usage

@@ -109,23 +109,23 @@ class Applications:
             labels: that the pods have.
         """
         self._rules.append(_Rule(behaviour, image, revision, dict(labels or {})))
-        for each in self._instances.values():
-            each.behaviour = self._behaviour_of(each.pod)
+        for instance in self._instances.values():
+            instance.behaviour = self._behaviour_of(instance.pod)
 
     def duration_s(self, uid: str, usual_s: float) -> float:
         """How long the pod will take for a request whose client says that it takes `usual_s`."""
-        found = self._instances.get(uid)
-        if found is None or found.behaviour.latency_s is None:
+        instance = self._instances.get(uid)
+        if instance is None or instance.behaviour.latency_s is None:
             return usual_s
-        shortest_s, longest_s = found.behaviour.latency_s
+        shortest_s, longest_s = instance.behaviour.latency_s
         return shortest_s if shortest_s == longest_s else self._rng.uniform(shortest_s, longest_s)
 
     def answer(self, uid: str, took_s: float) -> int:
         """Counts a request that the pod has answered, and says with which status."""
-        found = self._instances.get(uid)
-        if found is None:
+        instance = self._instances.get(uid)
+        if instance is None:
             return OK
-        ratio, counted = found.behaviour.error_ratio, found.counted
+        ratio, counted = instance.behaviour.error_ratio, instance.counted
         status = FAILED if ratio and self._rng.random() < ratio else OK
         counted.by_status[status] += 1
         counted.buckets[bisect_left(BUCKETS_S, took_s)] += 1
@@ -134,8 +134,8 @@ class Applications:
 
     def counted(self, uid: str) -> Requests | None:
         """What the pod's process has counted; None when there is no such pod."""
-        found = self._instances.get(uid)
-        return found.counted if found is not None else None
+        instance = self._instances.get(uid)
+        return instance.counted if instance is not None else None
 
     def _on_pod(self, change: CommittedWrite) -> None:
         pod = change.new

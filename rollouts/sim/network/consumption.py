@@ -7,7 +7,7 @@ all containers of the pod, `0.05`, or for some of them, `app=0.05,proxy=0.01`. N
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -116,9 +116,14 @@ class Consumptions:
 
     def read(self, pod: Stored) -> dict[str, MeterReading]:
         """What is read now of those containers of a pod that run, by their names."""
-        return {
-            container["name"]: self._reading(pod, container, started_at_s) for container, started_at_s in _running(pod)
-        }
+        statuses = (pod.manifest.get("status") or {}).get("containerStatuses") or ()
+        states = {status["name"]: status.get("state", {}) for status in statuses}
+        readings = {}
+        for container in pod.manifest["spec"]["containers"]:
+            running = states.get(container["name"], {}).get("running")
+            if running is not None:
+                readings[container["name"]] = self._reading(pod, container, seconds(running["startedAt"]))
+        return readings
 
     def forget(self, uid: str) -> None:
         """Forgets a pod that is gone."""
@@ -136,7 +141,9 @@ class Consumptions:
         # A process that began again counts from 0; its sidecars' meters go on.
         new = requests - meter.requests if requests >= meter.requests else requests
         wanted = consumption.idle_cores * (now_s - meter.at_s) + consumption.core_s_per_request * new
-        meter.core_s += min(wanted, _limit_cores(container) * (now_s - meter.at_s))
+        limit = ((container.get("resources") or {}).get("limits") or {}).get("cpu")
+        limit_cores = float(amount(limit)) if limit is not None else math.inf
+        meter.core_s += min(wanted, limit_cores * (now_s - meter.at_s))
         meter.at_s, meter.requests = now_s, requests
         return MeterReading(started_at_s, meter.core_s, consumption.memory_bytes)
 
@@ -170,17 +177,3 @@ def _value(text: str, container: str, usual: float) -> float:
         if name in ("", container):
             return float(value)
     return usual
-
-
-def _running(pod: Stored) -> Iterator[tuple[Manifest, float]]:
-    """Containers that run, with the start of each."""
-    statuses = {each["name"]: each for each in (pod.manifest.get("status") or {}).get("containerStatuses") or ()}
-    for container in pod.manifest["spec"]["containers"]:
-        running = statuses.get(container["name"], {}).get("state", {}).get("running")
-        if running is not None:
-            yield container, seconds(running["startedAt"])
-
-
-def _limit_cores(container: Manifest) -> float:
-    limit = ((container.get("resources") or {}).get("limits") or {}).get("cpu")
-    return float(amount(limit)) if limit is not None else math.inf

@@ -126,7 +126,8 @@ class Proxy:
             return Forwarded(404)
         if not self.is_warm(rule):
             return Forwarded(503)
-        copies = tuple(found for each in rule.next_copies() if (found := self._pick(each)) is not None)
+        picked = (self._pick(service) for service in rule.next_copies())
+        copies = tuple(endpoint for endpoint in picked if endpoint is not None)
         service = rule.next_service()
         if service is None or service not in self._services:
             return Forwarded(500, copies=copies)
@@ -139,8 +140,8 @@ class Proxy:
         shares: dict[str, Fraction] = {}
         for service, share in (rule.shares() if rule else {}).items():
             endpoints = self.endpoints(service)
-            for each in endpoints:
-                shares[each.revision] = shares.get(each.revision, Fraction(0)) + share / len(endpoints)
+            for endpoint in endpoints:
+                shares[endpoint.revision] = shares.get(endpoint.revision, Fraction(0)) + share / len(endpoints)
         missing = 1 - sum(shares.values(), Fraction(0))
         return {**shares, "": missing} if missing else shares
 
@@ -156,7 +157,7 @@ class Proxy:
 
     def endpoints(self, service: ServiceKey) -> list[PodEndpoint]:
         """The ready endpoints that it knows of a Service."""
-        return [each for endpoints in self._slices.get(service, {}).values() for each in endpoints]
+        return [endpoint for endpoints in self._slices.get(service, {}).values() for endpoint in endpoints]
 
     def tell(self, channel: str, after_s: float, change: Callable[[], None]) -> None:
         """Makes a change reach the proxy after a time; changes on one channel arrive in order."""
@@ -184,9 +185,9 @@ class Proxy:
         """Takes new routes."""
         self.table = table
         now_s, before = self._world.loop.time(), self._warm_at_s
-        places = sorted(table.places())
         self._warm_at_s = {
-            each: before[each] if each in before else now_s + self._world.rng.uniform(*cluster_lag_s) for each in places
+            place: before[place] if place in before else now_s + self._world.rng.uniform(*cluster_lag_s)
+            for place in sorted(table.places())
         }
 
     def load_slice(self, service: ServiceKey, name: str, endpoints: tuple[PodEndpoint, ...] | None) -> None:
@@ -259,7 +260,7 @@ class Gateway(Actor):
             stored = self.world.verbs.create(self.world.resource(GATEWAY_CLASS), "", manifest, self.options)
             status: Manifest = {"conditions": [self._condition("Accepted", stored)]}
             if self.settings.features is not None:
-                status["supportedFeatures"] = [{"name": each} for each in sorted(self.settings.features)]
+                status["supportedFeatures"] = [{"name": feature} for feature in sorted(self.settings.features)]
             self._update_status(GATEWAY_CLASS, stored, status)
         if self.world.history.get(GATEWAY, namespace, name) is None:
             listener = {"name": "web", "port": 80, "protocol": "HTTP"}
@@ -332,7 +333,7 @@ class Gateway(Actor):
         return RouteTable(self._routes.values())
 
     def _is_ours(self, manifest: Manifest) -> bool:
-        return any(self._names_us(each, manifest) for each in manifest["spec"].get("parentRefs") or ())
+        return any(self._names_us(parent, manifest) for parent in manifest["spec"].get("parentRefs") or ())
 
     def _names_us(self, parent: Manifest, manifest: Manifest) -> bool:
         where = (parent.get("namespace") or manifest["metadata"]["namespace"], parent["name"])
@@ -348,15 +349,16 @@ class Gateway(Actor):
     def _write_status(self, kind: Kind, stored: Stored) -> None:
         if not self._is_ours(stored.manifest):
             return
-        missing = [each for each in services_of(stored.manifest) if self.world.history.get(SERVICE, *each) is None]
+        services = services_of(stored.manifest)
+        missing = [service for service in services if self.world.history.get(SERVICE, *service) is None]
         resolved = self._condition("ResolvedRefs", stored)
         if missing:
             message = f"Service {missing[0][1]} not found"
             resolved |= {"status": "False", "reason": "BackendNotFound", "message": message}
         old = (stored.manifest.get("status") or {}).get("parents") or []
-        before = [part for each in old if each["controllerName"] == self.name for part in each["conditions"]]
-        conditions = [_kept(each, before) for each in (self._condition("Accepted", stored), resolved)]
-        parents = [each for each in old if each["controllerName"] != self.name]  # other gateways' entries stay
+        before = [part for parent in old if parent["controllerName"] == self.name for part in parent["conditions"]]
+        conditions = [_kept(condition, before) for condition in (self._condition("Accepted", stored), resolved)]
+        parents = [parent for parent in old if parent["controllerName"] != self.name]  # other gateways' entries stay
         parents += [
             {"parentRef": parent, "controllerName": self.name, "conditions": conditions}
             for parent in stored.manifest["spec"]["parentRefs"]
@@ -383,7 +385,5 @@ class Gateway(Actor):
 
 def _kept(condition: Manifest, before: Iterable[Manifest]) -> Manifest:
     """The condition, with its old time if it has not changed."""
-    for each in before:
-        if {**each, "lastTransitionTime": ""} == {**condition, "lastTransitionTime": ""}:
-            return each
-    return condition
+    time = {"lastTransitionTime": condition["lastTransitionTime"]}
+    return next((old for old in before if {**old, **time} == condition), condition)

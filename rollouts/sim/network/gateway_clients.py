@@ -86,7 +86,7 @@ class GatewayClients:
             self._connections[client] = self._connect()
         proxy = self._connections[client][0]
         forwarded = proxy.forward(self.request)
-        self.copies.update(each.revision for each in forwarded.copies)
+        self.copies.update(endpoint.revision for endpoint in forwarded.copies)
         second = int(due_s)
         if forwarded.endpoint is None:
             self._count(NO_REVISION, second, lost=forwarded.status)

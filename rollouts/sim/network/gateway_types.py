@@ -29,11 +29,16 @@ MOST_WEIGHT = 1_000_000
 @cache
 def gateway_crds() -> tuple[Manifest, ...]:
     """The CustomResourceDefinitions, for `SimulatedCluster(crds=...)` or any API server."""
+    grpc_method = _object(
+        type=_choice("Exact", "RegularExpression", default="Exact"),
+        service=_text(1024, least=0),
+        method=_text(1024, least=0),
+    )
     return (
         _crd(GATEWAY_CLASS, _class_schema(), short="gc"),
         _crd(GATEWAY, _gateway_schema(), short="gtw"),
         _crd(HTTP_ROUTE, _route_schema(_http_rule(), rules_default=[{"matches": [_ANY_PATH]}], least_rules=1)),
-        _crd(GRPC_ROUTE, _route_schema(_grpc_rule())),
+        _crd(GRPC_ROUTE, _route_schema(_rule(_object(method=grpc_method, headers=_HEADERS), _FILTERS))),
         _crd(TRAEFIK_SERVICE, _traefik_service_schema(), has_status=False),
         _crd(HTTP_PROXY, _http_proxy_schema(), short="proxy"),
     )
@@ -92,6 +97,8 @@ def _whole(least: int, most: int | None = None, **options: Any) -> Manifest:
     return {"type": "integer", "format": "int32", "minimum": least, **high, **options}
 
 
+_BY_NAME = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+_HEAD = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
 _FREE: Manifest = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _ANY_PATH: Manifest = {"path": {"type": "PathPrefix", "value": "/"}}
 _NAME = _text()
@@ -129,8 +136,7 @@ def _conditions(*, least: int = 0) -> Manifest:
 
 
 def _whole_object(spec: Manifest, status: Manifest, *required: str) -> Manifest:
-    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
-    return _object(required=required, **head, spec=spec, status=status)
+    return _object(required=required, **_HEAD, spec=spec, status=status)
 
 
 def _class_schema() -> Manifest:
@@ -144,8 +150,7 @@ def _class_schema() -> Manifest:
         parametersRef=_FREE,
     )
     features = _list(_object(required=("name",), name={"type": "string"}), most=64)
-    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-    return _whole_object(spec, _object(conditions=_conditions(), supportedFeatures=features | by_name), "spec")
+    return _whole_object(spec, _object(conditions=_conditions(), supportedFeatures=features | _BY_NAME), "spec")
 
 
 def _gateway_schema() -> Manifest:
@@ -158,11 +163,10 @@ def _gateway_schema() -> Manifest:
         tls=_FREE,
         allowedRoutes=_FREE,
     )
-    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     spec = _object(
         required=("gatewayClassName", "listeners"),
         gatewayClassName=_NAME,
-        listeners=_list(listener, most=64, least=1) | by_name,
+        listeners=_list(listener, most=64, least=1) | _BY_NAME,
         addresses=_list(_FREE, most=16),
         infrastructure=_FREE,
     )
@@ -195,32 +199,24 @@ def _named_value(most: int) -> Manifest:
     )
 
 
-def _headers() -> Manifest:
-    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-    return _list(_named_value(4096), most=16) | by_name
-
-
+_HEADERS = _list(_named_value(4096), most=16) | _BY_NAME
 _FILTERS = ("ResponseHeaderModifier", "RequestHeaderModifier", "RequestMirror", "ExtensionRef")
 _HTTP_FILTERS = ("RequestHeaderModifier", "ResponseHeaderModifier", "RequestMirror", "RequestRedirect", "URLRewrite",
                  "ExtensionRef", "CORS")  # fmt: skip
 
 
-def _filter(kinds: tuple[str, ...]) -> Manifest:
-    # The other kinds of filter are kept unchecked: our providers do not write them, and users' rules may contain them.
+def _rule(
+    match: Manifest, kinds: tuple[str, ...], *, matches_default: list[Manifest] | None = None, **more: Any
+) -> Manifest:
     mirror = _object(
         required=("backendRef",),
         backendRef=_object(required=("name",), **_BACKEND),
         percent=_whole(0, 100),
         fraction=_object(required=("numerator",), numerator=_whole(0), denominator=_whole(1, default=100)),
     )
-    named = {"type": _choice(*kinds), "requestMirror": mirror}
-    return {"type": "object", "required": ["type"], "properties": named, "x-kubernetes-preserve-unknown-fields": True}
-
-
-def _rule(
-    match: Manifest, kinds: tuple[str, ...], *, matches_default: list[Manifest] | None = None, **more: Any
-) -> Manifest:
-    filters = _list(_filter(kinds), most=16)
+    # The other kinds of filter are kept unchecked: our providers do not write them, and users' rules may contain them.
+    known = {"type": _choice(*kinds), "requestMirror": mirror}
+    filters = _list({**_FREE, "required": ["type"], "properties": known}, most=16)
     weight = _whole(0, MOST_WEIGHT, default=1)
     backend = _object(required=("name",), **_BACKEND, weight=weight, filters=filters)
     default: Manifest = {"default": matches_default} if matches_default else {}
@@ -238,24 +234,14 @@ def _http_rule() -> Manifest:
         type=_choice("Exact", "PathPrefix", "RegularExpression", default="PathPrefix"),
         value=_text(1024, least=0, default="/"),
     ) | {"default": _ANY_PATH["path"]}
-    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     methods = ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")
     match = _object(
         path=path,
-        headers=_headers(),
-        queryParams=_list(_named_value(1024), most=16) | by_name,
+        headers=_HEADERS,
+        queryParams=_list(_named_value(1024), most=16) | _BY_NAME,
         method=_choice(*methods),
     )
     return _rule(match, _HTTP_FILTERS, matches_default=[_ANY_PATH], timeouts=_FREE)
-
-
-def _grpc_rule() -> Manifest:
-    method = _object(
-        type=_choice("Exact", "RegularExpression", default="Exact"),
-        service=_text(1024, least=0),
-        method=_text(1024, least=0),
-    )
-    return _rule(_object(method=method, headers=_headers()), _FILTERS)
 
 
 def _traefik_service_schema() -> Manifest:
@@ -266,18 +252,20 @@ def _traefik_service_schema() -> Manifest:
         "port": {"x-kubernetes-int-or-string": True},
         "weight": {"type": "integer", "minimum": 0},
     }
-    one = {"type": "object", "required": ["name"], "properties": server, "x-kubernetes-preserve-unknown-fields": True}
-    many = {"type": "array", "items": one}
-    copied = {**one, "properties": {**server, "percent": {"type": "integer"}}}
-    mirroring = {**one, "properties": {**server, "mirrors": {"type": "array", "items": copied}}}
-    spec = _object(weighted=_object(services=many, sticky=_FREE), mirroring=mirroring, highestRandomWeight=_FREE)
-    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
-    return _object(required=("metadata", "spec"), **head, spec=spec)
+    service = {**_FREE, "required": ["name"], "properties": server}
+    copied = {**service, "properties": {**server, "percent": {"type": "integer"}}}
+    mirroring = {**service, "properties": {**server, "mirrors": {"type": "array", "items": copied}}}
+    spec = _object(
+        weighted=_object(services={"type": "array", "items": service}, sticky=_FREE),
+        mirroring=mirroring,
+        highestRandomWeight=_FREE,
+    )
+    return _object(required=("metadata", "spec"), **_HEAD, spec=spec)
 
 
 def _http_proxy_schema() -> Manifest:
     service = {
-        "type": "object",
+        **_FREE,
         "required": ["name", "port"],
         "properties": {
             "name": {"type": "string"},
@@ -285,19 +273,10 @@ def _http_proxy_schema() -> Manifest:
             "weight": {"type": "integer", "format": "int64", "minimum": 0},
             "mirror": {"type": "boolean"},
         },
-        "x-kubernetes-preserve-unknown-fields": True,
     }
-    condition = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    route = {
-        "type": "object",
-        "properties": {
-            "conditions": {"type": "array", "items": condition},
-            "services": {"type": "array", "items": service},
-        },
-        "x-kubernetes-preserve-unknown-fields": True,
-    }
+    lists = {"conditions": {"type": "array", "items": _FREE}, "services": {"type": "array", "items": service}}
+    route = {**_FREE, "properties": lists}
     spec = _object(
         virtualhost=_FREE, routes={"type": "array", "items": route}, includes={"type": "array", "items": _FREE}
     )
-    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return _whole_object(spec, status, "metadata", "spec")
+    return _whole_object(spec, _FREE, "metadata", "spec")

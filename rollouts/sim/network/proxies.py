@@ -125,7 +125,7 @@ class NodeProxy:
         if known is not None and known.expires_s > now_s and self.settings.kernel < _REUSE_SAFE_KERNEL:
             known.expires_s = math.inf
             return table.servers[known.uid].endpoint
-        choices = [each.endpoint for each in table.servers.values() if each.weight]
+        choices = [server.endpoint for server in table.servers.values() if server.weight]
         if not choices:
             return None
         chosen = self._rng.choice(choices)
@@ -143,7 +143,7 @@ class NodeProxy:
         if self.settings.mode == "ipvs":
             server = self._table.servers.get(uid)
             return server.weight if server is not None else None
-        return 1 if any(each.uid == uid for each in self._usable) else None
+        return 1 if any(endpoint.uid == uid for endpoint in self._usable) else None
 
     def stop(self) -> None:
         """Stops the proxy."""
@@ -158,14 +158,14 @@ class NodeProxy:
 
     def _apply(self) -> None:
         known = [endpoint for endpoints in self._slices.values() for endpoint in endpoints]
-        usable = [each for each in known if each.ready] or [each for each in known if each.serving]
-        self._usable = tuple(usable)
+        ready = tuple(endpoint for endpoint in known if endpoint.ready)
+        self._usable = ready or tuple(endpoint for endpoint in known if endpoint.serving)
         if self.settings.mode == "ipvs":
             self._apply_ipvs()
 
     def _apply_ipvs(self) -> None:
         servers = self._table.servers
-        wanted = {each.uid: each for each in self._usable}
+        wanted = {endpoint.uid: endpoint for endpoint in self._usable}
         for uid, endpoint in wanted.items():
             servers[uid] = _Server(endpoint, 1)
         for uid in [uid for uid in servers if uid not in wanted]:
@@ -177,12 +177,10 @@ class NodeProxy:
         table, now_s = self._table, self._loop.time()
         table.entries = {port: entry for port, entry in table.entries.items() if entry.expires_s > now_s}
         used = {entry.uid for entry in table.entries.values()}
-        table.servers = {uid: each for uid, each in table.servers.items() if each.weight or uid in used}
-        if self._check is None and any(not each.weight for each in table.servers.values()):
-            checks = (
-                math.floor((now_s - self._check_phase_s) / self.settings.check_s + 1e-6) + 1
-            )  # the next one, not this
-            self._check = self._loop.call_at(self._check_phase_s + checks * self.settings.check_s, self._look)
+        table.servers = {uid: server for uid, server in table.servers.items() if server.weight or uid in used}
+        if self._check is None and any(not server.weight for server in table.servers.values()):
+            done = math.floor((now_s - self._check_phase_s) / self.settings.check_s + 1e-6)  # this one counts too
+            self._check = self._loop.call_at(self._check_phase_s + (done + 1) * self.settings.check_s, self._look)
 
     def _look(self) -> None:
         self._check = None

@@ -72,29 +72,33 @@ class ProxyRule:
     def asks_for(self, header: str) -> bool:
         """Whether each of its matches asks for a header of that name."""
         headers = [match.get("headers") or () for match in self.matches]
-        return bool(headers) and all(any(each["name"].lower() == header for each in some) for some in headers)
+        return bool(headers) and all(any(wanted["name"].lower() == header for wanted in some) for some in headers)
 
     def shares(self) -> dict[ServiceKey, Fraction]:
         """The share of the requests that each Service gets; empty when no weight is above 0."""
-        total = sum(each.weight for each in self.backends)
+        total = sum(backend.weight for backend in self.backends)
         shares: dict[ServiceKey, Fraction] = {}
-        for each in self.backends:
-            if each.weight:
-                shares[each.service] = shares.get(each.service, Fraction(0)) + Fraction(each.weight, total)
+        for backend in self.backends:
+            if backend.weight:
+                shares[backend.service] = shares.get(backend.service, Fraction(0)) + Fraction(backend.weight, total)
         return shares
+
+    def weight_of(self, service: ServiceKey) -> int:
+        """The weights of a Service together."""
+        return sum(backend.weight for backend in self.backends if backend.service == service)
 
     def next_service(self) -> ServiceKey | None:
         """The Service of the next request, by weight and not at random; None when no weight is above 0.
 
         The algorithm is nginx's smooth weighted round robin: of n × total requests each backend gets exactly n × its weight.
         """
-        total = sum(each.weight for each in self.backends)
+        total = sum(backend.weight for backend in self.backends)
         if not total:
             return None
         if not self._owed:
             self._owed = [0] * len(self.backends)
-        for index, each in enumerate(self.backends):
-            self._owed[index] += each.weight
+        for index, backend in enumerate(self.backends):
+            self._owed[index] += backend.weight
         best = max(range(len(self.backends)), key=self._owed.__getitem__)
         self._owed[best] -= total
         return self.backends[best].service
@@ -104,11 +108,11 @@ class ProxyRule:
         if not self._copied:
             self._copied = [Fraction(0)] * len(self.copies)
         chosen = []
-        for index, each in enumerate(self.copies):
-            self._copied[index] += each.part
+        for index, copies in enumerate(self.copies):
+            self._copied[index] += copies.part
             if self._copied[index] >= 1:
                 self._copied[index] -= 1
-                chosen.append(each.service)
+                chosen.append(copies.service)
         return chosen
 
 
@@ -123,6 +127,13 @@ class _Entry(Struct, frozen=True):
     is_grpc: bool
     rule: ProxyRule
 
+    def matches(self, request: WebRequest) -> bool:
+        return (
+            (_grpc_place if self.is_grpc else _http_place)(self.match, request)
+            and _all_match(self.match.get("headers") or (), request.headers, lower=True)
+            and _all_match(self.match.get("queryParams") or (), request.query, lower=False)
+        )
+
 
 class RouteTable:
     """The rules of one proxy.
@@ -133,73 +144,58 @@ class RouteTable:
 
     def __init__(self, routes: Iterable[Manifest]) -> None:
         self._entries: list[_Entry] = []
-        self.generations: dict[ServiceKey, tuple[str, int]] = {}
-        """uid and generation of each route in this table."""
-        for manifest in sorted(routes, key=_age):
-            self.generations[_key(manifest)] = (manifest["metadata"]["uid"], manifest["metadata"]["generation"])
+        for manifest in sorted(
+            routes, key=lambda manifest: (manifest["metadata"]["creationTimestamp"], _key(manifest))
+        ):
+            is_grpc = manifest["kind"] != HTTP_ROUTE.kind
+            rank = _grpc_rank if is_grpc else _http_rank
             for number, rule in enumerate(manifest["spec"].get("rules") or ()):
-                self._entries += _entries(manifest, rule, number)
+                parsed = _rule(manifest, rule, number)
+                matches = rule.get("matches") or [{}]
+                self._entries += [_Entry(rank(match), match, is_grpc, parsed) for match in matches]
         self._entries.sort(key=lambda entry: entry.rank)  # stable: the oldest route first, then the order of the rules
 
     def find(self, request: WebRequest) -> ProxyRule | None:
         """The rule that matches a request; None when no route does."""
-        return next((each.rule for each in self._entries if _matches(each, request)), None)
+        return next((entry.rule for entry in self._entries if entry.matches(request)), None)
 
     def places(self) -> set[RuleIndex]:
         """Every route with the numbers of its rules."""
-        return {(each.rule.route, each.rule.number) for each in self._entries}
+        return {(entry.rule.route, entry.rule.number) for entry in self._entries}
 
     def rules_of(self, route: ServiceKey) -> Iterator[ProxyRule]:
         """Every rule of a route, each once."""
-        seen: list[ProxyRule] = []
-        for each in self._entries:
-            if each.rule.route == route and not any(each.rule is other for other in seen):
-                seen.append(each.rule)
-        yield from seen
+        by_id = {id(entry.rule): entry.rule for entry in self._entries if entry.rule.route == route}
+        yield from by_id.values()
 
 
 def services_of(manifest: Manifest) -> list[ServiceKey]:
     """Every Service that a route names, copies included, each once, in its order."""
-    found: dict[ServiceKey, None] = {}
+    services: dict[ServiceKey, None] = {}
     for rule in manifest["spec"].get("rules") or ():
         parsed = _rule(manifest, rule)
-        found.update(dict.fromkeys(each.service for each in parsed.backends))
-        found.update(dict.fromkeys(each.service for each in parsed.copies))
-    return list(found)
+        services |= dict.fromkeys(backend.service for backend in parsed.backends)
+        services |= dict.fromkeys(copies.service for copies in parsed.copies)
+    return list(services)
 
 
 def _key(manifest: Manifest) -> ServiceKey:
     return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
-def _age(manifest: Manifest) -> tuple[str, ServiceKey]:
-    return manifest["metadata"]["creationTimestamp"], _key(manifest)
-
-
-def _entries(manifest: Manifest, rule: Manifest, number: int) -> list[_Entry]:
-    is_grpc = manifest["kind"] != HTTP_ROUTE.kind
-    parsed = _rule(manifest, rule, number)
-    matches = rule.get("matches") or [{}]
-    rank = _grpc_rank if is_grpc else _http_rank
-    return [_Entry(rank(match), match, is_grpc, parsed) for match in matches]
-
-
 def _rule(manifest: Manifest, rule: Manifest, number: int = 0) -> ProxyRule:
     home = manifest["metadata"]["namespace"]
-    backends = tuple(Backend(_service(each, home), each.get("weight", 1)) for each in rule.get("backendRefs") or ())
-    mirrors = [each["requestMirror"] for each in rule.get("filters") or () if each["type"] == "RequestMirror"]
-    copies = tuple(Copies(_service(each["backendRef"], home), _part(each)) for each in mirrors)
-    return ProxyRule(_key(manifest), backends, copies, tuple(rule.get("matches") or ()), number)
+    backends = tuple(Backend(_service(ref, home), ref.get("weight", 1)) for ref in rule.get("backendRefs") or ())
+    copies = []
+    for mirror in [route["requestMirror"] for route in rule.get("filters") or () if route["type"] == "RequestMirror"]:
+        part = mirror.get("fraction") or {"numerator": mirror.get("percent", 100)}
+        share = Fraction(part["numerator"], part.get("denominator", 100))
+        copies.append(Copies(_service(mirror["backendRef"], home), share))
+    return ProxyRule(_key(manifest), backends, tuple(copies), tuple(rule.get("matches") or ()), number)
 
 
 def _service(reference: Manifest, home: str) -> ServiceKey:
     return reference.get("namespace") or home, reference["name"]
-
-
-def _part(mirror: Manifest) -> Fraction:
-    if "fraction" in mirror:
-        return Fraction(mirror["fraction"]["numerator"], mirror["fraction"].get("denominator", 100))
-    return Fraction(mirror.get("percent", 100), 100)
 
 
 def _http_rank(match: Manifest) -> _Rank:
@@ -214,16 +210,6 @@ def _http_rank(match: Manifest) -> _Rank:
 def _grpc_rank(match: Manifest) -> _Rank:
     method = match.get("method") or {}
     return 0, -len(method.get("service", "")), -len(method.get("method", "")), -len(match.get("headers") or ()), 0
-
-
-def _matches(entry: _Entry, request: WebRequest) -> bool:
-    match = entry.match
-    where = _grpc_place(match, request) if entry.is_grpc else _http_place(match, request)
-    return (
-        where
-        and _all_match(match.get("headers") or (), request.headers, lower=True)
-        and _all_match(match.get("queryParams") or (), request.query, lower=False)
-    )
 
 
 def _http_place(match: Manifest, request: WebRequest) -> bool:
@@ -251,10 +237,10 @@ def _grpc_place(match: Manifest, request: WebRequest) -> bool:
 
 
 def _all_match(wanted: Iterable[Any], given: tuple[tuple[str, str], ...], *, lower: bool) -> bool:
-    for each in wanted:
-        name = each["name"].lower() if lower else each["name"]
-        is_pattern = each.get("type", "Exact") == "RegularExpression"
-        if not any(key == name and _fits(each["value"], value, is_pattern=is_pattern) for key, value in given):
+    for match in wanted:
+        name = match["name"].lower() if lower else match["name"]
+        is_pattern = match.get("type", "Exact") == "RegularExpression"
+        if not any(key == name and _fits(match["value"], value, is_pattern=is_pattern) for key, value in given):
             return False
     return True
 

@@ -10,14 +10,14 @@ import pytest
 
 from rollouts.objects import ANALYSIS_RUN, ROLLOUT, Manifest
 from rollouts.sim.network.consumption import Consumption
-from rollouts.sim.network.resource_metrics.faults import (
+from rollouts.sim.network.resource_metrics import (
     ContainerMissing,
     Down,
     PartialList,
     ReplacedFigures,
     ScrapesFail,
+    SimMetricsServer,
 )
-from rollouts.sim.network.resource_metrics.server import SimMetricsServer
 from tests import build
 from tests.controller.analysis.stage import BUSY, Stage
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeAlias, assert_never
 
 from msgspec import Struct
@@ -55,10 +55,10 @@ class Evaluator(Struct, frozen=True):
             case QueryBinary():
                 return self._binary(node)
             case Negated(inner):
-                found = self.value(inner)
-                if isinstance(found, dict):
-                    return _renamed((labels, -each) for labels, each in found.items())
-                return -found
+                negated = self.value(inner)
+                if isinstance(negated, dict):
+                    return _renamed((labels, -value) for labels, value in negated.items())
+                return -negated
             case _:
                 assert_never(node)
 
@@ -66,8 +66,9 @@ class Evaluator(Struct, frozen=True):
         """The samples of each series in a selector's range."""
         until_ms = self.at_ms - selector.offset_ms
         after_ms = until_ms - (selector.range_ms or 0)
-        found = {each.labels: each.between(after_ms, until_ms) for each in self.store.select(selector.matchers)}
-        return {labels: points for labels, points in found.items() if points}
+        all_series = self.store.select(selector.matchers)
+        by_labels = {series.labels: series.between(after_ms, until_ms) for series in all_series}
+        return {labels: points for labels, points in by_labels.items() if points}
 
     def vector(self, node: QueryNode) -> Vector:
         """The value of a node that gives series. Raises: QueryRefused."""
@@ -100,18 +101,19 @@ class Evaluator(Struct, frozen=True):
             case "vector":
                 return {(): self.number(given[0])}
             case "scalar":
-                found = list(self.vector(given[0]).values())
-                return found[0] if len(found) == 1 else math.nan
+                values = list(self.vector(given[0]).values())
+                return values[0] if len(values) == 1 else math.nan
             case "absent":
                 return {} if self.vector(given[0]) else {_absent_labels(given[0]): 1.0}
             case "abs" | "ceil" | "floor":
-                return _renamed((labels, _rounded(name, each)) for labels, each in self.vector(given[0]).items())
+                rounded = functions.ROUNDED[name]
+                return _renamed((labels, rounded(value)) for labels, value in self.vector(given[0]).items())
             case "clamp_min" | "clamp_max":
                 limit = self.number(given[1])
                 choose = max if name == "clamp_min" else min
                 return _renamed(
-                    (labels, each if math.isnan(each) else choose(each, limit))
-                    for labels, each in self.vector(given[0]).items()
+                    (labels, value if math.isnan(value) else choose(value, limit))
+                    for labels, value in self.vector(given[0]).items()
                 )
             case "histogram_quantile":
                 return _quantiles(self.number(given[0]), self.vector(given[1]))
@@ -126,7 +128,7 @@ class Evaluator(Struct, frozen=True):
         found: list[tuple[Labels, float]] = []
         for labels, points in self.matrix(argument).items():
             if name in functions.OVER_TIME:
-                value: float | None = functions.OVER_TIME[name]([each for _, each in points])
+                value: float | None = functions.OVER_TIME[name]([value for _, value in points])
             elif name == "irate":
                 value = functions.instant_rate(points)
             else:
@@ -153,10 +155,10 @@ class Evaluator(Struct, frozen=True):
             return _matched(node, left, right)
         if isinstance(left, dict) and not isinstance(right, dict):
             limit = right
-            return _each(node, left, lambda each: (each, limit))
+            return _with_number(node, left, lambda value: (value, limit))
         if isinstance(right, dict) and not isinstance(left, dict):
             limit = left
-            return _each(node, right, lambda each: (limit, each))
+            return _with_number(node, right, lambda value: (limit, value))
         if isinstance(left, dict) or isinstance(right, dict):
             raise TypeError("both are numbers here")
         if node.sign in COMPARISONS:
@@ -164,13 +166,13 @@ class Evaluator(Struct, frozen=True):
         return functions.arithmetic(node.sign, left, right)
 
 
-def _each(node: QueryBinary, vector: Vector, sides: Callable[[float], tuple[float, float]]) -> Vector:
-    """A series with a number, one by one; a comparison keeps the value of the series."""
+def _with_number(node: QueryBinary, vector: Vector, sides: Callable[[float], tuple[float, float]]) -> Vector:
+    """Each series with a number; a comparison keeps the value of the series."""
     if node.sign not in COMPARISONS:
-        return _renamed((labels, functions.arithmetic(node.sign, *sides(each))) for labels, each in vector.items())
+        return _renamed((labels, functions.arithmetic(node.sign, *sides(value))) for labels, value in vector.items())
     if node.keeps:
-        return {labels: each for labels, each in vector.items() if functions.compares(node.sign, *sides(each))}
-    return _renamed((labels, float(functions.compares(node.sign, *sides(each)))) for labels, each in vector.items())
+        return {labels: value for labels, value in vector.items() if functions.compares(node.sign, *sides(value))}
+    return _renamed((labels, float(functions.compares(node.sign, *sides(value)))) for labels, value in vector.items())
 
 
 def _matched(node: QueryBinary, left: Vector, right: Vector) -> Vector:
@@ -201,7 +203,9 @@ def _matched(node: QueryBinary, left: Vector, right: Vector) -> Vector:
         elif not node.keeps:
             found[_result_labels(node, labels)] = float(functions.compares(node.sign, value, by_key[key]))
         elif functions.compares(node.sign, value, by_key[key]):
-            found[_kept_labels(node, labels)] = value
+            # The left side stays, with its name unless labels were chosen.
+            kept = labels if node.labels is None else _only(labels, (*(name for name, _ in key), NAME))
+            found[kept] = value
     return found
 
 
@@ -209,12 +213,13 @@ def _set(node: QueryBinary, left: Vector, right: Vector) -> Vector:
     keys = {_key(node, labels) for labels in right}
     match node.sign:
         case "and":
-            return {labels: each for labels, each in left.items() if _key(node, labels) in keys}
+            return {labels: value for labels, value in left.items() if _key(node, labels) in keys}
         case "unless":
-            return {labels: each for labels, each in left.items() if _key(node, labels) not in keys}
+            return {labels: value for labels, value in left.items() if _key(node, labels) not in keys}
         case _:
-            there = {_key(node, labels) for labels in left}
-            return {**left, **{labels: each for labels, each in right.items() if _key(node, labels) not in there}}
+            left_keys = {_key(node, labels) for labels in left}
+            added = {labels: value for labels, value in right.items() if _key(node, labels) not in left_keys}
+            return {**left, **added}
 
 
 def _key(node: QueryBinary, labels: Labels) -> Labels:
@@ -225,11 +230,6 @@ def _key(node: QueryBinary, labels: Labels) -> Labels:
 
 def _result_labels(node: QueryBinary, labels: Labels) -> Labels:
     return _key(node, _without(labels, (NAME,)))
-
-
-def _kept_labels(node: QueryBinary, labels: Labels) -> Labels:
-    """Of a comparison that keeps the left side, with its name unless labels were chosen."""
-    return labels if node.labels is None else _only(labels, (*(name for name, _ in _key(node, labels)), NAME))
 
 
 def _quantiles(share: float, vector: Vector) -> Vector:
@@ -248,15 +248,8 @@ def _absent_labels(node: QueryNode) -> Labels:
     """Labels that a selector asks for by `=`, but for the name."""
     if not isinstance(node, Selector):
         return ()
-    asked = [(each.name, each.value) for each in node.matchers if each.sign == "=" and each.name != NAME]
-    return tuple(sorted((name, value) for name, value in asked if value))
-
-
-def _rounded(name: str, value: float) -> float:
-    if not math.isfinite(value):
-        return abs(value) if name == "abs" else value
-    rounds: Mapping[str, Callable[[float], float]] = {"abs": abs, "ceil": math.ceil, "floor": math.floor}
-    return float(rounds[name](value))
+    equal = [matcher for matcher in node.matchers if matcher.sign == "=" and matcher.name != NAME]
+    return tuple(sorted((matcher.name, matcher.value) for matcher in equal if matcher.value))
 
 
 def _renamed(items: Iterable[tuple[Labels, float]]) -> Vector:
@@ -272,9 +265,9 @@ def _renamed(items: Iterable[tuple[Labels, float]]) -> Vector:
 
 def _without(labels: Labels, names: Iterable[str]) -> Labels:
     gone = frozenset(names)
-    return tuple(each for each in labels if each[0] not in gone)
+    return tuple((name, value) for name, value in labels if name not in gone)
 
 
 def _only(labels: Labels, names: Iterable[str]) -> Labels:
     kept = frozenset(names)
-    return tuple(each for each in labels if each[0] in kept)
+    return tuple((name, value) for name, value in labels if name in kept)

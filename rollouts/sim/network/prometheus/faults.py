@@ -140,18 +140,18 @@ class PrometheusFaults:
 
     def scrapes_stop(self) -> bool:
         """Whether nothing is scraped now."""
-        return any(isinstance(each.fault, ScrapesStop) for each in self._now())
+        return any(isinstance(window.fault, ScrapesStop) for window in self._now())
 
     def of_question(self, number: int) -> PrometheusFault | None:
         """What goes wrong with a question that is asked now."""
         if (fault := self.by_question.get(number)) is not None:
             return fault
-        found = [each.fault for each in self._now() if not isinstance(each.fault, ScrapesStop)]
-        return found[-1] if found else None
+        faults = [window.fault for window in self._now() if not isinstance(window.fault, ScrapesStop)]
+        return faults[-1] if faults else None
 
     def _now(self) -> list[FaultWindow]:
         now_s = self.now_s()
-        return [each for each in self.windows if each.from_s <= now_s < each.until_s]
+        return [window for window in self.windows if window.from_s <= now_s < window.until_s]
 
 
 def sent(answer: ApiAnswer, fault: PrometheusFault | None, *, who: str) -> MetricAnswer:
@@ -159,45 +159,32 @@ def sent(answer: ApiAnswer, fault: PrometheusFault | None, *, who: str) -> Metri
     match fault:
         case None | ScrapesStop() | SlowAnswer() | Hangs():
             return _plain(answer)
-        case Unreachable() | HttpError() | StatusError() | Huge() | WebPage():
-            return _instead(fault, who)
-        case Truncated(kept):
-            whole = _plain(answer)
-            return replace(whole, body=whole.body[: int(len(whole.body) * kept)])
-        case Replaced() | Empty() | SeveralSeries() | Shifted() | Warned():
-            return _plain(_changed(answer, fault))
-        case _:
-            assert_never(fault)
-
-
-def _instead(fault: Unreachable | HttpError | StatusError | Huge | WebPage, who: str) -> MetricAnswer:
-    match fault:
         case Unreachable(why):
             return NoAnswer(f"{who}: {why}")
         case HttpError(status):
             return HttpAnswer(status=status, body=b"upstream connect error", content_type="text/plain")
-        case StatusError(kind, status):
-            return _plain(refusal(kind, "something is wrong", status=status))
+        case StatusError(kind, given):
+            return _plain(refusal(kind, "something is wrong", status=given))
         case Huge():
             return NoAnswer(f"{who}: the answer has more than {ANSWER_MAX_BYTES >> 20} MiB")
         case WebPage():
             return HttpAnswer(status=200, body=b"<html><title>Sign in</title></html>", content_type="text/html")
-        case _:
-            assert_never(fault)
-
-
-def _changed(answer: ApiAnswer, fault: Replaced | Empty | SeveralSeries | Shifted | Warned) -> ApiAnswer:
-    match fault:
+        case Truncated(kept):
+            whole = _plain(answer)
+            return replace(whole, body=whole.body[: int(len(whole.body) * kept)])
         case Replaced(value):
-            return _each_point(answer, lambda at_s, _: [at_s, value])
+            return _plain(_each_point(answer, lambda at_s, _: [at_s, value]))
         case Empty():
-            return _each_series(answer, lambda _: [])
+            return _plain(_each_series(answer, lambda _: []))
         case SeveralSeries(times):
-            return _each_series(answer, lambda one: [_labelled(one, number) for number in range(times)])
+            replicas = [{"replica": str(number)} for number in range(times)]
+            return _plain(
+                _each_series(answer, lambda one: [{**one, "metric": {**one["metric"], **label}} for label in replicas])
+            )
         case Shifted(by_s):
-            return _each_point(answer, lambda at_s, value: [at_s + by_s, value])
+            return _plain(_each_point(answer, lambda at_s, value: [at_s + by_s, value]))
         case Warned(warning):
-            return replace(answer, body={**answer.body, "warnings": [warning]})
+            return _plain(replace(answer, body={**answer.body, "warnings": [warning]}))
         case _:
             assert_never(fault)
 
@@ -211,7 +198,7 @@ def _each_series(answer: ApiAnswer, change: Callable[[Any], list[Any]]) -> ApiAn
     data = answer.body.get("data") or {}
     if data.get("resultType") not in ("vector", "matrix"):
         return answer
-    series = [new for each in data["result"] for new in change(each)]
+    series = [new for old in data["result"] for new in change(old)]
     return replace(answer, body={**answer.body, "data": {**data, "result": series}})
 
 
@@ -227,7 +214,3 @@ def _each_point(answer: ApiAnswer, change: Callable[[float, str], list[Any]]) ->
         return [{**one, "values": [change(*point) for point in one["values"]]}]
 
     return _each_series(answer, changed)
-
-
-def _labelled(one: Any, number: int) -> Any:
-    return {**one, "metric": {**one["metric"], "replica": str(number)}}

@@ -47,13 +47,13 @@ def instant_rate(points: Sequence[Point]) -> float | None:
 
 def least(values: Sequence[float]) -> float:
     """The smallest number; NaN only when there is no other."""
-    numbers = [each for each in values if not math.isnan(each)]
+    numbers = [value for value in values if not math.isnan(value)]
     return min(numbers, default=math.nan)
 
 
 def greatest(values: Sequence[float]) -> float:
     """The largest number; NaN only when there is no other."""
-    numbers = [each for each in values if not math.isnan(each)]
+    numbers = [value for value in values if not math.isnan(value)]
     return max(numbers, default=math.nan)
 
 
@@ -76,6 +76,12 @@ OVER_TIME: Mapping[str, Callable[[Sequence[float]], float]] = {
     "last_over_time": lambda values: values[-1],
 }
 
+ROUNDED: Mapping[str, Callable[[float], float]] = {
+    "abs": abs,
+    "ceil": lambda value: float(math.ceil(value)) if math.isfinite(value) else value,
+    "floor": lambda value: float(math.floor(value)) if math.isfinite(value) else value,
+}
+
 AGGREGATED: Mapping[str, Callable[[Sequence[float]], float]] = {
     "sum": total,
     "avg": mean,
@@ -95,7 +101,7 @@ def bucket_quantile(share: float, buckets: Mapping[float, float]) -> float:
     bounds = sorted(buckets)
     if len(bounds) < 2 or bounds[-1] != math.inf:
         return math.nan
-    counts = _rising([buckets[each] for each in bounds])
+    counts = _rising([buckets[bound] for bound in bounds])
     if not counts[-1] or math.isnan(counts[-1]):
         return math.nan
     rank = share * counts[-1]
@@ -127,8 +133,12 @@ def arithmetic(sign: str, left: float, right: float) -> float:
             return left - right
         case "*":
             return left * right
+        case "/" if right:
+            return left / right
         case "/":
-            return _divided(left, right)
+            return (
+                math.nan if not left or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1.0, right)
+            )
         case "%":
             return math.nan if math.isinf(left) or right == 0 else math.fmod(left, right)
         case "^":
@@ -154,14 +164,6 @@ def compares(sign: str, left: float, right: float) -> bool:
             return left >= right
         case _:
             raise ValueError(sign)
-
-
-def _divided(left: float, right: float) -> float:
-    if right:
-        return left / right
-    if not left or math.isnan(left):
-        return math.nan
-    return math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
 def _power(base: float, exponent: float) -> float:

@@ -19,7 +19,7 @@ from rollouts.metrics.requests import HttpRequest
 from rollouts.sim.network.prometheus.evaluation import Evaluator
 from rollouts.sim.network.prometheus.parser import parsed
 from rollouts.sim.network.prometheus.samples import Labels, SampleStore
-from rollouts.sim.network.prometheus.tree import QueryNode, QueryRefused, Selector, ValueType, type_of
+from rollouts.sim.network.prometheus.tree import QueryRefused, Selector, ValueType, type_of
 
 POINTS_MAX = 11_000
 """Of one series. Source: Prometheus v3, web/api/v1/api.go."""
@@ -69,14 +69,14 @@ def _success(data: Mapping[str, Any]) -> ApiAnswer:
 def _instant(form: Mapping[str, str], store: SampleStore, now_s: float) -> Mapping[str, Any]:
     at_ms = _time_ms(form, "time") if "time" in form else round(now_s * 1000)
     node = parsed(form.get("query", ""))
-    by = Evaluator(store, at_ms)
+    evaluator = Evaluator(store, at_ms)
     if isinstance(node, Selector) and node.range_ms is not None:
-        series = [_series(labels, points) for labels, points in by.matrix(node).items()]
+        series = [_series(labels, points) for labels, points in evaluator.matrix(node).items()]
         return {"resultType": "matrix", "result": series}
-    value = by.value(node)
+    value = evaluator.value(node)
     if not isinstance(value, dict):
         return {"resultType": "scalar", "result": [_time(at_ms), number_text(value)]}
-    items = [{"metric": dict(labels), "value": [_time(at_ms), number_text(each)]} for labels, each in value.items()]
+    items = [{"metric": dict(labels), "value": [_time(at_ms), number_text(number)]} for labels, number in value.items()]
     return {"resultType": "vector", "result": items}
 
 
@@ -92,20 +92,16 @@ def _range(form: Mapping[str, str], store: SampleStore) -> Mapping[str, Any]:
     node = parsed(form.get("query", ""))
     if type_of(node) is ValueType.MATRIX:
         raise QueryRefused('invalid expression type "range vector" for range query, must be Scalar or instant Vector')
-    found: dict[Labels, list[tuple[int, float]]] = {}
+    by_labels: dict[Labels, list[tuple[int, float]]] = {}
     for at_ms in range(start_ms, end_ms + 1, step_ms):
-        for labels, each in _at(node, store, at_ms).items():
-            found.setdefault(labels, []).append((at_ms, each))
-    return {"resultType": "matrix", "result": [_series(labels, points) for labels, points in found.items()]}
-
-
-def _at(node: QueryNode, store: SampleStore, at_ms: int) -> Mapping[Labels, float]:
-    value = Evaluator(store, at_ms).value(node)
-    return value if isinstance(value, dict) else {(): value}
+        value = Evaluator(store, at_ms).value(node)
+        for labels, number in value.items() if isinstance(value, dict) else [((), value)]:
+            by_labels.setdefault(labels, []).append((at_ms, number))
+    return {"resultType": "matrix", "result": [_series(labels, points) for labels, points in by_labels.items()]}
 
 
 def _series(labels: Labels, points: list[tuple[int, float]]) -> Mapping[str, Any]:
-    return {"metric": dict(labels), "values": [[_time(at_ms), number_text(each)] for at_ms, each in points]}
+    return {"metric": dict(labels), "values": [[_time(at_ms), number_text(value)] for at_ms, value in points]}
 
 
 def _time(at_ms: int) -> float:

@@ -240,10 +240,10 @@ class _Parser:
         if len(arguments) != len(wanted):
             many = f"expected {len(wanted)} argument(s) in call to {name!r}, got {len(arguments)}"
             raise QueryRefused(f"parse error: {many}")
-        for each, kind in zip(arguments, wanted, strict=True):
-            if type_of(each) is not kind:
+        for argument, kind in zip(arguments, wanted, strict=True):
+            if type_of(argument) is not kind:
                 raise QueryRefused(
-                    f'parse error: expected type {kind} in call to function "{name}", got {type_of(each)}'
+                    f'parse error: expected type {kind} in call to function "{name}", got {type_of(argument)}'
                 )
         return QueryCall(name, tuple(arguments))
 
@@ -256,7 +256,7 @@ class _Parser:
                 if self._peek() != "}":
                     self._expect(",")
             self._next()
-        if all(_fits_nothing(each) for each in matchers):
+        if all(matcher.matches("") for matcher in matchers):
             raise QueryRefused("parse error: vector selector must contain at least one non-empty matcher")
         return Selector(tuple(matchers))
 
@@ -328,11 +328,6 @@ class _Parser:
     def _unexpected(self) -> QueryRefused:
         what = repr(self._tokens[self._at][1]) if self._at < len(self._tokens) else "end of input"
         return QueryRefused(f'invalid parameter "query": parse error: unexpected {what}')
-
-
-def _fits_nothing(matcher: Matcher) -> bool:
-    """Whether it lets pass what has no such label."""
-    return matcher.matches("")
 
 
 def _checked(node: QueryBinary) -> QueryBinary:

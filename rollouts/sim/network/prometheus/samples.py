@@ -108,10 +108,10 @@ class SampleStore:
     def select(self, matchers: Iterable[Matcher]) -> Iterator[StoredSeries]:
         """The series that fit all matchers. Raises: re.error."""
         wanted = tuple(matchers)
-        name = next((each.value for each in wanted if each.name == NAME and each.sign == "="), None)
+        name = next((matcher.value for matcher in wanted if matcher.name == NAME and matcher.sign == "="), None)
         groups = self._by_name.values() if name is None else (self._by_name.get(name, {}),)
         for group in groups:
             for series in group.values():
                 known = dict(series.labels)
-                if all(each.matches(known.get(each.name, "")) for each in wanted):
+                if all(matcher.matches(known.get(matcher.name, "")) for matcher in wanted):
                     yield series

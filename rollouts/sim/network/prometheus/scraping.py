@@ -110,7 +110,7 @@ class Scraper:
         """Scrapes no more. It may be called again."""
         self._unlisten()
         self._unlisten = lambda: None
-        timers = [self._discovery, *self._ends, *(each.timer for each in self._targets.values())]
+        timers = [self._discovery, *self._ends, *(target.timer for target in self._targets.values())]
         for timer in timers:
             if timer is not None:
                 timer.cancel()
@@ -121,16 +121,16 @@ class Scraper:
 
     def _find(self) -> None:
         self._discovery = None
-        found = dict(self._there())
-        for place in [each for each in self._targets if each not in found]:
+        discovered = dict(self._discovered())
+        for place in [place for place in self._targets if place not in discovered]:
             self._forget(self._targets.pop(place))
-        for place, target in found.items():
+        for place, target in discovered.items():
             if place not in self._targets:
                 self._targets[place] = target
                 offset_s = self._rng.uniform(0.0, self.settings.interval_s)
                 self._plan(target, self._world.loop.time() + offset_s)
 
-    def _there(self) -> Iterator[tuple[_Place, _Target]]:
+    def _discovered(self) -> Iterator[tuple[_Place, _Target]]:
         for stored in self._world.history.select(ENDPOINT_SLICE):
             service = stored.labels.get(SERVICE_NAME, "")
             for entry in stored.manifest.get("endpoints") or ():
@@ -185,8 +185,8 @@ class Scraper:
 
         def mark() -> None:
             self._ends.discard(end)
-            for each in series:
-                each.append(missed_ms, None)
+            for ended in series:
+                ended.append(missed_ms, None)
 
         end = loop.call_at(missed_s + (_GONE_INTERVALS - 1) * self.settings.interval_s, mark)
         self._ends.add(end)

@@ -1,4 +1,4 @@
-"""metrics.k8s.io/v1beta1 of the simulated cluster: the usage of pods, with the delays of metrics-server.
+"""A simulated metrics-server: it scrapes kubelets, and answers metrics.k8s.io/v1beta1 as the real one does, or as a fault says.
 
 Source: kubernetes-sigs/metrics-server v0.9 pkg/api/pod.go; k8s.io/metrics pkg/apis/metrics/v1beta1/types.go.
 """
@@ -6,28 +6,21 @@ Source: kubernetes-sigs/metrics-server v0.9 pkg/api/pod.go; k8s.io/metrics pkg/a
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import msgspec
+from msgspec import Struct
 
 from rollouts.objects import POD, Kind, Manifest
 from rollouts.ports import Request, Response
 from rollouts.sim.actors.work import World
 from rollouts.sim.apiserver.listing import watch_filter
 from rollouts.sim.apiserver.verbs import rfc3339
-from rollouts.sim.network.consumption import Consumptions
-from rollouts.sim.network.resource_metrics.faults import (
-    ContainerMissing,
-    Down,
-    MetricsFault,
-    MetricsFaults,
-    PartialList,
-    ReplacedFigures,
-    ScrapesFail,
-)
-from rollouts.sim.network.resource_metrics.store import PointStore
+from rollouts.sim.network.consumption import Consumptions, MeterReading
 from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 from rollouts.sim.storage.quantities import binary_text, decimal_text
 from rollouts.sim.storage.refusals import NoSuchPath, Refused, method_not_allowed, not_found
@@ -37,6 +30,132 @@ RESOLUTION_S = 15.0
 POD_METRICS = Kind(GROUP, VERSION, "PodMetrics", "pods")
 _NAMES_IN_ERRORS = Kind(GROUP, VERSION, "PodMetrics", "podmetrics")
 _NANO = 10**9
+FRESH_S = 10.0
+"""A container that has run for so long at its first scrape, and for less than one interval, is measured since its start."""
+
+PodName: TypeAlias = tuple[str, str]  # namespace, name
+
+
+class Down(Struct, frozen=True):
+    """The aggregated API does not answer: 503 from the API server."""
+
+
+class ScrapesFail(Struct, frozen=True):
+    """Questions are answered, and nothing is scraped: samples grow old."""
+
+
+class PartialList(Struct, frozen=True):
+    """Every `nth` pod is missing, as when a node does not answer; nobody says so."""
+
+    nth: int = 2
+
+
+class ContainerMissing(Struct, frozen=True):
+    """The pods are there without one of their containers."""
+
+    container: str
+
+
+class ReplacedFigures(Struct, frozen=True):
+    """Every figure of a resource is another text: `-5m`, `NaN`, `1e30`."""
+
+    resource: str
+    quantity: str
+
+
+MetricsFault: TypeAlias = Down | ScrapesFail | PartialList | ContainerMissing | ReplacedFigures
+
+
+@dataclass
+class MetricsFaults:
+    """Which faults there are now; several may hold at once. A group that is not there at all is `SimMetricsServer.remove`.
+
+    Args:
+        now_s: the loop's time.
+    """
+
+    now_s: Callable[[], float]
+    _until_s: dict[MetricsFault, float] = field(default_factory=dict)
+
+    def begin(self, fault: MetricsFault, *, for_s: float = math.inf) -> None:
+        """Begins a fault now."""
+        self._until_s[fault] = self.now_s() + for_s
+
+    def end(self) -> None:
+        """Ends all faults."""
+        self._until_s.clear()
+
+    def now(self) -> list[MetricsFault]:
+        """What holds now."""
+        now_s = self.now_s()
+        return [fault for fault, until_s in self._until_s.items() if now_s < until_s]
+
+
+class MeterPoint(Struct, frozen=True):
+    """A reading at a time, seconds since 1970."""
+
+    at_s: float
+    reading: MeterReading
+
+
+class ContainerSample(Struct, frozen=True):
+    """Usage of a container.
+
+    Args:
+        at_s: end of what was measured, seconds since 1970.
+        cores: on average over the window.
+    """
+
+    name: str
+    at_s: float
+    window_s: float
+    cores: float
+    memory_bytes: int
+
+
+class PointStore:
+    """The last two readings of each container, and the usage between them.
+
+    A container is known from its second scrape on, or from its first one when it began a while before that. One that was started
+    again is new. Source: kubernetes-sigs/metrics-server v0.9 pkg/storage/{pod.go,types.go}.
+
+    Args:
+        interval_s: from one scrape to the next.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._last: dict[PodName, dict[str, MeterPoint]] = {}
+        self._before: dict[PodName, dict[str, MeterPoint]] = {}
+
+    def store(self, pods: Mapping[PodName, Mapping[str, MeterReading]], *, at_s: float) -> None:
+        """Keeps a scrape; pods that it does not have are forgotten."""
+        last: dict[PodName, dict[str, MeterPoint]] = {}
+        before: dict[PodName, dict[str, MeterPoint]] = {}
+        for pod, readings in pods.items():
+            last[pod] = {name: MeterPoint(at_s, reading) for name, reading in readings.items()}
+            earlier = {name: self._earlier(pod, name, point) for name, point in last[pod].items()}
+            before[pod] = {name: point for name, point in earlier.items() if point is not None}
+        self._last, self._before = last, before
+
+    def samples(self, pod: PodName) -> list[ContainerSample] | None:
+        """The usage of a pod's containers; None while one of them was read only once."""
+        last, before = self._last.get(pod), self._before.get(pod)
+        if not last or not before or last.keys() - before.keys():
+            return None
+        samples = []
+        for name, point in last.items():
+            window_s = point.at_s - before[name].at_s
+            cores = max(point.reading.core_s - before[name].reading.core_s, 0.0) / window_s
+            samples.append(ContainerSample(name, point.at_s, window_s, cores, point.reading.memory_bytes))
+        return samples
+
+    def _earlier(self, pod: PodName, name: str, point: MeterPoint) -> MeterPoint | None:
+        started_at_s = point.reading.started_at_s
+        if FRESH_S <= point.at_s - started_at_s < self._interval_s:
+            return MeterPoint(started_at_s, MeterReading(started_at_s, 0.0, 0))
+        known = self._last.get(pod, {}).get(name)
+        return known if known is not None and started_at_s < known.at_s < point.at_s else None
 
 
 class SimMetricsServer:
@@ -94,7 +213,10 @@ class SimMetricsServer:
             raise method_not_allowed()
         match steps:
             case ():
-                return _types()
+                verbs = ["get", "list"]
+                pods = {"name": "pods", "singularName": "", "namespaced": True, "kind": "PodMetrics", "verbs": verbs}
+                head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": POD_METRICS.api_version}
+                return {**head, "resources": [pods]}
             case ("pods",):
                 return self._list(None, request.query, faults)
             case ("namespaces", namespace, "pods"):
@@ -106,10 +228,10 @@ class SimMetricsServer:
 
     def _list(self, namespace: str | None, query: Mapping[str, str], faults: list[MetricsFault]) -> Manifest:
         shown = watch_filter(self._world.resource(POD), namespace, query)
-        found_by_label = self._world.history.candidates(POD, namespace, query.get("labelSelector", ""))
-        pods = [pod for pod in found_by_label if shown.selects_all or shown.selects(pod)]
-        found = (self._metrics(pod, faults) for pod in sorted(pods, key=lambda pod: pod.key))
-        items = [item for item in found if item is not None]
+        candidates = self._world.history.candidates(POD, namespace, query.get("labelSelector", ""))
+        pods = [pod for pod in candidates if shown.selects_all or shown.selects(pod)]
+        metrics = (self._metrics(pod, faults) for pod in sorted(pods, key=lambda pod: pod.key))
+        items = [item for item in metrics if item is not None]
         for fault in faults:
             if isinstance(fault, PartialList):
                 items = [item for number, item in enumerate(items, start=1) if number % fault.nth]
@@ -119,10 +241,10 @@ class SimMetricsServer:
         pod = self._world.history.get(POD, namespace, name)
         if pod is None:
             raise not_found(POD, name)
-        found = self._metrics(pod, faults)
-        if found is None:
+        metrics = self._metrics(pod, faults)
+        if metrics is None:
             raise not_found(_NAMES_IN_ERRORS, f"{namespace}/{name}")
-        return {"kind": POD_METRICS.kind, "apiVersion": POD_METRICS.api_version, **found}
+        return {"kind": POD_METRICS.kind, "apiVersion": POD_METRICS.api_version, **metrics}
 
     def _metrics(self, pod: Stored, faults: list[MetricsFault]) -> Manifest | None:
         samples = self._store.samples(pod.key)
@@ -139,10 +261,11 @@ class SimMetricsServer:
             containers.append({"name": sample.name, "usage": usage})
         for fault in faults:
             containers = _with_fault(containers, fault)
+        minutes, rest_s = divmod(round(oldest.window_s, 3), 60.0)
         return {
             "metadata": metadata,
             "timestamp": rfc3339(oldest.at_s),
-            "window": _duration_text(oldest.window_s),
+            "window": (f"{minutes:g}m" if minutes else "") + f"{round(rest_s, 3):g}s",
             "containers": containers,
         }
 
@@ -161,21 +284,10 @@ class SimMetricsServer:
 def _with_fault(containers: list[dict[str, Any]], fault: MetricsFault) -> list[dict[str, Any]]:
     match fault:
         case ContainerMissing(name):
-            return [each for each in containers if each["name"] != name]
+            return [container for container in containers if container["name"] != name]
         case ReplacedFigures(resource, quantity):
-            return [{**each, "usage": {**each["usage"], resource: quantity}} for each in containers]
+            return [{**container, "usage": {**container["usage"], resource: quantity}} for container in containers]
         case Down() | ScrapesFail() | PartialList():
             return containers
         case _:
             assert_never(fault)
-
-
-def _duration_text(duration_s: float) -> str:
-    """A duration as Go writes it."""
-    minutes, rest_s = divmod(round(duration_s, 3), 60.0)
-    return (f"{minutes:g}m" if minutes else "") + f"{round(rest_s, 3):g}s"
-
-
-def _types() -> Manifest:
-    pods = {"name": "pods", "singularName": "", "namespaced": True, "kind": "PodMetrics", "verbs": ["get", "list"]}
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": POD_METRICS.api_version, "resources": [pods]}

@@ -72,8 +72,7 @@ _METRIC_PROVIDER_COLUMNS = (
 
 def crd_manifests() -> tuple[Manifest, ...]:
     """Every CustomResourceDefinition, ready for `kubectl apply`. The caller may change the manifests."""
-    texts = (_rollout_crd(), _traffic_provider_crd(), *_analysis_crds(), _metric_provider_crd())
-    return tuple(json.loads(text) for text in texts)
+    return tuple(json.loads(text) for text in _crd_texts())
 
 
 def crd_files() -> dict[str, str]:
@@ -99,90 +98,96 @@ def structural(model: type[Wire]) -> Manifest:
 
 
 @lru_cache(maxsize=1)
-def _rollout_crd() -> str:
-    spec = structural(RolloutSpecWire)
-    spec["properties"]["template"] = pod_template_schema(spec["properties"]["template"]["description"])
-    root = _root(
-        "A Rollout moves a workload from one revision to the next in steps, and back if needed.",
-        spec,
-        status_schema(),
-    )
-    subresources: Manifest = {
-        "status": {},
-        "scale": {
-            "specReplicasPath": ".spec.replicas",
-            "statusReplicasPath": ".status.HPAReplicas",
-            "labelSelectorPath": ".status.selector",
-        },
+def _crd_texts() -> tuple[str, ...]:
+    rollout_spec = structural(RolloutSpecWire)
+    template = rollout_spec["properties"]["template"]
+    rollout_spec["properties"]["template"] = pod_template_schema(template["description"])
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.HPAReplicas",
+        "labelSelectorPath": ".status.selector",
     }
-    names = {"shortNames": ["ro"], "categories": ["all"]}
-    return json.dumps(_crd(ROLLOUT, root, names=names, subresources=subresources, columns=_ROLLOUT_COLUMNS))
-
-
-@lru_cache(maxsize=1)
-def _traffic_provider_crd() -> str:
-    root = _root(
-        "A TrafficProvider declares a router whose objects split requests by weights, for all Rollouts of the cluster.",
-        structural(TrafficProviderSpec),
-        structural(TrafficProviderStatus),
+    crds = (
+        _crd(
+            ROLLOUT,
+            "A Rollout moves a workload from one revision to the next in steps, and back if needed.",
+            rollout_spec,
+            status_schema(),
+            names={"shortNames": ["ro"], "categories": ["all"]},
+            scale=scale,
+            columns=_ROLLOUT_COLUMNS,
+        ),
+        _crd(
+            TRAFFIC_PROVIDER,
+            "A TrafficProvider declares a router whose objects split requests by weights, for all Rollouts of the cluster.",
+            structural(TrafficProviderSpec),
+            structural(TrafficProviderStatus),
+            columns=_PROVIDER_COLUMNS,
+        ),
+        _crd(
+            ANALYSIS_TEMPLATE,
+            "Says what an analysis measures and what is good, for the Rollouts of its namespace.",
+            structural(AnalysisTemplateSpec),
+            None,
+            names={"shortNames": ["at"]},
+            columns=_TEMPLATE_COLUMNS,
+        ),
+        _crd(
+            CLUSTER_ANALYSIS_TEMPLATE,
+            "Says what an analysis measures and what is good, for the Rollouts of all namespaces.",
+            structural(AnalysisTemplateSpec),
+            None,
+            names={"shortNames": ["cat"]},
+            columns=_TEMPLATE_COLUMNS,
+        ),
+        _crd(
+            ANALYSIS_RUN,
+            "An AnalysisRun measures until it has a verdict: of a revision of a Rollout, or of whatever it is made for by hand.",
+            structural(AnalysisRunSpecWire),
+            run_status_schema(),
+            names={"shortNames": ["ar"]},
+            columns=_RUN_COLUMNS,
+        ),
+        _crd(
+            METRIC_PROVIDER,
+            "A MetricProvider declares a server with metrics, for the analyses of the whole cluster.",
+            structural(MetricProviderSpec),
+            structural(MetricProviderStatus),
+            columns=_METRIC_PROVIDER_COLUMNS,
+        ),
     )
-    return json.dumps(
-        _crd(TRAFFIC_PROVIDER, root, names={}, subresources={"status": {}}, columns=_PROVIDER_COLUMNS),
-    )
-
-
-@lru_cache(maxsize=1)
-def _analysis_crds() -> tuple[str, ...]:
-    crds = []
-    for kind, whose, short in (
-        (ANALYSIS_TEMPLATE, "for the Rollouts of its namespace", "at"),
-        (CLUSTER_ANALYSIS_TEMPLATE, "for the Rollouts of all namespaces", "cat"),
-    ):
-        root = _root(f"Says what an analysis measures and what is good, {whose}.", structural(AnalysisTemplateSpec))
-        crds.append(_crd(kind, root, names={"shortNames": [short]}, subresources={}, columns=_TEMPLATE_COLUMNS))
-    run = _root(
-        "An AnalysisRun measures until it has a verdict: of a revision of a Rollout, or of whatever it is made for by hand.",
-        structural(AnalysisRunSpecWire),
-        run_status_schema(),
-    )
-    subresources: Manifest = {"status": {}}
-    crds.append(_crd(ANALYSIS_RUN, run, names={"shortNames": ["ar"]}, subresources=subresources, columns=_RUN_COLUMNS))
     return tuple(map(json.dumps, crds))
 
 
-@lru_cache(maxsize=1)
-def _metric_provider_crd() -> str:
-    root = _root(
-        "A MetricProvider declares a server with metrics, for the analyses of the whole cluster.",
-        structural(MetricProviderSpec),
-        structural(MetricProviderStatus),
-    )
-    return json.dumps(
-        _crd(METRIC_PROVIDER, root, names={}, subresources={"status": {}}, columns=_METRIC_PROVIDER_COLUMNS),
-    )
-
-
-def _root(description: str, spec: Manifest, status: Manifest | None = None) -> Manifest:
-    # The status has one writer, so field owners are not needed. With an owner for each leaf a write costs the API server a third
-    # more.
-    of_status = {} if status is None else {"status": status | {"x-kubernetes-map-type": "atomic"}}
-    return {
-        "description": description,
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": spec,
-            **of_status,
-        },
-    }
-
-
 def _crd(
-    kind: Kind, root: Manifest, *, names: Manifest, subresources: Manifest, columns: tuple[tuple[Any, ...], ...]
+    kind: Kind,
+    description: str,
+    spec: Manifest,
+    status: Manifest | None,
+    *,
+    columns: tuple[tuple[str, str, str, str, int], ...],
+    names: Manifest | None = None,
+    scale: Manifest | None = None,
 ) -> Manifest:
+    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    properties: Manifest = {**head, "spec": spec}
+    subresources: Manifest = {}
+    if status is not None:
+        # The status has one writer, so field owners are not needed. With an owner for each leaf a write costs the API server a
+        # third more.
+        properties["status"] = status | {"x-kubernetes-map-type": "atomic"}
+        subresources["status"] = {}
+    if scale is not None:
+        subresources["scale"] = scale
+    printed = []
+    for name, of_type, path, about, priority in columns:
+        column: Manifest = {"name": name, "type": of_type, "jsonPath": path}
+        if about:
+            column["description"] = about
+        if priority:
+            column["priority"] = priority
+        printed.append(column)
+    root = {"description": description, "type": "object", "required": ["spec"], "properties": properties}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -194,7 +199,7 @@ def _crd(
                 "listKind": f"{kind.kind}List",
                 "plural": kind.plural,
                 "singular": kind.kind.lower(),
-                **names,
+                **(names or {}),
             },
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [
@@ -204,20 +209,11 @@ def _crd(
                     "storage": True,
                     "schema": {"openAPIV3Schema": root},
                     "subresources": subresources,
-                    "additionalPrinterColumns": [_column(*column) for column in columns],
+                    "additionalPrinterColumns": printed,
                 }
             ],
         },
     }
-
-
-def _column(name: str, kind: str, path: str, description: str, priority: int) -> Manifest:
-    column: Manifest = {"name": name, "type": kind, "jsonPath": path}
-    if description:
-        column["description"] = description
-    if priority:
-        column["priority"] = priority
-    return column
 
 
 def _converted(schema: Manifest, definitions: Manifest) -> Manifest:

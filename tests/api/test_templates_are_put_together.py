@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rollouts.api.problems import Problems
-from rollouts.api.spec.analysis.arguments import Updated
-from rollouts.api.spec.analysis.fields import field_value
+from rollouts.api.spec.analysis.arguments import Updated, field_value
 from rollouts.api.spec.analysis.run import parse_run
 from rollouts.api.spec.analysis.templates import BYTES_MAX, DEPTH_MAX, TemplateName, run_of, use_of
 from rollouts.api.spec.reading import read_model

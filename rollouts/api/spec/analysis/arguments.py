@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from rollouts.api.problems import Problems
-from rollouts.api.spec.analysis.fields import NotInStatusError, field_value
-from rollouts.api.v1alpha1.analysis_template import OPEN, TemplateArgument
+from rollouts.api.v1alpha1.analysis_template import OPEN, TemplateArgument, TemplateArgumentSource
 from rollouts.core.analysis.metric import SecretReference
+
+_PART = re.compile(r"""\.?([^.\[\]'"]+) | \['([^']*)'\] | \["([^"]*)"\] | \[(\d+)\]""", re.VERBOSE)
+"""A step of the path of a field."""
+
+
+class NotInStatusError(ValueError):
+    """A field of status that is not there: the controller may write it later."""
 
 
 class ArgumentValues(Struct, frozen=True):
@@ -54,25 +61,18 @@ def check_arguments(arguments: Sequence[TemplateArgument], root: str, problems: 
         if argument.value is not None and argument.value_from is not None:
             problems.add(path, "needs one of value and valueFrom; it has both")
         if argument.value_from is not None:
-            _check_source(argument, path, problems)
+            _check_source(argument.value_from, f"{path}.valueFrom", problems)
 
 
-def _check_source(argument: TemplateArgument, path: str, problems: Problems) -> None:
-    source = argument.value_from
-    if source is None:
-        return
-    given = [
-        part for part in (source.secret_key_ref, source.field_ref, source.pod_template_hash_value) if part is not None
-    ]
-    if len(given) != 1:
-        message = "needs exactly one of secretKeyRef, fieldRef and podTemplateHashValue"
-        problems.add_missing(f"{path}.valueFrom", message)
-    if source.secret_key_ref is not None:
-        for name in ("name", "key"):
-            if getattr(source.secret_key_ref, name) is None:
-                problems.add_missing(f"{path}.valueFrom.secretKeyRef.{name}", "is required")
-    if source.field_ref is not None and source.field_ref.field_path is None:
-        problems.add_missing(f"{path}.valueFrom.fieldRef.fieldPath", "is required")
+def _check_source(source: TemplateArgumentSource, path: str, problems: Problems) -> None:
+    secret, field_ref = source.secret_key_ref, source.field_ref
+    if sum(part is not None for part in (secret, field_ref, source.pod_template_hash_value)) != 1:
+        problems.add_missing(path, "needs exactly one of secretKeyRef, fieldRef and podTemplateHashValue")
+    for name in ("name", "key"):
+        if secret is not None and getattr(secret, name) is None:
+            problems.add_missing(f"{path}.secretKeyRef.{name}", "is required")
+    if field_ref is not None and field_ref.field_path is None:
+        problems.add_missing(f"{path}.fieldRef.fieldPath", "is required")
 
 
 def known_arguments(arguments: Sequence[TemplateArgument]) -> ArgumentValues:
@@ -119,6 +119,46 @@ def _resolved(argument: TemplateArgument, of: Updated | None, path: str, problem
     if OPEN in value:
         problems.add(path, f"must not have {OPEN} in its value")
     return TemplateArgument(name=argument.name, value=value)
+
+
+def field_value(manifest: Mapping[str, Any], path: str) -> str:
+    """The text of a field that is no object and no list: `metadata.labels['region']`, `spec.template.metadata.labels.version`.
+
+    Source: Kubernetes' downward API, and Argo Rollouts' `fieldRef` for what it adds.
+
+    Raises: ValueError that says what is wrong with the path.
+    """
+    value: Any = manifest
+    parts = _parts(path)
+    for part in parts:
+        if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
+        else:
+            absent = NotInStatusError if parts[0] == "status" else ValueError
+            raise absent(f"the Rollout has no {path}: {part!r} is not there")
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            return str(value)
+        case _:
+            raise ValueError(f"{path} must be a text, a number or a truth value, not an object or a list")
+
+
+def _parts(path: str) -> list[str]:
+    parts: list[str] = []
+    at = 0
+    while at < len(path):
+        found = _PART.match(path, at)
+        if found is None:
+            raise ValueError(f"is no path of a field: {path!r}; write metadata.labels['region']")
+        parts.append(next(group for group in found.groups() if group is not None))
+        at = found.end()
+    if not parts:
+        raise ValueError("is no path of a field")
+    return parts
 
 
 def merged_defaults(

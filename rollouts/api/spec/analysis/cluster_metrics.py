@@ -9,12 +9,9 @@ from rollouts.api.spec.selectors import check_selector, selector_text
 from rollouts.api.v1alpha1.analysis import LabelSelector
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
-    AutoscalerWire,
     CompareOfWire,
     ContainerResourceWire,
-    CustomMetricWire,
     DescribedObjectWire,
-    ExternalMetricWire,
     MetricIdentifier,
     MetricSourceWire,
 )
@@ -26,7 +23,7 @@ MAX_AGE_MAX_S = 600
 
 _API_VERSION = re.compile(r"([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?v[0-9a-z]{1,20}", re.ASCII)
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}", re.ASCII)
-_RESOURCES = tuple(each.value for each in ContainerMetric)
+_RESOURCES = tuple(resource.value for resource in ContainerMetric)
 
 
 def check_cluster_source(wire: MetricSourceWire | CompareOfWire, path: str, problems: Problems) -> None:
@@ -45,14 +42,32 @@ def check_cluster_source(wire: MetricSourceWire | CompareOfWire, path: str, prob
 
 def cluster_source(wire: MetricSourceWire | CompareOfWire) -> core.ClusterSource | None:
     """The source, if it is the cluster's own; `check_cluster_source` has found nothing wrong with it."""
-    if wire.container_resource is not None:
-        return _container(wire.container_resource)
+    if (resource := wire.container_resource) is not None:
+        return core.ContainerResourceMetric(
+            container=resource.container or "",
+            resource=ContainerMetric(resource.resource or ""),
+            max_age_s=_age_s(resource.max_age_seconds),
+        )
     if isinstance(wire, MetricSourceWire) and wire.hpa is not None:
-        return _autoscaler(wire.hpa)
-    if wire.custom_metric is not None:
-        return _custom(wire.custom_metric)
-    if wire.external_metric is not None:
-        return _external(wire.external_metric)
+        return core.AutoscalerMetric(name=wire.hpa.name or "")
+    if (custom := wire.custom_metric) is not None:
+        metric, of = custom.metric or MetricIdentifier(), None
+        if (described := custom.described_object) is not None:
+            api_version = described.api_version or "v1"
+            of = core.DescribedObject(api_version=api_version, kind=described.kind or "", name=described.name or "")
+        return core.CustomMetric(
+            metric=metric.name or "",
+            selector=_selector(metric.selector),
+            of=of,
+            max_age_s=_age_s(custom.max_age_seconds),
+        )
+    if (external := wire.external_metric) is not None:
+        metric = external.metric or MetricIdentifier()
+        return core.ExternalMetric(
+            metric=metric.name or "",
+            selector=_selector(metric.selector),
+            max_age_s=_age_s(external.max_age_seconds),
+        )
     return None
 
 
@@ -92,37 +107,6 @@ def _check_object(wire: DescribedObjectWire, path: str, problems: Problems) -> N
 def _check_age(value: int | str | None, path: str, problems: Problems) -> None:
     if isinstance(value, int) and not 1 <= value <= MAX_AGE_MAX_S:
         problems.add(f"{path}.maxAgeSeconds", f"must be from 1 to {MAX_AGE_MAX_S}, not {value}")
-
-
-def _container(wire: ContainerResourceWire) -> core.ContainerResourceMetric:
-    return core.ContainerResourceMetric(
-        container=wire.container or "",
-        resource=ContainerMetric(wire.resource or ""),
-        max_age_s=_age_s(wire.max_age_seconds),
-    )
-
-
-def _autoscaler(wire: AutoscalerWire) -> core.AutoscalerMetric:
-    return core.AutoscalerMetric(name=wire.name or "")
-
-
-def _custom(wire: CustomMetricWire) -> core.CustomMetric:
-    metric, of = wire.metric or MetricIdentifier(), wire.described_object
-    return core.CustomMetric(
-        metric=metric.name or "",
-        selector=_selector(metric.selector),
-        of=None
-        if of is None
-        else core.DescribedObject(api_version=of.api_version or "v1", kind=of.kind or "", name=of.name or ""),
-        max_age_s=_age_s(wire.max_age_seconds),
-    )
-
-
-def _external(wire: ExternalMetricWire) -> core.ExternalMetric:
-    metric = wire.metric or MetricIdentifier()
-    return core.ExternalMetric(
-        metric=metric.name or "", selector=_selector(metric.selector), max_age_s=_age_s(wire.max_age_seconds)
-    )
 
 
 def _selector(selector: LabelSelector | None) -> str:

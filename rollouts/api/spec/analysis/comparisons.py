@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 
 from rollouts.api.problems import Problems
 from rollouts.api.v1alpha1.analysis_template import (
@@ -152,24 +151,25 @@ def _check_other(wire: CompareWire, of: CompareOfWire, path: str, root: str, pro
 def _places_of_arm(of: CompareOfWire) -> dict[str, str]:
     """Texts that can tell the arms apart, by what they are; none where the arms' pods are asked about."""
     if of.web is not None:
-        headers = " ".join(each.value or "" for each in of.web.headers or ())
+        headers = " ".join(header.value or "" for header in of.web.headers or ())
         body = f"{of.web.body or ''}{json.dumps(of.web.json_body)}"
         return {"url": of.web.url or "", "headers": headers, "body": body}
-    if of.custom_metric is not None and of.custom_metric.described_object is not None:
-        return {**_of_metric(of.custom_metric.metric), "object's name": of.custom_metric.described_object.name or ""}
-    return {} if of.external_metric is None else _of_metric(of.external_metric.metric)
+    custom, external = of.custom_metric, of.external_metric
+    if custom is not None and custom.described_object is not None:
+        return {**_of_metric(custom.metric), "object's name": custom.described_object.name or ""}
+    return {} if external is None else _of_metric(external.metric)
 
 
 def _of_metric(metric: MetricIdentifier | None) -> dict[str, str]:
-    found = metric or MetricIdentifier()
-    selector = "" if found.selector is None else found.selector.model_dump_json()
-    return {"metric's name": found.name or "", "selector": selector}
+    metric = metric or MetricIdentifier()
+    selector = "" if metric.selector is None else metric.selector.model_dump_json()
+    return {"metric's name": metric.name or "", "selector": selector}
 
 
 def core_comparison(
     metric: MetricWire,
     wire: CompareWire,
-    source: Callable[[CompareOfWire], ComparedSource],
+    of: ComparedSource,
     *,
     dry_run: bool,
     kept: int,
@@ -178,9 +178,8 @@ def core_comparison(
 
     To the rules a comparison is one measurement that is taken again until it has an answer, so `count` is the comparison's own.
     """
-    assert wire.of is not None  # noqa: S101 - check_comparison has seen it
     effect, alpha = _effect(wire.effect or ""), _effect(wire.alpha or str(ALPHA))
-    assert effect is not None  # noqa: S101
+    assert effect is not None  # noqa: S101 - check_comparison has seen it
     assert alpha is not None  # noqa: S101
     method, warm_up_s = _method(wire), float(metric.initial_delay or 0.0)
     interval_s = None if metric.interval is None else float(metric.interval)
@@ -198,7 +197,7 @@ def core_comparison(
         canary=wire.canary or "",
         stable=wire.stable or "",
         by=method,
-        of=source(wire.of),
+        of=of,
         total=wire.total or "",
         effect=effect,
         alpha=alpha.size,
@@ -217,8 +216,8 @@ def _method(wire: CompareWire) -> ComparedBy:
 
 def _effect(text: str) -> Effect | None:
     """A number, or a share in percent; None for any other text."""
-    found = _DECIMAL.fullmatch(text.strip())
-    if found is None:
+    decimal = _DECIMAL.fullmatch(text.strip())
+    if decimal is None:
         return None
-    number = float(found["number"])
-    return Effect(size=number / 100, relative=True) if found["percent"] else Effect(size=number)
+    number = float(decimal["number"])
+    return Effect(size=number / 100, relative=True) if decimal["percent"] else Effect(size=number)

@@ -59,8 +59,8 @@ def core_analysis(wire: AnalysisWire | None, path: str) -> Analysis | None:
         path=path,
         settings=wire.model_dump(by_alias=True, exclude_none=True, exclude={"on_failure", "starting_step"}),
         templates=tuple(
-            f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/{each.template_name}" if each.cluster_scope else each.template_name or ""
-            for each in wire.templates or ()
+            f"{CLUSTER_ANALYSIS_TEMPLATE.kind}/{ref.template_name}" if ref.cluster_scope else ref.template_name or ""
+            for ref in wire.templates or ()
         ),
         on_failure=OnFailure(wire.on_failure or OnFailure.ABORT),
         starting_step=wire.starting_step or 0 if isinstance(wire, BackgroundAnalysis) else 0,

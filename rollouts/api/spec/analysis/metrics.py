@@ -14,19 +14,17 @@ from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     AuthenticationWire,
     CompareOfWire,
-    JobWire,
     KubernetesWire,
     MetricHeader,
     MetricSourceWire,
     MetricWire,
     PrometheusWire,
-    RangeQueryWire,
     WebWire,
 )
 from rollouts.api.v1alpha1.wire import Wire, wire_name
 from rollouts.core.analysis import metric as core
 from rollouts.core.analysis import source
-from rollouts.core.analysis.cluster_source import AutoscalerMetric
+from rollouts.core.analysis.cluster_source import AutoscalerMetric, ClusterSource
 
 INTERVAL_MIN_S = 1.0
 """Between two measurements: what is asked more often loads a server and tells nothing new."""
@@ -55,19 +53,6 @@ def check_metric(wire: MetricWire, path: str, problems: Problems) -> None:
     """Adds every rule that the metric breaks."""
     if not wire.name:
         problems.add_missing(f"{path}.name", "is required")
-    _check_limits(wire, path, problems)
-    _check_count(wire, path, problems)
-    if isinstance(wire.interval, float) and wire.interval < INTERVAL_MIN_S:
-        problems.add(f"{path}.interval", f"must be {INTERVAL_MIN_S:g}s or more")
-    if wire.provider is None:
-        problems.add_missing(f"{path}.provider", f"is required: one of {_CARRIED_OUT}")
-        return
-    _check_source(wire.provider, f"{path}.provider", problems)
-    if wire.provider.compare is not None:
-        check_comparison(wire, wire.provider.compare, path, problems)
-
-
-def _check_limits(wire: MetricWire, path: str, problems: Problems) -> None:
     for attribute, least in _LIMITS:
         value = getattr(wire, attribute)
         if isinstance(value, int) and value < least:
@@ -77,6 +62,15 @@ def _check_limits(wire: MetricWire, path: str, problems: Problems) -> None:
     if _number(wire.failure_limit, 0) == -1 and _number(wire.consecutive_success_limit, 0) == 0:
         message = "is off, and so is consecutiveSuccessLimit: then nothing could decide the metric"
         problems.add(f"{path}.failureLimit", message)
+    _check_count(wire, path, problems)
+    if isinstance(wire.interval, float) and wire.interval < INTERVAL_MIN_S:
+        problems.add(f"{path}.interval", f"must be {INTERVAL_MIN_S:g}s or more")
+    if wire.provider is None:
+        problems.add_missing(f"{path}.provider", f"is required: one of {_CARRIED_OUT}")
+        return
+    _check_source(wire.provider, f"{path}.provider", problems)
+    if wire.provider.compare is not None:
+        check_comparison(wire, wire.provider.compare, path, problems)
 
 
 def _check_count(wire: MetricWire, path: str, problems: Problems) -> None:
@@ -113,22 +107,19 @@ def _check_source(wire: MetricSourceWire, path: str, problems: Problems) -> None
     if len(given) != 1:
         has = " and ".join(wire_name(MetricSourceWire, name) for name in given) or "none"
         problems.add_missing(path, f"needs exactly one of {_CARRIED_OUT}; it has {has}")
-    if wire.prometheus is not None:
-        _check_prometheus(wire.prometheus, f"{path}.prometheus", problems)
-    if wire.web is not None:
-        _check_web(wire.web, f"{path}.web", problems)
+    _check_number_source(wire, path, problems)
     if wire.job is not None and not wire.job.spec:
         problems.add_missing(f"{path}.job.spec", "is required")
-    check_cluster_source(wire, path, problems)
     if wire.compare is not None and wire.compare.of is not None:
-        _check_compared(wire.compare.of, f"{path}.compare.of", problems)
+        _check_number_source(wire.compare.of, f"{path}.compare.of", problems)
     if wire.kubernetes is not None:
         _check_range(wire.kubernetes.max_restarts, f"{path}.kubernetes.maxRestarts", problems, least=0)
         ready = f"{path}.kubernetes.minReadyPercent"
         _check_range(wire.kubernetes.min_ready_percent, ready, problems, least=0, most=100)
 
 
-def _check_compared(wire: CompareOfWire, path: str, problems: Problems) -> None:
+def _check_number_source(wire: MetricSourceWire | CompareOfWire, path: str, problems: Problems) -> None:
+    """Checks the sources that give a number: of a metric by itself, or of each arm of a comparison."""
     if wire.prometheus is not None:
         _check_prometheus(wire.prometheus, f"{path}.prometheus", problems)
     if wire.web is not None:
@@ -228,8 +219,11 @@ def core_metric(
 ) -> core.Metric:
     """With all defaults; `check_metric` has found nothing wrong with it, and all arguments have been put in."""
     assert wire.provider is not None  # noqa: S101 - check_metric has seen it
-    if wire.provider.compare is not None:
-        rules, comparison = core_comparison(wire, wire.provider.compare, _compared, dry_run=dry_run, kept=kept)
+    if (compare := wire.provider.compare) is not None:
+        of = _number_source(compare.of) if compare.of is not None else None
+        assert of is not None  # noqa: S101 - check_comparison has seen it
+        assert not isinstance(of, AutoscalerMetric)  # noqa: S101 - and refused this one
+        rules, comparison = core_comparison(wire, compare, of, dry_run=dry_run, kept=kept)
         return core.Metric(rules=rules, source=comparison, secrets=secrets)
     return core.Metric(
         rules=core.MetricRules(
@@ -260,42 +254,40 @@ def _integer(value: int | str | None, default: int) -> int:
 
 
 def _source(wire: MetricSourceWire) -> source.MetricSource:
-    if wire.prometheus is not None:
-        return _prometheus(wire.prometheus)
-    if wire.web is not None:
-        return _web(wire.web)
+    if (number_source := _number_source(wire)) is not None:
+        return number_source
     if wire.job is not None:
-        return _job(wire.job)
-    if (of_cluster := cluster_source(wire)) is not None:
-        return of_cluster
-    return _pods(wire.kubernetes or KubernetesWire())
+        metadata = {} if wire.job.metadata is None else wire.job.metadata.model_dump(exclude_none=True)
+        return source.JobMetric(metadata=metadata, spec=dict(wire.job.spec or {}))
+    pods = wire.kubernetes or KubernetesWire()
+    return source.PodEvidence(
+        restarts_max=_integer(pods.max_restarts, source.RESTARTS_MAX),
+        ready_percent_min=_integer(pods.min_ready_percent, source.READY_PERCENT_MIN),
+        containers=tuple(pods.containers or ()),
+    )
 
 
-def _compared(wire: CompareOfWire) -> source.ComparedSource:
+def _number_source(
+    wire: MetricSourceWire | CompareOfWire,
+) -> source.PrometheusQuery | source.WebQuery | ClusterSource | None:
     if wire.prometheus is not None:
         return _prometheus(wire.prometheus)
-    if wire.web is not None:
-        return _web(wire.web)
-    of_cluster = cluster_source(wire)
-    assert of_cluster is not None  # noqa: S101 - check_comparison has seen it
-    assert not isinstance(of_cluster, AutoscalerMetric)  # noqa: S101 - and refused this one
-    return of_cluster
+    return _web(wire.web) if wire.web is not None else cluster_source(wire)
 
 
 def _prometheus(wire: PrometheusWire) -> source.PrometheusQuery:
+    query_range = None
+    if (given := wire.range_query) is not None:
+        query_range = source.QueryRange(start=given.start or "", end=given.end or "", step_s=float(given.step or 0.0))
     return source.PrometheusQuery(
         query=wire.query or "",
         endpoint=wire.address or wire.metric_provider or source.DEFAULT_ENDPOINT,
-        range=None if wire.range_query is None else _range(wire.range_query),
+        range=query_range,
         timeout_s=float(_integer(wire.timeout, int(source.PROMETHEUS_TIMEOUT_S))),
         headers=_headers(wire.headers),
         insecure=bool(wire.insecure),
         authentication=_authentication(wire.authentication),
     )
-
-
-def _range(wire: RangeQueryWire) -> source.QueryRange:
-    return source.QueryRange(start=wire.start or "", end=wire.end or "", step_s=float(wire.step or 0.0))
 
 
 def _web(wire: WebWire) -> source.WebQuery:
@@ -310,21 +302,6 @@ def _web(wire: WebWire) -> source.WebQuery:
         timeout_s=float(_integer(wire.timeout_seconds, int(source.WEB_TIMEOUT_S))),
         insecure=bool(wire.insecure),
         authentication=_authentication(wire.authentication),
-    )
-
-
-def _job(wire: JobWire) -> source.JobMetric:
-    metadata = wire.metadata
-    return source.JobMetric(
-        metadata={} if metadata is None else metadata.model_dump(exclude_none=True), spec=dict(wire.spec or {})
-    )
-
-
-def _pods(wire: KubernetesWire) -> source.PodEvidence:
-    return source.PodEvidence(
-        restarts_max=_integer(wire.max_restarts, source.RESTARTS_MAX),
-        ready_percent_min=_integer(wire.min_ready_percent, source.READY_PERCENT_MIN),
-        containers=tuple(wire.containers or ()),
     )
 
 

@@ -74,26 +74,29 @@ class Substitution:
         """A copy of the JSON with the arguments put in."""
         match part:
             case dict():
-                if _runs_commands(part):
+                # A container that is given a script.
+                lists = [part.get(name) for name in ("command", "args")]
+                words = [word for given in lists if isinstance(given, list) for word in given]
+                if any(isinstance(word, str) and _CODE.fullmatch(word) for word in words):
                     self.scripted.add(location)
                 return self._fields(part, location)
             case list():
-                return [self.value(each, (*location, index)) for index, each in enumerate(part)]
+                return [self.value(item, (*location, index)) for index, item in enumerate(part)]
             case str():
                 return self.text(part, location)
             case _:
                 return part
 
     def _fields(self, part: Mapping[str, Any], location: Location) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, each in part.items():
+        fields: dict[str, Any] = {}
+        for name, value in part.items():
             filled_name = self.text(name, (*location, name), key=True)
-            if filled_name in found or (filled_name != name and filled_name in part):
+            if filled_name in fields or (filled_name != name and filled_name in part):
                 self.problems.add(
                     path_of((*location, name), root=self.root), f"{filled_name[:40]!r} stands there twice"
                 )
-            found[filled_name] = self.value(each, (*location, name))
-        return found
+            fields[filled_name] = self.value(value, (*location, name))
+        return fields
 
     def text(self, text: str, location: Location, *, key: bool = False) -> str:
         """One text of it.
@@ -165,12 +168,6 @@ class Substitution:
             message = "may stand in headers, authentication, and the URL and body of a web request alone"
             self.problems.add(path, f"uses {{{{{name[:40]}}}}}, which is a secret; it {message}")
         return None
-
-
-def _runs_commands(part: Mapping[str, Any]) -> bool:
-    """Whether it is a container that is given a script."""
-    words = [each for name in ("command", "args") if isinstance(given := part.get(name), list) for each in given]
-    return any(isinstance(each, str) and _CODE.fullmatch(each) for each in words)
 
 
 def _is_of_arms(location: Location) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -96,19 +97,19 @@ def run_of(use: AnalysisUse, find: Find, of: Updated | None) -> dict[str, Any]:
     templates = _Resolution(find, problems).resolved(use)
     check_arguments(use.args, use.path, problems)
     given = resolved_arguments(use.args, of, use.path, problems)
-    defaults = merged_defaults([(each.root, each.wire.args or ()) for each in templates], problems)
+    defaults = merged_defaults([(template.root, template.wire.args or ()) for template in templates], problems)
     arguments = with_given(defaults, given, f"{use.path}.args", problems)
-    dry_run = [*use.dry_run, *(rule for each in templates for rule in each.wire.dry_run or ())]
+    dry_run = [*use.dry_run, *(rule for template in templates for rule in template.wire.dry_run or ())]
     retention = [
         *use.measurement_retention,
-        *(rule for each in templates for rule in each.wire.measurement_retention or ()),
+        *(rule for template in templates for rule in template.wire.measurement_retention or ()),
     ]
     check_rules(dry_run, retention, use.path, problems)
     _check_names(templates, problems)
     if found := problems.found():
         raise SpecInvalid(found)
     spec = {
-        "metrics": [metric for each in templates for metric in each.raw.get("metrics") or ()],
+        "metrics": [metric for template in templates for metric in template.raw.get("metrics") or ()],
         "args": [_dumped(argument) for argument in resolved_arguments(arguments, of, use.path, problems)],
         "dryRun": [_dumped(rule) for rule in dry_run],
         "measurementRetention": [_dumped(rule) for rule in retention],
@@ -178,7 +179,8 @@ class _Resolution:
         """Whether a run cannot carry this template too. Asked before it is read: whoever writes templates slows nobody down."""
         metrics = raw.get("metrics")
         self.metrics += len(metrics) if isinstance(metrics, list) else 0
-        self.size_bytes += _size_bytes(raw)
+        with suppress(TypeError, ValueError, RecursionError):  # what is no JSON `parse_template` tells
+            self.size_bytes += len(json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode())
         if self.metrics > METRICS_MAX:
             self.problems.add(
                 path, f"is too much: a run has at most {METRICS_MAX} metrics, of all its templates together"
@@ -186,13 +188,6 @@ class _Resolution:
         if self.size_bytes > BYTES_MAX:
             self.problems.add(path, f"is too much: a run carries at most {BYTES_MAX} bytes of templates, as JSON")
         return self.metrics > METRICS_MAX or self.size_bytes > BYTES_MAX
-
-
-def _size_bytes(raw: Mapping[str, Any]) -> int:
-    try:
-        return len(json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode())
-    except (TypeError, ValueError, RecursionError):
-        return 0  # it is no JSON, which `parse_template` tells
 
 
 def _check_names(templates: Sequence[_Template], problems: Problems) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.autoscaling import Autoscaling, ContainerResource
+from rollouts.api.v1alpha1.autoscaling import Autoscaling
 from rollouts.core.model.autoscaling import AutoscalingGate, ContainerLimit, ContainerMetric
 
 _PATH = "spec.autoscaling"
@@ -22,8 +22,21 @@ def check_autoscaling(wire: Autoscaling | None, template: Mapping[str, Any] | No
         return
     if wire.settled is None and wire.min_headroom_percent is None and wire.container_resource is None:
         problems.add_missing(_PATH, "needs at least one of settled, minHeadroomPercent and containerResource")
-    if wire.container_resource is not None:
-        _check_container(wire.container_resource, template, problems)
+    limit, path = wire.container_resource, f"{_PATH}.containerResource"
+    if limit is None:
+        return
+    given = (
+        ("container", limit.container),
+        ("resource", limit.resource),
+        ("maxUtilizationPercent", limit.max_utilization_percent),
+    )
+    for name, value in given:
+        if value is None:
+            problems.add_missing(f"{path}.{name}", "is required")
+    names = _containers(template) if template is not None else None
+    if limit.container is not None and names is not None and limit.container not in names:
+        message = f"the pod template has no container {limit.container!r}: {', '.join(names)}"
+        problems.add(f"{path}.container", message)
 
 
 def autoscaling_gate(wire: Autoscaling | None) -> AutoscalingGate | None:
@@ -45,27 +58,6 @@ def autoscaling_gate(wire: Autoscaling | None) -> AutoscalingGate | None:
     return None if gate == AutoscalingGate() else gate
 
 
-def _check_container(limit: ContainerResource, template: Mapping[str, Any] | None, problems: Problems) -> None:
-    path = f"{_PATH}.containerResource"
-    missing = [
-        name
-        for name, value in (
-            ("container", limit.container),
-            ("resource", limit.resource),
-            ("maxUtilizationPercent", limit.max_utilization_percent),
-        )
-        if value is None
-    ]
-    for name in missing:
-        problems.add_missing(f"{path}.{name}", "is required")
-    if limit.container is not None and template is not None:
-        names = _containers(template)
-        if names is not None and limit.container not in names:
-            problems.add(
-                f"{path}.container", f"the pod template has no container {limit.container!r}: {', '.join(names)}"
-            )
-
-
 def _containers(template: Mapping[str, Any]) -> list[str] | None:
     """Names of the containers that run as long as the pod; None when the template has none that can be read.
 
@@ -74,11 +66,13 @@ def _containers(template: Mapping[str, Any]) -> list[str] | None:
     pod = template.get("spec")
     if not isinstance(pod, dict):
         return None
-    names = [each.get("name") for each in _entries(pod, "containers")]
-    names += [each.get("name") for each in _entries(pod, "initContainers") if each.get("restartPolicy") == "Always"]
-    return [each for each in names if isinstance(each, str)] or None
-
-
-def _entries(pod: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
-    found = pod.get(field)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    names = []
+    for field in ("containers", "initContainers"):
+        entries = pod.get(field)
+        listed = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        names += [
+            container.get("name")
+            for container in listed
+            if field == "containers" or container.get("restartPolicy") == "Always"
+        ]
+    return [name for name in names if isinstance(name, str)] or None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollouts.api.problems import Problems
-from rollouts.api.v1alpha1.rollout import Drain, DrainProbeWire
+from rollouts.api.v1alpha1.rollout import Drain
 from rollouts.core.drain.query import query_problem
 from rollouts.core.model import drain as core
 from rollouts.core.model.pod_exit import PodExit
@@ -35,24 +35,20 @@ def drain_spec(wire: Drain, ends: PodExit) -> core.DrainSpec:
     longest_s = (
         min(core.DEFAULT_MAX_REQUEST_S, ends.grace_s) if wire.max_request_seconds is None else wire.max_request_seconds
     )
+    probes: list[core.DrainProbe] = []
+    for probe in wire.probes or ():
+        name, max_s = probe.name or "", None if probe.max_seconds is None else float(probe.max_seconds)
+        if probe.prometheus is None:
+            probes.append(core.EnvoyProbe(name=name, max_s=max_s))
+            continue
+        interval = probe.prometheus.scrape_interval_seconds
+        age_s = core.DEFAULT_SCRAPE_S if interval is None else float(interval)
+        probes.append(core.PrometheusProbe(name=name, query=probe.prometheus.query or "", max_s=max_s, age_s=age_s))
     return core.DrainSpec(
         mode=core.DrainMode(wire.mode or core.DrainMode.AUTO),
         pre_stop=core.PreStop(wire.pre_stop or core.PreStop.INJECT),
         max_request_s=float(longest_s),
         timeout_s=float(core.DEFAULT_TIMEOUT_S if wire.timeout_seconds is None else wire.timeout_seconds),
         on_timeout=core.OnTimeout(wire.on_timeout or core.OnTimeout.CONTINUE),
-        probes=tuple(map(_probe, wire.probes or ())),
-    )
-
-
-def _probe(wire: DrainProbeWire) -> core.DrainProbe:
-    max_s = None if wire.max_seconds is None else float(wire.max_seconds)
-    if wire.prometheus is None:
-        return core.EnvoyProbe(name=wire.name or "", max_s=max_s)
-    interval = wire.prometheus.scrape_interval_seconds
-    return core.PrometheusProbe(
-        name=wire.name or "",
-        query=wire.prometheus.query or "",
-        max_s=max_s,
-        age_s=core.DEFAULT_SCRAPE_S if interval is None else float(interval),
+        probes=tuple(probes),
     )

@@ -9,9 +9,7 @@ from rollouts.api.problems import Problems
 from rollouts.api.spec.reading import read_model
 from rollouts.api.v1alpha1.metric_provider import (
     MetricProviderSpec,
-    ProviderBasic,
     ProviderCredential,
-    ProviderOAuth2,
     ProviderRequestHeader,
 )
 from rollouts.core.analysis.metric_server import (
@@ -47,13 +45,14 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
         problems.add(
             "spec.tls.insecureSkipVerify", "checks nothing, so caFile and serverName mean nothing: leave one out"
         )
-    if tls is not None and _is_plain(wire):
+    urls = [url for url in (wire.url, wire.oauth2.token_url if wire.oauth2 is not None else None) if url]
+    if tls is not None and urls and all(url.startswith("http://") for url in urls):
         problems.add("spec.tls", "means nothing where the URL begins with http://: leave it out, or write https://")
     return MetricServer(
         url=wire.url or "",
         identity=_identity(wire, problems),
         headers=tuple(
-            _header(each, f"spec.headers[{index}]", problems) for index, each in enumerate(wire.headers or ())
+            _header(header, f"spec.headers[{index}]", problems) for index, header in enumerate(wire.headers or ())
         ),
         ca_file=InFile(tls.ca_file) if tls is not None and tls.ca_file else None,
         server_name=(tls.server_name or "") if tls is not None else "",
@@ -62,39 +61,26 @@ def read_metric_provider(spec: Mapping[str, Any], problems: Problems) -> MetricS
     )
 
 
-def _is_plain(wire: MetricProviderSpec) -> bool:
-    urls = [wire.url, wire.oauth2.token_url if wire.oauth2 is not None else None]
-    return all(each.startswith("http://") for each in urls if each) and any(urls)
-
-
 def _identity(wire: MetricProviderSpec, problems: Problems) -> Identity | None:
-    if wire.basic is not None:
-        return _basic(wire.basic, problems)
+    if (basic := wire.basic) is not None:
+        if not basic.username:
+            problems.add_missing("spec.basic.username", "is required")
+        elif ":" in basic.username or not basic.username.isprintable():
+            problems.add("spec.basic.username", "must have no ':' and no control characters (RFC 7617)")
+        return BasicPlace(basic.username or "", _place(basic.password, "spec.basic.password", problems))
     if wire.bearer is not None:
         return BearerPlace(_place(wire.bearer, "spec.bearer", problems))
-    if wire.oauth2 is not None:
-        return _oauth2(wire.oauth2, problems)
+    if (oauth2 := wire.oauth2) is not None:
+        for name, value in (("tokenUrl", oauth2.token_url), ("clientId", oauth2.client_id)):
+            if not value:
+                problems.add_missing(f"spec.oauth2.{name}", "is required")
+        return OAuth2Place(
+            token_url=oauth2.token_url or "",
+            client_id=oauth2.client_id or "",
+            client_secret=_place(oauth2.client_secret, "spec.oauth2.clientSecret", problems),
+            scopes=tuple(oauth2.scopes or ()),
+        )
     return None
-
-
-def _basic(wire: ProviderBasic, problems: Problems) -> BasicPlace:
-    if not wire.username:
-        problems.add_missing("spec.basic.username", "is required")
-    elif ":" in wire.username or not wire.username.isprintable():
-        problems.add("spec.basic.username", "must have no ':' and no control characters (RFC 7617)")
-    return BasicPlace(wire.username or "", _place(wire.password, "spec.basic.password", problems))
-
-
-def _oauth2(wire: ProviderOAuth2, problems: Problems) -> OAuth2Place:
-    for name, value in (("tokenUrl", wire.token_url), ("clientId", wire.client_id)):
-        if not value:
-            problems.add_missing(f"spec.oauth2.{name}", "is required")
-    return OAuth2Place(
-        token_url=wire.token_url or "",
-        client_id=wire.client_id or "",
-        client_secret=_place(wire.client_secret, "spec.oauth2.clientSecret", problems),
-        scopes=tuple(wire.scopes or ()),
-    )
 
 
 def _header(wire: ProviderRequestHeader, path: str, problems: Problems) -> tuple[str, str | CredentialPlace]:

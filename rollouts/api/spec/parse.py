@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeVar, assert_never
 
 from pydantic_core import from_json
@@ -10,7 +11,6 @@ from pydantic_core import from_json
 from rollouts.api.problems import Problems
 from rollouts.api.spec.analysis.in_rollouts import core_analysis
 from rollouts.api.spec.autoscaling import autoscaling_gate
-from rollouts.api.spec.config import config_versioning
 from rollouts.api.spec.drain import drain_spec
 from rollouts.api.spec.metadata import OUR_PREFIX
 from rollouts.api.spec.planned import refuse_planned
@@ -33,7 +33,7 @@ from rollouts.api.v1alpha1.rollout import (
 )
 from rollouts.core.config.references import SOURCES_MAX, references
 from rollouts.core.model.author import NAME_MAX, NOTE_SUFFIX, Author, AuthorKind
-from rollouts.core.model.config import ConfigRef, ConfigVersioning
+from rollouts.core.model.config import SETTLE_S, ConfigVersioning
 from rollouts.core.model.pod_exit import read_pod_exit
 from rollouts.core.model.revision import canonical_json, short_hash
 from rollouts.core.model.rollout import (
@@ -91,7 +91,51 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     check(wire, problems)
     if found := problems.found():
         raise SpecInvalid(found)
-    return _built(wire, raw)
+    try:
+        template_json = canonical_json(raw["template"])
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise SpecInvalid((SpecProblem("spec.template", f"cannot be written as JSON: {error}"),)) from error
+    assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
+    try:
+        strategy, strategy_hash = _strategy(wire.strategy)
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
+    template_hash = short_hash(template_json)
+    versioning = _config_versioning(wire.config_versioning or ConfigVersioningWire())
+    refs = references(raw["template"], secrets=versioning.secrets) if versioning.enabled else ()
+    if len(refs) > SOURCES_MAX:
+        what = f"names {len(refs)} ConfigMaps and Secrets, and {SOURCES_MAX} at most can belong to a revision"
+        message = f"{what}: name fewer, or set spec.configVersioning.mode: Off"
+        raise SpecInvalid((SpecProblem("spec.template", message),))
+    ends = read_pod_exit(raw["template"])
+    window = wire.rollback_window.revisions if wire.rollback_window else None
+    kept = wire.analysis or AnalysisLimits()
+    return RolloutSpec(
+        replicas=1 if wire.replicas is None else wire.replicas,
+        selector_json=canonical_json(raw["selector"]),
+        selector_text=selector_text(wire.selector),
+        template_json=template_json,
+        template_hash=template_hash,
+        revision=template_hash,
+        strategy=strategy,
+        strategy_hash=strategy_hash,
+        min_ready_s=wire.min_ready_seconds or 0,
+        revision_history_limit=_or(wire.revision_history_limit, 10),
+        progress_deadline_s=float(_or(wire.progress_deadline_seconds, 600)),
+        progress_deadline_abort=bool(wire.progress_deadline_abort),
+        paused=bool(wire.paused),
+        restart_at_s=parse_time(wire.restart_at) if wire.restart_at is not None else None,
+        rollback_window_revisions=window or None,
+        successful_runs_kept=_or(kept.successful_run_history_limit, 5),
+        unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, 5),
+        history_limit=_or((wire.history or History()).limit, 10),
+        drain=drain_spec(wire.drain or Drain(), ends),
+        ends=ends,
+        config_versioning=versioning,
+        config_refs=refs,
+        autoscaling=autoscaling_gate(wire.autoscaling),
+        template_labels=template_labels(raw["template"]),
+    )
 
 
 def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an object separately
@@ -119,6 +163,9 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an
     Raises: SpecInvalid with every problem found.
     """
     own = own_annotations(annotations)
+    restart_asked_at_s = None
+    with suppress(ValueError):  # for nonsense, which `decide` reports, as for `true` there is no time
+        restart_asked_at_s = parse_time(own[Verb.RESTART]) if own.get(Verb.RESTART) else None
     return Rollout(
         namespace=namespace,
         name=name,
@@ -129,34 +176,26 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an
         spec=spec if isinstance(spec, RolloutSpec) else parse_spec(spec),
         annotations=own,
         annotated_by=_authors(own, own_annotations(annotators or {}), notes=notes),
-        restart_asked_at_s=_restart_time(own.get(Verb.RESTART)),
+        restart_asked_at_s=restart_asked_at_s,
         deleting=deleting,
     )
 
 
 def _authors(annotations: Mapping[str, str], managers: Mapping[str, str], *, notes: bool) -> Mapping[str, Author]:
-    found = {}
+    authors = {}
     for verb in Verb:
         if verb not in annotations:
             continue
         if notes and (user := _one_line(annotations.get(f"{verb}{NOTE_SUFFIX}", ""))):
-            found[verb.value] = Author(user, AuthorKind.USER)
+            authors[verb.value] = Author(user, AuthorKind.USER)
         elif manager := _one_line(managers.get(verb, "")):
-            found[verb.value] = Author(manager, AuthorKind.FIELD_MANAGER)
-    return found
+            authors[verb.value] = Author(manager, AuthorKind.FIELD_MANAGER)
+    return authors
 
 
 def _one_line(name: str) -> str:
     """A name as people may be shown it: others chose it."""
-    return "".join(each if each.isprintable() else "?" for each in name[:NAME_MAX]).strip()
-
-
-def _restart_time(value: str | None) -> float | None:
-    """The time in the `restart` annotation; None for `true` and for nonsense, which `decide` reports."""
-    try:
-        return parse_time(value) if value else None
-    except ValueError:
-        return None
+    return "".join(character if character.isprintable() else "?" for character in name[:NAME_MAX]).strip()
 
 
 def rollout_from_manifest(manifest: Mapping[str, Any]) -> Rollout:
@@ -205,70 +244,25 @@ def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
     return spec
 
 
-def _built(wire: RolloutSpecWire, raw: Mapping[str, Any]) -> RolloutSpec:
-    try:
-        template_json = canonical_json(raw["template"])
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise SpecInvalid((SpecProblem("spec.template", f"cannot be written as JSON: {error}"),)) from error
-    assert wire.selector is not None and wire.strategy is not None  # noqa: S101 - api/spec/rules.py has checked both
-    try:
-        strategy, strategy_hash = _strategy(wire.strategy)
-    except (UnicodeEncodeError, RecursionError) as error:
-        raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
-    template_hash = short_hash(template_json)
-    versioning = config_versioning(wire.config_versioning or ConfigVersioningWire())
-    ends = read_pod_exit(raw["template"])
-    window = wire.rollback_window.revisions if wire.rollback_window else None
-    kept = wire.analysis or AnalysisLimits()
-    return RolloutSpec(
-        replicas=1 if wire.replicas is None else wire.replicas,
-        selector_json=canonical_json(raw["selector"]),
-        selector_text=selector_text(wire.selector),
-        template_json=template_json,
-        template_hash=template_hash,
-        revision=template_hash,
-        strategy=strategy,
-        strategy_hash=strategy_hash,
-        min_ready_s=wire.min_ready_seconds or 0,
-        revision_history_limit=_or(wire.revision_history_limit, 10),
-        progress_deadline_s=float(_or(wire.progress_deadline_seconds, 600)),
-        progress_deadline_abort=bool(wire.progress_deadline_abort),
-        paused=bool(wire.paused),
-        restart_at_s=parse_time(wire.restart_at) if wire.restart_at is not None else None,
-        rollback_window_revisions=window or None,
-        successful_runs_kept=_or(kept.successful_run_history_limit, 5),
-        unsuccessful_runs_kept=_or(kept.unsuccessful_run_history_limit, 5),
-        history_limit=_or((wire.history or History()).limit, 10),
-        drain=drain_spec(wire.drain or Drain(), ends),
-        ends=ends,
-        config_versioning=versioning,
-        config_refs=_config_refs(raw["template"], versioning),
-        autoscaling=autoscaling_gate(wire.autoscaling),
-        template_labels=template_labels(raw["template"]),
+def _config_versioning(wire: ConfigVersioningWire) -> ConfigVersioning:
+    return ConfigVersioning(
+        enabled=wire.mode != "Off",
+        secrets=bool(wire.secrets),
+        settle_s=SETTLE_S if wire.settle_seconds is None else float(wire.settle_seconds),
+        retain=bool(wire.retain),
     )
 
 
-def _config_refs(template: Mapping[str, Any], versioning: ConfigVersioning) -> tuple[ConfigRef, ...]:
-    refs = references(template, secrets=versioning.secrets) if versioning.enabled else ()
-    if len(refs) > SOURCES_MAX:
-        what = f"names {len(refs)} ConfigMaps and Secrets, and {SOURCES_MAX} at most can belong to a revision"
-        raise SpecInvalid(
-            (SpecProblem("spec.template", f"{what}: name fewer, or set spec.configVersioning.mode: Off"),)
-        )
-    return refs
-
-
 def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:
+    """The strategy, and the hash of what its steps mean, not of their text: `pause: 60` for `pause: 1m` restarts no update."""
+    strategy: Strategy
     if wire.canary is not None:
-        canary = _canary(wire.canary)
-        return canary, _strategy_hash("canary", canary.steps)
-    assert wire.blue_green is not None  # noqa: S101 - api/spec/rules.py has checked it
-    return _blue_green(wire.blue_green), _strategy_hash("blueGreen", ())
-
-
-def _strategy_hash(kind: str, steps: tuple[Step, ...]) -> str:
-    """The hash of the meaning of the steps, not of their text: `pause: 60` instead of `pause: 1m` restarts no update."""
-    return short_hash(canonical_json({"kind": kind, "steps": [_step_fact(step) for step in steps]}))
+        strategy = _canary(wire.canary)
+        facts = {"kind": "canary", "steps": [_step_fact(step) for step in strategy.steps]}
+    else:
+        assert wire.blue_green is not None  # noqa: S101 - api/spec/rules.py has checked it
+        strategy, facts = _blue_green(wire.blue_green), {"kind": "blueGreen", "steps": []}
+    return strategy, short_hash(canonical_json(facts))
 
 
 def _step_fact(step: Step) -> list[Any]:
@@ -296,19 +290,22 @@ def _step_fact(step: Step) -> list[Any]:
             assert_never(step)
 
 
-def _request_fact(match: RequestMatch) -> list[Any]:
+def _request_fact(request: RequestMatch) -> list[Any]:
     """The conditions that are set. Conditions that a later version adds do not change the hash of today's steps."""
     facts: list[Any] = []
-    for name, text in (("method", match.method), ("path", match.path)):
+    for name, text in (("method", request.method), ("path", request.path)):
         if text is not None:
             facts.append([name, text.kind.value, text.value])
-    for kind, named in (("header", match.headers), ("cookie", match.cookies), ("query", match.query)):
-        facts += [[kind, each.name, each.value.kind.value, each.value.value] for each in named]
+    for kind, named in (("header", request.headers), ("cookie", request.cookies), ("query", request.query)):
+        facts += [[kind, match.name, match.value.kind.value, match.value.value] for match in named]
     return facts
 
 
 def _canary(wire: CanaryStrategy) -> Canary:
     stable_service, canary_service = pair_of(wire)
+    progress, threshold = wire.replica_progress_threshold, None
+    if progress is not None and progress.value is not None and progress.value >= 0:  # Argo: below 0 means no threshold
+        threshold = ProgressThreshold(Percent(progress.value) if progress.type == "Percent" else progress.value)
     return Canary(
         steps=tuple(_step(step, index, wire) for index, step in enumerate(wire.steps or ())),
         max_surge=_or(wire.max_surge, _DEFAULT_LIMIT),
@@ -320,7 +317,7 @@ def _canary(wire: CanaryStrategy) -> Canary:
         canary_metadata=_metadata(wire.canary_metadata),
         stable_metadata=_metadata(wire.stable_metadata),
         anti_affinity=_anti_affinity(wire.anti_affinity),
-        replica_progress_threshold=_threshold(wire),
+        replica_progress_threshold=threshold,
         scale_down_delay_s=float(_or(wire.scale_down_delay_seconds, 30)),
         scale_down_delay_revision_limit=wire.scale_down_delay_revision_limit,
         abort_scale_down_delay_s=float(_or(wire.abort_scale_down_delay_seconds, 30)),
@@ -366,13 +363,6 @@ def _blue_green(wire: BlueGreenStrategy) -> BlueGreen:
         pre_promotion=core_analysis(wire.pre_promotion_analysis, "spec.strategy.blueGreen.prePromotionAnalysis"),
         post_promotion=core_analysis(wire.post_promotion_analysis, "spec.strategy.blueGreen.postPromotionAnalysis"),
     )
-
-
-def _threshold(wire: CanaryStrategy) -> ProgressThreshold | None:
-    threshold = wire.replica_progress_threshold
-    if threshold is None or threshold.value is None or threshold.value < 0:  # Argo: below 0 means no threshold
-        return None
-    return ProgressThreshold(Percent(threshold.value) if threshold.type == "Percent" else threshold.value)
 
 
 def _anti_affinity(wire: AntiAffinityWire | None) -> AntiAffinity | None:

@@ -43,9 +43,8 @@ def refuse_planned(spec: RolloutSpecWire, problems: Problems) -> None:
 
 def _parts(spec: RolloutSpecWire) -> Iterator[tuple[str, Wire]]:
     yield "spec", spec
-    if (strategy := spec.strategy) is None:
-        return
-    if (canary := strategy.canary) is None:
+    canary = spec.strategy.canary if spec.strategy is not None else None
+    if canary is None:
         return
     if canary.traffic_routing is not None:
         yield "spec.strategy.canary.trafficRouting", canary.traffic_routing

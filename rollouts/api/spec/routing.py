@@ -1,19 +1,24 @@
 """Checks `trafficRouting` and the steps that make routes, and turns them into the core's values.
 
 The settings of a router are only passed on: its codec checks them (`traffic/`). Which routers exist is not known here: the
-controller and `rollouts lint` look the names up in the registry.
+controller and `rollouts lint` look the names up in the registry. Other code checks that a router names the routes that
+`trafficRouting.own` makes.
+
+Routers put names and texts by which requests are matched into the configuration of their proxies. So each must be one line
+without control characters, and follow its grammar if it has one. Regular expressions are not checked, because their grammar
+depends on the router (RE2, PCRE).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from rollouts.api.problems import Problems, path_of
 from rollouts.api.spec.json_values import json_value
-from rollouts.api.spec.own_routes import check_own_routes, own_manifests
-from rollouts.api.spec.request_words import problem_of_name, problem_of_text
+from rollouts.api.spec.metadata import check_entries
 from rollouts.api.v1alpha1.rollout import CanaryStep, CanaryStrategy
 from rollouts.api.v1alpha1.traffic import (
     HeaderMatch,
@@ -26,6 +31,7 @@ from rollouts.api.v1alpha1.traffic import (
 )
 from rollouts.api.v1alpha1.wire import Wire, wire_name
 from rollouts.core.model import steps
+from rollouts.core.model.grammar import is_snippet
 from rollouts.core.model.rollout import Router, TrafficRouting
 from rollouts.core.model.service_ref import ServiceRef, SubsetName
 from rollouts.core.model.steps import WeightPercent
@@ -39,6 +45,18 @@ MAX_WEIGHT = 1_000_000
 """The largest maxTrafficWeight: the largest weight of the Gateway API. Status can hold fractions of so many parts exactly."""
 HEX_DIGITS = "0123456789abcdef"
 
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""RFC 9110, section 5.6.2; the names of cookies are tokens too (RFC 6265, section 4.1.1)."""
+
+_TOKENS = {
+    "headerName": "is not a valid header name (RFC 9110)",
+    "cookieName": "is not a valid cookie name (RFC 6265)",
+    "method": "is not a valid HTTP method (RFC 9110)",
+}
+_ONE_LINE = "must be one line without control characters"
+
+_OWN_FIELDS = ("apiVersion", "kind", "metadata", "spec")
+_OWN_METADATA = ("name", "namespace", "labels", "annotations")
 _NO_ROUTERS = frozenset({"plugins", "managed_routes", "stickiness", "max_traffic_weight", "own"})
 _ROUTER_FIELDS = tuple(
     (attribute, wire_name(TrafficRoutingWire, attribute))
@@ -52,19 +70,15 @@ def traffic_routing(canary: CanaryStrategy) -> TrafficRouting | None:
     wire = canary.traffic_routing
     if wire is None:
         return None
+    cookie = wire.stickiness
     return TrafficRouting(
         routers=tuple(Router(name, json_value(part)) for name, _, part in _routers(wire)),
         managed_routes=_managed_routes(wire),
         min_pods_per_replica_set=canary.min_pods_per_replica_set or 0,
         dynamic_stable_scale=bool(canary.dynamic_stable_scale),
-        sticky=_sticky(wire),
-        own=own_manifests(wire),
+        sticky=None if cookie is None else Sticky(cookie.cookie_name or "", cookie.digits or HEX_DIGITS),
+        own=tuple(map(json_value, wire.own or ())),
     )
-
-
-def _sticky(wire: TrafficRoutingWire) -> Sticky | None:
-    found = wire.stickiness
-    return None if found is None else Sticky(found.cookie_name or "", found.digits or HEX_DIGITS)
 
 
 def router_path(name: str) -> str:
@@ -104,11 +118,11 @@ def header_route(wire: SetHeaderRouteWire) -> steps.SetHeaderRoute:
     """The core's value of a setHeaderRoute step, whose conditions must all hold."""
     matches = wire.match or ()
     match = RequestMatch(
-        method=next((_text(each.method) for each in matches if each.method is not None), None),
-        path=next((_text(each.path) for each in matches if each.path is not None), None),
-        headers=tuple(_header(each.header_name, each.header_value) for each in matches if each.header_name),
-        cookies=tuple(_named(each.cookie_name, each.cookie_value) for each in matches if each.cookie_name),
-        query=tuple(_named(each.query_param_name, each.query_param_value) for each in matches if each.query_param_name),
+        method=next((_text(part.method) for part in matches if part.method is not None), None),
+        path=next((_text(part.path) for part in matches if part.path is not None), None),
+        headers=tuple(_header(part.header_name, part.header_value) for part in matches if part.header_name),
+        cookies=tuple(_named(part.cookie_name, part.cookie_value) for part in matches if part.cookie_name),
+        query=tuple(_named(part.query_param_name, part.query_param_value) for part in matches if part.query_param_name),
     )
     return steps.SetHeaderRoute(wire.name or "", match if matches else None)
 
@@ -132,7 +146,8 @@ def check_routing(canary: CanaryStrategy, problems: Problems) -> None:
         _check_routers(canary, wire, problems)
         _check_managed_routes(wire, problems)
         _check_stickiness(canary, wire, problems)
-        check_own_routes(wire, f"{ROUTING_PATH}.own", problems)
+        for index, manifest in enumerate(wire.own or ()):
+            _check_own_route(manifest, f"{ROUTING_PATH}.own[{index}]", problems)
     most = max_weight(canary)
     kinds: dict[str, str] = {}
     for index, step in enumerate(canary.steps or ()):
@@ -203,18 +218,18 @@ def _check_routers(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: P
 
 
 def _check_stickiness(canary: CanaryStrategy, wire: TrafficRoutingWire, problems: Problems) -> None:
-    found, path = wire.stickiness, f"{ROUTING_PATH}.stickiness"
-    if found is None:
+    cookie, path = wire.stickiness, f"{ROUTING_PATH}.stickiness"
+    if cookie is None:
         return
     if canary.dynamic_stable_scale:
         problems.add(path, "cannot be combined with dynamicStableScale: all clients without the cookie go to stable")
     if not any(_routers(wire)):
         problems.add(path, "needs a router in trafficRouting that tells clients apart")
-    if found.cookie_name is None:
+    if cookie.cookie_name is None:
         problems.add_missing(f"{path}.cookieName", "is required")
-    elif problem := problem_of_name("cookieName", found.cookie_name):
+    elif problem := _problem_of_name("cookieName", cookie.cookie_name):
         problems.add(f"{path}.cookieName", problem)
-    if found.digits is not None and len(set(found.digits)) != len(found.digits):
+    if cookie.digits is not None and len(set(cookie.digits)) != len(cookie.digits):
         problems.add(f"{path}.digits", "has a character twice; each must be as frequent as the others")
     if STICKY_ROUTE in _managed_routes(wire):
         problems.add(path, f"makes a route of the name {STICKY_ROUTE}; rename the managed route of that name")
@@ -228,7 +243,7 @@ def _check_managed_routes(wire: TrafficRoutingWire, problems: Problems) -> None:
             problems.add_missing(path, "is required")
         elif route.name in seen:
             problems.add(path, f"another managed route has the name {route.name!r} too")
-        elif problem := problem_of_name("name", route.name):
+        elif problem := _problem_of_name("name", route.name):
             problems.add(path, problem)
         else:
             seen.add(route.name)
@@ -284,7 +299,7 @@ def _check_named(kind: str, name: str | None, value: StringMatch | None, path: s
     values = kind.removesuffix("Name") + "Value"
     if name is None:
         problems.add_missing(f"{path}.{kind}", "is required")
-    elif problem := problem_of_name(kind, name):
+    elif problem := _problem_of_name(kind, name):
         problems.add(f"{path}.{kind}", problem)
     if value is None:
         problems.add_missing(f"{path}.{values}", "is required")
@@ -323,7 +338,7 @@ def _check_mirror(wire: SetMirrorRouteWire, path: str, problems: Problems) -> No
         for field, kind, texts in named:
             for name, text in (texts or {}).items():
                 at = path_of((field, name), root=where)
-                if problem := problem_of_name(kind, name):
+                if problem := _problem_of_name(kind, name):
                     problems.add(at, problem)
                 _check_text(field, text, at, problems)
 
@@ -336,8 +351,61 @@ def _check_text(field: str, wire: StringMatch, path: str, problems: Problems) ->
     elif len(given) > 1:
         problems.add(path, f"needs exactly one of exact, prefix and regex; it has {' and '.join(given)}")
     for kind, text in texts.items():
-        if problem := problem_of_text(field, kind, text):
-            problems.add(f"{path}.{kind.value}", problem)
+        at, is_literal = f"{path}.{kind.value}", kind is not MatchKind.REGEX
+        if not text.isprintable():
+            problems.add(at, _ONE_LINE)
+        elif is_literal and field == "path" and not text.startswith("/"):
+            problems.add(at, f"must begin with /, as every path does: /{text[:40]}")
+        elif is_literal and field == "method" and not _TOKEN.fullmatch(text):
+            problems.add(at, f"{text[:40]!r} {_TOKENS['method']}")
+
+
+def _problem_of_name(kind: str, name: str) -> str:
+    """What is wrong with a name; "" for nothing.
+
+    Args:
+        kind: the field with the name: `headerName`, `cookieName`, `queryParamName`, or `name` for a route.
+    """
+    if kind in _TOKENS and not _TOKEN.fullmatch(name):
+        return f"{name[:40]!r} {_TOKENS[kind]}"
+    return "" if name.isprintable() else f"{name[:40]!r}: {_ONE_LINE}"
+
+
+def _check_own_route(manifest: dict[str, Any], path: str, problems: Problems) -> None:
+    for field in sorted(manifest.keys() - set(_OWN_FIELDS)):
+        message = f"is not allowed in a manifest here; allowed are {', '.join(_OWN_FIELDS)}"
+        problems.add(path_of((field,), root=path), message)
+    for field in ("apiVersion", "kind"):
+        if not _is_name(manifest.get(field)):
+            problems.add(f"{path}.{field}", "is required, and a string")
+    for field in ("metadata", "spec"):
+        if not isinstance(manifest.get(field), dict):
+            problems.add(f"{path}.{field}", "is required, and an object")
+    if isinstance(metadata := manifest.get("metadata"), dict):
+        _check_own_metadata(metadata, f"{path}.metadata", problems)
+
+
+def _check_own_metadata(metadata: dict[str, Any], path: str, problems: Problems) -> None:
+    for field in sorted(metadata.keys() - set(_OWN_METADATA)):
+        message = f"is set by the API server or the controller; allowed are {', '.join(_OWN_METADATA)}"
+        problems.add(path_of((field,), root=path), message)
+    if not _is_name(metadata.get("name")):
+        problems.add(f"{path}.name", "is required, and a string")
+    if not isinstance(metadata.get("namespace", ""), str):
+        problems.add(f"{path}.namespace", "must be a string")
+    for field in ("labels", "annotations"):
+        entries = metadata.get(field) or {}
+        if isinstance(entries, dict):
+            check_entries(entries, f"{path}.{field}", problems, labels=field == "labels")
+            for key in filter(is_snippet, entries):
+                message = "would add text to the configuration of every route of its router; remove it"
+                problems.add(path_of((key,), root=f"{path}.{field}"), message)
+        else:
+            problems.add(f"{path}.{field}", "must be an object")
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _routers(wire: TrafficRoutingWire) -> Iterator[tuple[str, str, Any]]:

@@ -24,7 +24,6 @@ from rollouts.api.v1alpha1.rollout import (
     CanaryStrategy,
     ProgressThresholdWire,
     RolloutSpecWire,
-    SetCanaryScale,
 )
 from rollouts.api.v1alpha1.wire import wire_name
 from rollouts.core.model.rollout import Percent
@@ -34,7 +33,18 @@ _STEP_KINDS = tuple((attribute, wire_name(CanaryStep, attribute)) for attribute 
 
 def check(spec: RolloutSpecWire, problems: Problems) -> None:
     """Adds a problem for every rule that `spec` breaks."""
-    _check_times(spec, problems)
+    deadline_s = 600 if spec.progress_deadline_seconds is None else spec.progress_deadline_seconds
+    min_ready_s = spec.min_ready_seconds or 0
+    if deadline_s <= min_ready_s:
+        problems.add(
+            "spec.progressDeadlineSeconds",
+            f"is {deadline_s} and must be more than minReadySeconds, which is {min_ready_s}: no pod could be available in time",
+        )
+    if spec.restart_at is not None:
+        try:
+            parse_time(spec.restart_at)
+        except ValueError as error:
+            problems.add("spec.restartAt", str(error))
     _check_pods(spec, problems)
     check_drain(spec.drain, problems)
     check_autoscaling(spec.autoscaling, spec.template, problems)
@@ -49,21 +59,6 @@ def check(spec: RolloutSpecWire, problems: Problems) -> None:
         _check_canary(spec, strategy.canary, problems)
     if strategy.blue_green is not None:
         _check_blue_green(spec, strategy.blue_green, problems)
-
-
-def _check_times(spec: RolloutSpecWire, problems: Problems) -> None:
-    deadline_s = 600 if spec.progress_deadline_seconds is None else spec.progress_deadline_seconds
-    min_ready_s = spec.min_ready_seconds or 0
-    if deadline_s <= min_ready_s:
-        problems.add(
-            "spec.progressDeadlineSeconds",
-            f"is {deadline_s} and must be more than minReadySeconds, which is {min_ready_s}: no pod could be available in time",
-        )
-    if spec.restart_at is not None:
-        try:
-            parse_time(spec.restart_at)
-        except ValueError as error:
-            problems.add("spec.restartAt", str(error))
 
 
 def _check_pods(spec: RolloutSpecWire, problems: Problems) -> None:
@@ -248,12 +243,9 @@ def _check_step(step: CanaryStep, path: str, problems: Problems, *, with_routing
             problems.add(
                 f"{path}.setCanaryScale", "needs trafficRouting: without it the weight decides the number of pods"
             )
-        _check_canary_scale(step.set_canary_scale, f"{path}.setCanaryScale", problems)
-
-
-def _check_canary_scale(scale: SetCanaryScale, path: str, problems: Problems) -> None:
-    forms = (scale.replicas is not None) + (scale.weight is not None) + bool(scale.match_traffic_weight)
-    if forms == 0:
-        problems.add_missing(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has none")
-    elif forms > 1:
-        problems.add(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has several")
+        scale, path = step.set_canary_scale, f"{path}.setCanaryScale"
+        forms = (scale.replicas is not None) + (scale.weight is not None) + bool(scale.match_traffic_weight)
+        if forms == 0:
+            problems.add_missing(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has none")
+        elif forms > 1:
+            problems.add(path, "needs exactly one of replicas, weight and matchTrafficWeight; it has several")

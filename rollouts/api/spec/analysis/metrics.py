@@ -270,39 +270,34 @@ def _source(wire: MetricSourceWire) -> source.MetricSource:
 def _number_source(
     wire: MetricSourceWire | CompareOfWire,
 ) -> source.PrometheusQuery | source.WebQuery | ClusterSource | None:
-    if wire.prometheus is not None:
-        return _prometheus(wire.prometheus)
-    return _web(wire.web) if wire.web is not None else cluster_source(wire)
-
-
-def _prometheus(wire: PrometheusWire) -> source.PrometheusQuery:
-    query_range = None
-    if (given := wire.range_query) is not None:
-        query_range = source.QueryRange(start=given.start or "", end=given.end or "", step_s=float(given.step or 0.0))
-    return source.PrometheusQuery(
-        query=wire.query or "",
-        endpoint=wire.address or wire.metric_provider or source.DEFAULT_ENDPOINT,
-        range=query_range,
-        timeout_s=float(_integer(wire.timeout, int(source.PROMETHEUS_TIMEOUT_S))),
-        headers=_headers(wire.headers),
-        insecure=bool(wire.insecure),
-        authentication=_authentication(wire.authentication),
-    )
-
-
-def _web(wire: WebWire) -> source.WebQuery:
-    as_json = wire.json_body is not None
-    return source.WebQuery(
-        url=wire.url or "",
-        method=wire.method or "GET",
-        headers=_headers(wire.headers),
-        body=json.dumps(wire.json_body) if as_json else wire.body or "",
-        body_is_json=as_json,
-        json_path=wire.json_path or "",
-        timeout_s=float(_integer(wire.timeout_seconds, int(source.WEB_TIMEOUT_S))),
-        insecure=bool(wire.insecure),
-        authentication=_authentication(wire.authentication),
-    )
+    if (asked := wire.prometheus) is not None:
+        query_range = None
+        if (given := asked.range_query) is not None:
+            step_s = float(given.step or 0.0)
+            query_range = source.QueryRange(start=given.start or "", end=given.end or "", step_s=step_s)
+        return source.PrometheusQuery(
+            query=asked.query or "",
+            endpoint=asked.address or asked.metric_provider or source.DEFAULT_ENDPOINT,
+            range=query_range,
+            timeout_s=float(_integer(asked.timeout, int(source.PROMETHEUS_TIMEOUT_S))),
+            headers=_headers(asked.headers),
+            insecure=bool(asked.insecure),
+            authentication=_authentication(asked.authentication),
+        )
+    if (web := wire.web) is not None:
+        as_json = web.json_body is not None
+        return source.WebQuery(
+            url=web.url or "",
+            method=web.method or "GET",
+            headers=_headers(web.headers),
+            body=json.dumps(web.json_body) if as_json else web.body or "",
+            body_is_json=as_json,
+            json_path=web.json_path or "",
+            timeout_s=float(_integer(web.timeout_seconds, int(source.WEB_TIMEOUT_S))),
+            insecure=bool(web.insecure),
+            authentication=_authentication(web.authentication),
+        )
+    return cluster_source(wire)
 
 
 def _headers(wire: list[MetricHeader] | None) -> tuple[tuple[str, str], ...]:

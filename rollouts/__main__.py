@@ -17,13 +17,23 @@ def main() -> int:
     arguments = sys.argv[1:]
     match arguments:
         case ["controller", *rest]:
-            _stay_small()
+            # Libraries import optional ones that are installed: that takes a sixth of the controller's start-up time.
+            sys.modules["rich"] = None  # type: ignore[assignment]  # structlog would draw tracebacks with it
+            os.environ.setdefault(
+                "PYDANTIC_DISABLE_PLUGINS", "__all__"
+            )  # pydantic would read every package's entry points
             with _importing():
                 from rollouts.controller.command import main as controller  # noqa: PLC0415 - only this command needs it
 
             return controller(rest)
         case ["--version"]:
-            return _print_version()
+            from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - costs as much as all else here
+
+            try:
+                print(f"rollouts {version('rollouts-dev')}")
+            except PackageNotFoundError:
+                print("rollouts, unknown version: run from a source tree that is not installed")
+            return 0
         case _:
             return _terminal(arguments)
 
@@ -31,22 +41,6 @@ def main() -> int:
 def complete() -> int:
     """Entry point of `kubectl_complete-rollouts`: what may come next after `kubectl rollouts`; returns the exit code."""
     return _terminal(["__complete", *sys.argv[1:]])
-
-
-def _print_version() -> int:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - costs as much as all else here
-
-    try:
-        print(f"rollouts {version('rollouts-dev')}")
-    except PackageNotFoundError:
-        print("rollouts, unknown version: run from a source tree that is not installed")
-    return 0
-
-
-def _stay_small() -> None:
-    """Keeps libraries from importing optional ones that are installed: that takes a sixth of the controller's start-up time."""
-    sys.modules["rich"] = None  # type: ignore[assignment]  # structlog would draw tracebacks with it
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would read every package's entry points
 
 
 @contextlib.contextmanager

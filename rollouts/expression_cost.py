@@ -9,7 +9,7 @@ of text that are read or written; so a limit of units limits both time and memor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -155,7 +155,15 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
         spreads: see `Shape`.
     """
     texts: list[str] = []
-    bare = _TEXT.sub(lambda found: _noted(found, texts), source)
+
+    def blanked(found: re.Match[str]) -> str:
+        """What stands in place of a comment or of a text in quotes, whose value is kept."""
+        if found["raw"] is None and found["escaped"] is None:
+            return " "
+        texts.append(_ESCAPED.sub(_sign, found["escaped"]) if found["raw"] is None else found["raw"])
+        return "''"
+
+    bare = _TEXT.sub(blanked, source)
     certain = not re.search(r"['\"\\]", bare.replace("''", ""))
     looked_at = bare if certain else source  # this counts too much then, never too little
     rounds = len(_ROUND.findall(looked_at))
@@ -176,14 +184,6 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
         spreads=spreads,
         pattern_steps=_pattern_steps(bare, texts),
     )
-
-
-def _noted(found: re.Match[str], texts: list[str]) -> str:
-    """What stands in place of a comment or of a text in quotes, whose value is added to `texts`."""
-    if found["raw"] is None and found["escaped"] is None:
-        return " "
-    texts.append(_ESCAPED.sub(_sign, found["escaped"]) if found["raw"] is None else found["raw"])
-    return "''"
 
 
 def _sign(found: re.Match[str]) -> str:
@@ -211,14 +211,12 @@ def _pattern_steps(bare: str, texts: list[str]) -> int:
 def _depth(source: str) -> int:
     """How deep calls that iterate over lists are nested."""
     opened = {found.end() - 1 for found in _ROUND.finditer(source)}
-    return max(_depths(source, opened), default=0)
-
-
-def _depths(source: str, opened: set[int]) -> Iterator[int]:
     stack: list[bool] = []
+    deepest = 0
     for at, sign in enumerate(source):
         if sign == "(":
             stack.append(at in opened)
-            yield sum(stack)
+            deepest = max(deepest, sum(stack))
         elif sign == ")" and stack:
             stack.pop()
+    return deepest

@@ -81,23 +81,20 @@ class Expression:
 
     def truth(self, data: Data) -> bool:
         """Its value for `data`, true or false. Raises: ExpressionFailed."""
-        value = self._value(data)
+        value = self.value(data)
         if isinstance(value, bool):
             return value
         raise self._failed(f"it must give true or false, not {value!r}")
 
     def text(self, data: Data) -> str:
         """Its value for `data`, a text. Raises: ExpressionFailed."""
-        value = self._value(data)
+        value = self.value(data)
         if isinstance(value, str):
             return value
         raise self._failed(f"it must give a text, not {value!r}")
 
     def value(self, data: Data) -> Any:
         """Its value for `data`, of whatever type: JSON, and what CEL has besides (times, bytes). Raises: ExpressionFailed."""
-        return self._value(data)
-
-    def _value(self, data: Data) -> Any:
         self._spend(data)
         cel = _library()
         try:
@@ -153,7 +150,10 @@ def compiled(source: str, *, variables: tuple[str, ...], result: Result) -> Expr
         program = _environment(variables).compile(source)
         given = program.return_type()
     except (MemoryError, RuntimeError, TypeError, ValueError) as error:
-        raise ExpressionInvalid(_said(str(error))) from error
+        message = str(error)[:500]
+        if located := _WHERE.match(str(error)):  # without the excerpt of the source below it
+            message = f"{located[2].removesuffix('[INVALID_ARGUMENT]').strip()} (character {located[1]})"
+        raise ExpressionInvalid(message) from error
     wanted = {Result.TRUTH: cel.Type.BOOL, Result.TEXT: cel.Type.STRING, Result.ANY: given}[result]
     if given not in (wanted, cel.Type.DYN):
         raise ExpressionInvalid(f"must give a {result.value}, not {given.name()}")
@@ -188,9 +188,3 @@ def _environment(variables: tuple[str, ...]) -> Any:
     cel = _library()
     extensions = [ext_math.ExtMath(), ext_strings.ExtStrings()]
     return cel.NewEnv(variables=dict.fromkeys(variables, cel.Type.DYN), extensions=extensions)
-
-
-def _said(message: str) -> str:
-    """The library's message without the source excerpt below it."""
-    found = _WHERE.match(message)
-    return f"{found[2].removesuffix('[INVALID_ARGUMENT]').strip()} (character {found[1]})" if found else message[:500]

@@ -9,7 +9,7 @@ import socket
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from msgspec import Struct, field
 
@@ -22,6 +22,7 @@ ProxyModeSetting: TypeAlias = Literal["auto", "iptables", "nftables", "ipvs", "o
 
 DrainQueries: TypeAlias = Literal["own", "any"]
 
+_T = TypeVar("_T")
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 DEFAULT_LEASE_NAME = "rollouts-controller"
@@ -175,17 +176,17 @@ def parse_settings(  # noqa: PLR0913 - one for each flag
         lease_name=lease_name,
         metrics_address=parse_address(metrics_address),
         health_address=parse_address(health_address, flag="--health-address"),
-        log_format=_log_format(log_format),
-        log_level=_log_level(log_level),
+        log_format=_one_of("--log-format", log_format, get_args(LogFormat)),
+        log_level=_one_of("--log-level", log_level, get_args(LogLevel)),
         workers=workers,
-        proxy_mode=_proxy_mode(proxy_mode),
+        proxy_mode=_one_of("--proxy-mode", proxy_mode, get_args(ProxyModeSetting)),
         routers=tuple(dict.fromkeys(routers)),
         data_planes=tuple(data_planes),
         data_plane_ca=Path(data_plane_ca) if data_plane_ca else None,
         settle_times=tuple(settle_times),
         prometheus_url=prometheus_url,
-        drain_queries=_drain_queries(drain_queries),
-        config_versioning=_on_or_off("--config-versioning", config_versioning),
+        drain_queries=_one_of("--drain-queries", drain_queries, get_args(DrainQueries)),
+        config_versioning=_one_of("--config-versioning", config_versioning, ("on", "off")) == "on",
         command_notes=command_notes,
         metrics=metrics or MetricSettings(),
     )
@@ -224,24 +225,24 @@ def parse_metric_settings(  # noqa: PLR0913 - one for each flag
         raise SettingsInvalid("--job-service-account: default is what all pods have; give Jobs an account of their own")
     if not 1 <= at_once <= MEASUREMENTS_MAX:
         raise SettingsInvalid(f"--measurements: {at_once} is not between 1 and {MEASUREMENTS_MAX}")
+    networks: list[Network] = []
+    for network in refused_networks:
+        try:
+            networks.append(ipaddress.ip_network(network))
+        except ValueError as exc:
+            message = f"--metrics-refused-network: {network!r} is not a network such as 203.0.113.0/24"
+            raise SettingsInvalid(message) from exc
     return MetricSettings(
         ca_file=Path(ca_file) if ca_file else None,
         credentials=Path(credentials),
         tenant_hosts=tuple(dict.fromkeys(tenant_hosts)),
         tenant_ports=tuple(dict.fromkeys(tenant_ports)) or (HTTPS_PORT,),
         tenant_http=tenant_http,
-        refused_networks=tuple(map(_network, refused_networks)),
+        refused_networks=tuple(networks),
         jobs=jobs,
         job_service_account=job_service_account,
         at_once=at_once,
     )
-
-
-def _network(text: str) -> Network:
-    try:
-        return ipaddress.ip_network(text)
-    except ValueError as exc:
-        raise SettingsInvalid(f"--metrics-refused-network: {text!r} is not a network such as 203.0.113.0/24") from exc
 
 
 def parse_address(text: str, *, flag: str = "--metrics-address") -> Address | None:
@@ -264,41 +265,10 @@ def _check_name(flag: str, name: str) -> None:
         )
 
 
-def _log_format(text: str) -> LogFormat:
-    match text:
-        case "json" | "console":
-            return text
-        case _:
-            raise SettingsInvalid(f"--log-format: {text!r} is neither json nor console")
-
-
-def _proxy_mode(text: str) -> ProxyModeSetting:
-    match text:
-        case "auto" | "iptables" | "nftables" | "ipvs" | "other":
-            return text
-        case _:
-            raise SettingsInvalid(f"--proxy-mode: {text!r} is none of auto, iptables, nftables, ipvs, other")
-
-
-def _drain_queries(text: str) -> DrainQueries:
-    match text:
-        case "own" | "any":
-            return text
-        case _:
-            raise SettingsInvalid(f"--drain-queries: {text!r} is neither own nor any")
-
-
-def _on_or_off(flag: str, text: str) -> bool:
-    match text:
-        case "on" | "off":
-            return text == "on"
-        case _:
-            raise SettingsInvalid(f"{flag}: {text!r} is neither on nor off")
-
-
-def _log_level(text: str) -> LogLevel:
-    match text:
-        case "debug" | "info" | "warning" | "error":
-            return text
-        case _:
-            raise SettingsInvalid(f"--log-level: {text!r} is none of debug, info, warning, error")
+def _one_of(flag: str, text: str, choices: tuple[_T, ...]) -> _T:
+    for choice in choices:
+        if text == choice:
+            return choice
+    named = list(map(str, choices))
+    which = f"neither {' nor '.join(named)}" if len(named) == 2 else f"none of {', '.join(named)}"
+    raise SettingsInvalid(f"{flag}: {text!r} is {which}")

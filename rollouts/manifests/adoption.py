@@ -25,7 +25,11 @@ def not_ours(name: str, labels: Mapping[str, str], selector_json: bytes, *, roll
         return f"its label {HASH_SCHEME_LABEL} is {scheme!r}, not {' or '.join(map(repr, HASH_SCHEMES))}"
     if not revision or name != replica_set_name(rollout=rollout, revision=revision):
         return f"its name does not follow from its label {REVISION} {revision!r}"
-    if _read(selector_json) != canonical_json(revision_selector(users_selector, revision)):
+    try:
+        selector = canonical_json(json.loads(selector_json))
+    except (ValueError, RecursionError):
+        selector = b""
+    if selector != canonical_json(revision_selector(users_selector, revision)):
         return f"its selector is not spec.selector with {REVISION}: {revision}"
     return ""
 
@@ -56,10 +60,3 @@ def release_patch(rollout: Rollout, *, uid: str, resource_version: str, owner_in
         {"op": "test", "path": f"{place}/uid", "value": rollout.uid},
         {"op": "remove", "path": place},
     ]
-
-
-def _read(selector_json: bytes) -> bytes:
-    try:
-        return canonical_json(json.loads(selector_json))
-    except (ValueError, RecursionError):
-        return b""

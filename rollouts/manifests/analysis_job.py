@@ -93,11 +93,7 @@ def job_problem(metric: JobMetric, *, service_account: str) -> str:
             return f"job.spec.template.spec.{name}: Jobs of metrics run as {service_account}; leave it out"
     if spec.get("manualSelector") or spec.get("selector"):
         return "job.spec.selector and manualSelector: leave them out, the API server makes the selector"
-    return _policy_problem(spec.get("successPolicy"))
-
-
-def _policy_problem(policy: object) -> str:
-    rules = _object(policy).get("rules")
+    rules = _object(spec.get("successPolicy")).get("rules")
     if not isinstance(rules, list):
         return ""
     if len(rules) > RULES_MAX:
@@ -218,18 +214,19 @@ def _intervals(text: str) -> list[tuple[int, int]]:
     return apart
 
 
-def _common(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _common(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The numbers that are in both, in a walk along the two."""
     common = []
-    at = beside = 0
-    while at < len(one) and beside < len(other):
-        begin, end = max(one[at][0], other[beside][0]), min(one[at][1], other[beside][1])
+    at_left = at_right = 0
+    while at_left < len(left) and at_right < len(right):
+        (left_begin, left_end), (right_begin, right_end) = left[at_left], right[at_right]
+        begin, end = max(left_begin, right_begin), min(left_end, right_end)
         if begin <= end:
             common.append((begin, end))
-        if one[at][1] < other[beside][1]:
-            at += 1
+        if left_end < right_end:
+            at_left += 1
         else:
-            beside += 1
+            at_right += 1
     return common
 
 
@@ -239,15 +236,14 @@ def _size(intervals: list[tuple[int, int]]) -> int:
 
 def _true_conditions(status: Manifest) -> dict[str, str]:
     """The conditions that hold, with their reasons, which are words of the Job controller; anything else is not repeated."""
-    found = {}
+    reasons = {}
     conditions = status.get("conditions")
-    for each in conditions if isinstance(conditions, list) else ():
-        condition = _object(each)
+    for condition in map(_object, conditions if isinstance(conditions, list) else ()):
         if condition.get("status") == "True":
             reason = condition.get("reason")
             fit = isinstance(reason, str) and _WORD.fullmatch(reason)
-            found[str(condition.get("type"))] = str(reason) if fit else "without a reason"
-    return found
+            reasons[str(condition.get("type"))] = str(reason) if fit else "without a reason"
+    return reasons
 
 
 def _object(value: object) -> Manifest:

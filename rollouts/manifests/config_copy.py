@@ -87,7 +87,8 @@ def config_copy(
         "annotations": {CONFIG_SOURCE: use.source, CONTENT: use.content},
     }
     if owner is not None:
-        metadata["ownerReferences"] = [_of_replica_set(owner)]
+        replica_set = {"apiVersion": REPLICA_SET.api_version, "kind": REPLICA_SET.kind}
+        metadata["ownerReferences"] = [{**replica_set, "name": owner.name, "uid": owner.uid, "controller": True}]
     elif not rollout.spec.config_versioning.retain:
         metadata["ownerReferences"] = [owner_reference(rollout)]
     made: Manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "immutable": True}
@@ -135,8 +136,3 @@ def config_key_of(data: Mapping[str, str]) -> bytes | None:
     except (binascii.Error, ValueError):
         return None
     return key if len(key) >= CONFIG_KEY_BYTES else None
-
-
-def _of_replica_set(owner: CopyOwner) -> Manifest:
-    reference = {"apiVersion": REPLICA_SET.api_version, "kind": REPLICA_SET.kind, "name": owner.name, "uid": owner.uid}
-    return reference | {"controller": True}

@@ -46,6 +46,9 @@ def event(
         instance: the controller process that reports it (its pod's name).
         action: CamelCase word for what the controller was doing.
     """
+    note = notice.message
+    if len(note.encode()) > _NOTE_MAX_BYTES:
+        note = note.encode()[: _NOTE_MAX_BYTES - len("…".encode())].decode(errors="ignore") + "…"
     moment = _EPOCH + timedelta(microseconds=round(at_s * 1_000_000))
     return {
         "apiVersion": EVENT.api_version,
@@ -55,7 +58,7 @@ def event(
         "type": "Warning" if notice.warning else "Normal",
         "reason": notice.reason.value,
         "action": action,
-        "note": _shortened(notice.message),
+        "note": note,
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:_INSTANCE_MAX],
         "regarding": {
@@ -73,10 +76,3 @@ def event_name(regarding: str, *, at_s: float, index: int = 0) -> str:
     """`<name of the object>.<hex>`, where hex is nanoseconds since 1970, plus `index` so that Events of one pass differ."""
     suffix = f".{round(at_s * 1_000_000) * 1000 + index:x}"
     return regarding[: 253 - len(suffix)].rstrip(".-") + suffix
-
-
-def _shortened(note: str) -> str:
-    encoded = note.encode()
-    if len(encoded) <= _NOTE_MAX_BYTES:
-        return note
-    return encoded[: _NOTE_MAX_BYTES - len("…".encode())].decode(errors="ignore") + "…"

@@ -17,35 +17,30 @@ def json_patch(value: Any, operations: Iterable[Mapping[str, Any]]) -> Any:
     for operation in operations:
         if not isinstance(operation, Mapping) or not isinstance(operation.get("path"), str):
             raise PatchDoesNotFit(f"not an operation: {operation!r}")
-        value = _operate(value, operation)
+        steps = steps_of(operation["path"])
+        match operation.get("op"):
+            case "add":
+                value = _set(value, steps, operation.get("value"), insert=True)
+            case "replace":
+                _get(value, steps)
+                value = _set(value, steps, operation.get("value"), insert=False)
+            case "remove":
+                value = _remove(value, steps)
+            case "test":
+                try:
+                    found = _get(value, steps)
+                except PatchDoesNotFit:
+                    found = None
+                if found != operation.get("value"):
+                    raise PatchDoesNotFit(f"{operation['path']} is {found!r}, not {operation.get('value')!r}")
+            case "copy":
+                value = _set(value, steps, _get(value, steps_of(operation["from"])), insert=True)
+            case "move":
+                source = steps_of(operation["from"])
+                value = _set(_remove(value, source), steps, _get(value, source), insert=True)
+            case unknown:
+                raise PatchDoesNotFit(f"unknown operation {unknown!r}")
     return value
-
-
-def _operate(value: Any, operation: Mapping[str, Any]) -> Any:
-    steps = steps_of(operation["path"])
-    match operation.get("op"):
-        case "add":
-            return _set(value, steps, operation.get("value"), insert=True)
-        case "replace":
-            _get(value, steps)
-            return _set(value, steps, operation.get("value"), insert=False)
-        case "remove":
-            return _remove(value, steps)
-        case "test":
-            try:
-                found = _get(value, steps)
-            except PatchDoesNotFit:
-                found = None
-            if found != operation.get("value"):
-                raise PatchDoesNotFit(f"{operation['path']} is {found!r}, not {operation.get('value')!r}")
-            return value
-        case "copy":
-            return _set(value, steps, _get(value, steps_of(operation["from"])), insert=True)
-        case "move":
-            source = steps_of(operation["from"])
-            return _set(_remove(value, source), steps, _get(value, source), insert=True)
-        case unknown:
-            raise PatchDoesNotFit(f"unknown operation {unknown!r}")
 
 
 def _index(items: list[Any], step: str, *, insert: bool) -> int:

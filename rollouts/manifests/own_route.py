@@ -41,45 +41,45 @@ def with_note(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
 
 
-def made_anew(there: Manifest, manifest: Manifest, *, without: str) -> Manifest:
-    """The object `there`, with everything that comes from the manifest as the manifest has it now.
+def remade_route(live: Manifest, manifest: Manifest, *, without: str) -> Manifest:
+    """The object `live`, with everything that comes from the manifest as the manifest has it now.
 
     Args:
         without: the annotation in which the codec keeps the object's original state; the manifest replaces that state.
     """
-    made = _made_from(there) or _MadeFrom("")
+    made = _made_from(live) or _MadeFrom("")
     maps: dict[str, Any] = {}
     for field, old in zip(_MAPS, (made.labels, made.annotations), strict=True):
-        kept = {name: value for name, value in _part(there, field).items() if name not in old}
+        kept = {name: value for name, value in _part(live, field).items() if name not in old}
         maps[field] = {**kept, **_part(manifest, field)}
     maps["annotations"] = {name: text for name, text in maps["annotations"].items() if name != without}
     maps["annotations"][MADE_FROM] = _text(manifest)
-    return {**there, "metadata": {**there["metadata"], **maps}, "spec": manifest["spec"]}
+    return {**live, "metadata": {**live["metadata"], **maps}, "spec": manifest["spec"]}
 
 
-def why_anew(there: Manifest, manifest: Manifest) -> str:
+def remake_reason(live: Manifest, manifest: Manifest) -> str:
     """Why the object must be written again; "" when it was made from this manifest."""
-    made = _made_from(there)
+    made = _made_from(live)
     if made is None:
         return "becomes managed, as trafficRouting.own says"
     return "" if made.hash == _hash(manifest) else "has a changed manifest in trafficRouting.own"
 
 
-def is_made(there: Manifest) -> bool:
+def is_made(live: Manifest) -> bool:
     """Whether some Rollout made the object."""
-    return _made_from(there) is not None
+    return _made_from(live) is not None
 
 
-def owner_operations(there: Manifest, rollout: Rollout) -> tuple[Mapping[str, Any], ...]:
+def owner_operations(live: Manifest, rollout: Rollout) -> tuple[Mapping[str, Any], ...]:
     """The JSON Patch that makes this Rollout the owner instead of an earlier one of its name; () when it is the owner."""
-    owners: Sequence[Manifest] = there["metadata"].get("ownerReferences") or ()
-    if any(each.get("uid") == rollout.uid for each in owners):
+    owners: Sequence[Manifest] = live["metadata"].get("ownerReferences") or ()
+    if any(owner.get("uid") == rollout.uid for owner in owners):
         return ()
     path, ours = "/metadata/ownerReferences", owner_reference(rollout)
     if not owners:
         return ({"op": "add", "path": path, "value": [ours]},)
-    earlier = [at for at, each in enumerate(owners) if each.get("kind") == ROLLOUT.kind]
-    gone = ({"op": "remove", "path": f"{path}/{at}"} for at in reversed(earlier))
+    earlier = [index for index, owner in enumerate(owners) if owner.get("kind") == ROLLOUT.kind]
+    gone = ({"op": "remove", "path": f"{path}/{index}"} for index in reversed(earlier))
     return (*gone, {"op": "add", "path": f"{path}/-", "value": ours})
 
 
@@ -97,10 +97,10 @@ def _hash(manifest: Manifest) -> str:
     return short_hash(canonical_json(manifest))
 
 
-def _made_from(there: Manifest) -> _MadeFrom | None:
+def _made_from(live: Manifest) -> _MadeFrom | None:
     """The content of the annotation; None when it is absent or cannot be read."""
     try:
-        said = json.loads(_part(there, "annotations")[MADE_FROM])
+        said = json.loads(_part(live, "annotations")[MADE_FROM])
         return _MadeFrom(str(said["hash"]), *(tuple(map(str, said.get(field, ()))) for field in _MAPS))
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return None

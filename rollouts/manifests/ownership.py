@@ -107,7 +107,7 @@ def allows(annotations: Mapping[str, str], namespace: str) -> bool:
 
     There are no patterns: each namespace is named, as in a ReferenceGrant of the Gateway API.
     """
-    return namespace in [each.strip() for each in annotations.get(ALLOW_FROM, "").split(",")]
+    return namespace in [name.strip() for name in annotations.get(ALLOW_FROM, "").split(",")]
 
 
 def pod_metadata_text(metadata: PodMetadata) -> str | None:

@@ -55,8 +55,18 @@ def marked(route: Manifest, marks: Marks) -> Manifest:
 
 def route_patch(route: Manifest, operations: Iterable[Operation], marks: Marks) -> list[Operation]:
     """The guard, our missing marks, and the codec's operations; [] when there is nothing to do."""
-    found = [*_marks(route, marked(route, marks)), *operations]
-    return [_guard(route), *found] if found else []
+    added: list[Operation] = []
+    wanted = marked(route, marks)["metadata"]
+    for field in ("labels", "annotations"):
+        present = route["metadata"].get(field)
+        if present is None:
+            added.append({"op": "add", "path": json_pointer("metadata", field), "value": wanted[field]})
+            continue
+        for name, value in wanted[field].items():
+            if present.get(name) != value:
+                added.append({"op": "add", "path": json_pointer("metadata", field, name), "value": value})
+    changes = [*added, *operations]
+    return [_guard(route), *changes] if changes else []
 
 
 def route_release_with_marks(route: Manifest, operations: Iterable[Operation]) -> list[Operation]:
@@ -73,8 +83,8 @@ def route_release(route: Manifest, operations: Iterable[Operation]) -> list[Oper
         for name in names
         if name in (metadata.get(field) or {})
     ]
-    found = [*operations, *off]
-    return [_guard(route), *found] if found else []
+    changes = [*operations, *off]
+    return [_guard(route), *changes] if changes else []
 
 
 def owned_route(manifest: Manifest, rollout: Rollout, marks: Marks, *, before: Manifest | None) -> Manifest:
@@ -85,27 +95,13 @@ def owned_route(manifest: Manifest, rollout: Rollout, marks: Marks, *, before: M
     """
     ours = marked(manifest, replace(marks, beside=""))
     metadata = ours["metadata"]
-    if (
-        metadata.get("namespace", rollout.namespace) == rollout.namespace
-    ):  # an owner in another namespace counts as gone
+    # An owner in another namespace counts as gone.
+    if metadata.get("namespace", rollout.namespace) == rollout.namespace:
         metadata = {**metadata, "namespace": rollout.namespace, "ownerReferences": [owner_reference(rollout)]}
     if before is not None:
         seen = before["metadata"]
         metadata = {**metadata, "uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
     return {**ours, "metadata": metadata}
-
-
-def _marks(before: Manifest, after: Manifest) -> list[Operation]:
-    operations: list[Operation] = []
-    for field in ("labels", "annotations"):
-        there, wanted = before["metadata"].get(field), after["metadata"][field]
-        if there is None:
-            operations.append({"op": "add", "path": json_pointer("metadata", field), "value": wanted})
-            continue
-        for name, value in wanted.items():
-            if there.get(name) != value:
-                operations.append({"op": "add", "path": json_pointer("metadata", field, name), "value": value})
-    return operations
 
 
 def _guard(route: Manifest) -> Operation:

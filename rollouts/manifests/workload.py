@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from rollouts.core.model.intents import CreateReplicaSet, PatchReplicaSet
-from rollouts.core.model.pod_exit import Injection
 from rollouts.core.model.revision import HASH_SCHEME_V1, HASH_SCHEME_V2, replica_set_name
-from rollouts.core.model.rollout import AntiAffinity, BlueGreen, Canary, PodMetadata, Rollout, Strategy
+from rollouts.core.model.rollout import AntiAffinity, PodMetadata, Rollout
 from rollouts.manifests.config_copy import rewritten
 from rollouts.manifests.ownership import (
     ABORT_ACCEPTED,
@@ -121,8 +120,13 @@ def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -
     """The user's template, with what the intent and the strategy add to it."""
     template = rewritten(template, intent.config)
     metadata: dict[str, Any] = template.setdefault("metadata", {})
-    if intent.injection is not None:
-        _let_sleep(template["spec"], intent.injection)
+    if (injection := intent.injection) is not None:
+        native, command = {"seconds": injection.pre_stop_s}, {"command": ["sleep", str(injection.pre_stop_s)]}
+        pre_stop: Manifest = {"sleep": native} if injection.native else {"exec": command}
+        for container in template["spec"]["containers"]:
+            if container.get("name") in injection.containers:
+                container["lifecycle"] = {**(container.get("lifecycle") or {}), "preStop": pre_stop}
+        template["spec"]["terminationGracePeriodSeconds"] = injection.grace_s
     metadata["labels"] = {
         **metadata.get("labels", {}),
         **intent.pod_metadata.labels,
@@ -131,28 +135,10 @@ def _completed(template: Manifest, rollout: Rollout, intent: CreateReplicaSet) -
     }
     if intent.pod_metadata.annotations:
         metadata["annotations"] = {**metadata.get("annotations", {}), **intent.pod_metadata.annotations}
-    rule = _anti_affinity_of(rollout.spec.strategy)
+    rule = rollout.spec.strategy.anti_affinity
     if rule is not None and intent.anti_affinity_revision:
         _keep_apart(template["spec"], rule, intent.anti_affinity_revision)
     return template
-
-
-def _let_sleep(pod: Manifest, injection: Injection) -> None:
-    """Gives the named containers a preStop sleep, and the pod the time for it. Everything else that the user wrote stays."""
-    seconds = injection.pre_stop_s
-    sleep: Manifest = (
-        {"sleep": {"seconds": seconds}} if injection.native else {"exec": {"command": ["sleep", str(seconds)]}}
-    )
-    for container in pod["containers"]:
-        if container.get("name") in injection.containers:
-            container["lifecycle"] = {**(container.get("lifecycle") or {}), "preStop": sleep}
-    pod["terminationGracePeriodSeconds"] = injection.grace_s
-
-
-def _anti_affinity_of(strategy: Strategy) -> AntiAffinity | None:
-    match strategy:
-        case Canary() | BlueGreen():
-            return strategy.anti_affinity
 
 
 def _keep_apart(pod: Manifest, rule: AntiAffinity, revision: str) -> None:

@@ -28,7 +28,7 @@ from rollouts.core.model.status import RolloutStatus
 from rollouts.core.model.traffic import RouteName, RouteSeen, RuleSaid, Split
 from rollouts.errors import ApiConflict, Unroutable
 from rollouts.manifests.json_patch import json_patch
-from rollouts.manifests.own_route import made_anew, made_route, owner_operations
+from rollouts.manifests.own_route import made_route, owner_operations, remade_route
 from rollouts.manifests.ownership import pods_selector
 from rollouts.manifests.route import Marks, marked, owned_route, route_patch, route_release, route_release_with_marks
 from rollouts.objects import Key, Manifest
@@ -101,7 +101,7 @@ def _write_anew(rollout: Rollout, read: RouteRead, provider: Provider, objects: 
             f"the controller does not rewrite {read.place.route}: trafficRouting.own has no manifest for it"
         )
     marks = marks_of(read)
-    anew = marked(made_anew(objects.user, read.place.own, without=LEDGER), marks)
+    anew = marked(remade_route(objects.user, read.place.own, without=LEDGER), marks)
     final = _planned(anew, provider, read, split)
     changes = (
         *owner_operations(objects.user, rollout),

@@ -37,7 +37,7 @@ from rollouts.core.model.traffic import (
     VerifiedBy,
 )
 from rollouts.errors import Unroutable
-from rollouts.manifests.own_route import is_made, why_anew
+from rollouts.manifests.own_route import is_made, remake_reason
 from rollouts.manifests.ownership import BESIDE, ROUTER
 from rollouts.objects import VALUES_MAX, Key, Kind, Manifest, has_more_values, is_deeper
 from rollouts.ports import DataPlanes
@@ -312,7 +312,7 @@ class RouteReader:
                 f"{owned.metadata.name}, which it needs beside it, exists and is not the Rollout's; rename or delete it"
             )
             return replace(seen, problem=problem)
-        anew = why_anew(objects.user, place.own) if place.own is not None else ""
+        anew = remake_reason(objects.user, place.own) if place.own is not None else ""
         if anew and not is_made(objects.user) and not seen.managed_by:
             problem = "it exists, and no Rollout created it; delete it, or remove it from trafficRouting.own"
             return replace(seen, problem=problem)

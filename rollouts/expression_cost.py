@@ -167,6 +167,11 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
     certain = not re.search(r"['\"\\]", bare.replace("''", ""))
     looked_at = bare if certain else source  # this counts too much then, never too little
     rounds = len(_ROUND.findall(looked_at))
+    pattern_steps = 0
+    for match in _MATCH.finditer(bare):
+        number = bare.count("''", 0, match.start())  # of its pattern among the texts
+        is_constant = match["constant"] and number < len(texts)
+        pattern_steps += steps_of(texts[number]) if is_constant else STEPS_LARGE
     return Shape(
         source_bytes=len(source.encode()),
         rounds=rounds,
@@ -182,7 +187,7 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
         splits=_SPLITS.search(looked_at) is not None,
         copies=_COPIES.search(looked_at) is not None,
         spreads=spreads,
-        pattern_steps=_pattern_steps(bare, texts),
+        pattern_steps=min(STEPS_LARGE, pattern_steps),
     )
 
 
@@ -193,19 +198,6 @@ def _sign(found: re.Match[str]) -> str:
         return _SIGNS.get(one, one)
     code = int(octal, 8) if octal else int(of_two or of_four or of_eight, 16)
     return chr(min(code, 0x10FFFF))
-
-
-def _pattern_steps(bare: str, texts: list[str]) -> int:
-    """The size of all regular expressions.
-
-    Args:
-        bare: the expression with `''` in place of each of the texts.
-    """
-    steps = 0
-    for found in _MATCH.finditer(bare):
-        at = bare.count("''", 0, found.start())
-        steps += steps_of(texts[at]) if found["constant"] and at < len(texts) else STEPS_LARGE
-    return min(STEPS_LARGE, steps)
 
 
 def _depth(source: str) -> int:

@@ -97,7 +97,6 @@ class SimClock:
     """`ports.Clock` over an event loop's time: virtual time on a `VirtualTimeLoop`.
 
     Args:
-        loop: the loop whose time it reads.
         epoch_s: wall clock at loop time 0, seconds since 1970.
     """
 

@@ -39,8 +39,6 @@ class SimulatedCluster:
     Args:
         seed: decides names, uids, nodes, start-up times and the clients' choices.
         clock: for timestamps; None for the loop's time. Pass `SystemClock` for real time.
-        crds: CustomResourceDefinition manifests.
-        kubelet: how fast the nodes are.
         slice_lag_s: time from a pod's change to its EndpointSlice.
         latency_s: time that an API request takes.
         autoscaling: what the scripted autoscaler does, and when.

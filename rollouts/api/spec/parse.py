@@ -101,7 +101,13 @@ def parse_spec(spec: Mapping[str, Any] | bytes) -> RolloutSpec:
     except (UnicodeEncodeError, RecursionError) as error:
         raise SpecInvalid((SpecProblem("spec.strategy", f"cannot be written as JSON: {error}"),)) from error
     template_hash = short_hash(template_json)
-    versioning = _config_versioning(wire.config_versioning or ConfigVersioningWire())
+    given = wire.config_versioning or ConfigVersioningWire()
+    versioning = ConfigVersioning(
+        enabled=given.mode != "Off",
+        secrets=bool(given.secrets),
+        settle_s=float(_or(given.settle_seconds, SETTLE_S)),
+        retain=bool(given.retain),
+    )
     refs = references(raw["template"], secrets=versioning.secrets) if versioning.enabled else ()
     if len(refs) > SOURCES_MAX:
         what = f"names {len(refs)} ConfigMaps and Secrets, and {SOURCES_MAX} at most can belong to a revision"
@@ -162,7 +168,15 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an
 
     Raises: SpecInvalid with every problem found.
     """
-    own = own_annotations(annotations)
+    own, managers = own_annotations(annotations), own_annotations(annotators or {})
+    authors = {}
+    for verb in Verb:
+        if verb not in own:
+            continue
+        if notes and (user := _one_line(own.get(f"{verb}{NOTE_SUFFIX}", ""))):
+            authors[verb.value] = Author(user, AuthorKind.USER)
+        elif manager := _one_line(managers.get(verb, "")):
+            authors[verb.value] = Author(manager, AuthorKind.FIELD_MANAGER)
     restart_asked_at_s = None
     with suppress(ValueError):  # for nonsense, which `decide` reports, as for `true` there is no time
         restart_asked_at_s = parse_time(own[Verb.RESTART]) if own.get(Verb.RESTART) else None
@@ -175,22 +189,10 @@ def parse_rollout(  # noqa: PLR0913 - keyword-only: callers have the parts of an
         created_at_s=created_at_s,
         spec=spec if isinstance(spec, RolloutSpec) else parse_spec(spec),
         annotations=own,
-        annotated_by=_authors(own, own_annotations(annotators or {}), notes=notes),
+        annotated_by=authors,
         restart_asked_at_s=restart_asked_at_s,
         deleting=deleting,
     )
-
-
-def _authors(annotations: Mapping[str, str], managers: Mapping[str, str], *, notes: bool) -> Mapping[str, Author]:
-    authors = {}
-    for verb in Verb:
-        if verb not in annotations:
-            continue
-        if notes and (user := _one_line(annotations.get(f"{verb}{NOTE_SUFFIX}", ""))):
-            authors[verb.value] = Author(user, AuthorKind.USER)
-        elif manager := _one_line(managers.get(verb, "")):
-            authors[verb.value] = Author(manager, AuthorKind.FIELD_MANAGER)
-    return authors
 
 
 def _one_line(name: str) -> str:
@@ -242,15 +244,6 @@ def _decoded(spec: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
     if not isinstance(spec, Mapping):
         raise SpecInvalid((SpecProblem("spec", "must be an object"),))
     return spec
-
-
-def _config_versioning(wire: ConfigVersioningWire) -> ConfigVersioning:
-    return ConfigVersioning(
-        enabled=wire.mode != "Off",
-        secrets=bool(wire.secrets),
-        settle_s=SETTLE_S if wire.settle_seconds is None else float(wire.settle_seconds),
-        retain=bool(wire.retain),
-    )
 
 
 def _strategy(wire: RolloutStrategy) -> tuple[Strategy, str]:

@@ -16,8 +16,6 @@ class ScaleAt(Struct, frozen=True):
     Args:
         at_s: loop seconds after the actor's start.
         kind: kind of the workload; it must have a scale subresource.
-        namespace: namespace of the workload.
-        name: name of the workload.
         replicas: desired number of pods, >= 0.
     """
 

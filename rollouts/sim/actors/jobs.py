@@ -28,11 +28,7 @@ _SUCCEEDED, _FAILED = "Succeeded", "Failed"
 
 
 class JobEnd(Struct, frozen=True):
-    """What a Job comes to.
-
-    Args:
-        success: whether it succeeds.
-    """
+    """What a Job comes to."""
 
     success: bool
     reason: str

@@ -37,7 +37,6 @@ class KubeletSettings(Struct, frozen=True, kw_only=True):
     """How fast the nodes are; times are seconds of loop time.
 
     Args:
-        nodes: number of nodes.
         schedule_s: time from a pod's creation until it has a node.
         pull_s: time from then until it runs.
         startup_s: shortest and longest time from running to Ready.

@@ -19,8 +19,6 @@ class World(Struct, frozen=True):
     """What all actors share.
 
     Args:
-        server: the API server.
-        loop: the event loop whose timers they use.
         rng: the only source of randomness, so that a seed decides everything.
     """
 
@@ -54,7 +52,6 @@ class Actor:
     is not caught: it is a bug of the simulation, and the loop's exception handler gets it.
 
     Args:
-        world: shared by all actors.
         lag_s: time from a change to the look at its key.
     """
 

@@ -31,7 +31,6 @@ class SimHttp:
     """Serves a `SimServer`; `async with` starts and stops it.
 
     Args:
-        api: the server.
         port: 0 for a free port.
     """
 

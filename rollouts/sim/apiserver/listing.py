@@ -22,11 +22,7 @@ PAGES_KEPT = 1_000
 
 
 class Listings:
-    """Answers lists, and remembers the remaining pages.
-
-    Args:
-        history: the objects.
-    """
+    """Answers lists, and remembers the remaining pages."""
 
     def __init__(self, history: ObjectHistory) -> None:
         self._history = history

@@ -56,7 +56,6 @@ class RequestTarget(Struct, frozen=True):
     """The resource that a path names.
 
     Args:
-        resource: the type.
         namespace: None for all namespaces.
         name: None for the collection.
         part: `status`, `scale`, `eviction` or empty.

@@ -98,9 +98,6 @@ class Verbs:
     """The write verbs.
 
     Args:
-        registry: the served types.
-        history: keeps the objects.
-        clock: for timestamps.
         rng: for uids and generated names.
     """
 

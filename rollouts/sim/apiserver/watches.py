@@ -23,7 +23,6 @@ class WatchFilter(Struct, frozen=True):
     """The changes that a watch shows.
 
     Args:
-        resource: the type.
         namespace: None for all namespaces.
         selects: whether the selectors select a version of an object.
         selects_all: whether there is no selector.
@@ -68,8 +67,6 @@ class SimWatch:
     """A `ports.WatchStream` of an `ObjectHistory`.
 
     Args:
-        history: the objects whose changes it shows.
-        shown: the filter.
         silence_s: longest wait for one line, in loop time.
         bookmarks: whether to send one each minute.
         timeout_s: loop seconds after which the server ends the watch; None for never.

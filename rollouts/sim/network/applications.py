@@ -79,7 +79,6 @@ class Applications:
     """The applications of all pods.
 
     Args:
-        world: the cluster.
         kubelets: they know whether a pod serves.
         seed: decides which requests fail, and how long each takes.
         revision_label: the pods' label with their revision.

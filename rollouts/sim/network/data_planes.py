@@ -31,8 +31,6 @@ class SimDataPlanes:
     """Answers questions about gateways.
 
     Args:
-        gateways: the gateways that can be asked.
-        clock: for the times in answers.
         latency_s: loop seconds that an answer takes.
     """
 

@@ -49,7 +49,6 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     """How a gateway behaves; times are seconds of loop time.
 
     Args:
-        proxies: number of proxies.
         route_lag_s: shortest and longest time from a route's write until a proxy follows it.
         endpoint_lag_s: shortest and longest time from a change of endpoints or Services until a proxy follows it.
         cluster_lag_s: shortest and longest time until a proxy has endpoints for a rule whose index in the route is new, because
@@ -218,7 +217,6 @@ class Gateway(Actor):
     """One gateway of one class. It creates both objects if they do not exist.
 
     Args:
-        namespace: namespace of the Gateway object.
         gateway: name of the Gateway and of its class.
     """
 

@@ -24,11 +24,8 @@ class GatewayClients:
     """Clients that send one kind of request.
 
     Args:
-        world: the cluster.
         applications: they know whether a pod serves, and what becomes of a request.
-        gateway: the gateway to which requests go.
         rate_per_s: requests of all clients together.
-        request: the request that they send.
         clients: number of clients; each has one connection at a time.
         connection_s: how long a connection is kept.
         duration_s: how long a request takes, unless its version says otherwise.

@@ -54,9 +54,7 @@ class ProxyRule:
     """One rule of one route, as one proxy carries it out.
 
     Args:
-        route: namespace and name of the route.
         backends: in the order of the manifest; no weight is negative.
-        copies: the copies that are made.
         matches: as in the manifest.
         number: its index in the route's list.
     """

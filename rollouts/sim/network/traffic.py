@@ -74,10 +74,7 @@ class ClientTraffic:
     """Clients of one Service.
 
     Args:
-        world: the cluster.
         applications: they know whether a pod serves, and what becomes of a request.
-        namespace: namespace of the Service.
-        service: name of the Service.
         rate_per_s: requests of all clients together.
         proxy: how the kube-proxies work.
         duration_s: how long a request takes, unless its version says otherwise.

@@ -92,7 +92,6 @@ class CommittedWrite(Struct, frozen=True):
     """One committed write.
 
     Args:
-        kind: kind of the object.
         event: ADDED, MODIFIED or DELETED.
         new: the new version; for a deletion the last version, with the deletion's resourceVersion.
         old: the version before; None for ADDED.

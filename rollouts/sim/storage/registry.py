@@ -51,16 +51,11 @@ class Resource(Struct, frozen=True):
     """One served type.
 
     Args:
-        kind: names of the type.
         shape: how server-side apply merges its objects.
-        has_status: whether it has a status subresource.
         scale: the fields of its scale subresource, if it has one.
         has_generation: whether the server counts changes of its spec.
-        defaults: adds the defaults to a manifest.
-        check: finds the problems of a new version.
         schema: schema of a custom resource; None for built-in types.
         selectable: the field selectors that it supports.
-        short_names: short names for kubectl.
         categories: categories in which kubectl lists it, such as `all`.
         needs_version_to_update: whether a PUT without resourceVersion is refused.
     """

@@ -10,7 +10,6 @@ from rollouts.api.v1alpha1.analysis import LabelSelector
 from rollouts.api.v1alpha1.analysis_template import (
     OPEN,
     CompareOfWire,
-    ContainerResourceWire,
     DescribedObjectWire,
     MetricIdentifier,
     MetricSourceWire,
@@ -28,8 +27,15 @@ _RESOURCES = tuple(resource.value for resource in ContainerMetric)
 
 def check_cluster_source(wire: MetricSourceWire | CompareOfWire, path: str, problems: Problems) -> None:
     """Adds every rule that a source of the cluster's own breaks; any other source breaks none."""
-    if wire.container_resource is not None:
-        _check_container(wire.container_resource, f"{path}.containerResource", problems)
+    if (resource := wire.container_resource) is not None:
+        root = f"{path}.containerResource"
+        if not resource.container:
+            problems.add_missing(f"{root}.container", "is required")
+        if not resource.resource:
+            problems.add_missing(f"{root}.resource", "is required: cpu or memory")
+        elif OPEN not in resource.resource and resource.resource not in _RESOURCES:
+            problems.add(f"{root}.resource", f"must be cpu or memory, not {resource.resource[:40]!r}")
+        _check_age(resource.max_age_seconds, root, problems)
     if wire.custom_metric is not None:
         _check_metric(wire.custom_metric.metric, f"{path}.customMetric", problems)
         _check_age(wire.custom_metric.max_age_seconds, f"{path}.customMetric", problems)
@@ -69,16 +75,6 @@ def cluster_source(wire: MetricSourceWire | CompareOfWire) -> core.ClusterSource
             max_age_s=_age_s(external.max_age_seconds),
         )
     return None
-
-
-def _check_container(wire: ContainerResourceWire, path: str, problems: Problems) -> None:
-    if not wire.container:
-        problems.add_missing(f"{path}.container", "is required")
-    if not wire.resource:
-        problems.add_missing(f"{path}.resource", "is required: cpu or memory")
-    elif OPEN not in wire.resource and wire.resource not in _RESOURCES:
-        problems.add(f"{path}.resource", f"must be cpu or memory, not {wire.resource[:40]!r}")
-    _check_age(wire.max_age_seconds, path, problems)
 
 
 def _check_metric(wire: MetricIdentifier | None, path: str, problems: Problems) -> None:

@@ -80,18 +80,18 @@ def size_of(data: Mapping[str, Any]) -> DataSize:
     values, longest, most = 0, 0, 0
     waiting: list[Any] = [data]
     while waiting and values <= VALUES_MAX:  # every backend of every route comes here: no match, no isinstance
-        found = waiting.pop()
-        kind = type(found)
+        value = waiting.pop()
+        kind = type(value)
         values += 1
         if kind is str:
-            longest = max(longest, len(found) if found.isascii() else 4 * len(found))
+            longest = max(longest, len(value) if value.isascii() else 4 * len(value))
         elif kind is dict:
-            most = max(most, len(found))
-            waiting += found
-            waiting += found.values()
+            most = max(most, len(value))
+            waiting += value
+            waiting += value.values()
         elif kind is list:
-            most = max(most, len(found))
-            waiting += found
+            most = max(most, len(value))
+            waiting += value
     return DataSize(values, longest, most)
 
 
@@ -156,11 +156,11 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
     """
     texts: list[str] = []
 
-    def blanked(found: re.Match[str]) -> str:
+    def blanked(quoted: re.Match[str]) -> str:
         """What stands in place of a comment or of a text in quotes, whose value is kept."""
-        if found["raw"] is None and found["escaped"] is None:
+        if quoted["raw"] is None and quoted["escaped"] is None:
             return " "
-        texts.append(_ESCAPED.sub(_sign, found["escaped"]) if found["raw"] is None else found["raw"])
+        texts.append(_ESCAPED.sub(_sign, quoted["escaped"]) if quoted["raw"] is None else quoted["raw"])
         return "''"
 
     bare = _TEXT.sub(blanked, source)
@@ -191,9 +191,9 @@ def shape_of(source: str, *, spreads: bool) -> Shape:
     )
 
 
-def _sign(found: re.Match[str]) -> str:
+def _sign(escape: re.Match[str]) -> str:
     """The character that an escape sequence stands for. Source: the CEL specification, "string and bytes values"."""
-    of_two, of_four, of_eight, octal, one = found.groups()
+    of_two, of_four, of_eight, octal, one = escape.groups()
     if one is not None:
         return _SIGNS.get(one, one)
     code = int(octal, 8) if octal else int(of_two or of_four or of_eight, 16)

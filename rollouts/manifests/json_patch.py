@@ -28,11 +28,11 @@ def json_patch(value: Any, operations: Iterable[Mapping[str, Any]]) -> Any:
                 value = _remove(value, steps)
             case "test":
                 try:
-                    found = _get(value, steps)
+                    present = _get(value, steps)
                 except PatchDoesNotFit:
-                    found = None
-                if found != operation.get("value"):
-                    raise PatchDoesNotFit(f"{operation['path']} is {found!r}, not {operation.get('value')!r}")
+                    present = None
+                if present != operation.get("value"):
+                    raise PatchDoesNotFit(f"{operation['path']} is {present!r}, not {operation.get('value')!r}")
             case "copy":
                 value = _set(value, steps, _get(value, steps_of(operation["from"])), insert=True)
             case "move":

@@ -28,10 +28,12 @@ def read_model(model: type[_W], raw: Mapping[str, Any], problems: Problems, *, r
         except pydantic.ValidationError as error:
             if kept is raw:
                 kept = copy.deepcopy(dict(raw))
-            for found in error.errors(include_url=False):
-                location = [part for part in found["loc"] if part != "[key]"]
+            for detail in error.errors(include_url=False):
+                location = [part for part in detail["loc"] if part != "[key]"]
                 if levels == 1:
-                    problems.add_unreadable(location, found["type"], found["input"], found.get("ctx") or {}, root=root)
+                    problems.add_unreadable(
+                        location, detail["type"], detail["input"], detail.get("ctx") or {}, root=root
+                    )
                 if not location:  # the object as a whole: a name in it that is no text
                     return model()
                 # An entry that was left out may make its list unreadable in turn: then the list goes, and so on upwards.

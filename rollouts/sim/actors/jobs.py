@@ -232,20 +232,20 @@ class JobController(Actor):
 def rule_holds(rule: Manifest, succeeded: set[int]) -> bool:
     """Whether a rule of a `successPolicy` holds for these indexes."""
     asked = rule.get("succeededIndexes")
-    found = succeeded if asked is None else succeeded & indexes_of(asked)
+    matching = succeeded if asked is None else succeeded & indexes_of(asked)
     needed = rule.get("succeededCount")
     if needed is None:
-        return len(found) == len(indexes_of(asked or ""))
-    return len(found) >= int(needed)
+        return len(matching) == len(indexes_of(asked or ""))
+    return len(matching) >= int(needed)
 
 
 def indexes_of(text: str) -> set[int]:
     """The indexes in `0,2-4`."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        indexes |= set(range(int(first), int(last or first) + 1))
+    return indexes
 
 
 def index_ranges(indexes: Iterable[int]) -> str:
@@ -305,8 +305,8 @@ def _index(pod: Stored) -> int | None:
 
 def _condition(job: Stored, name: str) -> Manifest:
     """The condition of this type when it is True; {} otherwise."""
-    found = pod_facts.condition(job, name)
-    return found if found.get("status") == "True" else {}
+    condition = pod_facts.condition(job, name)
+    return condition if condition.get("status") == "True" else {}
 
 
 def _with(conditions: list[Manifest], kind: str, status: str, outcome: JobEnd, now: str) -> list[Manifest]:

@@ -78,20 +78,20 @@ def configuration(spec: Manifest, find: FindSource) -> PodConfiguration:
 
 
 def _variables(container: Manifest, find: FindSource) -> dict[str, str]:
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for given in container.get("envFrom") or ():
         for source in _named(given, "Ref"):
             data = _data(source, find, CREATE_ERROR)
-            found |= {f"{given.get('prefix', '')}{key}": value for key, value in data.items()}
+            variables |= {f"{given.get('prefix', '')}{key}": value for key, value in data.items()}
     for variable in container.get("env") or ():
         for source in _named(variable.get("valueFrom") or {}, "KeyRef"):
             kind, name, ref = source
             data = _data(source, find, CREATE_ERROR)
             if ref["key"] in data:
-                found[variable["name"]] = data[ref["key"]]
+                variables[variable["name"]] = data[ref["key"]]
             elif not ref.get("optional"):
                 raise MissingError(CREATE_ERROR, f"couldn't find key {ref['key']} in {kind.kind} {name}")
-    return found
+    return variables
 
 
 def _named(place: Manifest, ending: str) -> Iterator[_Source]:
@@ -124,10 +124,10 @@ def _files(volume: Manifest, find: FindSource) -> dict[str, str]:
 
 def _data(source: _Source, find: FindSource, reason: str) -> dict[str, str]:
     kind, name, ref = source
-    found = find(kind, name)
-    if found is None and not ref.get("optional"):
+    stored = find(kind, name)
+    if stored is None and not ref.get("optional"):
         raise MissingError(reason, f'{kind.kind.lower()} "{name}" not found')
-    data = (found or {}).get("data") or {}
+    data = (stored or {}).get("data") or {}
     if kind == SECRET:
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
-    return {**((found or {}).get("binaryData") or {}), **data}
+    return {**((stored or {}).get("binaryData") or {}), **data}

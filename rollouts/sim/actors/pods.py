@@ -30,9 +30,9 @@ def address(pod: Stored) -> str:
 
 def condition(pod: Stored, name: str) -> Manifest:
     """The condition of this type; {} when it is not set."""
-    for found in (pod.manifest.get("status") or {}).get("conditions") or ():
-        if found["type"] == name:
-            return dict(found)
+    for entry in (pod.manifest.get("status") or {}).get("conditions") or ():
+        if entry["type"] == name:
+            return dict(entry)
     return {}
 
 

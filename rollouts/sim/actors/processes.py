@@ -136,9 +136,9 @@ def restarted(pod: Stored, *, now: str) -> list[Manifest]:
 def waiting_reason(pod: Stored) -> str | None:
     """Why a container waits; None when none does."""
     for _, status in _containers(pod):
-        found = status.get("state", {}).get("waiting")
-        if found:
-            return str(found["reason"])
+        waits = status.get("state", {}).get("waiting")
+        if waits:
+            return str(waits["reason"])
     return None
 
 

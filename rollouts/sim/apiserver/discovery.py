@@ -55,11 +55,11 @@ def _groups(registry: Registry, aggregated: Iterable[tuple[str, str]]) -> list[M
 
 
 def _resources(registry: Registry, group: str, version: str) -> Manifest:
-    found = [r for r in registry.all() if (r.kind.group, r.kind.version) == (group, version)]
-    if not found:
+    served = [item for item in registry.all() if (item.kind.group, item.kind.version) == (group, version)]
+    if not served:
         raise NoSuchPath
     group_version = f"{group}/{version}" if group else version
-    types = [part for resource in found for part in _types(resource)]
+    types = [part for resource in served for part in _types(resource)]
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": types}
 
 

@@ -76,14 +76,14 @@ class Listings:
             msgspec.json.decode(base64.urlsafe_b64decode(token))
         except (binascii.Error, ValueError) as exc:
             raise bad_request(f"invalid continue token: continue key is not valid: {exc}") from exc
-        found = self._pages.get(token)
-        if found is None:
+        page = self._pages.get(token)
+        if page is None:
             message = (
                 "The provided continue parameter is too old to display a consistent list result. "
                 "You must start a new list without the continue parameter."
             )
             raise expired(message)
-        return found
+        return page
 
     def _guard_version(self, query: Mapping[str, str]) -> None:
         wanted = _number(query, "resourceVersion")

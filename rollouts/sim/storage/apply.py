@@ -88,17 +88,17 @@ def owners_after_update(
         return owners
     gone = changed | removed
     kept: list[Owner] = []
-    found = False
+    is_known = False
     for owner in owners:
         if owner.is_same(writer):
-            found = True
+            is_known = True
             if changed:
                 kept.append(_written(owner, writer, (owner.fields | changed) - removed))
             else:
                 _keep(kept, owner, owner.fields - removed)
         else:
             _keep(kept, owner, owner.fields - gone)
-    if not found and changed:
+    if not is_known and changed:
         kept.append(replace(writer, fields=frozenset(changed), _fields_v1=[]))
     return tuple(kept)
 
@@ -170,9 +170,9 @@ def _merge(live: Any, config: Any, shape: MergeShape) -> Any:
 
 def _merge_list_map(live: list[Any], config: list[Any], shape: MergeShape) -> list[Any]:
     wanted = {item_step(item, shape): item for item in config}
-    there = {item_step(item, shape): item for item in live}
-    merged = [_merge(item, wanted[step], shape.item) if step in wanted else item for step, item in there.items()]
-    merged.extend(item for step, item in wanted.items() if step not in there)
+    present = {item_step(item, shape): item for item in live}
+    merged = [_merge(item, wanted[step], shape.item) if step in wanted else item for step, item in present.items()]
+    merged.extend(item for step, item in wanted.items() if step not in present)
     return live if merged == live else merged
 
 

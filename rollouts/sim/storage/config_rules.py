@@ -139,17 +139,19 @@ def _guard_immutable(manifest: Manifest) -> None:
 def _not_of_type(manifest: Manifest, name: str, value: Any, wanted: str) -> Refused:
     match value:
         case bool():
-            found = "bool"
+            type_name = "bool"
         case int() | float():
-            found = "number"
+            type_name = "number"
         case str():
-            found = "string"
+            type_name = "string"
         case list():
-            found = "array"
+            type_name = "array"
         case _:
-            found = "object"
+            type_name = "object"
     kind = manifest["kind"]
-    return _unreadable(manifest, f"json: cannot unmarshal {found} into Go struct field {kind}.{name} of type {wanted}")
+    return _unreadable(
+        manifest, f"json: cannot unmarshal {type_name} into Go struct field {kind}.{name} of type {wanted}"
+    )
 
 
 def _unreadable(manifest: Manifest, why: str) -> Refused:

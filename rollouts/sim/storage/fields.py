@@ -43,10 +43,10 @@ def _key_step(keys: tuple[str, ...], values: tuple[Any, ...]) -> str:
 
 def owned_fields(manifest: Manifest, shape: MergeShape) -> FieldSet:
     """The fields that an applied configuration contains: leaves and list items."""
-    found: set[FieldPath] = set()
+    paths: set[FieldPath] = set()
     for name, value, child in _owned_parts(manifest, shape):
-        _collect(value, child, (name,), found, inner=False)
-    return frozenset(found)
+        _collect(value, child, (name,), paths, inner=False)
+    return frozenset(paths)
 
 
 def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, Any, MergeShape]]:
@@ -57,28 +57,28 @@ def _owned_parts(manifest: Manifest, shape: MergeShape) -> Iterable[tuple[str, A
             yield field_step(name), value, shape.child(name)
 
 
-def _collect(value: Any, shape: MergeShape, path: FieldPath, found: set[FieldPath], *, inner: bool) -> None:
+def _collect(value: Any, shape: MergeShape, path: FieldPath, paths: set[FieldPath], *, inner: bool) -> None:
     """Adds the leaves under `value`; with `inner` also the maps above them, as a comparison reports them."""
     if isinstance(value, dict) and not shape.atomic:
         if (inner or not value) and len(path) > 1:  # nobody owns `metadata`, `spec` or `status` as such
-            found.add(path)
+            paths.add(path)
         for name, part in value.items():
-            _collect(part, shape.child(name), (*path, field_step(name)), found, inner=inner)
+            _collect(part, shape.child(name), (*path, field_step(name)), paths, inner=inner)
     elif isinstance(value, list) and shape.keys and not shape.atomic:
         if inner or not value:
-            found.add(path)
+            paths.add(path)
         for item in value:
             step = (*path, item_step(item, shape))
-            found.add(step)
+            paths.add(step)
             if not shape.item.atomic and isinstance(item, dict):
                 for name, part in item.items():
-                    _collect(part, shape.item.child(name), (*step, field_step(name)), found, inner=inner)
+                    _collect(part, shape.item.child(name), (*step, field_step(name)), paths, inner=inner)
     elif isinstance(value, list) and shape.is_set:
         if inner or not value:
-            found.add(path)
-        found.update((*path, "v:" + json.dumps(item)) for item in value)
+            paths.add(path)
+        paths.update((*path, "v:" + json.dumps(item)) for item in value)
     else:
-        found.add(path)
+        paths.add(path)
 
 
 def compare(old: Manifest, new: Manifest, shape: MergeShape) -> tuple[set[FieldPath], set[FieldPath]]:

@@ -58,8 +58,8 @@ def strategic_merge_patch(value: Any, patch: Any, shape: MergeShape) -> Any:
     if isinstance(patch, list) and shape.keys:
         return _strategic_list(value if isinstance(value, list) else [], patch, shape)
     if isinstance(patch, list) and shape.is_set:
-        there = value or []
-        return there + [item for item in patch if item not in there]
+        present = value or []
+        return present + [item for item in patch if item not in present]
     return value if value == patch else patch
 
 
@@ -88,7 +88,7 @@ def _strategic_list(value: list[Any], patch: list[Any], shape: MergeShape) -> li
         return [item for item in patch if "$patch" not in item]
     merged = list(value)
     for item in patch:
-        at = next((i for i, there in enumerate(merged) if there.get(key) == item.get(key)), None)
+        at = next((i for i, present in enumerate(merged) if present.get(key) == item.get(key)), None)
         if item.get("$patch") == "delete":
             if at is not None:
                 del merged[at]

@@ -19,10 +19,10 @@ def amount(text: str | float) -> Fraction:
 
     Raises: ValueError when it is none.
     """
-    found = _TEXT.fullmatch(str(text))
-    if found is None or not any(character.isdigit() for character in found[1]):
+    parsed = _TEXT.fullmatch(str(text))
+    if parsed is None or not any(character.isdigit() for character in parsed[1]):
         raise ValueError(f"quantities must match the regular expression: {text!r}")
-    number, suffix = Fraction(found[1]), found[2]
+    number, suffix = Fraction(parsed[1]), parsed[2]
     if suffix in _DECIMAL:
         return number * _power_of_ten(_DECIMAL[suffix])
     if suffix in _BINARY:

@@ -134,14 +134,14 @@ def custom_resources(crd: Manifest) -> list[Resource]:
     """
     spec = crd["spec"]
     names = spec["names"]
-    found = []
+    resources = []
     for version in spec["versions"]:
         if not version.get("served", True):
             continue
         kind = Kind(spec["group"], version["name"], names["kind"], names["plural"], spec["scope"] == "Namespaced")
         subresources = version.get("subresources") or {}
-        found.append(_custom(kind, version["schema"]["openAPIV3Schema"], subresources, names))
-    return found
+        resources.append(_custom(kind, version["schema"]["openAPIV3Schema"], subresources, names))
+    return resources
 
 
 def _custom(kind: Kind, schema: Manifest, subresources: Manifest, names: Manifest) -> Resource:
@@ -195,11 +195,11 @@ def _custom_problems(resource: _CustomRules, new: Manifest, old: Manifest | None
         # A part that the new version shares with the old one was checked when the old one was written.
         looked_at = {name: part for name, part in new.items() if part is not old[name]}
         schema = {**schema, "required": ()}
-    found = list(problems(looked_at, schema))
-    yield from found
+    causes = list(problems(looked_at, schema))
+    yield from causes
     if resource.scale is not None:
         yield from _scale_problems(resource.scale, new)
-    if resource.has_cel_rules and any(cause.reason in _BLOCKING for cause in found):
+    if resource.has_cel_rules and any(cause.reason in _BLOCKING for cause in causes):
         yield _NOT_CHECKED
     elif old is not None:
         yield from immutable_problems(new, old, resource.schema)

@@ -151,11 +151,11 @@ def _parts(path: str) -> list[str]:
     parts: list[str] = []
     at = 0
     while at < len(path):
-        found = _PART.match(path, at)
-        if found is None:
+        match = _PART.match(path, at)
+        if match is None:
             raise ValueError(f"is no path of a field: {path!r}; write metadata.labels['region']")
-        parts.append(next(group for group in found.groups() if group is not None))
-        at = found.end()
+        parts.append(next(group for group in match.groups() if group is not None))
+        at = match.end()
     if not parts:
         raise ValueError("is no path of a field")
     return parts

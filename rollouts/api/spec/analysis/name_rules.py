@@ -67,9 +67,9 @@ def check_matched(
             except ValueError:
                 continue
             if not matched:
-                there = ", ".join(sorted(names)[:10]) or "none"
+                known = ", ".join(sorted(names)[:10]) or "none"
                 path = f"{root}.{field}[{index}].metricName"
-                problems.add(path, f"{pattern!r} matches no metric; there are: {there}")
+                problems.add(path, f"{pattern!r} matches no metric; there are: {known}")
 
 
 def _by_field(

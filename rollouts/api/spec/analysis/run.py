@@ -97,7 +97,7 @@ def _filled(
     raw: Mapping[str, Any], arguments: ArgumentValues, root: str, problems: Problems, *, complete: bool
 ) -> list[Filled]:
     """The metrics, each with its arguments put in, read and checked."""
-    found: list[Filled] = []
+    filled: list[Filled] = []
     names: dict[str, int] = {}
     size = 0
     metrics = raw.get("metrics")
@@ -119,8 +119,8 @@ def _filled(
         elif wire.name is not None:
             names[wire.name] = index
         secrets = substitution.secrets
-        found.append((wire, tuple(secrets[name] for name in sorted(secrets))))
-    return found
+        filled.append((wire, tuple(secrets[name] for name in sorted(secrets))))
+    return filled
 
 
 def _plain(spec: Mapping[str, Any], root: str) -> Mapping[str, Any]:

@@ -136,8 +136,8 @@ class _Resolution:
         if not use.templates:
             self.problems.add_missing(f"{use.path}.templates", "is required")
         self._visit(use.templates, f"{use.path}.templates", ())
-        found = [template for template in self.seen.values() if template is not None]
-        return sorted(found, key=lambda template: template.name.cluster_scope)
+        templates = [template for template in self.seen.values() if template is not None]
+        return sorted(templates, key=lambda template: template.name.cluster_scope)
 
     def _visit(self, references: Sequence[TemplateRef], path: str, above: tuple[TemplateName, ...]) -> None:
         for index, reference in enumerate(references):

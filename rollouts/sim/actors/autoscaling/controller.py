@@ -76,12 +76,12 @@ class TargetSelectors:
         Args:
             pods: their labels.
         """
-        found: set[ObjectKey] = set()
+        selecting: set[ObjectKey] = set()
         for labels in pods:
             for required in (None, *labels.items()):
                 keys = self._keys.get((namespace, required), set())
-                found |= {key for key in keys if label_test(self._texts[key])(labels)}
-        return sorted(found, key=self._rank.__getitem__)
+                selecting |= {key for key in keys if label_test(self._texts[key])(labels)}
+        return sorted(selecting, key=self._rank.__getitem__)
 
 
 class HorizontalPodAutoscalerController(Actor):
@@ -167,11 +167,11 @@ class HorizontalPodAutoscalerController(Actor):
 
     def _look(self, stored: Stored, scale: Manifest, selects: LabelTest) -> AutoscalerLook:
         spec, current, now_s = spec_of(stored.manifest), scale["spec"]["replicas"], self.world.now_s()
-        found: TargetPods = NotAsked()
+        target_pods: TargetPods = NotAsked()
         if needs_metrics(spec, current):
-            found = self._found(stored.key, scale["status"].get("selector", ""), selects)
+            target_pods = self._found(stored.key, scale["status"].get("selector", ""), selects)
         memory = with_first_size(self._memories.get(stored.key), current=current, now_s=now_s)
-        return AutoscalerLook(spec, self.flags, current, found, memory, now_s)
+        return AutoscalerLook(spec, self.flags, current, target_pods, memory, now_s)
 
     def _target(self, stored: Stored) -> tuple[Resource, Stored]:
         """The target and its type. Raises: Refused, in the words of the controller's client."""

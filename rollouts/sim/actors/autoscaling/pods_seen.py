@@ -99,13 +99,13 @@ def samples_of(usages: Iterable[PodUsage], resource: str, container: str | None)
     Args:
         container: None for all of a pod's containers together.
     """
-    found = {}
+    samples = {}
     for pod in usages:
         figures = [used.get(resource) for name, used in pod.containers if container in (None, name)]
         known = [figure for figure in figures if figure is not None]
         if figures and len(known) == len(figures):
-            found[pod.name] = UsageSample(pod.at_s, pod.window_s, sum(known))
-    return found
+            samples[pod.name] = UsageSample(pod.at_s, pod.window_s, sum(known))
+    return samples
 
 
 def duration_s(text: str) -> float:

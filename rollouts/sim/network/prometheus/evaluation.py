@@ -86,12 +86,12 @@ class Evaluator(Struct, frozen=True):
 
     def _instant(self, selector: Selector) -> Vector:
         at_ms = self.at_ms - selector.offset_ms
-        found: Vector = {}
+        values: Vector = {}
         for series in self.store.select(selector.matchers):
             point = series.latest(at_ms, LOOKBACK_MS)
             if point is not None:
-                found[series.labels] = point[1]
-        return found
+                values[series.labels] = point[1]
+        return values
 
     def _call(self, call: QueryCall) -> QueryValue:
         name, given = call.function, call.arguments
@@ -125,7 +125,7 @@ class Evaluator(Struct, frozen=True):
             raise TypeError("the parser lets only ranges stand here")
         end_ms = self.at_ms - argument.offset_ms
         start_ms = end_ms - argument.range_ms
-        found: list[tuple[Labels, float]] = []
+        values: list[tuple[Labels, float]] = []
         for labels, points in self.matrix(argument).items():
             if name in functions.OVER_TIME:
                 value: float | None = functions.OVER_TIME[name]([value for _, value in points])
@@ -136,8 +136,8 @@ class Evaluator(Struct, frozen=True):
                     points, start_ms=start_ms, end_ms=end_ms, is_counter=name != "delta", per_second=name == "rate"
                 )
             if value is not None:
-                found.append((labels, value))
-        return dict(found) if name == "last_over_time" else _renamed(found)
+                values.append((labels, value))
+        return dict(values) if name == "last_over_time" else _renamed(values)
 
     def _aggregate(self, node: Aggregate) -> Vector:
         groups: dict[Labels, list[float]] = {}
@@ -186,7 +186,7 @@ def _matched(node: QueryBinary, left: Vector, right: Vector) -> Vector:
                 kind="execution",
             )
         by_key[key] = value
-    found: Vector = {}
+    results: Vector = {}
     taken: set[Labels] = set()
     for labels, value in left.items():
         key = _key(node, labels)
@@ -199,14 +199,14 @@ def _matched(node: QueryBinary, left: Vector, right: Vector) -> Vector:
             )
         taken.add(key)
         if node.sign not in COMPARISONS:
-            found[_result_labels(node, labels)] = functions.arithmetic(node.sign, value, by_key[key])
+            results[_result_labels(node, labels)] = functions.arithmetic(node.sign, value, by_key[key])
         elif not node.keeps:
-            found[_result_labels(node, labels)] = float(functions.compares(node.sign, value, by_key[key]))
+            results[_result_labels(node, labels)] = float(functions.compares(node.sign, value, by_key[key]))
         elif functions.compares(node.sign, value, by_key[key]):
             # The left side stays, with its name unless labels were chosen.
             kept = labels if node.labels is None else _only(labels, (*(name for name, _ in key), NAME))
-            found[kept] = value
-    return found
+            results[kept] = value
+    return results
 
 
 def _set(node: QueryBinary, left: Vector, right: Vector) -> Vector:
@@ -254,13 +254,13 @@ def _absent_labels(node: QueryNode) -> Labels:
 
 def _renamed(items: Iterable[tuple[Labels, float]]) -> Vector:
     """Series without their metric's name. Raises: QueryRefused when two become the same."""
-    found: Vector = {}
+    renamed: Vector = {}
     for labels, value in items:
         bare = _without(labels, (NAME,))
-        if bare in found:
+        if bare in renamed:
             raise QueryRefused("vector cannot contain metrics with the same labelset", kind="execution")
-        found[bare] = value
-    return found
+        renamed[bare] = value
+    return renamed
 
 
 def _without(labels: Labels, names: Iterable[str]) -> Labels:

@@ -69,7 +69,7 @@ def parsed(query: str) -> QueryNode:
 
 
 def _tokens(query: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    tokens: list[tuple[str, str]] = []
     at = 0
     while at < len(query):
         token = _TOKEN.match(query, at)
@@ -78,11 +78,11 @@ def _tokens(query: str) -> list[tuple[str, str]]:
                 f'invalid parameter "query": 1:{at + 1}: parse error: unexpected character: {query[at]!r}'
             )
         if token.lastgroup != "space":
-            found.append((token.lastgroup, token[0]))
+            tokens.append((token.lastgroup, token[0]))
         at = token.end()
-    if not found:
+    if not tokens:
         raise QueryRefused('invalid parameter "query": 1:1: parse error: no expression found in input')
-    return found
+    return tokens
 
 
 def _duration_ms(text: str) -> int:
@@ -93,10 +93,10 @@ def _text(token: str) -> str:
     if token[0] == "`":
         return token[1:-1]
 
-    def plain(found: re.Match[str]) -> str:
-        if found[1] not in _ESCAPES:
-            raise QueryRefused(f"parse error: the escape {found[0]!r} is not understood here")
-        return _ESCAPES[found[1]]
+    def plain(escape: re.Match[str]) -> str:
+        if escape[1] not in _ESCAPES:
+            raise QueryRefused(f"parse error: the escape {escape[0]!r} is not understood here")
+        return _ESCAPES[escape[1]]
 
     return _ESCAPE.sub(plain, token[1:-1])
 
@@ -294,10 +294,10 @@ class _Parser:
         if kind not in ("duration", "number"):
             raise self._unexpected()
         self._next()
-        found = _duration_ms(text) if kind == "duration" else round(float(text) * 1000)
-        if found <= 0:
+        duration_ms = _duration_ms(text) if kind == "duration" else round(float(text) * 1000)
+        if duration_ms <= 0:
             raise QueryRefused("parse error: duration must be greater than 0")
-        return found
+        return duration_ms
 
     def _peek(self) -> str:
         """The next token, when it is no text; "" at the end."""

@@ -194,12 +194,12 @@ class Scraper:
 
 def exposition(counted: Requests) -> Exposition:
     """What a pod shows of its requests, with the names that most libraries give."""
-    found: Exposition = [(REQUESTS, {"code": str(code)}, float(count)) for code, count in counted.by_status.items()]
+    samples: Exposition = [(REQUESTS, {"code": str(code)}, float(count)) for code, count in counted.by_status.items()]
     below = 0
     for bound, count in zip((*BUCKETS_S, float("inf")), counted.buckets, strict=True):
         below += count
         le = "+Inf" if bound == float("inf") else repr(bound)
-        found.append((f"{SECONDS}_bucket", {"le": le}, float(below)))
-    found.append((f"{SECONDS}_sum", {}, counted.seconds))
-    found.append((f"{SECONDS}_count", {}, float(below)))
-    return found
+        samples.append((f"{SECONDS}_bucket", {"le": le}, float(below)))
+    samples.append((f"{SECONDS}_sum", {}, counted.seconds))
+    samples.append((f"{SECONDS}_count", {}, float(below)))
+    return samples

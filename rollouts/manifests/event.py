@@ -35,7 +35,6 @@ def event(
     name: str,
     instance: str,
     kind: Kind = ROLLOUT,
-    action: str = "Reconcile",
 ) -> Manifest:
     """One Event about an object.
 
@@ -44,7 +43,6 @@ def event(
         at_s: when it happened, seconds since 1970.
         name: name of the Event, from `event_name`.
         instance: the controller process that reports it (its pod's name).
-        action: CamelCase word for what the controller was doing.
     """
     note = notice.message
     if len(note.encode()) > _NOTE_MAX_BYTES:
@@ -57,7 +55,7 @@ def event(
         "eventTime": moment.isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "type": "Warning" if notice.warning else "Normal",
         "reason": notice.reason.value,
-        "action": action,
+        "action": "Reconcile",
         "note": note,
         "reportingController": CONTROLLER,
         "reportingInstance": instance[:_INSTANCE_MAX],

@@ -28,7 +28,7 @@ from rollouts.sim.network.consumption import Consumptions
 from rollouts.sim.network.gateway import ENVOY, Gateway, GatewaySettings
 from rollouts.sim.network.gateway_clients import GatewayClients
 from rollouts.sim.network.prometheus.server import SimMetricEndpoints, SimPrometheus
-from rollouts.sim.network.resource_metrics import RESOLUTION_S, SimMetricsServer
+from rollouts.sim.network.resource_metrics import SimMetricsServer
 from rollouts.sim.network.traffic import ClientTraffic
 from rollouts.sim.storage.history import Stored
 
@@ -40,7 +40,6 @@ class SimulatedCluster:
         seed: decides names, uids, nodes, start-up times and the clients' choices.
         clock: for timestamps; None for the loop's time. Pass `SystemClock` for real time.
         slice_lag_s: time from a pod's change to its EndpointSlice.
-        latency_s: time that an API request takes.
         autoscaling: what the scripted autoscaler does, and when.
         kube_proxy: mode of kube-proxy, as its ConfigMap names it; empty for a cluster without that ConfigMap.
     """
@@ -53,13 +52,12 @@ class SimulatedCluster:
         crds: Iterable[Manifest] = (),
         kubelet: KubeletSettings | None = None,
         slice_lag_s: float = 0.02,
-        latency_s: float = 0.0,
         autoscaling: tuple[ScaleAt, ...] = (),
         kube_proxy: str = "iptables",
     ) -> None:
         loop = asyncio.get_running_loop()
         self.clock = clock or SimClock(loop)
-        self.api = SimServer(clock=self.clock, seed=seed, crds=crds, latency_s=latency_s)
+        self.api = SimServer(clock=self.clock, seed=seed, crds=crds)
         self.world = World(self.api, loop, random.Random(seed + 1))  # noqa: S311  # a simulation's seed
         self.kubelets = Kubelets(self.world, kubelet or KubeletSettings())
         self.replica_sets = ReplicaSetController(self.world)
@@ -176,9 +174,9 @@ class SimulatedCluster:
         self._traffic.append(server)
         return server
 
-    def metrics_server(self, *, resolution_s: float = RESOLUTION_S) -> SimMetricsServer:
+    def metrics_server(self) -> SimMetricsServer:
         """Starts a metrics-server. Without it the group metrics.k8s.io is not found."""
-        server = SimMetricsServer(self.world, self.consumptions, resolution_s=resolution_s)
+        server = SimMetricsServer(self.world, self.consumptions)
         server.start()
         self._traffic.append(server)
         return server

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -70,16 +70,14 @@ Fault: TypeAlias = CrashBefore | CrashAfter | DropRequest | DropReply | Conflict
 
 
 class FaultTape:
-    """The faults of numbered requests.
+    """The faults of numbered requests: of writes, but not of Leases and Events.
 
     Args:
         faults: each fault by the number of its request, from 0.
-        counts: which requests are numbered; default: writes, but not of Leases and Events.
     """
 
-    def __init__(self, faults: Mapping[int, Fault], *, counts: Callable[[Request], bool] | None = None) -> None:
+    def __init__(self, faults: Mapping[int, Fault]) -> None:
         self._faults = dict(faults)
-        self._counts = counts or is_rollout_write
         self.seen = 0
         """How many requests have been numbered so far."""
 
@@ -91,7 +89,7 @@ class FaultTape:
 
     def next_fault(self, request: Request) -> Fault | None:
         """Returns the fault of this request, and advances the tape."""
-        if not self._counts(request):
+        if not is_rollout_write(request):
             return None
         number, self.seen = self.seen, self.seen + 1
         return self._faults.get(number)

@@ -25,8 +25,8 @@ class GarbageCollector(Actor):
 
     name = "generic-garbage-collector"
 
-    def __init__(self, world: World, *, lag_s: float = 0.02) -> None:
-        super().__init__(world, lag_s=lag_s)
+    def __init__(self, world: World) -> None:
+        super().__init__(world, lag_s=0.02)
         self._where: dict[str, tuple[Kind, ObjectKey]] = {}
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)  # owner's uid: uids
 

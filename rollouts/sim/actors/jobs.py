@@ -69,16 +69,12 @@ class _Seen:
 
 
 class JobController(Actor):
-    """Runs Jobs.
-
-    Args:
-        lag_s: time from a change to the sync.
-    """
+    """Runs Jobs."""
 
     name = "job-controller"
 
-    def __init__(self, world: World, *, lag_s: float = 0.01) -> None:
-        super().__init__(world, lag_s=lag_s)
+    def __init__(self, world: World) -> None:
+        super().__init__(world, lag_s=0.01)
         self._seen: defaultdict[str, _Seen] = defaultdict(_Seen)  # by the Job's uid
         self._key_of: dict[str, ObjectKey] = {}
 

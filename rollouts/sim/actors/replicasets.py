@@ -27,18 +27,14 @@ _PHASE_RANK = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class ReplicaSetController(Actor):
-    """Creates and deletes pods for ReplicaSets.
-
-    Args:
-        lag_s: time from a change that it knows to the sync.
-        pods_lag_s: time from a change of a pod until it knows it.
-    """
+    """Creates and deletes pods for ReplicaSets."""
 
     name = "kube-controller-manager"
 
-    def __init__(self, world: World, *, lag_s: float = 0.002, pods_lag_s: float = 0.001) -> None:
-        super().__init__(world, lag_s=lag_s)
-        self.pods_lag_s = pods_lag_s
+    def __init__(self, world: World) -> None:
+        super().__init__(world, lag_s=0.002)
+        self.pods_lag_s = 0.001
+        """Time from a change of a pod until it knows it."""
         self._on_their_way: deque[tuple[TimerHandle, CommittedWrite]] = deque()
         self._expected: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._pods: defaultdict[str, dict[ObjectKey, Stored]] = defaultdict(dict)

@@ -28,15 +28,11 @@ A server that is closed in between forgets the connection and leaves its socket 
 
 
 class SimHttp:
-    """Serves a `SimServer`; `async with` starts and stops it.
+    """Serves a `SimServer` on a free port; `async with` starts and stops it."""
 
-    Args:
-        port: 0 for a free port.
-    """
-
-    def __init__(self, api: SimServer, *, port: int = 0) -> None:
+    def __init__(self, api: SimServer) -> None:
         self._api = api
-        self._port = port
+        self._port = 0
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -44,7 +40,7 @@ class SimHttp:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
         self._port = self._runner.addresses[0][1]
         return self

@@ -38,6 +38,8 @@ from rollouts.sim.storage.refusals import (
 from rollouts.sim.storage.registry import BUILT_IN, CRD, NAMESPACE, Registry, Resource
 
 BODY_MAX_BYTES = 3 * 1024 * 1024  # k8s.io/apiserver pkg/server, MaxRequestBodyBytes
+DEFAULT_MANAGER = "rollouts"
+"""The field manager of requests that name none; a real server takes the User-Agent."""
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _MEDIA_TYPES = frozenset(("application/json", "application/*", "*/*", ""))
 _SERVED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -79,8 +81,6 @@ class SimServer:
         clock: for timestamps; usually `SimClock`.
         seed: decides uids and generated names.
         crds: CustomResourceDefinition manifests that are served from the start.
-        latency_s: loop seconds from request to answer; the write happens half-way.
-        default_manager: the field manager of requests that name none (a real server takes the User-Agent).
     """
 
     def __init__(
@@ -89,8 +89,6 @@ class SimServer:
         clock: ports.Clock,
         seed: int = 0,
         crds: Iterable[Manifest] = (),
-        latency_s: float = 0.0,
-        default_manager: str = "rollouts",
     ) -> None:
         self.history = ObjectHistory()
         self.registry = Registry()
@@ -102,8 +100,6 @@ class SimServer:
 
         What another server answers has its group beside the plural: `pods.metrics.k8s.io`.
         """
-        self.latency_s = latency_s
-        self._default_manager = default_manager
         self._listings = Listings(self.history)
         self._watches: dict[SimWatch, None] = {}  # keeps the order of opening, which a set would not
         self._targets: dict[str, RequestTarget] = {}
@@ -113,17 +109,20 @@ class SimServer:
         for name in FIRST_NAMESPACES:
             self.verbs.create(self.registry.of(NAMESPACE), "", {"metadata": {"name": name}}, WriteOptions())
 
-    async def request(self, request: ports.Request, *, deadline_s: float) -> ports.Response:
+    async def request(self, request: ports.Request, *, deadline_s: float) -> ports.Response:  # noqa: ARG002 - it answers at once
         """Carries out one request. It never raises ApiUnavailable: faults are in `sim/faults.py`. Cancellation: safe."""
-        await asyncio.sleep(min(self.latency_s, deadline_s) / 2)
-        response = self.answer(request)
-        if self.latency_s:
-            await asyncio.sleep(min(self.latency_s, deadline_s) / 2)
-        return response
+        await asyncio.sleep(0)
+        return self.answer(request)
 
-    async def open_watch(self, request: ports.Request, *, deadline_s: float, silence_s: float) -> ports.WatchStream:
+    async def open_watch(
+        self,
+        request: ports.Request,
+        *,
+        deadline_s: float,  # noqa: ARG002 - it answers at once
+        silence_s: float,
+    ) -> ports.WatchStream:
         """Opens a watch."""
-        await asyncio.sleep(min(self.latency_s, deadline_s))
+        await asyncio.sleep(0)
         try:
             return self._watch(request.path, request.query, _form_of(request.accept), silence_s)
         except Refused as refused:
@@ -134,7 +133,7 @@ class SimServer:
         self.end_watches()
 
     def answer(self, request: ports.Request) -> ports.Response:
-        """Carries out one request at once, without latency."""
+        """Carries out one request at once."""
         forwarded = self.aggregation.answer(request)
         if forwarded is not None:
             _, group, _, *steps = request.path.strip("/").split("/")
@@ -280,7 +279,7 @@ class SimServer:
             supported = f'Unsupported value: "{query["dryRun"]}": supported values: "All"'
             raise options_invalid("PatchOptions", "dryRun", "FieldValueNotSupported", supported)
         return WriteOptions(
-            manager=query.get("fieldManager") or ("" if is_apply else self._default_manager),
+            manager=query.get("fieldManager") or ("" if is_apply else DEFAULT_MANAGER),
             dry_run="dryRun" in query,
             force=query.get("force") == "true",
             strict=query.get("fieldValidation") == "Strict",

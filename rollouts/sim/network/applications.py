@@ -20,6 +20,8 @@ from rollouts.sim.actors.kubelet import Kubelets
 from rollouts.sim.actors.work import World
 from rollouts.sim.storage.history import DELETED, CommittedWrite, Stored
 
+REVISION_LABEL = "rollouts.dev/revision"
+"""The label of pods with their revision."""
 ERROR_PERCENT = "sim.rollouts.dev/error-percent"
 """Pod annotation: the share of requests that are answered with 500, in percent."""
 LATENCY_SECONDS = "sim.rollouts.dev/latency-seconds"
@@ -66,6 +68,14 @@ class _Rule(Struct, frozen=True):
     revision: str
     labels: Mapping[str, str]
 
+    def fits(self, pod: Stored) -> bool:
+        images = {container.get("image", "") for container in pod.manifest["spec"]["containers"]}
+        return (
+            self.image in {"", *images}
+            and self.revision in ("", pod.labels.get(REVISION_LABEL, ""))
+            and self.labels.items() <= pod.labels.items()
+        )
+
 
 @dataclass(slots=True)
 class _Instance:
@@ -81,16 +91,12 @@ class Applications:
     Args:
         kubelets: they know whether a pod serves.
         seed: decides which requests fail, and how long each takes.
-        revision_label: the pods' label with their revision.
     """
 
-    def __init__(
-        self, world: World, kubelets: Kubelets, *, seed: int = 0, revision_label: str = "rollouts.dev/revision"
-    ) -> None:
+    def __init__(self, world: World, kubelets: Kubelets, *, seed: int = 0) -> None:
         self.kubelets = kubelets
         self._world = world
         self._rng = random.Random(seed)  # noqa: S311  # a simulation's seed; its own, so that it shifts nobody else's draws
-        self._revision_label = revision_label
         self._rules: list[_Rule] = []
         self._instances: dict[str, _Instance] = {}
         for stored in list(world.history.select(POD)):
@@ -154,17 +160,9 @@ class Applications:
 
     def _behaviour_of(self, pod: Stored) -> Behaviour:
         for rule in reversed(self._rules):
-            if self._fits(rule, pod):
+            if rule.fits(pod):
                 return rule.behaviour
         return annotated(pod.metadata.get("annotations") or {})
-
-    def _fits(self, rule: _Rule, pod: Stored) -> bool:
-        images = {container.get("image", "") for container in pod.manifest["spec"]["containers"]}
-        return (
-            rule.image in {"", *images}
-            and rule.revision in ("", pod.labels.get(self._revision_label, ""))
-            and rule.labels.items() <= pod.labels.items()
-        )
 
 
 def annotated(annotations: Mapping[str, str]) -> Behaviour:

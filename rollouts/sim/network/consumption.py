@@ -1,7 +1,7 @@
 """What containers use of CPU and memory: at rest, and for each request that their pod answers.
 
-A version says it itself, by annotations of its pods, or a test says it of an image, a revision or a container. A value goes for
-all containers of the pod, `0.05`, or for some of them, `app=0.05,proxy=0.01`. Nothing is worked out until somebody asks.
+A version says it itself, by annotations of its pods, or a test says it of an image. A value goes for all containers of the pod,
+`0.05`, or for some of them, `app=0.05,proxy=0.01`. Nothing is worked out until somebody asks.
 """
 
 from __future__ import annotations
@@ -56,14 +56,6 @@ class MeterReading(Struct, frozen=True):
     memory_bytes: int
 
 
-class _Rule(Struct, frozen=True):
-    consumption: Consumption
-    image: str
-    container: str
-    revision: str
-    labels: Mapping[str, str]
-
-
 @dataclass(slots=True)
 class _Meter:
     """The CPU time of one process.
@@ -84,35 +76,18 @@ class Consumptions:
 
     Args:
         applications: they know how many requests a pod has answered.
-        revision_label: the pods' label with their revision.
     """
 
     world: World
     applications: Applications
-    revision_label: str = "rollouts.dev/revision"
-    _rules: list[_Rule] = field(default_factory=list)
+    _by_image: dict[str, Consumption] = field(default_factory=dict)
     _meters: dict[tuple[str, str], _Meter] = field(default_factory=dict)
 
-    def use(
-        self,
-        consumption: Consumption,
-        *,
-        image: str = "",
-        container: str = "",
-        revision: str = "",
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
-        """Makes containers use so much from now on, those that run and those to come; a later call comes before an earlier one.
-
-        Args:
-            image: of the container, whole; "" for any.
-            container: its name; "" for any.
-            revision: the value of the revision label; "" for any.
-            labels: that the pod has.
-        """
+    def use(self, consumption: Consumption, *, image: str) -> None:
+        """Makes the containers of an image use so much from now on, those that run and those to come."""
         for pod in self.world.history.select(POD):
             self.read(pod)
-        self._rules.append(_Rule(consumption, image, container, revision, dict(labels or {})))
+        self._by_image[image] = consumption
 
     def read(self, pod: Stored) -> dict[str, MeterReading]:
         """What is read now of those containers of a pod that run, by their names."""
@@ -135,7 +110,9 @@ class Consumptions:
         meter = self._meters.get(key)
         if meter is None or meter.started_at_s != started_at_s:
             meter = self._meters[key] = _Meter(started_at_s, started_at_s)
-        consumption, now_s = self._of(pod, container), self.world.now_s()
+        now_s, consumption = self.world.now_s(), self._by_image.get(container.get("image", ""))
+        if consumption is None:
+            consumption = annotated(pod.metadata.get("annotations") or {}, container["name"])
         counted = self.applications.counted(pod.metadata["uid"])
         requests = counted.by_status.total() if counted is not None else 0
         # A process that began again counts from 0; its sidecars' meters go on.
@@ -146,20 +123,6 @@ class Consumptions:
         meter.core_s += min(wanted, limit_cores * (now_s - meter.at_s))
         meter.at_s, meter.requests = now_s, requests
         return MeterReading(started_at_s, meter.core_s, consumption.memory_bytes)
-
-    def _of(self, pod: Stored, container: Manifest) -> Consumption:
-        for rule in reversed(self._rules):
-            if self._fits(rule, pod, container):
-                return rule.consumption
-        return annotated(pod.metadata.get("annotations") or {}, container["name"])
-
-    def _fits(self, rule: _Rule, pod: Stored, container: Manifest) -> bool:
-        return (
-            rule.image in ("", container.get("image", ""))
-            and rule.container in ("", container["name"])
-            and rule.revision in ("", pod.labels.get(self.revision_label, ""))
-            and rule.labels.items() <= pod.labels.items()
-        )
 
 
 def annotated(annotations: Mapping[str, str], container: str) -> Consumption:

@@ -24,20 +24,17 @@ from rollouts.ports import Clock, DrainQuestion, LiveQuestion
 from rollouts.sim.network.gateway import Gateway, Proxy
 from rollouts.sim.network.route_table import ProxyRule, RouteTable, ServiceKey, WebRequest
 
+LATENCY_S = 0.005
+"""Loop seconds that an answer takes."""
 _ASKED_KINDS = frozenset({"HTTPRoute", "GRPCRoute"})
 
 
 class SimDataPlanes:
-    """Answers questions about gateways.
+    """Answers questions about gateways."""
 
-    Args:
-        latency_s: loop seconds that an answer takes.
-    """
-
-    def __init__(self, gateways: Iterable[Gateway], *, clock: Clock, latency_s: float = 0.005) -> None:
+    def __init__(self, gateways: Iterable[Gateway], *, clock: Clock) -> None:
         self._gateways = {"/".join(gateway.key): gateway for gateway in gateways}
         self._clock = clock
-        self._latency_s = latency_s
         self.questions = 0
         """The number of questions so far."""
 
@@ -49,7 +46,7 @@ class SimDataPlanes:
     async def live(self, question: LiveQuestion, *, deadline_s: float) -> LiveSeen:
         """Whether every proxy does what the route says; unknown when a proxy does not answer. Cancellation: safe."""
         self.questions += 1
-        await asyncio.sleep(min(self._latency_s, deadline_s))
+        await asyncio.sleep(min(LATENCY_S, deadline_s))
         proxies = [(name, proxy) for name in question.gateways for proxy in self._gateways[name].proxies]
         problems = [
             f"proxy {proxy.number} of {name} {why}" for name, proxy in proxies if (why := _problem(proxy, question))
@@ -65,7 +62,7 @@ class SimDataPlanes:
     async def drained(self, question: DrainQuestion, *, deadline_s: float) -> DrainSeen:
         """The requests that proxies still wait for; unknown when a proxy does not answer. Cancellation: safe."""
         self.questions += 1
-        await asyncio.sleep(min(self._latency_s, deadline_s))
+        await asyncio.sleep(min(LATENCY_S, deadline_s))
         names = question.gateways or tuple(self._gateways)
         proxies = [proxy for name in names for proxy in self._gateways[name].proxies]
         silent = [f"proxy {proxy.number} does not answer" for proxy in proxies if not proxy.answers]

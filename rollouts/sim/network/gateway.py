@@ -20,6 +20,7 @@ from rollouts.objects import ENDPOINT_SLICE, POD, SERVICE, Kind, Manifest
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.work import Actor, World
 from rollouts.sim.apiserver.verbs import WriteOptions
+from rollouts.sim.network.applications import REVISION_LABEL
 from rollouts.sim.network.gateway_types import GATEWAY, GATEWAY_CLASS, GROUP, GRPC_ROUTE, HTTP_ROUTE
 from rollouts.sim.network.route_table import (
     PLAIN,
@@ -33,7 +34,6 @@ from rollouts.sim.network.route_table import (
 )
 from rollouts.sim.storage.history import DELETED, CommittedWrite, ObjectKey, Stored
 
-REVISION_LABEL = "rollouts.dev/revision"
 ROUTES: tuple[Kind, ...] = (HTTP_ROUTE, GRPC_ROUTE)
 ALL_FEATURES = (
     "GRPCRoute",

@@ -16,6 +16,8 @@ from rollouts.sim.network.gateway import Gateway, PodEndpoint, Proxy
 from rollouts.sim.network.route_table import PLAIN, WebRequest
 from rollouts.sim.network.traffic import NO_REVISION, Tally
 
+CONNECTION_S = 10.0
+"""The longest time that a connection is kept; the shortest is half of it."""
 RESET = 0
 """Cause of a lost request in `GatewayClients.causes`: its pod was gone, or ended before the answer."""
 
@@ -27,7 +29,6 @@ class GatewayClients:
         applications: they know whether a pod serves, and what becomes of a request.
         rate_per_s: requests of all clients together.
         clients: number of clients; each has one connection at a time.
-        connection_s: how long a connection is kept.
         duration_s: how long a request takes, unless its version says otherwise.
     """
 
@@ -40,7 +41,6 @@ class GatewayClients:
         rate_per_s: float,
         request: WebRequest = PLAIN,
         clients: int = 8,
-        connection_s: float = 10.0,
         duration_s: float = 0.02,
     ) -> None:
         self.tally = Tally()
@@ -54,7 +54,6 @@ class GatewayClients:
         self._applications = applications
         self._gateway = gateway
         self._interval_s = 1.0 / rate_per_s
-        self._connection_s = connection_s
         self._duration_s = duration_s
         self._connections: list[tuple[Proxy, float]] = [self._connect() for _ in range(clients)]
         self._next = 0
@@ -70,7 +69,7 @@ class GatewayClients:
             self._timer.cancel()
 
     def _connect(self) -> tuple[Proxy, float]:
-        kept_s = self._connection_s * self._world.rng.uniform(0.5, 1.0)
+        kept_s = CONNECTION_S * self._world.rng.uniform(0.5, 1.0)
         return self._world.rng.choice(self._gateway.proxies), self._world.loop.time() + kept_s
 
     def _send(self) -> None:

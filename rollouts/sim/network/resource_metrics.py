@@ -27,6 +27,7 @@ from rollouts.sim.storage.refusals import NoSuchPath, Refused, method_not_allowe
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 RESOLUTION_S = 15.0
+"""From one scrape to the next."""
 POD_METRICS = Kind(GROUP, VERSION, "PodMetrics", "pods")
 _NAMES_IN_ERRORS = Kind(GROUP, VERSION, "PodMetrics", "podmetrics")
 _NANO = 10**9
@@ -118,13 +119,9 @@ class PointStore:
 
     A container is known from its second scrape on, or from its first one when it began a while before that. One that was started
     again is new. Source: kubernetes-sigs/metrics-server v0.9 pkg/storage/{pod.go,types.go}.
-
-    Args:
-        interval_s: from one scrape to the next.
     """
 
-    def __init__(self, interval_s: float) -> None:
-        self._interval_s = interval_s
+    def __init__(self) -> None:
         self._last: dict[PodName, dict[str, MeterPoint]] = {}
         self._before: dict[PodName, dict[str, MeterPoint]] = {}
 
@@ -152,28 +149,22 @@ class PointStore:
 
     def _earlier(self, pod: PodName, name: str, point: MeterPoint) -> MeterPoint | None:
         started_at_s = point.reading.started_at_s
-        if FRESH_S <= point.at_s - started_at_s < self._interval_s:
+        if FRESH_S <= point.at_s - started_at_s < RESOLUTION_S:
             return MeterPoint(started_at_s, MeterReading(started_at_s, 0.0, 0))
         known = self._last.get(pod, {}).get(name)
         return known if known is not None and started_at_s < known.at_s < point.at_s else None
 
 
 class SimMetricsServer:
-    """One metrics-server, registered with the API server while it runs.
+    """One metrics-server, registered with the API server while it runs."""
 
-    Args:
-        consumptions: what containers use.
-        resolution_s: from one scrape to the next.
-    """
-
-    def __init__(self, world: World, consumptions: Consumptions, *, resolution_s: float = RESOLUTION_S) -> None:
+    def __init__(self, world: World, consumptions: Consumptions) -> None:
         self.faults = MetricsFaults(world.loop.time)
         self.requests: list[Request] = []
         """What it was asked so far."""
         self._world = world
         self._consumptions = consumptions
-        self._resolution_s = resolution_s
-        self._store = PointStore(resolution_s)
+        self._store = PointStore()
         self._timer: asyncio.TimerHandle | None = None
         self._unlisten: Callable[[], None] = lambda: None
 
@@ -270,7 +261,7 @@ class SimMetricsServer:
         }
 
     def _scrape(self, due_s: float) -> None:
-        self._timer = self._world.loop.call_at(due_s + self._resolution_s, self._scrape, due_s + self._resolution_s)
+        self._timer = self._world.loop.call_at(due_s + RESOLUTION_S, self._scrape, due_s + RESOLUTION_S)
         if ScrapesFail() in self.faults.now():
             return
         read = {pod.key: self._consumptions.read(pod) for pod in self._world.history.select(POD)}

@@ -16,11 +16,10 @@ from msgspec import Struct, field
 from rollouts.objects import ENDPOINT_SLICE, POD
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.work import World
-from rollouts.sim.network.applications import FAILED, Applications
+from rollouts.sim.network.applications import FAILED, REVISION_LABEL, Applications
 from rollouts.sim.network.proxies import IPTABLES, NodeProxy, ProxyEndpoint, ProxySettings
 from rollouts.sim.storage.history import DELETED, CommittedWrite
 
-REVISION_LABEL = "rollouts.dev/revision"
 NO_REVISION = ""
 
 

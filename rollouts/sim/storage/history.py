@@ -23,6 +23,9 @@ ObjectKey: TypeAlias = tuple[str, str]
 PARTIAL_METADATA: Manifest = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 """The head of an object of which only the metadata was asked for."""
 
+KEPT_CHANGES = 20_000
+"""Changes kept for each kind before the oldest half is compacted away."""
+
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
 DELETED = "DELETED"
@@ -107,15 +110,10 @@ WriteListener: TypeAlias = Callable[[CommittedWrite], None]
 
 
 class ObjectHistory:
-    """All objects, and the recent changes to them.
+    """All objects, and the recent changes to them."""
 
-    Args:
-        kept_changes: changes kept for each kind before the oldest half is compacted away.
-    """
-
-    def __init__(self, *, kept_changes: int = 20_000) -> None:
+    def __init__(self) -> None:
         self.version = 1
-        self._kept_changes = kept_changes
         self._objects: defaultdict[Kind, dict[ObjectKey, Stored]] = defaultdict(dict)
         self._log: defaultdict[Kind, list[CommittedWrite]] = defaultdict(list)
         self._floor: defaultdict[Kind, int] = defaultdict(int)
@@ -181,7 +179,7 @@ class ObjectHistory:
         change = CommittedWrite(kind, event, new, old)
         log = self._log[kind]
         log.append(change)
-        if len(log) > self._kept_changes:
+        if len(log) > KEPT_CHANGES:
             half = len(log) // 2
             self._floor[kind] = log[half - 1].new.version
             del log[:half]

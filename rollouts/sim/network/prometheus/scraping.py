@@ -18,7 +18,7 @@ from rollouts.objects import ENDPOINT_SLICE, POD
 from rollouts.sim.actors import pods as pod_facts
 from rollouts.sim.actors.endpointslices import SERVICE_NAME
 from rollouts.sim.actors.work import World
-from rollouts.sim.network.applications import BUCKETS_S, Applications, Requests
+from rollouts.sim.network.applications import BUCKETS_S, REVISION_LABEL, Applications, Requests
 from rollouts.sim.network.prometheus.samples import SampleStore, StoredSeries, labels_of
 from rollouts.sim.storage.history import CommittedWrite
 
@@ -43,7 +43,7 @@ class ScrapeSettings(Struct, frozen=True, kw_only=True):
 
     interval_s: float = 15.0
     discovery_s: float = 5.0
-    pod_labels: tuple[str, ...] = ("rollouts.dev/revision",)
+    pod_labels: tuple[str, ...] = (REVISION_LABEL,)
 
 
 _SeriesKey: TypeAlias = tuple[str, ...]

@@ -13,6 +13,8 @@ from rollouts.sim.network.prometheus.http_api import answered
 from rollouts.sim.network.prometheus.samples import SampleStore
 from rollouts.sim.network.prometheus.scraping import Scraper, ScrapeSettings
 
+LATENCY_S = 0.005
+"""Loop seconds that an answer takes."""
 DEFAULT_URL = "http://prometheus.monitoring:9090"
 EVERY_15_S = ScrapeSettings()
 
@@ -23,7 +25,6 @@ class SimPrometheus:
     Args:
         url: where it is asked.
         settings: how it scrapes.
-        latency_s: loop seconds that an answer takes.
         seed: decides the moments of the scrapes.
         faults: by the number of the question, from 0; `faults.begin` makes others.
     """
@@ -35,7 +36,6 @@ class SimPrometheus:
         *,
         url: str = DEFAULT_URL,
         settings: ScrapeSettings = EVERY_15_S,
-        latency_s: float = 0.005,
         seed: int = 0,
         faults: Mapping[int, PrometheusFault] | None = None,
     ) -> None:
@@ -45,7 +45,6 @@ class SimPrometheus:
         self.questions: list[str] = []
         """The URLs that were asked for so far."""
         self._world = world
-        self._latency_s = latency_s
         self._scraper = Scraper(
             world,
             applications,
@@ -68,7 +67,7 @@ class SimPrometheus:
         fault = self.faults.of_question(len(self.questions))
         self.questions.append(request.url)
         who = origin_of(self.url)
-        needed_s = self._latency_s
+        needed_s = LATENCY_S
         match fault:
             case Hangs():
                 needed_s = limit_s

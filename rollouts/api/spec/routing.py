@@ -23,7 +23,6 @@ from rollouts.api.v1alpha1.rollout import CanaryStep, CanaryStrategy
 from rollouts.api.v1alpha1.traffic import (
     HeaderMatch,
     IstioDestinationRule,
-    RouteMatch,
     SetHeaderRouteWire,
     SetMirrorRouteWire,
     StringMatch,
@@ -131,7 +130,16 @@ def mirror_route(wire: SetMirrorRouteWire) -> steps.SetMirrorRoute:
     """The core's value of a setMirrorRoute step. With an entry without conditions it matches every request."""
     if not wire.match:
         return steps.SetMirrorRoute(wire.name or "", None)
-    matches = tuple(map(_request_match, wire.match))
+    matches = tuple(
+        RequestMatch(
+            method=None if match.method is None else _text(match.method),
+            path=None if match.path is None else _text(match.path),
+            headers=tuple(_header(name, value) for name, value in sorted((match.headers or {}).items())),
+            cookies=tuple(_named(name, value) for name, value in sorted((match.cookies or {}).items())),
+            query=tuple(_named(name, value) for name, value in sorted((match.query_params or {}).items())),
+        )
+        for match in wire.match
+    )
     percent = 100 if wire.percentage is None else wire.percentage
     mirror = MirrorRoute(wire.name or "", () if RequestMatch() in matches else matches, percent)
     return steps.SetMirrorRoute(wire.name or "", mirror)
@@ -420,16 +428,6 @@ def _routers(wire: TrafficRoutingWire) -> Iterator[tuple[str, str, Any]]:
 
 def _managed_routes(wire: TrafficRoutingWire) -> tuple[str, ...]:
     return tuple(route.name for route in wire.managed_routes or () if route.name is not None)
-
-
-def _request_match(wire: RouteMatch) -> RequestMatch:
-    return RequestMatch(
-        method=None if wire.method is None else _text(wire.method),
-        path=None if wire.path is None else _text(wire.path),
-        headers=tuple(_header(name, value) for name, value in sorted((wire.headers or {}).items())),
-        cookies=tuple(_named(name, value) for name, value in sorted((wire.cookies or {}).items())),
-        query=tuple(_named(name, value) for name, value in sorted((wire.query_params or {}).items())),
-    )
 
 
 def _header(name: str | None, value: StringMatch | None) -> NamedMatch:

@@ -33,7 +33,20 @@ def matches(selector: LabelSelector, labels: Mapping[str, object]) -> bool:
     """Whether all requirements of the selector hold for `labels`."""
     if any(labels.get(key) != value for key, value in (selector.match_labels or {}).items()):
         return False
-    return all(_holds(expression, labels) for expression in selector.match_expressions or ())
+    for expression in selector.match_expressions or ():
+        key, values = expression.key or "", expression.values or ()
+        match expression.operator:
+            case "In":
+                holds = labels.get(key) in values and key in labels
+            case "NotIn":
+                holds = key not in labels or labels[key] not in values
+            case "Exists":
+                holds = key in labels
+            case _:
+                holds = key not in labels
+        if not holds:
+            return False
+    return True
 
 
 def selector_text(selector: LabelSelector) -> str:
@@ -73,16 +86,3 @@ def _check_expression(expression: ExpressionOfLabels, path: str, problems: Probl
                 problems.add(f"{path}.values", f"must be empty for {expression.operator}")
         case None:
             problems.add_missing(f"{path}.operator", "is required: In, NotIn, Exists or DoesNotExist")
-
-
-def _holds(expression: ExpressionOfLabels, labels: Mapping[str, object]) -> bool:
-    key, values = expression.key or "", expression.values or ()
-    match expression.operator:
-        case "In":
-            return labels.get(key) in values and key in labels
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels

@@ -178,7 +178,9 @@ def _replaced(ctx: PassContext, old: list[Pod], pods: tuple[Pod, ...]) -> Contri
     added = () if evicted else _added(ctx, old)
     wait = _wait(ctx, pods_text(len(old)), added=sum(each.restart_surge or 0 for each in added))
     if evicted and ctx.now_s - (ctx.recorded.evicting_since_s or 0.0) > _RECORDED_AGAIN_S:
-        return Contribution(changes=(RecordEvictions(ctx.now_s),), wait=wait)  # alone: a crash must not forget an eviction
+        return Contribution(
+            changes=(RecordEvictions(ctx.now_s),), wait=wait
+        )  # alone: a crash must not forget an eviction
     evictions = (EvictPod(name=pod.name, uid=pod.uid) for pod in evicted)
     return Contribution(intents=(*added, *evictions), wait=wait, wake_at_s=ctx.now_s + EVICTION_RETRY_S)
 

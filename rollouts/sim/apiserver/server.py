@@ -338,10 +338,9 @@ def _form_of(accept: str) -> Form:
             continue
         if "as" not in asked:
             return Form.WHOLE
-        if (asked.get("g"), asked.get("v")) == ("meta.k8s.io", "v1"):
-            for form in (Form.METADATA, Form.METADATA_LIST):
-                if asked["as"] == form.value:
-                    return form
+        is_meta = (asked.get("g"), asked.get("v")) == ("meta.k8s.io", "v1")
+        if is_meta and asked["as"] in (Form.METADATA.value, Form.METADATA_LIST.value):
+            return Form(asked["as"])
     raise not_acceptable(f"only the following media types are accepted: {_SERVED}")
 
 

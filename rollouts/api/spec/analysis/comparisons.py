@@ -142,22 +142,19 @@ def _check_other(wire: CompareWire, of: CompareOfWire, path: str, root: str, pro
         problems.add(f"{root}.kind", "must be value: a rate is counted from counters, which prometheus alone gives")
     elif wire.total is not None:
         problems.add(f"{root}.total", "has no meaning here: it is for kind rate")
-    places = _places_of_arm(of)
-    if places and not any("arm" in named_in(text) for text in places.values()):
-        where = " or ".join(filter(None, (", ".join([*places][:-1]), [*places][-1])))
-        problems.add(path, f"must have {{{{arm}}}} in its {where}, or canary and stable are asked the same")
-
-
-def _places_of_arm(of: CompareOfWire) -> dict[str, str]:
-    """Texts that can tell the arms apart, by what they are; none where the arms' pods are asked about."""
+    places: dict[str, str] = {}  # texts that can tell the arms apart; none where the arms' pods are asked about
     if of.web is not None:
         headers = " ".join(header.value or "" for header in of.web.headers or ())
         body = f"{of.web.body or ''}{json.dumps(of.web.json_body)}"
-        return {"url": of.web.url or "", "headers": headers, "body": body}
-    custom, external = of.custom_metric, of.external_metric
-    if custom is not None and custom.described_object is not None:
-        return {**_of_metric(custom.metric), "object's name": custom.described_object.name or ""}
-    return {} if external is None else _of_metric(external.metric)
+        places = {"url": of.web.url or "", "headers": headers, "body": body}
+    elif of.custom_metric is not None and of.custom_metric.described_object is not None:
+        name = of.custom_metric.described_object.name or ""
+        places = {**_of_metric(of.custom_metric.metric), "object's name": name}
+    elif of.external_metric is not None:
+        places = _of_metric(of.external_metric.metric)
+    if places and not any("arm" in named_in(text) for text in places.values()):
+        where = " or ".join(filter(None, (", ".join([*places][:-1]), [*places][-1])))
+        problems.add(path, f"must have {{{{arm}}}} in its {where}, or canary and stable are asked the same")
 
 
 def _of_metric(metric: MetricIdentifier | None) -> dict[str, str]:

@@ -225,6 +225,17 @@ def core_metric(
         assert not isinstance(of, AutoscalerMetric)  # noqa: S101 - and refused this one
         rules, comparison = core_comparison(wire, compare, of, dry_run=dry_run, kept=kept)
         return core.Metric(rules=rules, source=comparison, secrets=secrets)
+    measured: source.MetricSource | None = _number_source(wire.provider)
+    if measured is None and (job := wire.provider.job) is not None:
+        metadata = {} if job.metadata is None else job.metadata.model_dump(exclude_none=True)
+        measured = source.JobMetric(metadata=metadata, spec=dict(job.spec or {}))
+    if measured is None:
+        pods = wire.provider.kubernetes or KubernetesWire()
+        measured = source.PodEvidence(
+            restarts_max=_integer(pods.max_restarts, source.RESTARTS_MAX),
+            ready_percent_min=_integer(pods.min_ready_percent, source.READY_PERCENT_MIN),
+            containers=tuple(pods.containers or ()),
+        )
     return core.Metric(
         rules=core.MetricRules(
             name=wire.name or "",
@@ -244,27 +255,13 @@ def core_metric(
             no_data=core.NoData(wire.no_data or core.NoData.INCONCLUSIVE),
             min_samples=_integer(wire.min_samples, 1),
         ),
-        source=_source(wire.provider),
+        source=measured,
         secrets=secrets,
     )
 
 
 def _integer(value: int | str | None, default: int) -> int:
     return default if value is None else int(value)
-
-
-def _source(wire: MetricSourceWire) -> source.MetricSource:
-    if (number_source := _number_source(wire)) is not None:
-        return number_source
-    if wire.job is not None:
-        metadata = {} if wire.job.metadata is None else wire.job.metadata.model_dump(exclude_none=True)
-        return source.JobMetric(metadata=metadata, spec=dict(wire.job.spec or {}))
-    pods = wire.kubernetes or KubernetesWire()
-    return source.PodEvidence(
-        restarts_max=_integer(pods.max_restarts, source.RESTARTS_MAX),
-        ready_percent_min=_integer(pods.min_ready_percent, source.READY_PERCENT_MIN),
-        containers=tuple(pods.containers or ()),
-    )
 
 
 def _number_source(

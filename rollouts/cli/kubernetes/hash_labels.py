@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from rollouts.cli.kubernetes.parts import entries, mapping
 from rollouts.objects import Manifest
 
 LABELS = ("pod-template-hash", "rollouts-pod-template-hash")
@@ -46,30 +47,30 @@ class HashUse(Struct, frozen=True):
 
 def hash_uses(template: Manifest, path: str) -> Iterator[HashUse]:
     """Every place of a pod template that names one of LABELS, unless the template gives its pods that label itself."""
-    own = _mapping(_mapping(template.get("metadata")).get("labels"))
-    for use in _uses(_mapping(template.get("spec")), f"{path}.spec"):
+    own = mapping(mapping(template.get("metadata")).get("labels"))
+    for use in _uses(mapping(template.get("spec")), f"{path}.spec"):
         if use.label not in own:
             yield use
 
 
 def _uses(spec: Mapping[str, Any], path: str) -> Iterator[HashUse]:
     for kind in ("podAffinity", "podAntiAffinity"):
-        affinity, where = _mapping(_mapping(spec.get("affinity")).get(kind)), f"{path}.affinity.{kind}"
+        affinity, where = mapping(mapping(spec.get("affinity")).get(kind)), f"{path}.affinity.{kind}"
         for at, term in _entries(affinity, _REQUIRED, where):
             yield from _of_term(term, at)
         for at, weighted in _entries(affinity, _PREFERRED, where):
-            yield from _of_term(_mapping(weighted.get("podAffinityTerm")), f"{at}.podAffinityTerm")
+            yield from _of_term(mapping(weighted.get("podAffinityTerm")), f"{at}.podAffinityTerm")
     for at, constraint in _entries(spec, "topologySpreadConstraints", path):
         yield from _of_term(constraint, at)
     for kind in _CONTAINERS:
         for at, container in _entries(spec, kind, path):
             for variable, each in _entries(container, "env", at):
-                yield from _of_field(_mapping(each.get("valueFrom")), f"{variable}.valueFrom")
+                yield from _of_field(mapping(each.get("valueFrom")), f"{variable}.valueFrom")
     for at, volume in _entries(spec, "volumes", path):
-        yield from _of_files(_mapping(volume.get("downwardAPI")), f"{at}.downwardAPI")
-        projected = _mapping(volume.get("projected"))
+        yield from _of_files(mapping(volume.get("downwardAPI")), f"{at}.downwardAPI")
+        projected = mapping(volume.get("projected"))
         for source, each in _entries(projected, "sources", f"{at}.projected"):
-            yield from _of_files(_mapping(each.get("downwardAPI")), f"{source}.downwardAPI")
+            yield from _of_files(mapping(each.get("downwardAPI")), f"{source}.downwardAPI")
 
 
 def _of_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
@@ -79,8 +80,8 @@ def _of_term(term: Mapping[str, Any], path: str) -> Iterator[HashUse]:
         for index, key in enumerate(keys if isinstance(keys, list) else ()):
             if key in LABELS:
                 yield HashUse(f"{path}.{name}[{index}]", key, keys, index, key)
-    selector, where = _mapping(term.get("labelSelector")), f"{path}.labelSelector"
-    labels = _mapping(selector.get("matchLabels"))
+    selector, where = mapping(term.get("labelSelector")), f"{path}.labelSelector"
+    labels = mapping(selector.get("matchLabels"))
     for key in (each for each in LABELS if each in labels):
         yield HashUse(f'{where}.matchLabels["{key}"]', key, labels, key, key, has_value=True)
     for at, each in _entries(selector, "matchExpressions", where):
@@ -94,20 +95,14 @@ def _of_files(source: Mapping[str, Any], path: str) -> Iterator[HashUse]:
 
 
 def _of_field(value: Mapping[str, Any], path: str) -> Iterator[HashUse]:
-    field = _mapping(value.get("fieldRef"))
+    field = mapping(value.get("fieldRef"))
     named = str(field.get("fieldPath"))
     for label in LABELS:
         if named in (f"metadata.labels['{label}']", f'metadata.labels["{label}"]'):
             yield HashUse(f"{path}.fieldRef.fieldPath", label, field, "fieldPath", named)
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _entries(holder: Mapping[str, Any], name: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The objects of a list, each with its path; none if it is no list."""
-    found = holder.get(name)
-    for index, each in enumerate(found if isinstance(found, list) else ()):
-        if isinstance(each, Mapping):
-            yield f"{path}.{name}[{index}]", each
+    for index, entry in entries(holder.get(name)):
+        yield f"{path}.{name}[{index}]", entry

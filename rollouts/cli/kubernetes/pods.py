@@ -72,7 +72,14 @@ def rules(template: object, path: str) -> Iterator[Problem]:
 
 def _of_container(container: Mapping[str, Any], at: str, volumes: set[Any], grace_s: float) -> Iterator[Problem]:
     yield from label_problem(container.get("name"), f"{at}.name")
-    yield from _of_ports(container, f"{at}.ports")
+    ports = [(f"{at}.ports[{index}]", port) for index, port in entries(container.get("ports"))]
+    for path, port in ports:
+        yield from port_problem(port.get("containerPort"), f"{path}.containerPort")
+        if port.get("hostPort") != 0:
+            yield from port_problem(port.get("hostPort"), f"{path}.hostPort")
+        if port.get("name"):
+            yield from port_name_problem(port["name"], f"{path}.name")
+    yield from repeated((f"{path}.name", port.get("name")) for path, port in ports)
     yield from _of_env(container, at)
     yield from _of_mounts(container, f"{at}.volumeMounts", volumes)
     yield from _of_resources(mapping(container.get("resources")), f"{at}.resources")
@@ -90,16 +97,6 @@ def _of_container(container: Mapping[str, Any], at: str, volumes: set[Any], grac
             f"{at}.securityContext.allowPrivilegeEscalation",
             "cannot be false with privileged: true; remove one of them",
         )
-
-
-def _of_ports(container: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    for index, port in entries(container.get("ports")):
-        yield from port_problem(port.get("containerPort"), f"{path}[{index}].containerPort")
-        if port.get("hostPort") != 0:
-            yield from port_problem(port.get("hostPort"), f"{path}[{index}].hostPort")
-        if port.get("name"):
-            yield from port_name_problem(port["name"], f"{path}[{index}].name")
-    yield from repeated((f"{path}[{index}].name", port.get("name")) for index, port in entries(container.get("ports")))
 
 
 def _of_env(container: Mapping[str, Any], at: str) -> Iterator[Problem]:

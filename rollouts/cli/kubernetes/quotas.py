@@ -137,7 +137,9 @@ def _matches(scope: Scope, pod: Mapping[str, Any]) -> bool | None:
         case "NotBestEffort":
             return not is_best_effort(pod)
         case "CrossNamespacePodAffinity":
-            return any(_crosses(each) for each in _affinity_terms(pod))
+            return any(
+                term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(pod)
+            )
         case name if name == _PRIORITY:
             return _of_priority(scope, pod.get("priorityClassName"))
         case name if name == _NOT_OF_PODS:
@@ -170,7 +172,3 @@ def _affinity_terms(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield term
         for _, weighted in entries(rules.get("preferredDuringSchedulingIgnoredDuringExecution")):
             yield mapping(weighted.get("podAffinityTerm"))
-
-
-def _crosses(term: Mapping[str, Any]) -> bool:
-    return bool(term.get("namespaces")) or term.get("namespaceSelector") is not None

@@ -61,11 +61,15 @@ def as_created(pod: Mapping[str, Any], defaults: Mapping[ResourceSide, Mapping[s
     filled: dict[str, Any] = dict(pod)
     for field in ("initContainers", "containers"):
         if field in pod:
-            filled[field] = [_requesting(container) for _, container in entries(pod[field])]
+            filled[field] = [
+                _with_resources(container, requests=mapping(mapping(container.get("resources")).get("limits")))
+                for _, container in entries(pod[field])
+            ]
     filled = _requesting_together(filled)
     for field in ("initContainers", "containers"):
         if field in filled:
-            filled[field] = [_defaulted(container, defaults) for container in filled[field]]
+            missing = {side: mapping(defaults.get(side)) for side in _SIDES}
+            filled[field] = [_with_resources(container, **missing) for container in filled[field]]
     return filled
 
 
@@ -115,22 +119,14 @@ def states_resources(pod: Mapping[str, Any]) -> bool:
 _SIDES: tuple[ResourceSide, ...] = ("requests", "limits")
 
 
-def _requesting(container: Mapping[str, Any]) -> dict[str, Any]:
-    return _with_resources(container, requests=mapping(mapping(container.get("resources")).get("limits")))
-
-
 def _requesting_together(pod: dict[str, Any]) -> dict[str, Any]:
     """A pod with limits of its own requests what its containers do, else its limits."""
     limits = mapping(mapping(pod.get("resources")).get("limits"))
     if not limits:
         return pod
-    asked = together({**pod, "resources": {}}, "requests", overhead=False)
-    own = {name: amount_text(name, each) for name, each in asked.items() if name in ("cpu", "memory")}
+    requested = together({**pod, "resources": {}}, "requests", overhead=False)
+    own = {name: amount_text(name, amount) for name, amount in requested.items() if name in ("cpu", "memory")}
     return _with_resources(pod, requests={**limits, **own})
-
-
-def _defaulted(container: Mapping[str, Any], defaults: Mapping[ResourceSide, Mapping[str, Any]]) -> dict[str, Any]:
-    return _with_resources(container, **{side: mapping(defaults.get(side)) for side in _SIDES})
 
 
 def _with_resources(owner: Mapping[str, Any], **missing: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rollouts.cli.migrate.outcome import Migration, Told, mapping, metadata_of
+from rollouts.cli.kubernetes.parts import mapping
+from rollouts.cli.migrate.outcome import Migration, Told, metadata_of
 from rollouts.objects import ROLLOUT, Manifest
 
 STEPS: tuple[Manifest, ...] = ({"setWeight": 25}, {"pause": {}}, {"setWeight": 50}, {"pause": {"duration": "1m"}})
@@ -26,12 +27,22 @@ def rollout_of(deployment: Manifest, migration: Migration, *, strategy: Manifest
         strategy: instead of a canary by the ratio of pods with the Deployment's own limits.
     """
     spec = mapping(deployment.get("spec"))
+    if strategy is None:
+        own_strategy = mapping(spec.get("strategy"))
+        if own_strategy.get("type") == "Recreate":
+            why = "old and new pods run side by side here; if they must not, because of a volume, stay with the Deployment"
+            migration.note(Told.LEFT_OUT, deployment, "spec.strategy.type", why)
+        limits = mapping(own_strategy.get("rollingUpdate"))
+        kept_limits = {key: limits[key] for key in ("maxSurge", "maxUnavailable") if limits.get(key) is not None}
+        steps = "a canary of four steps: change them to what you need; the first waits for a promotion"
+        migration.note(Told.CHANGED, deployment, "spec.strategy", steps)
+        strategy = {"canary": {**kept_limits, "steps": [dict(step) for step in STEPS]}}
     kept = {key: spec[key] for key in _SAME if spec.get(key) is not None}
     return {
         "apiVersion": ROLLOUT.api_version,
         "kind": ROLLOUT.kind,
         "metadata": metadata_of(deployment),
-        "spec": {**kept, "strategy": strategy or _canary(deployment, migration)},
+        "spec": {**kept, "strategy": strategy},
     }
 
 
@@ -49,15 +60,3 @@ def leaves(deployment: Manifest, migration: Migration) -> None:
         "",
         "delete it when the Rollout is Healthy; until then both serve behind the same Service (docs/migrating.md)",
     )
-
-
-def _canary(deployment: Manifest, migration: Migration) -> Manifest:
-    strategy = mapping(mapping(deployment.get("spec")).get("strategy"))
-    if strategy.get("type") == "Recreate":
-        why = "old and new pods run side by side here; if they must not, because of a volume, stay with the Deployment"
-        migration.note(Told.LEFT_OUT, deployment, "spec.strategy.type", why)
-    limits = mapping(strategy.get("rollingUpdate"))
-    kept = {key: limits[key] for key in ("maxSurge", "maxUnavailable") if limits.get(key) is not None}
-    steps = "a canary of four steps: change them to what you need; the first waits for a promotion"
-    migration.note(Told.CHANGED, deployment, "spec.strategy", steps)
-    return {"canary": {**kept, "steps": [dict(each) for each in STEPS]}}

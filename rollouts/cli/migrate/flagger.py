@@ -6,12 +6,13 @@ Source: https://docs.flagger.app/usage/how-it-works and its CRDs (flagger.app/v1
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rollouts.cli.kubernetes.parts import entries, mapping
 from rollouts.cli.migrate.deployment import leaves, rollout_of
 from rollouts.cli.migrate.flagger_metrics import USUAL_INTERVAL, Judging
-from rollouts.cli.migrate.outcome import Migration, Told, entries, mapping, name_of, whole
+from rollouts.cli.migrate.outcome import Migration, Told, name_of, whole
 from rollouts.objects import Manifest
 
 GROUP = "flagger.app/"
@@ -63,7 +64,20 @@ def migrate_canary(
         rollout["spec"]["progressDeadlineSeconds"] = spec["progressDeadlineSeconds"]
     migration.objects += [*_services(spec, apex, rollout), rollout]
     leaves(deployment, migration)
-    _tell(canary, spec, apex, migration)
+    analysis = mapping(spec.get("analysis") or spec.get("canaryAnalysis"))
+    for number, hook in entries(analysis.get("webhooks")):
+        path, kind = f"spec.analysis.webhooks[{number}]", str(hook.get("type", "rollout"))
+        if kind in _CONFIRMS:
+            pause = f"{kind}: write `pause: {{}}` {_CONFIRMS[kind]}; a person promotes by annotation"
+            migration.note(Told.TO_DO, canary, path, pause)
+        else:
+            none = f"{kind}: no webhooks here; a metric of the source web or job can do it"
+            migration.note(Told.LEFT_OUT, canary, path, none)
+    for part, why in _HAS_NO_EQUAL.items():
+        if analysis.get(part):
+            migration.note(Told.LEFT_OUT, canary, f"spec.analysis.{part}", why)
+    gone = f"delete the Canary last; Flagger then deletes {apex}-primary, its Services and its route, so apply yours after that"
+    migration.note(Told.TO_DO, canary, "", gone)
     return name_of(rollout)
 
 
@@ -77,7 +91,12 @@ def _strategy(
     ).analysis_of()
     interval = str(analysis.get("interval") or USUAL_INTERVAL)
     if router is None or (analysis.get("iterations") and not analysis.get("match")):
-        return _blue_green(analysis, interval, apex, judged)
+        blue_green: Manifest = {"activeService": apex, "previewService": f"{apex}-canary"}
+        if judged:
+            blue_green["prePromotionAnalysis"] = judged
+        else:
+            blue_green["autoPromotionSeconds"] = round(_seconds(interval) * whole(analysis.get("iterations"), 1))
+        return {"blueGreen": blue_green}
     strategy: Manifest = {
         "stableService": apex,
         "canaryService": f"{apex}-canary",
@@ -93,9 +112,7 @@ def _strategy(
         strategy["trafficRouting"]["managedRoutes"] = [{"name": f"{apex}-chosen"}]
         strategy["steps"] = _chosen(canary, analysis, interval, apex, migration)
     else:
-        strategy["steps"] = [
-            step for weight in _weights(analysis) for step in ({"setWeight": weight}, _pause(interval))
-        ]
+        strategy["steps"] = _weight_steps(analysis, interval)
     return {"canary": strategy}
 
 
@@ -139,25 +156,13 @@ def _routes(canary: Manifest, spec: Mapping[str, Any], router: str, apex: str, m
             return {"ingress": str(mapping(spec.get("ingressRef")).get("name") or apex)}
 
 
-def _blue_green(analysis: Mapping[str, Any], interval: str, apex: str, judged: Manifest | None) -> Manifest:
-    strategy: Manifest = {"activeService": apex, "previewService": f"{apex}-canary"}
-    if judged:
-        strategy["prePromotionAnalysis"] = judged
-    else:
-        strategy["autoPromotionSeconds"] = round(_seconds(interval) * whole(analysis.get("iterations"), 1))
-    return {"blueGreen": strategy}
-
-
-def _weights(analysis: Mapping[str, Any]) -> Iterator[int]:
+def _weight_steps(analysis: Mapping[str, Any], interval: str) -> list[Manifest]:
     given = analysis.get("stepWeights")
-    if isinstance(given, list):
-        yield from (whole(each, 0) for each in given)
-        return
     step, most = whole(analysis.get("stepWeight"), 0), whole(analysis.get("maxWeight"), 100)
-    if step <= 0:
-        yield most
-        return
-    yield from range(step, most + 1, step)
+    weights: Sequence[int] = range(step, most + 1, step) if step > 0 else [most]
+    if isinstance(given, list):
+        weights = [whole(weight, 0) for weight in given]
+    return [step for weight in weights for step in ({"setWeight": weight}, _pause(interval))]
 
 
 def _chosen(
@@ -165,7 +170,7 @@ def _chosen(
 ) -> list[Manifest]:
     """Steps by which the requests that match reach the canary, and no others."""
     headers: list[Manifest] = []
-    for number, match in enumerate(entries(analysis.get("match"))):
+    for number, match in entries(analysis.get("match")):
         for name, value in mapping(match.get("headers")).items():
             kinds = {key: text for key, text in mapping(value).items() if key in ("exact", "prefix", "regex")}
             if kinds:
@@ -213,21 +218,3 @@ def _services(spec: Mapping[str, Any], apex: str, rollout: Manifest) -> list[Man
         }
         for name in (apex, f"{apex}-canary")
     ]
-
-
-def _tell(canary: Manifest, spec: Mapping[str, Any], apex: str, migration: Migration) -> None:
-    """What else a person has to know."""
-    analysis = mapping(spec.get("analysis") or spec.get("canaryAnalysis"))
-    for number, hook in enumerate(entries(analysis.get("webhooks"))):
-        path, kind = f"spec.analysis.webhooks[{number}]", str(hook.get("type", "rollout"))
-        if kind in _CONFIRMS:
-            pause = f"{kind}: write `pause: {{}}` {_CONFIRMS[kind]}; a person promotes by annotation"
-            migration.note(Told.TO_DO, canary, path, pause)
-        else:
-            none = f"{kind}: no webhooks here; a metric of the source web or job can do it"
-            migration.note(Told.LEFT_OUT, canary, path, none)
-    for part, why in _HAS_NO_EQUAL.items():
-        if analysis.get(part):
-            migration.note(Told.LEFT_OUT, canary, f"spec.analysis.{part}", why)
-    gone = f"delete the Canary last; Flagger then deletes {apex}-primary, its Services and its route, so apply yours after that"
-    migration.note(Told.TO_DO, canary, "", gone)

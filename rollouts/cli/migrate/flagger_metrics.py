@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rollouts.cli.migrate.outcome import Migration, Told, entries, mapping, metadata_of, name_of, whole
+from rollouts.cli.kubernetes.parts import entries, mapping
+from rollouts.cli.migrate.outcome import Migration, Told, metadata_of, name_of, whole
 from rollouts.objects import ANALYSIS_TEMPLATE, Manifest
 
 USUAL_INTERVAL = "1m"
@@ -43,7 +44,7 @@ class Judging:
 
     def analysis_of(self) -> Manifest | None:
         """The analysis by which they decide; None without one."""
-        for number, metric in enumerate(entries(self.analysis.get("metrics"))):
+        for number, metric in entries(self.analysis.get("metrics")):
             path = f"spec.analysis.metrics[{number}]"
             if metric.get("templateRef"):
                 self._by_template(path, metric)

@@ -1,17 +1,26 @@
-"""`rollouts migrate`: from the objects of Deployments, Argo Rollouts and Flagger to ours, with what was left and why. Pure."""
+"""`rollouts migrate`: from the objects of Deployments, Argo Rollouts and Flagger to ours, with what was left and why. Pure.
+
+Argo Rollouts' objects have the same fields in another group, so they are here; Flagger's are in `flagger.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 
-from rollouts.cli.migrate.argo import GROUP as ARGO
-from rollouts.cli.migrate.argo import migrate_argo, migrate_autoscaler, migrate_service
-from rollouts.cli.migrate.deployment import migrate_deployment
+from rollouts.cli.kubernetes.hash_labels import hash_uses
+from rollouts.cli.kubernetes.parts import mapping
+from rollouts.cli.migrate.deployment import leaves, migrate_deployment
 from rollouts.cli.migrate.flagger import GROUP as FLAGGER
 from rollouts.cli.migrate.flagger import migrate_canary
-from rollouts.cli.migrate.hash_labels import with_our_label
-from rollouts.cli.migrate.outcome import Migration, Told, mapping, name_of
-from rollouts.objects import ROLLOUT, Manifest
+from rollouts.cli.migrate.outcome import Migration, Told, metadata_of, name_of
+from rollouts.core.model.revision import REVISION_LABEL
+from rollouts.objects import ANALYSIS_RUN, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ROLLOUT, Manifest
+
+_ARGO = "argoproj.io/"
+_SELECTOR_KEY = "rollouts-pod-template-hash"
+_KINDS = {kind.kind: kind for kind in (ROLLOUT, ANALYSIS_TEMPLATE, CLUSTER_ANALYSIS_TEMPLATE, ANALYSIS_RUN)}
+_INSTANCE = "argo-rollouts.argoproj.io/controller-instance-id"
 
 
 def migrated(manifests: Iterable[Manifest]) -> Migration:
@@ -29,8 +38,8 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
     }
     targets: dict[tuple[str, str], str] = {}
     for each in objects:
-        if _is_of(ARGO, each):
-            migrate_argo(each, migration, deployments)
+        if _is_of(_ARGO, each):
+            _migrate_argo(each, migration, deployments)
             targets["Rollout", name_of(each)] = name_of(each)
             reference = mapping(mapping(each.get("spec")).get("workloadRef"))
             targets["Deployment", str(reference.get("name"))] = name_of(each)
@@ -45,15 +54,100 @@ def migrated(manifests: Iterable[Manifest]) -> Migration:
             targets["Deployment", name] = name
     for each in objects:
         if each.get("kind") == "Service":
-            migrate_service(each, migration)
+            _migrate_service(each, migration)
         if each.get("kind") == "HorizontalPodAutoscaler":
-            migrate_autoscaler(each, migration, targets)
-    migration.objects = [_as_ours(each, migration) for each in migration.objects]
+            _migrate_autoscaler(each, migration, targets)
+    migration.objects = [
+        _with_our_label(each, migration) if each.get("kind") == ROLLOUT.kind else each for each in migration.objects
+    ]
     return migration
 
 
-def _as_ours(manifest: Manifest, migration: Migration) -> Manifest:
-    return with_our_label(manifest, migration) if manifest.get("kind") == ROLLOUT.kind else manifest
+def _migrate_argo(manifest: Manifest, migration: Migration, deployments: Mapping[str, Manifest]) -> None:
+    """Adds what an object of Argo Rollouts is here.
+
+    Args:
+        deployments: those of the same files, by name, for `workloadRef`.
+    """
+    kind = _KINDS.get(str(manifest.get("kind")))
+    if kind is None:
+        migration.note(Told.LEFT_OUT, manifest, "", "has no equal here (docs/argo-compatibility.md)")
+        return
+    spec = dict(mapping(manifest.get("spec")))
+    if kind is ROLLOUT and "workloadRef" in spec:
+        reference = mapping(spec["workloadRef"])
+        deployment = deployments.get(str(reference.get("name"))) if reference.get("kind") == "Deployment" else None
+        if deployment is None:
+            what = f"{reference.get('kind', 'a workload')} {reference.get('name', '')}".strip()
+            how = f"give the file with {what} too: its template is taken over"
+            migration.note(Told.LEFT_OUT, manifest, "spec.workloadRef", how)
+        else:
+            where = f"the template of Deployment {name_of(deployment)} is in the Rollout now"
+            migration.note(Told.CHANGED, manifest, "spec.workloadRef", where)
+            leaves(deployment, migration)
+            workload = mapping(deployment.get("spec"))
+            del spec["workloadRef"]
+            spec = {"selector": workload.get("selector"), **spec, "template": workload.get("template")}
+    metadata = metadata_of(manifest)
+    labels = {key: value for key, value in mapping(metadata.pop("labels", None)).items() if key != _INSTANCE}
+    migration.objects.append(
+        {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {**metadata, **({"labels": labels} if labels else {})},
+            "spec": spec,
+        }
+    )
+
+
+def _migrate_service(service: Manifest, migration: Migration) -> None:
+    """Adds the Service without Argo's key, if it carries it; with the key it would go on selecting Argo's pods alone."""
+    selector = mapping(mapping(service.get("spec")).get("selector"))
+    if _SELECTOR_KEY not in selector:
+        return
+    kept = {key: value for key, value in selector.items() if key != _SELECTOR_KEY}
+    spec = {**mapping(service.get("spec")), "selector": kept}
+    migration.objects.append({"apiVersion": "v1", "kind": "Service", "metadata": metadata_of(service), "spec": spec})
+    why = "is taken out; first take the Service out of Argo's Rollout, whose controller puts it back"
+    migration.note(Told.TO_DO, service, f'spec.selector["{_SELECTOR_KEY}"]', why)
+
+
+def _migrate_autoscaler(autoscaler: Manifest, migration: Migration, targets: Mapping[tuple[str, str], str]) -> None:
+    """Adds the HorizontalPodAutoscaler with the Rollout as its target, if its target is migrated.
+
+    Args:
+        targets: names of Rollouts by kind and name of what they take the place of.
+    """
+    spec = dict(mapping(autoscaler.get("spec")))
+    target = mapping(spec.get("scaleTargetRef"))
+    name = targets.get((str(target.get("kind")), str(target.get("name"))))
+    if name is None:
+        return
+    spec["scaleTargetRef"] = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "name": name}
+    head = {
+        "apiVersion": autoscaler.get("apiVersion"),
+        "kind": autoscaler.get("kind"),
+        "metadata": metadata_of(autoscaler),
+    }
+    migration.objects.append({**head, "spec": spec})
+    when = f"Rollout {name}; apply it when the Rollout has its pods"
+    migration.note(Told.CHANGED, autoscaler, "spec.scaleTargetRef", when)
+
+
+def _with_our_label(rollout: Manifest, migration: Migration) -> Manifest:
+    """The Rollout whose template names `rollouts.dev/revision`; one that compares it with a value is for a person."""
+    template = mapping(mapping(rollout.get("spec")).get("template"))
+    if not any(hash_uses(dict(template), "spec.template")):
+        return rollout
+    changed = deepcopy(rollout)
+    for use in hash_uses(changed["spec"]["template"], "spec.template"):
+        if use.has_value:
+            why = f"no pod has {use.label} here, and the value is of a revision that goes: take it out"
+            migration.note(Told.TO_DO, rollout, use.path, why)
+            continue
+        use.holder[use.at] = use.renamed(REVISION_LABEL)
+        migration.note(Told.CHANGED, rollout, use.path, f"{REVISION_LABEL} in the place of {use.label}")
+    return changed
 
 
 def _is_of(group: str, manifest: Mapping[str, object]) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
+from rollouts.cli.kubernetes.parts import mapping
 from rollouts.objects import Manifest
 
 SERVERS_OWN = frozenset(
@@ -76,16 +75,6 @@ def subject_of(manifest: Manifest) -> str:
 def name_of(manifest: Manifest) -> str:
     """Its name; "" without one."""
     return str(mapping(manifest.get("metadata")).get("name", ""))
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """The value, if it is an object of JSON; an empty one otherwise."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def entries(value: object) -> Iterator[Mapping[str, Any]]:
-    """The objects of a list; none if it is no list."""
-    return (each for each in value if isinstance(each, Mapping)) if isinstance(value, list) else iter(())
 
 
 def whole(value: object, default: int) -> int:

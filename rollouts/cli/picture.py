@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from rollouts.cli.terminal.tree import draw
+from rollouts.cli.view.objects import wait_line
 from rollouts.cli.view.runs import MeasurementLine, MetricLine, RunLine
 from rollouts.cli.view.tree import EventLine, PodLine, RevisionLine, RolloutView, WaitLine
-from rollouts.cli.view.ways import wait_line
 from rollouts.core.model.analysis import AnalysisGate, AnalysisKind, AnalysisPhase
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason

@@ -28,9 +28,8 @@ from rollouts.cli.plan.report import PlanReport
 from rollouts.cli.terminal.listing import print_drawn
 from rollouts.cli.terminal.table import ActRow, HistoryRow, RolloutRow, act_table, history_table, rollout_table
 from rollouts.cli.terminal.tree import draw, fitting, lines_of
-from rollouts.cli.view.objects import RolloutObjects, status_of
+from rollouts.cli.view.objects import RolloutObjects, status_of, wait_line
 from rollouts.cli.view.tree import RolloutView, ScalingLine, UseLine
-from rollouts.cli.view.ways import wait_line
 from rollouts.core.model.drain import ProxyMode
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.reasons import Reason

@@ -13,8 +13,7 @@ from rich.text import Text
 from rollouts.cli.picture import NOW_S
 from rollouts.cli.terminal.parts import Parts
 from rollouts.cli.terminal.tree import weight_bar
-from rollouts.cli.view.objects import view_of
-from rollouts.cli.view.ways import wait_line
+from rollouts.cli.view.objects import view_of, wait_line
 from rollouts.core.model.reasons import Reason
 from rollouts.core.model.status import RolloutStatus, WaitingFor
 from rollouts.objects import Manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -170,11 +170,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _texts(value: Any) -> dict[str, str]:
-    return {str(key): text for key, text in _items(value) if isinstance(text, str)}
-
-
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    yield from _mapping(value).items()
+    return {str(key): text for key, text in _mapping(value).items() if isinstance(text, str)}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

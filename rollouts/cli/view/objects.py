@@ -6,6 +6,7 @@ cannot be read is left out and is no error, because people need this most when a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,15 +26,16 @@ from rollouts.cli.view.tree import (
     RevisionLine,
     RolloutView,
     VerdictLine,
+    WaitLine,
+    WayOut,
     percent_text,
 )
-from rollouts.cli.view.ways import wait_line
 from rollouts.cluster.structs import PodObject
 from rollouts.controller.observe.pods import pod_of
 from rollouts.core.lifecycle.conditions import WARNED
 from rollouts.core.lifecycle.preview import PREVIEW_READY
-from rollouts.core.model.analysis import AnalysisRecord
-from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic
+from rollouts.core.model.reasons import Reason
+from rollouts.core.model.status import Condition, Phase, RolloutStatus, Traffic, WaitingFor
 from rollouts.core.model.steps import WeightPercent
 from rollouts.manifests.ownership import NAME, REVISION, REVISION_NUMBER, name_label
 from rollouts.objects import Manifest
@@ -43,6 +45,22 @@ _GOOD_WHEN_FALSE = frozenset(
     {"Stalled", "Aborted", "RolledBack", "InvalidSpec", "InvalidCommand", "Paused", "Reconciling", *WARNED}
 )
 _SAID_ELSEWHERE = frozenset({"Paused", "Reconciling"})  # the head and the line "Waits" say so already
+_SHORTENED = frozenset({Reason.TIMED_PAUSE, Reason.AUTO_PROMOTION})
+_GIVEN_UP = frozenset(
+    {
+        Reason.PODS_NOT_AVAILABLE,
+        Reason.PROGRESS_DEADLINE_EXCEEDED,
+        Reason.REPLICA_FAILURE,
+        Reason.ANALYSIS_RUNNING,
+        Reason.ANALYSIS_INVALID,
+        Reason.ROUTE_NOT_FOUND,
+        Reason.ROUTE_NOT_USABLE,
+        Reason.ROUTE_NOT_ACCEPTED,
+        Reason.SERVICE_NOT_FOUND,
+        Reason.SERVICE_NOT_USABLE,
+        Reason.TRAFFIC_SWITCHING,
+    }
+)
 
 
 class RolloutObjects(Struct, frozen=True, kw_only=True):
@@ -92,9 +110,27 @@ def view_of(seen: RolloutObjects) -> RolloutView:
         events=event_lines(seen.events)[-EVENTS_SHOWN:],
         problems=tuple(invalid.message.split("; ")) if invalid else (),
         stale=status.observed_generation < metadata.get("generation", 0),
-        verdicts=tuple(_verdict(each) for each in status.analyses if each.settled),
+        verdicts=tuple(
+            VerdictLine(about(each.gate), each.run, each.phase, each.message, each.passed)
+            for each in status.analyses
+            if each.settled
+        ),
         scaling=scaling_lines(status.autoscaling),
     )
+
+
+def wait_line(wait: WaitingFor, status: RolloutStatus, *, namespace: str, name: str) -> WaitLine:
+    """The wait, with the commands taken out of its message (`core/context/pass_context.py` puts them in)."""
+    verb = rf"(?:promote|abort|retry|resume|rollback) {re.escape(name)}|analysis terminate [a-z0-9.-]+"
+    command = rf"rollouts ((?:{verb}) -n {re.escape(namespace)}(?: --to [a-z0-9]+| --skip-analysis)?)"
+    named = re.compile(rf"(?:[;:] (to [^:;]+))?: {command}")
+    ways = tuple(WayOut(found[2], found[1] or "") for found in named.finditer(wait.message))
+    if not ways and status.stable_revision not in ("", status.current_revision):
+        if wait.reason in _SHORTENED:
+            ways = (WayOut(f"promote {name} -n {namespace}", "to go on at once"),)
+        elif wait.reason in _GIVEN_UP and status.abort is None:
+            ways = (WayOut(f"abort {name} -n {namespace}", "to give up"),)
+    return WaitLine(wait.reason, wait.message, wait.since_s, wait.deadline_s, named.sub("", wait.message), ways)
 
 
 def traffic_words(traffic: Traffic | None) -> str:
@@ -199,7 +235,13 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
     for pod in seen.pods:
         pods.setdefault(revision_of(pod), []).append(pod)
     leaves = {entry.revision: entry.at_s for entry in status.scale_downs}
-    runs, used = _runs(seen, status), uses_by_revision(status.autoscaling)
+    passed = {record.run: record.phase.over for record in status.analyses if record.passed}
+    judged = [(run, passed.get(run["metadata"]["name"])) for run in seen.runs]
+    run_lines = [run_line(run, passed=over is True, unjudged=over is False) for run, over in judged]
+    runs: dict[str, list[RunLine]] = {}
+    for run in sorted(run_lines, key=lambda run: (run.phase.over, -run.created_at_s, run.name)):
+        runs.setdefault(run.revision, []).append(run)
+    used = uses_by_revision(status.autoscaling)
     lines = []
     for replica_set in seen.replica_sets:
         revision = revision_of(replica_set)
@@ -213,29 +255,13 @@ def _revisions(seen: RolloutObjects, status: RolloutStatus) -> tuple[RevisionLin
             desired=_mapping(replica_set.get("spec")).get("replicas", 1),
             pods=tuple(pod_line(pod) for pod in own),
             leaves_at_s=leaves.get(revision),
-            runs=runs.get(revision, ()),
+            runs=tuple(runs.get(revision, ())),
             config=uses_of(replica_set),
             use=used.get(revision),
         )
         if line.desired or line.pods or line.roles:  # the others are `history`
             lines.append(line)
     return tuple(sorted(lines, key=lambda line: (-line.number, line.revision)))
-
-
-def _runs(seen: RolloutObjects, status: RolloutStatus) -> dict[str, tuple[RunLine, ...]]:
-    """AnalysisRuns by the revision that they are about."""
-    passed = {record.run: record.phase.over for record in status.analyses if record.passed}
-    judged = [(each, passed.get(each["metadata"]["name"])) for each in seen.runs]
-    lines = [run_line(run, passed=over is True, unjudged=over is False) for run, over in judged]
-    lines.sort(key=lambda line: (line.phase.over, -line.created_at_s, line.name))
-    found: dict[str, tuple[RunLine, ...]] = {}
-    for line in lines:
-        found[line.revision] = (*found.get(line.revision, ()), line)
-    return found
-
-
-def _verdict(record: AnalysisRecord) -> VerdictLine:
-    return VerdictLine(about(record.gate), record.run, record.phase, record.message, record.passed)
 
 
 def is_run_about(run: Manifest, rollout: Manifest) -> bool:

@@ -131,18 +131,18 @@ def run_line(run: Manifest, *, passed: bool = False, unjudged: bool = False) -> 
     Args:
         passed, unjudged: status of its Rollout says that somebody promoted the revision past its verdict, or without one.
     """
-    metadata, spec = run["metadata"], _mapping(run.get("spec"))
+    metadata, spec, labels = run["metadata"], _mapping(run.get("spec")), _labels(run)
     status, _ = read_run_status(_mapping(run.get("status")))
     results = {each.name: each for each in status.results}
     return RunLine(
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         rollout=rollout_of(run),
-        revision=_label(run, REVISION),
-        gate=gate_of(_labels(run)) if _owner(run) else None,
+        revision=labels.get(REVISION, ""),
+        gate=gate_of(labels) if _owner(run) else None,
         phase=status.phase,
         message=status.message,
-        created_at_s=time_or_0(run["metadata"].get("creationTimestamp")),
+        created_at_s=time_or_0(metadata.get("creationTimestamp")),
         started_at_s=status.started_at_s,
         completed_at_s=status.completed_at_s,
         ending=bool(spec.get("terminate")) and not status.phase.over,
@@ -161,7 +161,7 @@ def about(gate: AnalysisGate | None) -> str:
 
 def rollout_of(run: Manifest) -> str:
     """Name of the Rollout that owns the run, or that its label names; "" for none."""
-    return _owner(run) or _label(run, NAME)
+    return _owner(run) or _labels(run).get(NAME, "")
 
 
 def run_text(run: RunLine) -> str:
@@ -178,44 +178,42 @@ def run_text(run: RunLine) -> str:
 def _metric_line(metric: Mapping[str, Any], results: Mapping[str, MetricResult], spec: Mapping[str, Any]) -> MetricLine:
     name = str(metric.get("name") or "")
     result = results.get(name, MetricResult(name=name))
+    ended = (
+        (result.successful, "successful"),
+        (result.failed, "failed"),
+        (result.inconclusive, "inconclusive"),
+    )
+    counts = [f"{count} {word}" for count, word in ended if count]
+    if result.error:
+        counts.append(count_of(result.error, "error"))
     return MetricLine(
         name=name,
         phase=result.phase,
         condition=condition_text(metric, spec),
-        counts=", ".join(_counts(result)) + _of(metric, result),
+        counts=", ".join(counts) + _wanted_text(metric, result),
         message=result.message,
         dry_run=result.dry_run,
         measurements=tuple(_measurement_line(each, metric) for each in result.measurements),
     )
 
 
-def _counts(result: MetricResult) -> Iterator[str]:
-    for count, word in (
-        (result.successful, "successful"),
-        (result.failed, "failed"),
-        (result.inconclusive, "inconclusive"),
-    ):
-        if count:
-            yield f"{count} {word}"
-    if result.error:
-        yield count_of(result.error, "error")
-
-
-def _of(metric: Mapping[str, Any], result: MetricResult) -> str:
+def _wanted_text(metric: Mapping[str, Any], result: MetricResult) -> str:
     """How many there are to be, while they are not there yet."""
     if "compare" in _mapping(metric.get("provider")):
         return ""  # the measurement says how many looks there were
-    count = metric.get("count")
-    text = str(count)
+    text = str(metric.get("count"))
     wanted = int(text) if text.isascii() and text.isdigit() else 0
-    judged = result.count
-    return f" of {wanted}" if wanted and not result.phase.over and (judged or result.error) else ""
+    return f" of {wanted}" if wanted and not result.phase.over and (result.count or result.error) else ""
 
 
 def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> MeasurementLine:
     finished_at_s = measurement.finished_at_s
     found = _PODS.fullmatch(measurement.value) if _is_of_pods(metric) else None
-    value = _read_of(measurement.value, f"{metric.get('successCondition')} {metric.get('failureCondition')}")
+    value = measurement.value
+    if _NAMED.fullmatch(value):  # of numbers with names those that the conditions read, or the first
+        read = _WORD.findall(f"{metric.get('successCondition')} {metric.get('failureCondition')}")
+        parts = value.split(" ")
+        value = " ".join([part for part in parts if part.partition("=")[0] in read] or parts[:1])
     first = value.partition(" ")[0].rpartition("=")[2] if "=" in value else value
     return MeasurementLine(
         at_s=measurement.started_at_s,
@@ -226,14 +224,6 @@ def _measurement_line(measurement: Measurement, metric: Mapping[str, Any]) -> Me
         took_s=None if finished_at_s is None else finished_at_s - measurement.started_at_s,
         message=measurement.message,
     )
-
-
-def _read_of(value: str, conditions: str) -> str:
-    """Of numbers with names those that the conditions read, or the first; any other value as it is."""
-    if not _NAMED.fullmatch(value):
-        return value
-    parts = value.split(" ")
-    return " ".join([each for each in parts if each.partition("=")[0] in _WORD.findall(conditions)] or parts[:1])
 
 
 def _number(value: str) -> float | None:
@@ -258,7 +248,8 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         if isinstance(each.get("value"), str | int)
     }
     if isinstance(compared := _mapping(metric.get("provider")).get("compare"), Mapping):
-        return filled(_comparison_text(compared), values.get)
+        effect, alpha = compared.get("effect", "?"), compared.get("alpha", f"{ALPHA:g}")
+        return filled(f"not worse than stable by more than {effect}, alpha {alpha}", values.get)
     if _is_of_pods(metric):
         pods = metric["provider"]["kubernetes"]
         restarts, ready = pods.get("maxRestarts", RESTARTS_MAX), pods.get("minReadyPercent", READY_PERCENT_MIN)
@@ -269,11 +260,6 @@ def condition_text(metric: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
         if isinstance(condition, str) and condition.strip():
             said.append(before + filled(condition.strip(), values.get))
     return ", ".join(said)
-
-
-def _comparison_text(compared: Mapping[str, Any]) -> str:
-    effect, alpha = compared.get("effect", "?"), compared.get("alpha", f"{ALPHA:g}")
-    return f"not worse than stable by more than {effect}, alpha {alpha}"
 
 
 def _is_of_pods(metric: Mapping[str, Any]) -> bool:
@@ -287,10 +273,6 @@ def _owner(run: Manifest) -> str:
         if each.get("controller") and of_ours:
             return str(each.get("name") or "")
     return ""
-
-
-def _label(run: Manifest, name: str) -> str:
-    return _labels(run).get(name, "")
 
 
 def _labels(run: Manifest) -> Mapping[str, str]:

@@ -139,11 +139,10 @@ def _arguments(command: Any) -> list[Any]:
 
 
 def _flags(command: Any) -> Iterator[Candidate]:
-    for each in command.params:
-        if each.param_type_name == "option" and not each.hidden:
-            yield from (
-                Candidate(flag, each.help or "") for flag in (*each.opts, *each.secondary_opts) if flag.startswith("--")
-            )
+    for option in command.params:
+        if option.param_type_name == "option" and not option.hidden:
+            flags = (flag for flag in (*option.opts, *option.secondary_opts) if flag.startswith("--"))
+            yield from (Candidate(flag, option.help or "") for flag in flags)
 
 
 def _of_parameter(parameter: Any, place: _Place) -> tuple[list[Candidate], Directive]:

@@ -63,16 +63,19 @@ def changes_as_json(changes: Iterable[SourceChange], before: RevisionConfig, aft
                 "source": each.source,
                 "copyBefore": (each.before.copy if each.before is not None else "") or None,
                 "copyAfter": (each.after.copy if each.after is not None else "") or None,
-                "keys": [_key_as_json(each.kind, key) for key in each.keys],
+                "keys": [
+                    {
+                        "key": key.key,
+                        "before": _value_as_json(each.kind, key.before),
+                        "after": _value_as_json(each.kind, key.after),
+                    }
+                    for key in each.keys
+                ],
                 "unknown": each.unknown or None,
             }
             for each in changes
         ],
     }
-
-
-def _key_as_json(kind: ConfigKind, key: KeyChange) -> dict[str, Any]:
-    return {"key": key.key, "before": _value_as_json(kind, key.before), "after": _value_as_json(kind, key.after)}
 
 
 def _value_as_json(kind: ConfigKind, value: KeyValue | None) -> dict[str, Any] | None:

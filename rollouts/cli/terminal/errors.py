@@ -28,15 +28,28 @@ def error_text(error: RolloutsError) -> str:
         case ApiNotFound() if is_not_served(error):
             return f"Rollouts are not installed in this cluster, or not this version of them: `{APPLY_CRDS}`"
         case ApiNotFound() if (missing := _MISSING.search(str(error))) is not None:
-            return _missing(missing[1], missing[2], str(error))
+            plural, name = missing[1], missing[2]
+            if plural == "namespaces":
+                return f"there is no namespace {name}: `kubectl create namespace {name}`, or name another one by -n"
+            within = _NAMESPACE.search(str(error))
+            where = f" in namespace {within[1]}" if within is not None else ""
+            return f'{plural} "{name}" not found{where}: `kubectl get {plural} -A` lists all'
         case ApiForbidden():
-            return _forbidden(str(error))
+            denied = _DENIED.search(str(error))
+            if denied is None:
+                return f"the API server refuses: {error}"
+            verb, resource, namespace = denied.groups()
+            where = f"in namespace {namespace}" if namespace else "in every namespace"
+            role = "view" if verb in ("get", "list", "watch") else "edit"
+            return f"you may not {verb} {resource} {where}: ask for the ClusterRole `{role}`, which the chart extends to Rollouts"
         case ApiUnauthenticated():
             return "the API server does not know who you are: log in again, or look at the user of `kubectl config view --minify`"
         case ApiUnavailable():
-            return _unavailable(str(error))
-        case ApiExists() | ApiInvalid() if (found := _REQUEST.match(str(error))) is not None:
-            return f"the API server refuses it: {_STATUS.sub('', found['rest'])}"
+            request = _REQUEST.match(str(error))
+            why = request["rest"] if request else str(error)
+            return f"the API server cannot be reached: {why}; is it the right cluster? (`kubectl cluster-info`)"
+        case ApiExists() | ApiInvalid() if (request := _REQUEST.match(str(error))) is not None:
+            return f"the API server refuses it: {_STATUS.sub('', request['rest'])}"
         case _:
             return str(error)
 
@@ -44,29 +57,3 @@ def error_text(error: RolloutsError) -> str:
 def is_not_served(error: ApiNotFound) -> bool:
     """Whether the API server does not serve the resource type at all; it has other words for a missing object."""
     return any(words in str(error) for words in ("404 page not found", "could not find the requested resource"))
-
-
-def _missing(plural: str, name: str, said: str) -> str:
-    if plural == "namespaces":
-        return f"there is no namespace {name}: `kubectl create namespace {name}`, or name another one by -n"
-    namespace = _NAMESPACE.search(said)
-    where = f" in namespace {namespace[1]}" if namespace is not None else ""
-    return f'{plural} "{name}" not found{where}: `kubectl get {plural} -A` lists all'
-
-
-def _forbidden(said: str) -> str:
-    found = _DENIED.search(said)
-    if found is None:
-        return f"the API server refuses: {said}"
-    verb, resource, namespace = found.groups()
-    where = f"in namespace {namespace}" if namespace else "in every namespace"
-    role = "view" if verb in ("get", "list", "watch") else "edit"
-    return (
-        f"you may not {verb} {resource} {where}: ask for the ClusterRole `{role}`, which the chart extends to Rollouts"
-    )
-
-
-def _unavailable(said: str) -> str:
-    found = _REQUEST.match(said)
-    why = found["rest"] if found else said
-    return f"the API server cannot be reached: {why}; is it the right cluster? (`kubectl cluster-info`)"

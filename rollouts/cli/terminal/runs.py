@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -55,7 +55,13 @@ def run_head(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Text:
         text.append("  promoted past it", "yellow")
     if run.unjudged:
         text.append("  passed without a verdict", "yellow")
-    text.append(f"  {_for(run, now_s=now_s)}  {plain(run.name)}", "dim")
+    if run.started_at_s is None:
+        lasts = "never began" if run.phase.over else f"for {short(now_s - run.created_at_s)}"
+    elif run.completed_at_s is None:
+        lasts = f"for {short(now_s - run.started_at_s)}"
+    else:
+        lasts = f"took {short(run.completed_at_s - run.started_at_s)}, {short(now_s - run.completed_at_s)} ago"
+    text.append(f"  {lasts}  {plain(run.name)}", "dim")
     return text
 
 
@@ -66,9 +72,16 @@ def sparkline(measurements: tuple[MeasurementLine, ...], *, marks: TerminalMarks
     text = Text()
     if not numbers:
         return text
-    low, high = min(numbers), max(numbers)
-    for each in shown:
-        text.append(_bar(each.number, low, high, marks), PHASE_STYLE[each.phase])
+    low, high, top = min(numbers), max(numbers), len(marks.levels) - 1
+    for measurement in shown:
+        if measurement.number is None:
+            bar = marks.dot
+        elif high == low:
+            bar = marks.levels[round(top / 2)]
+        else:
+            part = (measurement.number / 2 - low / 2) / (high / 2 - low / 2)  # halves, as no difference may overflow
+            bar = marks.levels[min(max(round(part * top), 0), top)]
+        text.append(bar, PHASE_STYLE[measurement.phase])
     return text
 
 
@@ -112,8 +125,12 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
-    for label, value in _facts(run, now_s=now_s, marks=marks):
-        facts.add_row(f"  {label}", value)
+    facts.add_row("  Run", Parts(run_head(run, now_s=now_s, marks=marks)))
+    if run.rollout:
+        revision = f", revision {plain(run.revision)}" if run.revision else ""
+        facts.add_row("  Rollout", Text(f"{plain(run.rollout)}{revision}"))
+    if run.message:
+        facts.add_row("  Message", Text(plain(run.message), PHASE_STYLE[run.phase]))
     parts: list[RenderableType] = [head, facts]
     if run.metrics:
         parts.append(Padding(_metrics_table(run.metrics, marks=marks), (0, 0, 0, 2)))
@@ -122,15 +139,6 @@ def draw_run(run: RunLine, *, now_s: float, ascii_only: bool = False) -> Rendera
             parts.append(Text(f"  {plain(metric.name)}", "bold"))
             parts.append(Padding(_measurements_table(metric, now_s=now_s, marks=marks), (0, 0, 0, 2)))
     return Group(*parts)
-
-
-def _facts(run: RunLine, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
-    yield "Run", Parts(run_head(run, now_s=now_s, marks=marks))
-    if run.rollout:
-        revision = f", revision {plain(run.revision)}" if run.revision else ""
-        yield "Rollout", Text(f"{plain(run.rollout)}{revision}")
-    if run.message:
-        yield "Message", Text(plain(run.message), PHASE_STYLE[run.phase])
 
 
 def _metrics_table(metrics: tuple[MetricLine, ...], *, marks: TerminalMarks) -> Table:
@@ -189,14 +197,6 @@ def _name(metric: MetricLine) -> str:
     return f"{plain(metric.name)} (dry run)" if metric.dry_run else plain(metric.name)
 
 
-def _for(run: RunLine, *, now_s: float) -> str:
-    if run.started_at_s is None:
-        return f"for {short(now_s - run.created_at_s)}" if not run.phase.over else "never began"
-    if run.completed_at_s is None:
-        return f"for {short(now_s - run.started_at_s)}"
-    return f"took {short(run.completed_at_s - run.started_at_s)}, {short(now_s - run.completed_at_s)} ago"
-
-
 def _mark(phase: AnalysisPhase, marks: TerminalMarks) -> str:
     match phase:
         case AnalysisPhase.PENDING:
@@ -209,14 +209,3 @@ def _mark(phase: AnalysisPhase, marks: TerminalMarks) -> str:
             return marks.unclear
         case AnalysisPhase.ERROR | AnalysisPhase.FAILED:
             return marks.bad
-
-
-def _bar(number: float | None, low: float, high: float, marks: TerminalMarks) -> str:
-    """The bar of a number between the lowest and the highest that is shown; half a bar where all are equal."""
-    if number is None:
-        return marks.dot
-    top = len(marks.levels) - 1
-    part = (
-        0.5 if high == low else (number / 2 - low / 2) / (high / 2 - low / 2)
-    )  # halves, as no difference may overflow
-    return marks.levels[min(max(round(part * top), 0), top)]

@@ -26,7 +26,6 @@ from rollouts.cli.view.runs import run_text
 from rollouts.cli.view.scaling import scaling_text
 from rollouts.cli.view.scaling import use_text as container_text
 from rollouts.cli.view.tree import (
-    ConditionLine,
     EventLine,
     PodLine,
     RevisionLine,
@@ -36,7 +35,6 @@ from rollouts.cli.view.tree import (
     WayOut,
     percent_text,
 )
-from rollouts.core.model.config import ConfigUse
 from rollouts.core.model.frozen import replace
 from rollouts.core.model.steps import WeightPercent
 
@@ -62,16 +60,27 @@ def draw(view: RolloutView, *, now_s: float, ascii_only: bool = False) -> Render
         ascii_only: the terminal can show ASCII only (`console.options.ascii_only`).
     """
     marks = marks_for(ascii_only=ascii_only)
-    parts: list[RenderableType] = [Parts(_head(view))]
+    head = Text()
+    head.append(plain(view.name), "bold")
+    head.append(f"  {plain(view.namespace)}", "dim")
+    if view.strategy:
+        head.append(f"  {view.strategy}")
+    head.append("  ")
+    head.append(view.phase or "Unknown", PHASE_STYLE.get(view.phase, "bold"))
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
     for label, value in _facts(view, now_s=now_s, marks=marks):
         facts.add_row(f"  {label}", value)
-    parts.append(facts)
-    parts.append(_revisions(view, now_s=now_s, marks=marks))
+    parts: list[RenderableType] = [Parts(head), facts, _revisions(view, now_s=now_s, marks=marks)]
     if view.conditions:
-        parts.append(_conditions(view.conditions, now_s=now_s, marks=marks))
+        conditions = Table.grid(padding=(0, 2))
+        conditions.add_row(Text("  Conditions", "bold"), "")
+        for condition in view.conditions:
+            since = f", since {short(now_s - condition.since_s)}" if condition.since_s is not None else ""
+            name = Text(f"  {marks.bad} {plain(condition.type)}", "red")
+            conditions.add_row(name, Text(f"{plain(condition.message)} ({plain(condition.reason)}{since})"))
+        parts.append(conditions)
     if view.events:
         parts.append(_events(view.events, now_s=now_s))
     return Group(*parts)
@@ -102,7 +111,13 @@ def fitting(
     if left >= 0:
         newest = [partial(_events, view.events[first:], now_s=now_s) for first in range(len(view.events))]
         return Group(without_events, first_that_fits([*newest, Group], left))
-    fewer_pods = [tuple(_with_pods(each, count) for each in bare.revisions) for count in (3, 1, 0)]
+    fewer_pods = [
+        tuple(
+            replace(each, pods=tuple(_shown(each.pods, count)), hidden=max(0, len(each.pods) - count))
+            for each in bare.revisions
+        )
+        for count in (3, 1, 0)
+    ]
     smaller = [
         *fewer_pods,
         tuple(replace(each, config=()) for each in fewer_pods[-1]),
@@ -113,10 +128,6 @@ def fitting(
         partial(draw, replace(bare, revisions=revisions), now_s=now_s, ascii_only=ascii_only) for revisions in smaller
     ]
     return first_that_fits(pictures, lines)
-
-
-def _with_pods(revision: RevisionLine, count: int) -> RevisionLine:
-    return replace(revision, pods=tuple(_shown(revision.pods, count)), hidden=max(0, len(revision.pods) - count))
 
 
 def line(view: RolloutView, *, now_s: float) -> str:
@@ -205,17 +216,6 @@ def way_lines(ways: Iterable[WayOut], *, marks: TerminalMarks) -> list[Text]:
     ]
 
 
-def _head(view: RolloutView) -> Text:
-    text = Text()
-    text.append(plain(view.name), "bold")
-    text.append(f"  {plain(view.namespace)}", "dim")
-    if view.strategy:
-        text.append(f"  {view.strategy}")
-    text.append("  ")
-    text.append(view.phase or "Unknown", PHASE_STYLE.get(view.phase, "bold"))
-    return text
-
-
 def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator[tuple[str, RenderableType]]:
     if view.problems:
         yield "Spec", Text("\n".join(f"{marks.bad} {plain(problem)}" for problem in view.problems), "red")
@@ -226,9 +226,14 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
     elif why := waits_for(view, now_s=now_s):
         yield ("Waiting" if view.stale else "Message"), Text(plain(why))
     if view.weight_percent is not None:
-        live = view.live_percent
-        bar = weight_bar(view.weight_percent, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
-        yield "Weight", Parts(bar + Text(f"  {_weight(view.weight_percent, live)}"))
+        wanted, live = view.weight_percent, view.live_percent
+        bar = weight_bar(wanted, live=0 if live is None else live, ascii_only=marks is ASCII_MARKS)
+        if live == wanted:
+            shares = f"{percent_text(wanted)} canary, {percent_text(100 - wanted)} stable"
+        else:
+            now = "not known yet" if live is None else f"{percent_text(live)} canary"
+            shares = f"now {now}, wanted {percent_text(wanted)}"
+        yield "Weight", Parts(bar + Text(f"  {shares}"))
     if view.traffic:
         yield "Traffic", Text(plain(view.traffic))
     if view.steps:
@@ -237,13 +242,6 @@ def _facts(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Iterator
         yield "Scaling", Text("\n".join(plain(scaling_text(each, now_s=now_s)) for each in view.scaling))
     counts = f"{view.desired} desired, {view.ready} ready, {view.available} available, {view.updated} updated"
     yield "Pods", Text(counts)
-
-
-def _weight(wanted: WeightPercent, live: WeightPercent | None) -> str:
-    if live == wanted:
-        return f"{percent_text(wanted)} canary, {percent_text(100 - wanted)} stable"
-    now = "not known yet" if live is None else f"{percent_text(live)} canary"
-    return f"now {now}, wanted {percent_text(wanted)}"
 
 
 def _steps(view: RolloutView, *, marks: TerminalMarks) -> Text:
@@ -274,15 +272,11 @@ def _revisions(view: RolloutView, *, now_s: float, marks: TerminalMarks) -> Rend
         if hidden := max(0, len(revision.pods) - PODS_SHOWN) + revision.hidden:
             branch.add(Text(f"{marks.more} and {count_of(hidden, 'more pod')}", "dim"))
         add_runs(branch, revision.runs, now_s=now_s, marks=marks)
-        _add_config(branch, revision.config, marks=marks)
+        for use in revision.config[:CONFIG_SHOWN]:
+            branch.add(Text(plain(use_text(use, arrow=marks.arrow)), "dim"))
+        if (hidden := len(revision.config) - CONFIG_SHOWN) > 0:
+            branch.add(Text(f"{marks.more} and {count_of(hidden, 'more source')} of configuration", "dim"))
     return Padding(tree, (0, 0, 0, 2))
-
-
-def _add_config(branch: Tree, uses: tuple[ConfigUse, ...], *, marks: TerminalMarks) -> None:
-    for use in uses[:CONFIG_SHOWN]:
-        branch.add(Text(plain(use_text(use, arrow=marks.arrow)), "dim"))
-    if (hidden := len(uses) - CONFIG_SHOWN) > 0:
-        branch.add(Text(f"{marks.more} and {count_of(hidden, 'more source')} of configuration", "dim"))
 
 
 def _revision(revision: RevisionLine, *, now_s: float, marks: TerminalMarks) -> Text:
@@ -328,16 +322,6 @@ def _pod(pod: PodLine, *, now_s: float, marks: TerminalMarks) -> Text:
     text.append(f"  {plain(word)}", style)
     text.append(f"  {age}", "dim")
     return text
-
-
-def _conditions(conditions: tuple[ConditionLine, ...], *, now_s: float, marks: TerminalMarks) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_row(Text("  Conditions", "bold"), "")
-    for condition in conditions:
-        since = f", since {short(now_s - condition.since_s)}" if condition.since_s is not None else ""
-        name = Text(f"  {marks.bad} {plain(condition.type)}", "red")
-        grid.add_row(name, Text(f"{plain(condition.message)} ({plain(condition.reason)}{since})"))
-    return grid
 
 
 def _events(events: tuple[EventLine, ...], *, now_s: float) -> RenderableType:
